@@ -1,0 +1,86 @@
+"""The mind: pure functions over frozen data. Facts in, decision out; no I/O, no clock, no `async`."""
+
+from .assembler import Assembler
+from .chunks import (
+    AnyChunk,
+    FinishReport,
+    ProviderToolReport,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    UsageReport,
+)
+from .decide import decide
+from .decisions import Considered, Decision, GoOn, Pause, Stop
+from .ending import conclude
+from .errors import WrongUse
+from .events import Event
+from .facts import Facts, fold
+from .guards import GUARDS
+from .messages import (
+    AssistantMessage,
+    FinishReason,
+    Message,
+    Reasoning,
+    SystemMessage,
+    ToolCall,
+    ToolKind,
+    ToolResult,
+    ToolSpec,
+    Usage,
+    UserMessage,
+)
+from .outcome import STATUS_OF, LimitUse, Outcome, Question, Status, Verdict
+from .policy import POLICIES, Compaction, Limits, Patience, Policy, Prompts, policy_from
+from .rules import RULES, Rule
+from .transcript import Transcript
+
+__all__ = [
+    "GUARDS",
+    "POLICIES",
+    "RULES",
+    "STATUS_OF",
+    "AnyChunk",
+    "Assembler",
+    "AssistantMessage",
+    "Compaction",
+    "Considered",
+    "Decision",
+    "Event",
+    "Facts",
+    "FinishReason",
+    "FinishReport",
+    "GoOn",
+    "LimitUse",
+    "Limits",
+    "Message",
+    "Outcome",
+    "Patience",
+    "Pause",
+    "Policy",
+    "Prompts",
+    "ProviderToolReport",
+    "Question",
+    "Reasoning",
+    "ReasoningDelta",
+    "Rule",
+    "Status",
+    "Stop",
+    "SystemMessage",
+    "TextDelta",
+    "ToolCall",
+    "ToolCallDelta",
+    "ToolKind",
+    "ToolResult",
+    "ToolSpec",
+    "Transcript",
+    "Usage",
+    "UsageReport",
+    "UserMessage",
+    "Verdict",
+    "WrongUse",
+    "conclude",
+    "decide",
+    "fold",
+    "policy_from",
+]

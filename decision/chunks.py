@@ -1,0 +1,58 @@
+"""What a provider's stream is made of: the least that the engine needs, whatever the wire format was."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from .messages import FinishReason, Usage
+
+
+class Chunk(Struct, frozen=True, tag=str.lower):
+    """One piece of a streamed response."""
+
+
+class TextDelta(Chunk, frozen=True):
+    """More of the answer's text."""
+
+    text: str
+
+
+class ReasoningDelta(Chunk, frozen=True, omit_defaults=True):
+    """More of the reasoning. A `signature` closes the block that it signs."""
+
+    text: str = ""
+    signature: str = ""
+
+
+class ToolCallDelta(Chunk, frozen=True, omit_defaults=True):
+    """A fragment of a tool call. `id` and `name` come once (or never), `arguments` in pieces."""
+
+    index: int
+    id: str = ""
+    name: str = ""
+    arguments: str = ""
+
+
+class ProviderToolReport(Chunk, frozen=True, omit_defaults=True):
+    """A tool that the provider itself runs (web search, code execution). Shown, never executed here."""
+
+    id: str
+    name: str
+    arguments: str = ""
+    result: str = ""
+
+
+class FinishReport(Chunk, frozen=True, omit_defaults=True):
+    """Why the model says it ended, with the provider's own word for it."""
+
+    reason: FinishReason
+    raw: str = ""
+
+
+class UsageReport(Chunk, frozen=True):
+    """What the response cost so far; a later report replaces an earlier one of the same attempt."""
+
+    usage: Usage
+
+
+AnyChunk = TextDelta | ReasoningDelta | ToolCallDelta | ProviderToolReport | FinishReport | UsageReport

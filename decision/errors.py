@@ -1,0 +1,22 @@
+"""Whose fault it is. A limit, a refusal or a provider's error is an outcome, never an exception.
+
+Exception
+├── WrongUse(ValueError)      the caller's: a setting, a name or a file that cannot work; exit code 2
+└── ProviderError             the provider's: see `providers/errors.py`; the loop turns it into an outcome
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class WrongUse(ValueError):
+    """Something the caller passed cannot work. The message says what is wrong, where, and what to do."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """A hint for a misspelt name: `" (did you mean 'steps'?)"`, or the known names if none is near."""
+    names = sorted(known)
+    close = difflib.get_close_matches(word, names, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(names)})"

@@ -1,0 +1,385 @@
+"""What happened: the one union of events. The event log is the truth; all else is a fold of it.
+
+Every event is frozen, numbered (`seq`, from 1 in each run) and dated (`t`, milliseconds since the run began), and
+is one line of JSON under its `type`. Stream parts bear AG-UI's names (docs.ag-ui.com/concepts/events); an event
+without a counterpart there goes out as AG-UI's CUSTOM. Whatever `decide` or the engine does not compute itself
+stands here, so that a record can be folded and replayed without the world it was made in.
+
+The format is decided once: an event may gain optional fields, and new events may come; a field never changes its
+meaning. Events that no part emits yet (marked "reserved") hold their place for the parts to come.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from .decisions import Decision
+from .messages import AssistantMessage, FinishReason, Message, ResultStatus, ToolSpec, Usage
+from .outcome import Outcome, Verdict
+from .policy import Policy
+
+
+class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    seq: int = 0
+    t: int = 0
+
+
+# ---- the run
+
+
+class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
+    """A run begins. It carries all that a reader needs to understand what follows."""
+
+    run_id: str
+    session_id: str
+    prompt: str | None = None
+    """The user's message; None if the run only goes on after an answer."""
+    system: str = ""
+    model: str = ""
+    policy: Policy
+    tools: tuple[ToolSpec, ...] = ()
+    continues: str | None = None
+    """The paused run that this one goes on from; its used limits are in `carried`."""
+    carried: Carried | None = None
+    started_at: str = ""
+    """Wall-clock time, ISO 8601 in UTC."""
+    engine: str = ""
+    """Version of endstop that wrote this."""
+
+
+class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a paused run had used when its question was asked."""
+
+    steps: int = 0
+    rounds: int = 0
+    requests: int = 0
+    tool_calls: int = 0
+    rejections: int = 0
+    usage: Usage = Usage()
+    elapsed_ms: int = 0
+
+
+class RunResumed(_Event, frozen=True, kw_only=True, tag="RUN_RESUMED"):
+    """Reserved: a run whose process was killed goes on under its own id."""
+
+    interrupted_step: int | None = None
+
+
+class MessageAdded(_Event, frozen=True, kw_only=True, tag="MESSAGE_ADDED"):
+    """A message in the user's role that is not the prompt: from the user, or from the loop itself.
+
+    An ephemeral one is shown to the model once and never becomes part of the transcript.
+    """
+
+    text: str
+    origin: Literal["user", "nudge", "reminder", "next_step", "closing", "handler"]
+    ephemeral: bool = False
+
+
+class CancelRequested(_Event, frozen=True, kw_only=True, tag="CANCEL_REQUESTED"):
+    """Somebody outside ended the run: `caller`, `disconnect`, `timeout`, `shutdown` or a word of their own."""
+
+    cause: str
+
+
+class RunFinished(_Event, frozen=True, kw_only=True, tag="RUN_FINISHED"):
+    """The one terminal event of a run, and its last."""
+
+    outcome: Outcome
+
+
+# ---- rounds, steps and attempts
+
+
+class RoundStarted(_Event, frozen=True, kw_only=True, tag="ROUND_STARTED"):
+    """The outer loop calls the step-runner."""
+
+    round: int
+
+
+class StepStarted(_Event, frozen=True, kw_only=True, tag="STEP_STARTED"):
+    """A model request is about to be made."""
+
+    step: int
+    round: int
+    closing: bool = False
+    """Reserved: the one step after a hard limit in which the model sums up; not counted."""
+
+
+class AttemptStarted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_STARTED"):
+    """One try at a step's request. `attempt` is `{step}.{try}`; deltas carry it."""
+
+    attempt: str
+    model: str = ""
+
+
+class AttemptFailed(_Event, frozen=True, kw_only=True, tag="ATTEMPT_FAILED"):
+    """A provider gave up on a request."""
+
+    attempt: str
+    kind: str
+    """One of `providers.errors.KINDS`."""
+    message: str
+    status: int | None = None
+    """HTTP status, if there was one."""
+    retry_after: float | None = None
+    """Seconds that the provider asks to wait."""
+    after_output: bool = False
+    """True if part of the response had already been shown."""
+
+
+class AttemptRetracted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_RETRACTED"):
+    """Reserved: what this attempt has shown is void, another one takes its place."""
+
+    attempt: str
+    by: str = ""
+
+
+class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED"):
+    """The model's response as a whole, complete or cut. It comes before any tool that writes is run."""
+
+    step: int
+    attempt: str = ""
+    message: AssistantMessage
+    finish: FinishReason
+    raw_finish: str = ""
+    usage: Usage = Usage()
+    cut_at: str | None = None
+    """The completion call at which the stream was cut; what came after it was never read."""
+    truncated: str | None = None
+    """The call in whose arguments the response broke off."""
+
+
+class StepFinished(_Event, frozen=True, kw_only=True, tag="STEP_FINISHED"):
+    """All calls of a step are settled, but for open questions."""
+
+    step: int
+    cut_by: str | None = None
+    """The completion call that was accepted and ended all that was in flight (the shared scope's cause)."""
+
+
+class DecisionMade(_Event, frozen=True, kw_only=True, tag="DECISION_MADE"):
+    """What the outer loop decided after a round, with its trace."""
+
+    round: int
+    decision: Decision
+
+
+# ---- the stream, as AG-UI names its parts
+
+
+class TextMessageContent(_Event, frozen=True, kw_only=True, tag="TEXT_MESSAGE_CONTENT"):
+    """More of the answer's text."""
+
+    attempt: str
+    delta: str
+
+
+class ReasoningMessageContent(_Event, frozen=True, kw_only=True, tag="REASONING_MESSAGE_CONTENT"):
+    """More of the reasoning."""
+
+    attempt: str
+    delta: str = ""
+    signature: str = ""
+
+
+class ToolCallStart(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_START"):
+    """The model begins a call. `call_id` is unique in the run: `{step}.{index}` if the model gave none."""
+
+    attempt: str
+    call_id: str
+    name: str
+
+
+class ToolCallArgs(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_ARGS"):
+    """More of a call's arguments."""
+
+    attempt: str
+    call_id: str
+    delta: str
+
+
+class ToolCallEnd(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_END"):
+    """A call is complete: nothing can be added to its arguments any more."""
+
+    attempt: str
+    call_id: str
+
+
+class ProviderToolReported(_Event, frozen=True, kw_only=True, tag="PROVIDER_TOOL_REPORTED"):
+    """A tool that the provider runs itself; shown, never executed and never waited for."""
+
+    attempt: str
+    id: str
+    name: str
+    arguments: str = ""
+    result: str = ""
+
+
+class FinishReported(_Event, frozen=True, kw_only=True, tag="FINISH_REPORTED"):
+    """The stream's own word on why it ends."""
+
+    attempt: str
+    reason: FinishReason
+    raw: str = ""
+
+
+class UsageReported(_Event, frozen=True, kw_only=True, tag="USAGE_REPORTED"):
+    """The provider's count; a later one replaces an earlier one of the same attempt."""
+
+    attempt: str
+    usage: Usage
+
+
+# ---- calls
+
+
+class ToolExecutionStarted(_Event, frozen=True, kw_only=True, tag="TOOL_EXECUTION_STARTED"):
+    """A tool is about to run. Without a result after it, a crash left its effect unknown."""
+
+    call_id: str
+    name: str
+
+
+class ToolCallResult(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_RESULT"):
+    """The one answer to a call."""
+
+    call_id: str
+    name: str
+    content: str
+    status: ResultStatus = "ok"
+    fingerprint: str = ""
+    """Hash of name, arguments and content: equal for the same call with the same result."""
+
+
+class CompletionAccepted(_Event, frozen=True, kw_only=True, tag="COMPLETION_ACCEPTED"):
+    """The work is done. Emitted for the first accepted completion of a run only; its answer is the run's."""
+
+    call_id: str
+    name: str
+    answer: str
+    pending_issues: tuple[str, ...] = ()
+
+
+class CompletionRejected(_Event, frozen=True, kw_only=True, tag="COMPLETION_REJECTED"):
+    """A completion was handed back. `by`: `tool`, `failed_call`, `open_question` or a gate's name."""
+
+    call_id: str
+    name: str
+    reason: str
+    by: str
+
+
+class PhaseReported(_Event, frozen=True, kw_only=True, tag="PHASE_REPORTED"):
+    """A completion tool reported progress: a part of the work is done."""
+
+    call_id: str
+    percentage: int
+    summary: str = ""
+    next_phase: str | None = None
+
+
+class QuestionAsked(_Event, frozen=True, kw_only=True, tag="QUESTION_ASKED"):
+    """The model asks the user. The call stays open until QuestionAnswered or an `unanswered` result."""
+
+    call_id: str
+    text: str
+
+
+class QuestionAnswered(_Event, frozen=True, kw_only=True, tag="QUESTION_ANSWERED"):
+    """The user's answer, in the run that goes on after the pause."""
+
+    call_id: str
+    text: str
+
+
+class ThoughtRecorded(_Event, frozen=True, kw_only=True, tag="THOUGHT_RECORDED"):
+    """A think call: a summary of a stage. It never ends a run."""
+
+    call_id: str
+    text: str
+
+
+# ---- what functions that are not ours said, and what was made of the context
+
+
+class VerdictGiven(_Event, frozen=True, kw_only=True, tag="VERDICT_GIVEN"):
+    """Reserved: the verdict of a user's function, gate, judge or handler, by its qualified name."""
+
+    role: Literal["gate", "judge", "text_rule", "rule", "guard", "handler", "compactor"]
+    name: str
+    said: str
+    detail: str = ""
+    call_id: str | None = None
+    usage: Usage | None = None
+    duration_ms: int = 0
+
+
+class ContextCompacted(_Event, frozen=True, kw_only=True, tag="CONTEXT_COMPACTED"):
+    """The context was made smaller; the transcript from here on is a projection through this event."""
+
+    strategy: Literal["shorten_results", "summarise", "drop_oldest"]
+    before_tokens: int
+    after_tokens: int
+    keep_results: int = 0
+    """For shorten_results: the latest results that stayed whole."""
+    dropped: int = 0
+    """For the other strategies: how many of the oldest messages after the system prompt are gone."""
+    put_first: tuple[Message, ...] = ()
+    """What stands in their place."""
+
+
+class StageFinished(_Event, frozen=True, kw_only=True, tag="STAGE_FINISHED"):
+    """Reserved: a stage of the run ended with a status of its own."""
+
+    stage: Literal["prepare", "run", "evaluate"]
+    status: Literal["ok", "failed", "skipped", "cancelled"]
+    detail: str = ""
+    duration_ms: int = 0
+
+
+class EvaluationFinished(_Event, frozen=True, kw_only=True, tag="EVALUATION_FINISHED"):
+    """Reserved: whether the work was good, by the caller's evaluator. It changes no status."""
+
+    verdict: Verdict
+    name: str = ""
+    details: dict[str, Any] = {}
+
+
+Event = (
+    RunStarted
+    | RunResumed
+    | MessageAdded
+    | CancelRequested
+    | RunFinished
+    | RoundStarted
+    | StepStarted
+    | AttemptStarted
+    | AttemptFailed
+    | AttemptRetracted
+    | ResponseFinished
+    | StepFinished
+    | DecisionMade
+    | TextMessageContent
+    | ReasoningMessageContent
+    | ToolCallStart
+    | ToolCallArgs
+    | ToolCallEnd
+    | ProviderToolReported
+    | FinishReported
+    | UsageReported
+    | ToolExecutionStarted
+    | ToolCallResult
+    | CompletionAccepted
+    | CompletionRejected
+    | PhaseReported
+    | QuestionAsked
+    | QuestionAnswered
+    | ThoughtRecorded
+    | VerdictGiven
+    | ContextCompacted
+    | StageFinished
+    | EvaluationFinished
+)

@@ -1,0 +1,232 @@
+"""What is known now: the fold of a run's events, and all that a decision may look at.
+
+`fold` costs the same for the first event and for the millionth: facts hold counters and the latest step, never the
+history. Two things follow from how they are kept. Signals of control flow come from this run's events, so an earlier
+run of the session cannot stop this one, and compaction cannot delete them. And what parallel calls add (counts) does
+not depend on the order in which they ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from . import events as ev
+from .messages import FinishReason, Usage
+from .outcome import Question
+
+Shape = Literal["none", "tool_results", "open_question", "text", "empty"]
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """A run so far. Fields of the latest step are reset when the next one starts."""
+
+    # the run
+    run_id: str = ""
+    session_id: str = ""
+    t: int = 0
+    """Milliseconds since the run began, at the latest event that is not part of a stream."""
+    steps: int = 0
+    rounds: int = 0
+    inner_steps: int = 0
+    """Steps of the present round."""
+    requests: int = 0
+    tool_calls: int = 0
+    usage: Usage = Usage()
+    context_tokens: int = 0
+    """Tokens that the latest request and response held: the size of the context so far."""
+    compactions: int = 0
+    cancelled: str | None = None
+
+    # the latest step
+    finish: FinishReason | None = None
+    text: str = ""
+    reasoned: bool = False
+    calls: int = 0
+    answered: int = 0
+    failed: int = 0
+    invalid: int = 0
+    truncated: bool = False
+    cut_by: str | None = None
+    rejection: str | None = None
+    provider_error: str | None = None
+
+    # control flow
+    accepted: str | None = None
+    """Call id of the completion that was accepted first."""
+    answer: str = ""
+    pending_issues: tuple[str, ...] = ()
+    rejections: int = 0
+    questions: tuple[Question, ...] = ()
+    phases: tuple[dict[str, Any], ...] = ()
+
+    # in a row
+    empty_answers: int = 0
+    truncations: int = 0
+    refusals: int = 0
+    invalid_steps: int = 0
+
+    @property
+    def shape(self) -> Shape:
+        """What the last message of the latest step is, whatever its finish reason says."""
+        if self.finish is None:
+            return "none"
+        if self.calls:
+            return "open_question" if self.questions else "tool_results"
+        return "text" if self.text.strip() else "empty"
+
+
+def fold(facts: Facts, event: ev.Event) -> Facts:
+    """The facts after one more event. Parts of a stream change nothing: the whole response does."""
+    change = _CHANGES.get(type(event))
+    return facts if change is None else change(facts, event)
+
+
+def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
+    carried = event.carried or ev.Carried()
+    return Facts(
+        run_id=event.run_id,
+        session_id=event.session_id,
+        steps=carried.steps,
+        rounds=carried.rounds,
+        requests=carried.requests,
+        tool_calls=carried.tool_calls,
+        rejections=carried.rejections,
+        usage=carried.usage,
+    )
+
+
+def _cancel_requested(facts: Facts, event: ev.CancelRequested) -> Facts:
+    return replace(facts, cancelled=facts.cancelled or event.cause, t=event.t)
+
+
+def _round_started(facts: Facts, event: ev.RoundStarted) -> Facts:
+    return replace(facts, rounds=facts.rounds + 1, inner_steps=0, t=event.t)
+
+
+def _step_started(facts: Facts, event: ev.StepStarted) -> Facts:
+    return replace(
+        facts,
+        t=event.t,
+        steps=facts.steps + (not event.closing),
+        inner_steps=facts.inner_steps + 1,
+        finish=None,
+        text="",
+        reasoned=False,
+        calls=0,
+        answered=0,
+        failed=0,
+        invalid=0,
+        truncated=False,
+        cut_by=None,
+        rejection=None,
+        provider_error=None,
+    )
+
+
+def _attempt_started(facts: Facts, event: ev.AttemptStarted) -> Facts:
+    return replace(facts, requests=facts.requests + 1, provider_error=None, t=event.t)
+
+
+def _attempt_failed(facts: Facts, event: ev.AttemptFailed) -> Facts:
+    return replace(facts, provider_error=f"{event.kind}: {event.message}", t=event.t)
+
+
+def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
+    message, finish = event.message, event.finish
+    truncated = event.truncated is not None or finish == "length"
+    empty = not message.calls and not message.text.strip()
+    filtered = finish == "content_filter"
+    return replace(
+        facts,
+        t=event.t,
+        finish=finish,
+        text=message.text,
+        reasoned=bool(message.reasoning),
+        calls=len(message.calls),
+        truncated=truncated,
+        usage=facts.usage + event.usage,
+        context_tokens=event.usage.input_tokens + event.usage.output_tokens,
+        empty_answers=facts.empty_answers + 1 if empty and not truncated and not filtered else 0,
+        truncations=facts.truncations + 1 if truncated else 0,
+        refusals=facts.refusals + 1 if filtered else 0,
+    )
+
+
+def _tool_call_result(facts: Facts, event: ev.ToolCallResult) -> Facts:
+    status = event.status
+    return replace(
+        facts,
+        answered=facts.answered + 1,
+        failed=facts.failed + (status == "error"),
+        invalid=facts.invalid + (status == "invalid"),
+        tool_calls=facts.tool_calls + (status in ("ok", "error", "rejected")),
+    )
+
+
+def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
+    all_invalid = facts.calls > 0 and facts.invalid == facts.calls
+    return replace(
+        facts,
+        t=event.t,
+        cut_by=event.cut_by,
+        invalid_steps=facts.invalid_steps + 1 if all_invalid else 0,
+    )
+
+
+def _completion_accepted(facts: Facts, event: ev.CompletionAccepted) -> Facts:
+    if facts.accepted is not None:
+        return facts
+    return replace(facts, accepted=event.call_id, answer=event.answer, pending_issues=event.pending_issues, t=event.t)
+
+
+def _completion_rejected(facts: Facts, event: ev.CompletionRejected) -> Facts:
+    return replace(facts, rejection=event.reason, rejections=facts.rejections + 1, t=event.t)
+
+
+def _phase_reported(facts: Facts, event: ev.PhaseReported) -> Facts:
+    phase = {"completion_percentage": event.percentage, "next_phase": event.next_phase, "summary": event.summary}
+    return replace(facts, phases=(*facts.phases, phase), t=event.t)
+
+
+def _question_asked(facts: Facts, event: ev.QuestionAsked) -> Facts:
+    return replace(facts, questions=(*facts.questions, Question(event.call_id, event.text)), t=event.t)
+
+
+def _question_closed(facts: Facts, call_id: str) -> Facts:
+    return replace(facts, questions=tuple(q for q in facts.questions if q.call_id != call_id))
+
+
+def _question_answered(facts: Facts, event: ev.QuestionAnswered) -> Facts:
+    return _question_closed(facts, event.call_id)
+
+
+def _context_compacted(facts: Facts, event: ev.ContextCompacted) -> Facts:
+    return replace(facts, context_tokens=event.after_tokens, compactions=facts.compactions + 1, t=event.t)
+
+
+def _run_finished(facts: Facts, event: ev.RunFinished) -> Facts:
+    return replace(facts, t=event.t)
+
+
+_CHANGES: dict[type, Callable[[Facts, Any], Facts]] = {
+    ev.RunStarted: _run_started,
+    ev.CancelRequested: _cancel_requested,
+    ev.RoundStarted: _round_started,
+    ev.StepStarted: _step_started,
+    ev.AttemptStarted: _attempt_started,
+    ev.AttemptFailed: _attempt_failed,
+    ev.ResponseFinished: _response_finished,
+    ev.ToolCallResult: _tool_call_result,
+    ev.StepFinished: _step_finished,
+    ev.CompletionAccepted: _completion_accepted,
+    ev.CompletionRejected: _completion_rejected,
+    ev.PhaseReported: _phase_reported,
+    ev.QuestionAsked: _question_asked,
+    ev.QuestionAnswered: _question_answered,
+    ev.ContextCompacted: _context_compacted,
+    ev.RunFinished: _run_finished,
+}

@@ -1,0 +1,117 @@
+"""The words that all rooms share: messages, calls, results, tools and usage.
+
+A message is what the model is shown or has said. Tool arguments stay the text that the model wrote: it is
+parsed where a tool is about to run, and sent back to the provider letter for letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct
+
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "error", "other"]
+"""Why the model says it ended a response. Never a stop reason, which is the loop's own (`outcome.py`)."""
+
+ToolKind = Literal["ordinary", "completion", "question", "think"]
+"""What a call of a tool means to the loop. Behaviour follows the kind, never the name."""
+
+ResultStatus = Literal[
+    "ok", "error", "rejected", "skipped", "cancelled", "invalid", "truncated", "unknown", "unanswered"
+]
+"""How a call was settled: `ok`, `error` and `rejected` are a tool's own answer, the others are synthetic.
+
+skipped: stood after a completion. cancelled: was running when the run was cut. invalid: unknown tool or bad
+arguments. truncated: the response broke off inside the call. unknown: the process died while it ran.
+unanswered: a question whose answer never came.
+"""
+
+
+class ToolCall(Struct, frozen=True):
+    """One call of one tool, as the model wrote it. `arguments` is JSON text and may be invalid."""
+
+    id: str
+    name: str
+    arguments: str = ""
+
+
+class ToolSpec(Struct, frozen=True, kw_only=True):
+    """What the engine and the model know of a tool: the wire schema, and the private kind beside it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    """JSON Schema of the arguments, an object."""
+    kind: ToolKind = "ordinary"
+    reads: bool = False
+    """True if a call changes nothing: it may then run beside others, and while the stream goes on."""
+
+
+class Reasoning(Struct, frozen=True, omit_defaults=True):
+    """One block of the model's reasoning. `signature` proves it to the provider that wrote it."""
+
+    text: str
+    signature: str = ""
+
+
+class SystemMessage(Struct, frozen=True, tag_field="role", tag="system"):
+    """Standing instructions; the first message if there is one."""
+
+    text: str
+
+
+class UserMessage(Struct, frozen=True, tag_field="role", tag="user"):
+    """What the user said, or what the loop says in the user's role (nudge, reminder, closing)."""
+
+    text: str
+
+
+class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
+    """One response of the model, whole or cut."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    reasoning: tuple[Reasoning, ...] = ()
+
+
+class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):
+    """The one answer to one tool call."""
+
+    call_id: str
+    name: str
+    content: str
+    status: ResultStatus = "ok"
+
+
+Message = SystemMessage | UserMessage | AssistantMessage | ToolResult
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    """Tokens and money of one attempt, one step or one run.
+
+    `cached_tokens` are part of `input_tokens`, `reasoning_tokens` part of `output_tokens`.
+    `cost_usd` is None where no price is known. `estimated` is True if any part of it was not reported by the
+    provider: a stream that was cut early never delivers its usage, which comes last.
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost_usd: float | None = None
+    estimated: bool = False
+
+    def __add__(self, other: Usage) -> Usage:
+        if self.cost_usd is None or other.cost_usd is None:
+            cost = self.cost_usd if other.cost_usd is None else other.cost_usd
+        else:
+            cost = self.cost_usd + other.cost_usd
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            cost_usd=cost,
+            estimated=self.estimated or other.estimated,
+        )

@@ -1,0 +1,138 @@
+"""The transcript: what the model is shown, as a projection of events.
+
+It is valid for every provider at any time it is asked for: each call id of a response has exactly one result, in the
+order of the calls, before anything else is said. The one exception is an open question, which is answered or closed
+before the next request. Results of a response that never finished (a failed attempt) belong to no message and are
+left out.
+"""
+
+from __future__ import annotations
+
+from . import events as ev
+from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult, UserMessage
+
+UNANSWERED = "The user did not answer this and said something else."
+
+
+class Transcript:
+    """Messages so far. `feed` every event of a session in order; costs O(1) an event."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.edition = 0
+        """Goes up whenever messages already given out were changed: what was derived from them is void."""
+        self.characters = 0
+        """Characters of all messages."""
+        self._open: dict[str, ToolCall] = {}
+        self._results: dict[str, ToolResult] = {}
+        self._missing: set[str] = set()
+
+    @property
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """Calls of the latest response that have no result yet."""
+        return tuple(call for id, call in self._open.items() if id in self._missing)
+
+    def feed(self, event: ev.Event) -> None:
+        """Take one more event. Parts of a stream change nothing."""
+        if type(event) in _TOLD:
+            self._take(event)
+
+    def _take(self, event: ev.Event) -> None:
+        match event:
+            case ev.RunStarted():
+                self._begin(event.system, event.prompt)
+            case ev.MessageAdded(ephemeral=False):
+                self._add(UserMessage(event.text))
+            case ev.StepStarted():
+                self._results.clear()
+            case ev.ResponseFinished(message=message):
+                if message.text or message.calls:
+                    self._add(message)
+                self._open = {call.id: call for call in message.calls}
+                self._missing = self._open.keys() - self._results.keys()
+                self._settle()
+            case ev.ToolCallResult():
+                self._answer(ToolResult(event.call_id, event.name, event.content, event.status))
+            case ev.QuestionAnswered(call_id=id, text=text):
+                if id in self._open:
+                    self._answer(ToolResult(id, self._open[id].name, text))
+            case ev.ContextCompacted():
+                self._compact(event)
+            case _:
+                pass
+
+    def _add(self, message: Message) -> None:
+        self.messages.append(message)
+        self.characters += size(message)
+
+    def _begin(self, system: str, prompt: str | None) -> None:
+        if system and not self.messages:
+            self._add(SystemMessage(system))
+        if prompt is None:
+            return
+        for call in self.open_calls:  # a question that the next prompt passes over
+            self._answer(ToolResult(call.id, call.name, UNANSWERED, "unanswered"))
+        self._add(UserMessage(prompt))
+
+    def _answer(self, result: ToolResult) -> None:
+        self._results.setdefault(result.call_id, result)
+        self._missing.discard(result.call_id)
+        self._settle()
+
+    def _settle(self) -> None:
+        """Once every call has its result, put them into the transcript in the order of the calls."""
+        if self._open and not self._missing:
+            for id in self._open:
+                self._add(self._results[id])
+            self._open = {}
+
+    def _compact(self, event: ev.ContextCompacted) -> None:
+        self.edition += 1
+        if event.strategy == "shorten_results":
+            self.messages[:] = shorten_results(self.messages, event.keep_results)
+        else:
+            head = 1 if self.messages and isinstance(self.messages[0], SystemMessage) else 0
+            self.messages[head : head + event.dropped] = event.put_first
+        self.characters = sum(size(message) for message in self.messages)
+
+
+def shorten_results(messages: list[Message], keep: int, longest: int = 400) -> list[Message]:
+    """The messages, with all but the latest `keep` tool results shortened to `longest` characters."""
+    results = [i for i, message in enumerate(messages) if isinstance(message, ToolResult)]
+    old = set(results[: max(0, len(results) - keep)])
+    shortened: list[Message] = []
+    for i, message in enumerate(messages):
+        if i in old and isinstance(message, ToolResult) and len(message.content) > longest:
+            content = f"{message.content[:longest]}\n[{len(message.content) - longest} characters removed]"
+            message = ToolResult(message.call_id, message.name, content, message.status)
+        shortened.append(message)
+    return shortened
+
+
+def size(message: Message) -> int:
+    """How many characters of this message the model reads."""
+    match message:
+        case SystemMessage(text) | UserMessage(text):
+            return len(text)
+        case AssistantMessage():
+            return len(message.text) + sum(len(call.name) + len(call.arguments) for call in message.calls)
+        case ToolResult():
+            return len(message.content)
+
+
+def rough_tokens(characters: int) -> int:
+    """A rough count of tokens, 4 characters each: for deciding and estimating, never as a provider's own count."""
+    return -(-characters // 4)
+
+
+_TOLD = frozenset(
+    {
+        ev.RunStarted,
+        ev.MessageAdded,
+        ev.StepStarted,
+        ev.ResponseFinished,
+        ev.ToolCallResult,
+        ev.QuestionAnswered,
+        ev.ContextCompacted,
+    }
+)

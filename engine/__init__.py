@@ -1,0 +1,32 @@
+"""The body: everything that waits. Runs agents, calls tools, keeps records."""
+
+from .answers import Completion, Continue, Phase
+from .bus import Bus, Lagged
+from .clock import Clock, SystemClock
+from .engine import Engine
+from .record import SessionRecord, read_record
+from .run import Run
+from .session import Session
+from .subscriber import Subscriber
+from .toolbox import Toolbox
+from .tools import InvalidArguments, Tool, tool
+
+__all__ = [
+    "Bus",
+    "Clock",
+    "Completion",
+    "Continue",
+    "Engine",
+    "InvalidArguments",
+    "Lagged",
+    "Phase",
+    "Run",
+    "Session",
+    "SessionRecord",
+    "Subscriber",
+    "SystemClock",
+    "Tool",
+    "Toolbox",
+    "read_record",
+    "tool",
+]

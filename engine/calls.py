@@ -1,0 +1,261 @@
+"""The calls of one step: start what may start early, settle the rest in order, answer each exactly once.
+
+A reading call may start while the response still streams, if nothing that writes, asks or completes stands before it.
+All others wait until the response is whole or cut, because a retried attempt must not repeat them; writing calls then
+run one after another. After a completion call nothing runs any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from ..decision import AssistantMessage, ToolCall, WrongUse
+from ..decision.events import (
+    CompletionAccepted,
+    CompletionRejected,
+    PhaseReported,
+    QuestionAsked,
+    ThoughtRecorded,
+    ToolCallResult,
+    ToolExecutionStarted,
+)
+from ..decision.messages import ResultStatus
+from .answers import Completion, Continue, Phase, Settled
+from .context import Context
+from .results import as_text, fingerprint
+from .scope import Cause, RoundScope
+from .tools import InvalidArguments, Tool
+
+SKIPPED = "Not run: it stood after the completion of the task."
+TRUNCATED = "Not run: the response was cut off inside this call. Call it again, with less in one piece."
+
+
+class Calls:
+    """The calls of one step. `offer` while the response streams, `settle` once it is whole or cut."""
+
+    def __init__(self, context: Context, scope: RoundScope, tasks: TaskGroup) -> None:
+        self._context = context
+        self._log = context.log
+        self._scope = scope
+        self._tasks = tasks
+        self._early = True
+        self._running: dict[str, anyio.Event] = {}
+        self._answered: set[str] = set()
+        self._failed: list[tuple[ToolCall, str]] = []
+        self._asked = False
+
+    def offer(self, call: ToolCall) -> bool:
+        """Take a call that has just become whole; True if the stream is to be cut at it."""
+        tool = self._context.toolbox.get(call.name)
+        if tool is None:
+            return False
+        if tool.kind == "completion":
+            cuts = self._context.policy.inner_cancel and not self._asked and self._may_be_last(tool, call)
+            self._early = False
+            return cuts
+        self._asked = self._asked or tool.kind == "question"
+        if tool.spec.reads and self._early and tool.kind == "ordinary":
+            self._start(tool, call)
+        else:
+            self._early = False
+        return False
+
+    async def settle(self, message: AssistantMessage, truncated: str | None) -> None:
+        """Give every call of the response its result, open questions apart."""
+        reported: ToolCall | None = None
+        for call in message.calls:
+            tool = self._context.toolbox.get(call.name)
+            if reported is not None:
+                self._answer(call, SKIPPED, "skipped")
+            elif call.id == truncated:
+                self._answer(call, TRUNCATED, "truncated")
+            elif tool is None:
+                self._answer(call, self._unknown(call.name), "invalid")
+            elif call.id in self._running:
+                pass  # began while the response was streaming
+            elif tool.spec.reads and tool.kind == "ordinary":
+                self._start(tool, call)
+            else:
+                await self._finish_running()
+                if await self._run_alone(tool, call):
+                    reported = call
+        await self._finish_running()
+
+    def abandon(self, message: AssistantMessage | None) -> None:
+        """Answer what was cut off by a cancellation, without running anything."""
+        for call in message.calls if message is not None else ():
+            self._answer(call, "Cancelled while it was running or waiting to run.", "cancelled")
+
+    # ---- running
+
+    def _start(self, tool: Tool, call: ToolCall) -> None:
+        try:
+            arguments = tool.parse(call.arguments)
+        except InvalidArguments as error:
+            self._answer(call, str(error), "invalid")
+            return
+        self._running[call.id] = done = anyio.Event()
+
+        async def run() -> None:
+            try:
+                await self._run_ordinary(tool, call, arguments)
+            finally:
+                done.set()
+
+        self._tasks.start_soon(run)
+
+    async def _finish_running(self) -> None:
+        for done in self._running.values():
+            if not done.is_set():
+                await done.wait()
+
+    async def _run_alone(self, tool: Tool, call: ToolCall) -> bool:
+        """Run a call beside which nothing else runs; True if it was a completion that nothing may follow."""
+        try:
+            arguments = tool.parse(call.arguments)
+        except InvalidArguments as error:
+            self._answer(call, str(error), "invalid")
+            return False
+        match tool.kind:
+            case "ordinary":
+                await self._run_ordinary(tool, call, arguments)
+            case "think":
+                await self._think(tool, call, arguments)
+            case "question":
+                await self._ask(tool, call, arguments)
+            case "completion":
+                return await self._complete(tool, call, arguments)
+        return False
+
+    async def _run_ordinary(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
+        content, status = as_text(await self._execute(tool, call, arguments))
+        self._answer(call, content, status)
+
+    async def _think(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
+        content, status = as_text(await self._execute(tool, call, arguments))
+        if status == "ok":
+            self._log.append(ThoughtRecorded(call_id=call.id, text=content))
+            content = "Noted."
+        self._answer(call, content, status)
+
+    async def _ask(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
+        content, status = as_text(await self._execute(tool, call, arguments))
+        if status != "ok":
+            self._answer(call, content, status)
+            return
+        self._asked = True
+        self._answered.add(call.id)  # stays open: its answer comes from the user
+        self._log.append(QuestionAsked(call_id=call.id, text=content))
+
+    async def _execute(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
+        """What the function returned, or a Settled that says why it did not."""
+        self._log.append(ToolExecutionStarted(call_id=call.id, name=call.name))
+        self._context.flush()
+        with self._context.clock.deadline(tool.timeout) as deadline:
+            try:
+                value = await tool.run(arguments)
+            except WrongUse:
+                raise
+            except (Exception, SystemExit) as error:
+                value = Settled(content=f"{type(error).__name__}: {error}", status="error")
+        if deadline.cancelled_caught:
+            value = Settled(content=f"{tool.name} was stopped after {tool.timeout:g} seconds.", status="error")
+        if self._scope.shared.cancel_called:
+            await anyio.lowlevel.checkpoint()  # a tool that swallowed the cancellation: its late result is dropped
+        return value
+
+    # ---- completion
+
+    def _may_be_last(self, tool: Tool, call: ToolCall) -> bool:
+        try:
+            return tool.is_final(tool.parse(call.arguments))
+        except InvalidArguments:
+            return False
+
+    async def _complete(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> bool:
+        """Run a completion's handler and act on what it says; False if it only reported a phase."""
+        if self._asked:
+            self._reject(
+                call,
+                "A question to the user is still open. Complete the task once it is answered.",
+                "open_question",
+            )
+            return True
+        if self._failed and self._context.policy.reject_after_failure:
+            first, why = self._failed[0]
+            self._reject(call, f"{first.name}, called before it, failed: {why}", "failed_call")
+            return True
+        match await self._execute(tool, call, arguments):
+            case Phase() as phase:
+                self._report(call, phase)
+                return False
+            case Continue(reason):
+                self._reject(call, reason, "tool")
+            case Completion(success=False) as failed:
+                self._reject(call, failed.error or failed.content or "It did not succeed.", "tool")
+            case Completion() as completion:
+                self._accept(call, completion)
+            case str(word) if word.strip().lower() == "continue":
+                self._reject(call, Continue().reason, "tool")
+            case value:
+                content, status = as_text(value)
+                if status == "ok":
+                    self._accept(call, Completion(answer=content))
+                else:
+                    self._reject(call, content, "tool")
+        return True
+
+    def _accept(self, call: ToolCall, completion: Completion) -> None:
+        self._log.append(
+            CompletionAccepted(
+                call_id=call.id,
+                name=call.name,
+                answer=completion.answer,
+                pending_issues=completion.pending_issues,
+            )
+        )
+        self._answer(call, completion.answer if completion.content is None else completion.content, "ok")
+        if self._context.policy.inner_cancel:
+            self._scope.cancel(Cause("completion", call.id))
+
+    def _reject(self, call: ToolCall, reason: str, by: str) -> None:
+        self._log.append(CompletionRejected(call_id=call.id, name=call.name, reason=reason, by=by))
+        self._answer(call, f"Not accepted as complete: {reason}", "rejected")
+
+    def _report(self, call: ToolCall, phase: Phase) -> None:
+        self._log.append(
+            PhaseReported(
+                call_id=call.id,
+                percentage=phase.percentage,
+                summary=phase.summary,
+                next_phase=phase.next_phase,
+            )
+        )
+        following = f" Go on with: {phase.next_phase}" if phase.next_phase else " Go on."
+        self._answer(call, f"Noted: {phase.percentage} % done.{following}", "ok")
+
+    # ---- results
+
+    def _answer(self, call: ToolCall, content: str, status: ResultStatus) -> None:
+        if call.id in self._answered:
+            return
+        self._answered.add(call.id)
+        if status in ("error", "invalid", "truncated"):
+            self._failed.append((call, content))
+        self._log.append(
+            ToolCallResult(
+                call_id=call.id,
+                name=call.name,
+                content=content,
+                status=status,
+                fingerprint=fingerprint(call, content),
+            )
+        )
+
+    def _unknown(self, name: str) -> str:
+        offered = ", ".join(self._context.toolbox) or "none"
+        return f"There is no tool {name!r}. The tools are: {offered}."

@@ -1,0 +1,52 @@
+"""Time as the engine sees it. Nothing else in the engine reads a clock or sleeps, so tests can own time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Protocol
+
+import anyio
+
+
+class Clock(Protocol):
+    """Where the engine gets its time."""
+
+    def now(self) -> float:
+        """Seconds on a clock that never goes back."""
+        ...
+
+    def wall(self) -> datetime:
+        """The time of day, in UTC; for people and records only."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait so many seconds."""
+        ...
+
+    def deadline(self, seconds: float | None) -> anyio.CancelScope:
+        """A cancel scope that ends itself after so many seconds; never for None."""
+        ...
+
+
+class SystemClock:
+    """The machine's time."""
+
+    def now(self) -> float:
+        """Seconds on the machine's monotonic clock."""
+        return monotonic()
+
+    def wall(self) -> datetime:
+        """The time of day, in UTC."""
+        return datetime.now(UTC)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait so many seconds."""
+        await anyio.sleep(seconds)
+
+    def deadline(self, seconds: float | None) -> anyio.CancelScope:
+        """A cancel scope that ends itself after so many seconds; never for None."""
+        scope = anyio.CancelScope()
+        if seconds is not None:
+            scope.deadline = anyio.current_time() + seconds
+        return scope

@@ -1,0 +1,152 @@
+"""The engine: a provider, tools and a policy, and from then on any number of runs at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Any, Literal
+from uuid import uuid4
+
+from ..decision import Facts, Outcome, Policy, Rule
+from ..decision import decide as built_in_decide
+from ..providers import Provider, ToolChoice
+from .bus import KEPT
+from .clock import Clock, SystemClock
+from .context import Decide
+from .presets import finish_task
+from .prompts import system_prompt
+from .run import Run
+from .session import Session
+from .subscriber import Subscriber, deliver
+from .toolbox import Toolbox
+from .tools import Tool
+
+
+class Engine:
+    """Runs agents. Safe for many runs at once in one event loop.
+
+    provider: where responses come from.
+    tools: what the model may call. `presets` are added to them, but for a completion tool where `tools` bring one.
+    policy: when a run goes on, pauses and stops.
+    system: the system prompt; None for the general one, "" for none.
+    subscribers: called with each event and its run, from a task of their own; see `subscriber.py`.
+    on_completed: called with the outcome of each run that completed.
+    rules: a user's own rules and guards, for the names in the policy that are not ours.
+    tool_choice: passed to the provider: `auto`, `required` or `none`.
+    settings: passed to the provider with each request (`temperature`, `max_tokens`, ...).
+    buffer: events that each run keeps for its readers, 1 or more.
+
+    Raises WrongUse if two tools have one name, or the policy cannot work with what is offered. As an async context
+    manager it keeps the provider's connections open between runs.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        tools: Sequence[Tool] = (),
+        policy: Policy = Policy(),  # noqa: B008  frozen
+        system: str | None = None,
+        presets: Sequence[Tool] = (finish_task,),
+        subscribers: Sequence[Subscriber] = (),
+        on_completed: Callable[[Outcome], Awaitable[None] | None] | None = None,
+        rules: Sequence[Rule] = (),
+        decide: Decide | None = None,
+        tool_choice: ToolChoice = "auto",
+        settings: Mapping[str, Any] | None = None,
+        clock: Clock | None = None,
+        buffer: int = KEPT,
+    ) -> None:
+        own = Toolbox(tools)
+        extra = [preset for preset in presets if not (preset.kind == "completion" and own.can_complete)]
+        self.provider = provider
+        self.policy = policy
+        self.toolbox = Toolbox([*tools, *extra]).under(policy)
+        self.system = system_prompt(self.toolbox.can_complete) if system is None else system
+        self.decide: Decide = decide or partial(built_in_decide, own=tuple(rules))
+        self.tool_choice: ToolChoice = tool_choice
+        self.settings = dict(settings or {})
+        self.clock: Clock = clock or SystemClock()
+        self.buffer = buffer
+        self._subscribers = list(subscribers)
+        if on_completed is not None:
+            self._subscribers.append(_when_completed(on_completed))
+        self.decide(Facts(), policy)  # a policy that names unknown rules fails here, not in a run
+
+    async def __aenter__(self) -> Engine:
+        self._open = AsyncExitStack()
+        await self._open.enter_async_context(self.opened())
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._open.aclose()
+
+    def session(
+        self,
+        session_id: str | None = None,
+        *,
+        busy: Literal["refuse", "queue"] = "refuse",
+        record: str | os.PathLike[str] | None = None,
+        drain: bool = False,
+    ) -> Session:
+        """A new conversation.
+
+        record: a file to write its events to, in JSON Lines; it is appended to.
+        drain: read the rest of responses that were cut into the record, so that it shows what the cut saved.
+        """
+        return Session(self, session_id or f"session_{uuid4().hex[:12]}", busy=busy, record=record, drain=drain)
+
+    def start(self, prompt: str, *, record: str | os.PathLike[str] | None = None, drain: bool = False) -> Run:
+        """A run in a session of its own. Enter it with `async with` and read its events."""
+        return self.session(record=record, drain=drain).start(prompt)
+
+    async def run(self, prompt: str, *, record: str | os.PathLike[str] | None = None, drain: bool = False) -> Outcome:
+        """Run to the outcome. If the caller is cancelled, so is the run."""
+        async with self.start(prompt, record=record, drain=drain) as run:
+            return await run.wait()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Hold the provider's connections open."""
+        if isinstance(self.provider, AbstractAsyncContextManager):
+            async with self.provider:
+                yield
+        else:
+            yield
+
+    @asynccontextmanager
+    async def watched(self, run: Run) -> AsyncIterator[None]:
+        """Let the subscribers follow a run; they get a moment to catch up at its end, and no more."""
+        tasks = [asyncio.create_task(deliver(subscriber, run)) for subscriber in self._subscribers]
+        try:
+            yield
+        finally:
+            if tasks:
+                await _let_catch_up(tasks)
+
+
+CATCH_UP_SECONDS = 1.0
+"""How long the end of a run waits for its subscribers."""
+
+
+async def _let_catch_up(tasks: Sequence[asyncio.Task[None]]) -> None:
+    try:
+        await asyncio.wait(tasks, timeout=CATCH_UP_SECONDS)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _when_completed(callback: Callable[[Outcome], Awaitable[None] | None]) -> Subscriber:
+    from ..decision import Event
+    from ..decision.events import RunFinished
+
+    def on_event(event: Event, run: Run) -> Awaitable[None] | None:
+        if isinstance(event, RunFinished) and event.outcome.status == "completed":
+            return callback(event.outcome)
+        return None
+
+    return on_event

@@ -1,0 +1,39 @@
+"""The log of one run: number an event, date it, fold it, hand it on. The only thing that changes a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from ..decision import Event, Facts, fold
+from ..decision.events import RunFinished
+from .clock import Clock
+
+E = TypeVar("E", bound=Event)
+
+
+class Log:
+    """Append-only. `sinks` get every event in order and must not wait: transcript, record, bus."""
+
+    def __init__(self, clock: Clock, sinks: Sequence[Callable[[Event], None]]) -> None:
+        self.facts = Facts()
+        self.finished = False
+        """True once the terminal event is in: nothing may follow it."""
+        self._seq = 0
+        self._clock = clock
+        self._began = clock.now()
+        self._sinks = tuple(sinks)
+
+    def append(self, event: E) -> E:
+        """Add an event; returns it with its number and time."""
+        if self.finished:
+            raise RuntimeError(f"{type(event).__name__} after the terminal event of the run")
+        self._seq += 1
+        stamped = replace(event, seq=self._seq, t=int((self._clock.now() - self._began) * 1000))
+        self.facts = fold(self.facts, stamped)
+        self.finished = type(stamped) is RunFinished
+        for sink in self._sinks:
+            sink(stamped)
+        return stamped

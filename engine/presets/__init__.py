@@ -1,0 +1,5 @@
+"""Ready-made tools: completion, question and think."""
+
+from .control import ask_user, attempt_completion, finish_task, task_done, think
+
+__all__ = ["ask_user", "attempt_completion", "finish_task", "task_done", "think"]

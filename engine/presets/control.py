@@ -1,0 +1,108 @@
+"""The control-flow tools that we ship. Their descriptions carry the knowledge; no prompt names them."""
+
+from __future__ import annotations
+
+from ..answers import Completion, Phase
+from ..tools import tool
+
+_SUMMARY = (
+    "Write 100 to 500 characters for the user: what was done, which files or things changed, the results, "
+    "and what to be careful about."
+)
+
+
+@tool(
+    kind="completion",
+    description=(
+        f"Call this exactly once, as soon as the task is finished or you know that it cannot be finished, "
+        f"and call nothing after it. {_SUMMARY}"
+    ),
+)
+async def finish_task(summary: str) -> Completion:
+    """End the task.
+
+    Args:
+        summary: What was done, files, results, cautions; 100 to 500 characters.
+
+    """
+    return Completion(answer=summary, content="Task finished.")
+
+
+@tool(
+    kind="completion",
+    description=(
+        f"Call this as soon as the task is done, and call nothing after it. {_SUMMARY} "
+        "If only a part is done, give completion_percentage below 100 and the next phase, and go on working."
+    ),
+)
+async def task_done(
+    summary: str,
+    completion_percentage: int = 100,
+    next_phase: str | None = None,
+    requires_user_confirmation: bool = False,
+    pending_issues: list[str] = [],  # noqa: B006  part of the schema, never changed
+) -> Completion | Phase:
+    """End the task, or report how far it is.
+
+    Args:
+        summary: What was done, files, results, cautions; 100 to 500 characters.
+        completion_percentage: How much of the task is done, 0 to 100; below 100 the work goes on.
+        next_phase: What comes next, if the task is not done.
+        requires_user_confirmation: Whether the user must confirm before this counts as done.
+        pending_issues: What is left open.
+
+    """
+    if completion_percentage < 100:
+        return Phase(percentage=completion_percentage, summary=summary, next_phase=next_phase)
+    return Completion(answer=summary, content="Task done.", pending_issues=tuple(pending_issues))
+
+
+@tool(
+    kind="completion",
+    description=(
+        "Call this when you have the result of the task and have made sure, from the results of earlier tool "
+        f"calls, that it is right. Call nothing after it. {_SUMMARY}"
+    ),
+)
+async def attempt_completion(result: str) -> Completion:
+    """Present the result.
+
+    Args:
+        result: The result for the user, final and complete, without a question at its end.
+
+    """
+    return Completion(answer=result, content=f"task completed: {result}")
+
+
+@tool(
+    kind="question",
+    description=(
+        "Call this when you need something that only the user can tell or decide, and no tool can find out. "
+        "The work pauses until the answer comes. Ask one clear question."
+    ),
+)
+async def ask_user(question: str) -> str:
+    """Ask the user.
+
+    Args:
+        question: The question, understandable on its own.
+
+    """
+    return question
+
+
+@tool(
+    kind="think",
+    description=(
+        "Call this to sum up a stage of the work or to plan the next one. It does nothing else: it changes nothing "
+        "and never ends the task."
+    ),
+)
+async def think(thought: str) -> str:
+    """Record a thought.
+
+    Args:
+        thought: The summary or the plan.
+
+    """
+    return thought

@@ -1,0 +1,51 @@
+"""From what a function returned to the text that the model reads."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+from ..decision import ToolCall
+from ..decision.messages import ResultStatus
+from .answers import Completion, Continue, Phase, Settled
+
+LONGEST = 100_000
+"""Characters of one result that reach the model and the record; the middle of a longer one is left out."""
+
+
+def as_text(value: Any) -> tuple[str, ResultStatus]:
+    """The text of a result, and `ok`, or a complaint and `error`."""
+    match value:
+        case Settled(content=content, status=status):
+            return shortened(content), status  # type: ignore[return-value]  # replay brings recorded words
+        case str():
+            return shortened(value), "ok"
+        case None:
+            return "Done.", "ok"
+        case bytes():
+            return f"(bytes, {len(value)} of them; a tool returns text or JSON)", "error"
+        case Completion() | Continue() | Phase():
+            return f"{type(value).__name__} is only for tools of kind completion", "error"
+    from pydantic_core import PydanticSerializationError, to_json
+
+    try:
+        return shortened(to_json(value).decode()), "ok"
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        return f"The tool ran, but its result ({type(value).__name__}) cannot be shown: {error}", "error"
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """The text, without its middle if it is longer than `longest` characters."""
+    if len(text) <= longest:
+        return text
+    half = longest // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} of {len(text)} characters left out ...]\n{text[-half:]}"
+
+
+def fingerprint(call: ToolCall, content: str) -> str:
+    """Equal for the same call with the same result."""
+    digest = blake2b(digest_size=8)
+    for part in (call.name, call.arguments, content):
+        digest.update(part.encode("utf-8", "surrogatepass"))
+        digest.update(b"\0")
+    return digest.hexdigest()

@@ -1,0 +1,180 @@
+"""One run: a task of its own, and the handle that a user holds.
+
+    async with engine.start("Set the port to 8080") as run:
+        async for event in run:
+            ...
+    print(run.outcome.stop_reason)
+
+The run's task owns everything that waits: scopes, task groups, connections, context variables. The user's side only
+reads numbers from a bus, so it may stall, raise or leave without harm. Leaving the block ends a run that is still
+going; a cancellation of the user's task ends it too and is passed on once the run has tidied up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import anyio
+
+from ..decision import Event, Facts, Outcome, Stop, WrongUse, conclude
+from ..decision.events import DecisionMade, RunFinished
+from .bus import Bus, Lagged
+from .context import Context
+from .loop import cancelled, run_rounds
+
+TIDY_SECONDS = 10.0
+"""How long a run that was cancelled may take to tidy up before it is left behind."""
+
+
+class Run:
+    """The handle of one run. Made by `Engine.start` and `Session.start`; entering it starts the run."""
+
+    def __init__(self, run_id: str, session_id: str, bus: Bus, body: Callable[[Run], Awaitable[None]]) -> None:
+        self.id = run_id
+        self.session_id = session_id
+        self.bus = bus
+        self.context: Context | None = None
+        """The run's parts, once it has started."""
+        self._body = body
+        self._outcome: Outcome | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._started: asyncio.Future[None] | None = None
+        self._cancel_early: str | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome. Raises WrongUse while the run is still going."""
+        if self._outcome is None:
+            raise WrongUse(f"run {self.id} is not finished: `await run.wait()`, or read its events to the end")
+        return self._outcome
+
+    @property
+    def finished(self) -> bool:
+        """Whether the outcome is there."""
+        return self._outcome is not None
+
+    @property
+    def facts(self) -> Facts:
+        """What is known now."""
+        return self.context.log.facts if self.context is not None else Facts()
+
+    async def __aenter__(self) -> Run:
+        if self._task is not None:
+            raise WrongUse(f"run {self.id} was started before: a run happens once")
+        self._started = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._main(), name=f"endstop run {self.id}")
+        try:
+            await asyncio.shield(self._started)
+        except BaseException:
+            await self._leave()
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._leave()
+
+    def __aiter__(self) -> AsyncIterator[Event | Lagged]:
+        return self.bus.read()
+
+    def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
+        """The run's events after number `after`, up to the terminal one."""
+        return self.bus.read(after)
+
+    def cancel(self, cause: str = "caller") -> None:
+        """End the run; its outcome will say `cancelled`. A run that has finished stays as it is."""
+        if self.context is not None:
+            self.context.cancel(cause)
+        else:
+            self._cancel_early = self._cancel_early or cause
+
+    async def wait(self) -> Outcome:
+        """Wait for the outcome. If the waiting task is cancelled, the run is, too."""
+        assert self._task is not None, "enter the run before waiting for it"
+        try:
+            await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            await self._leave()
+            raise
+        return self.outcome
+
+    def attach(self, context: Context) -> None:
+        """Give the run its parts; called by its session, in the run's own task."""
+        self.context = context
+        if self._cancel_early is not None:
+            context.cancel(self._cancel_early)
+
+    def ready(self) -> None:
+        """Tell who entered the run that it has begun."""
+        if self._started is not None and not self._started.done():
+            self._started.set_result(None)
+
+    async def drive(self) -> None:
+        """Run to the outcome and write the terminal event, whatever happens."""
+        context = self.context
+        assert context is not None
+        try:
+            outcome = await run_rounds(context)
+        except asyncio.CancelledError:
+            # Not ours: the event loop is shutting down, or somebody cancelled the run's own task.
+            context.cancel("shutdown")
+            self._finish(cancelled(context))
+            raise
+        except Exception as error:
+            self._finish(_crashed(context, error))
+            raise
+        self._finish(outcome)
+
+    def _finish(self, outcome: Outcome) -> None:
+        assert self.context is not None
+        self._outcome = outcome
+        self.context.log.append(RunFinished(outcome=outcome))
+        self.context.flush()
+
+    async def _main(self) -> None:
+        try:
+            await self._body(self)
+        except BaseException as error:
+            if self._started is not None and not self._started.done():
+                self._started.set_exception(error)
+                return
+            if isinstance(error, Exception) and self._outcome is not None:
+                return  # told as the outcome `internal_error`
+            raise
+
+    async def _leave(self) -> None:
+        task = self._task
+        if task is None or task.done():
+            return
+        self.cancel("caller")
+        await _outlive(task, TIDY_SECONDS)
+
+
+def _crashed(context: Context, error: Exception) -> Outcome:
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    stop = Stop(rule="internal_error", reason="internal_error", detail=f"{type(error).__name__}: {error}")
+    context.log.append(DecisionMade(round=context.log.facts.rounds, decision=stop))
+    return conclude(context.log.facts, context.policy, stop)
+
+
+async def _outlive(task: asyncio.Task[Any], seconds: float) -> None:
+    """Wait for a task to end, also while we are being cancelled ourselves, then pass the cancellation on.
+
+    A native `Task.cancel()` breaks through a shielded scope (anyio 4.16), so the waiting is taken up again.
+    """
+    interrupted: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True) as patience:
+        patience.deadline = anyio.current_time() + seconds
+        while not task.done() and not patience.cancel_called:
+            try:
+                await asyncio.wait([task], timeout=seconds)
+            except asyncio.CancelledError as error:
+                if patience.cancel_called:
+                    raise
+                interrupted = error
+    if not task.done():
+        task.cancel()
+    if interrupted is not None:
+        raise interrupted

@@ -1,0 +1,151 @@
+"""The inner layer: steps of one round, inside one shared cancel scope.
+
+After each step it asks the same `decide` as the outer loop. For a bare "go on" it goes on by itself, up to
+`max_inner_steps`; anything else goes back to the outer loop, which decides again by the same facts, records and acts.
+"""
+
+from __future__ import annotations
+
+import anyio
+from msgspec.structs import replace
+
+from ..decision import Assembler, AssistantMessage, GoOn, Usage
+from ..decision.events import (
+    AttemptFailed,
+    AttemptStarted,
+    ResponseFinished,
+    StepFinished,
+    StepStarted,
+    ToolCallEnd,
+)
+from ..decision.transcript import rough_tokens, size
+from ..providers import Interrupted, ProviderError, Request
+from .calls import Calls
+from .context import Context
+from .scope import RoundScope
+
+
+class _Step:
+    """One step as far as it has come, for those who must tidy up after a cancellation."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.message: AssistantMessage | None = None
+        self.calls: Calls | None = None
+        self.finished = False
+
+
+async def run_round(context: Context) -> None:
+    """Make steps until the outer loop must look, or the shared scope is cancelled."""
+    scope = context.scope = RoundScope()
+    if context.cancelled is not None:
+        scope.cancel(context.cancelled)
+    step = _Step(0)
+    with scope.shared:
+        for _ in range(context.policy.max_inner_steps):
+            step = _Step(context.log.facts.steps + 1)
+            await _run_step(context, scope, step)
+            decision = context.decide(context.log.facts, context.policy)
+            if not (isinstance(decision, GoOn) and decision.bare):
+                break
+            if context.log.facts.questions:
+                break
+    if step.number and not step.finished:
+        _close(context, scope, step)
+    context.scope = None
+
+
+async def _run_step(context: Context, scope: RoundScope, step: _Step) -> None:
+    context.log.append(StepStarted(step=step.number, round=context.log.facts.rounds))
+    async with anyio.create_task_group() as tasks:
+        step.calls = calls = Calls(context, scope, tasks)
+        response = await _respond(context, step.number, calls)
+        if response is None:
+            tasks.cancel_scope.cancel()
+        else:
+            context.log.append(response)
+            step.message = response.message
+            if response.message.calls:
+                await calls.settle(response.message, response.truncated)
+    step.finished = True
+    context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
+
+
+def _close(context: Context, scope: RoundScope, step: _Step) -> None:
+    """Leave a step that was cancelled with one result for each call."""
+    if step.calls is not None:
+        step.calls.abandon(step.message)
+    context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
+
+
+async def _respond(context: Context, step: int, calls: Calls) -> ResponseFinished | None:
+    """Stream one response; None if the provider gave up."""
+    log, attempt = context.log, f"{step}.1"
+    log.append(AttemptStarted(attempt=attempt, model=context.provider.model))
+    context.flush()
+    assembler = Assembler(step, attempt, context.taken_ids)
+    cut_at: str | None = None
+    try:
+        with anyio.CancelScope() as stream_scope:
+            async with context.provider.stream(_request(context, attempt)) as chunks:
+                async for chunk in chunks:
+                    for event in assembler.feed(chunk):
+                        log.append(event)
+                        if type(event) is ToolCallEnd and calls.offer(assembler.call(event.call_id)):
+                            cut_at = event.call_id
+                            stream_scope.cancel()
+                            break
+                    if cut_at is not None:
+                        break
+        if assembler.finish is None and cut_at is None:
+            raise Interrupted(f"the stream of {context.provider.model} ended without a finish reason")
+    except ProviderError as error:
+        _failed(context, attempt, error, shown=bool(assembler.message.text or assembler.message.calls))
+        return None
+    message = assembler.message
+    return ResponseFinished(
+        step=step,
+        attempt=attempt,
+        message=message,
+        finish=assembler.finish or ("tool_calls" if cut_at else "other"),
+        raw_finish=assembler.raw_finish,
+        usage=_usage(context, assembler, message),
+        cut_at=cut_at,
+        truncated=assembler.truncated,
+    )
+
+
+def _request(context: Context, attempt: str) -> Request:
+    return Request(
+        messages=context.transcript.messages,
+        edition=context.transcript.edition,
+        tools=context.toolbox.specs,
+        tool_choice=context.tool_choice,
+        settings=context.settings,
+        attempt=attempt,
+        memo=context.memo,
+    )
+
+
+def _failed(context: Context, attempt: str, error: ProviderError, shown: bool) -> None:
+    context.log.append(
+        AttemptFailed(
+            attempt=attempt,
+            kind=error.kind,
+            message=error.message,
+            status=error.status,
+            retry_after=error.retry_after,
+            after_output=shown,
+        )
+    )
+
+
+def _usage(context: Context, assembler: Assembler, message: AssistantMessage) -> Usage:
+    """What the provider reported; estimated (4 characters a token) where a cut came before its report."""
+    reported = assembler.usage
+    if reported is not None and assembler.finish is not None:
+        return reported
+    output = rough_tokens(size(message))
+    if reported is not None:
+        return replace(reported, output_tokens=max(reported.output_tokens, output), estimated=True)
+    return Usage(input_tokens=rough_tokens(context.transcript.characters), output_tokens=output, estimated=True)

@@ -1,0 +1,47 @@
+"""The one place where tools are registered: by name, each with its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ..decision import Policy, ToolSpec, WrongUse
+from .tools import Tool
+
+
+class Toolbox(Mapping[str, Tool]):
+    """The tools of an engine. Two of one name are refused."""
+
+    def __init__(self, tools: Iterable[Tool] = ()) -> None:
+        self._tools: dict[str, Tool] = {}
+        for tool in tools:
+            if not isinstance(tool, Tool):
+                raise WrongUse(f"{tool!r} is no tool: put @tool on the function")
+            if tool.name in self._tools:
+                raise WrongUse(f"two tools are called {tool.name!r}: rename one, as in tool.renamed('other')")
+            self._tools[tool.name] = tool
+        self.specs: tuple[ToolSpec, ...] = tuple(tool.spec for tool in self._tools.values())
+
+    def __getitem__(self, name: str) -> Tool:
+        return self._tools[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tools)
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    @property
+    def can_complete(self) -> bool:
+        """Whether a completion tool is among them."""
+        return any(tool.kind == "completion" for tool in self._tools.values())
+
+    def under(self, policy: Policy) -> Toolbox:
+        """What of it is offered under this policy. Raises WrongUse if the policy cannot work with it."""
+        if policy.completion == "none":
+            return Toolbox(tool for tool in self._tools.values() if tool.kind != "completion")
+        if policy.completion == "required" and not self.can_complete:
+            raise WrongUse(
+                f"policy {policy.name!r} ends a run only by a completion (completion = 'required'), "
+                "but no completion tool is offered: add one, or choose another policy"
+            )
+        return self

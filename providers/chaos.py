@@ -1,0 +1,93 @@
+"""A wrapper that makes trouble on purpose, the same trouble for the same seed. For testing what drives providers.
+
+Faults, each with a probability of its own: an error before the response, an error in mid-stream, a stream that
+breaks off, a finish reason that lies, arguments in fragments of one character, call ids that are missing or doubled,
+an empty response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+from msgspec.structs import replace
+
+from ..decision import AnyChunk, FinishReport, TextDelta, ToolCallDelta
+from .errors import Interrupted, RateLimited, Unavailable
+from .provider import Provider, Request
+
+
+class Chaos:
+    """Wraps a provider. Each keyword is a probability, 0 to 1; `seed` makes the trouble repeatable."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        seed: int = 0,
+        refuse: float = 0.0,
+        fail: float = 0.0,
+        cut: float = 0.0,
+        lie: float = 0.0,
+        shred: float = 0.0,
+        bad_ids: float = 0.0,
+        empty: float = 0.0,
+    ) -> None:
+        self._provider = provider
+        self._random = Random(seed)
+        self._faults = {
+            "refuse": refuse,
+            "fail": fail,
+            "cut": cut,
+            "lie": lie,
+            "shred": shred,
+            "bad_ids": bad_ids,
+            "empty": empty,
+        }
+
+    @property
+    def model(self) -> str:
+        """The wrapped provider's model."""
+        return self._provider.model
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
+        """Open the wrapped provider's response, with whatever trouble comes up this time."""
+        faults = {name for name, chance in self._faults.items() if self._random.random() < chance}
+        if "refuse" in faults:
+            raise RateLimited("chaos: too many requests", status=429, retry_after=1.0)
+        async with self._provider.stream(request) as chunks:
+            troubled = self._trouble(chunks, faults)
+            try:
+                yield troubled
+            finally:
+                await troubled.aclose()
+
+    async def _trouble(self, chunks: AsyncIterator[AnyChunk], faults: set[str]) -> Any:
+        left = self._random.randint(0, 12) if faults & {"fail", "cut"} else None
+        async for chunk in chunks:
+            if left is not None:
+                if left == 0:
+                    raise (Unavailable("chaos: error in the stream") if "fail" in faults else Interrupted("chaos: cut"))
+                left -= 1
+            for piece in self._bend(chunk, faults):
+                yield piece
+
+    def _bend(self, chunk: AnyChunk, faults: set[str]) -> list[AnyChunk]:
+        match chunk:
+            case TextDelta() | ToolCallDelta() if "empty" in faults:
+                return []
+            case FinishReport() if "lie" in faults:
+                return [FinishReport("stop" if chunk.reason == "tool_calls" else "tool_calls", "lie")]
+            case ToolCallDelta():
+                bent = replace(chunk, id="same" if chunk.id and "bad_ids" in faults else chunk.id)
+                if "shred" not in faults or not chunk.arguments:
+                    return [bent]
+                head = replace(bent, arguments=chunk.arguments[0])
+                return [head, *(ToolCallDelta(chunk.index, arguments=c) for c in chunk.arguments[1:])]
+            case TextDelta(text) if "shred" in faults:
+                return [TextDelta(c) for c in text]
+            case _:
+                return [chunk]

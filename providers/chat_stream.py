@@ -1,0 +1,220 @@
+"""OpenAI's streamed chat completions: bytes in, chunks out.
+
+Servers differ, so every field may be missing, null or of another type than the reference says. What is left is a
+list of chunks, or a ProviderError. Source: OpenAI API reference, "The chat completion chunk object".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..decision import AnyChunk, FinishReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport
+from .errors import Broken, Interrupted, ProviderError, Unavailable, from_status
+from .sse import EventStream
+from .wire import finish_of
+
+LONGEST_ERROR = 2000
+"""Characters of a provider's error message that are kept."""
+
+
+class _Function(Struct):
+    name: str | None = None
+    arguments: Any = None
+
+
+class _Call(Struct):
+    index: int | None = None
+    id: str | None = None
+    function: _Function | None = None
+
+
+class _Delta(Struct):
+    content: Any = None
+    reasoning_content: str | None = None
+    reasoning: Any = None
+    refusal: str | None = None
+    tool_calls: list[_Call] | None = None
+
+
+class _Choice(Struct):
+    delta: _Delta | None = None
+    message: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _Details(Struct):
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class _Usage(Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+    completion_tokens_details: _Details | None = None
+    prompt_cache_hit_tokens: int | None = None  # DeepSeek's word for cached tokens
+
+
+class _Groq(Struct):
+    usage: _Usage | None = None
+
+
+class _Chunk(Struct):
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+    x_groq: _Groq | None = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(_Chunk).decode
+
+
+class ChatStream:
+    """Bytes of a streamed response in, chunks out."""
+
+    def __init__(self) -> None:
+        self._events = EventStream()
+        self.refused = False
+        self._finished = False
+        self.done = False
+
+    def feed(self, block: bytes) -> list[AnyChunk]:
+        chunks: list[AnyChunk] = []
+        for data in self._events.feed(block):
+            self._take(data, chunks)
+        return chunks
+
+    def end(self) -> list[AnyChunk]:
+        """What is left at the end of the body. Raises Interrupted if the response has no end."""
+        chunks: list[AnyChunk] = []
+        for data in self._events.end():
+            self._take(data, chunks)
+        if not self._finished:
+            if not self.done:
+                raise Interrupted("the stream ended without a finish reason")
+            chunks.append(FinishReport("other"))
+        return chunks
+
+    def _take(self, data: bytes, chunks: list[AnyChunk]) -> None:
+        if self.done:
+            return
+        if data == b"[DONE]":
+            self.done = True
+            return
+        try:
+            chunk = _decode(data)
+        except (msgspec.DecodeError, RecursionError) as error:
+            shown = data[:200].decode("utf-8", "replace")
+            raise Broken(f"a chunk of the stream cannot be read ({error}): {shown!r}") from error
+        if chunk.error is not None:
+            raise _in_stream(chunk.error)
+        for choice in chunk.choices or ():
+            if choice.delta is not None:
+                self.delta(choice.delta, chunks)
+            if choice.finish_reason:
+                self._finished = True
+                raw = choice.finish_reason
+                reason = "content_filter" if self.refused else finish_of(raw)
+                chunks.append(FinishReport(reason, raw))
+        usage = chunk.usage or (chunk.x_groq.usage if chunk.x_groq else None)
+        if usage is not None:
+            chunks.append(UsageReport(_usage(usage)))
+
+    def delta(self, delta: _Delta, chunks: list[AnyChunk]) -> None:
+        content = delta.content
+        if content:
+            if isinstance(content, str):
+                chunks.append(TextDelta(content))
+            else:
+                chunks += _parts(content)
+        reasoning = delta.reasoning_content or delta.reasoning
+        if reasoning and isinstance(reasoning, str):
+            chunks.append(ReasoningDelta(reasoning))
+        if delta.refusal:
+            self.refused = True
+            chunks.append(TextDelta(delta.refusal))
+        for position, call in enumerate(delta.tool_calls or ()):
+            function = call.function or _Function()
+            arguments = function.arguments
+            if arguments is not None and not isinstance(arguments, str):
+                arguments = msgspec.json.encode(arguments).decode()
+            index = position if call.index is None else call.index
+            chunks.append(ToolCallDelta(index, call.id or "", function.name or "", arguments or ""))
+
+
+def _parts(content: Any) -> list[AnyChunk]:
+    """Content that is a list of parts: Mistral sends text and thinking this way."""
+    chunks: list[AnyChunk] = []
+    for part in content if isinstance(content, list) else [content]:
+        if not isinstance(part, dict):
+            continue
+        if part.get("type") == "thinking":
+            inner = part.get("thinking")
+            for piece in inner if isinstance(inner, list) else [{"text": inner}]:
+                if isinstance(piece, dict) and isinstance(piece.get("text"), str):
+                    chunks.append(ReasoningDelta(piece["text"]))
+        elif isinstance(part.get("text"), str):
+            chunks.append(TextDelta(part["text"]))
+    return chunks
+
+
+def _usage(usage: _Usage) -> Usage:
+    prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
+    return Usage(
+        input_tokens=usage.prompt_tokens or 0,
+        output_tokens=usage.completion_tokens or 0,
+        cached_tokens=(prompt.cached_tokens if prompt else None) or usage.prompt_cache_hit_tokens or 0,
+        reasoning_tokens=(completion.reasoning_tokens if completion else None) or 0,
+    )
+
+
+def whole_reply(body: bytes) -> list[AnyChunk]:
+    """A reply that was not streamed, as chunks."""
+    try:
+        reply = _decode(body)
+    except (msgspec.DecodeError, RecursionError) as error:
+        shown = body[:200].decode("utf-8", "replace")
+        raise Broken(f"the answer is neither a stream nor a completion ({error}): {shown!r}") from error
+    if reply.error is not None:
+        raise _in_stream(reply.error)
+    if not reply.choices:
+        raise Broken("the answer holds no choices")
+    choice = reply.choices[0]
+    reader = ChatStream()
+    chunks: list[AnyChunk] = []
+    reader.delta(choice.message or choice.delta or _Delta(), chunks)
+    raw = choice.finish_reason or ""
+    chunks.append(FinishReport("content_filter" if reader.refused else finish_of(raw), raw))
+    if reply.usage is not None:
+        chunks.append(UsageReport(_usage(reply.usage)))
+    return chunks
+
+
+def _in_stream(error: Any) -> ProviderError:
+    """The error object that some providers send instead of a chunk."""
+    message = _words(error)
+    code = error.get("code") or error.get("status") if isinstance(error, dict) else None
+    status = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdigit()) else 0
+    if 400 <= status <= 599:
+        return from_status(status, f"error in the stream: {message}")
+    return Unavailable(f"error in the stream: {message}")
+
+
+def error_message(body: bytes) -> str:
+    try:
+        value = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError):
+        return body.decode("utf-8", "replace").strip()[:LONGEST_ERROR] or "(no message)"
+    return _words(value.get("error", value) if isinstance(value, dict) else value)
+
+
+def _words(error: Any) -> str:
+    if isinstance(error, dict):
+        for name in ("message", "detail", "error"):
+            if isinstance(error.get(name), str):
+                return str(error[name])[:LONGEST_ERROR]
+    text = error if isinstance(error, str) else msgspec.json.encode(error).decode("utf-8", "replace")
+    return text[:LONGEST_ERROR]

@@ -1,0 +1,195 @@
+"""The direct path: any endpoint that speaks OpenAI's chat completions, over aiohttp and msgspec.
+
+A request body is joined from messages that were encoded once, and a chunk is decoded straight into the few fields
+that matter, because this is what a step costs. Servers differ, so every field may be missing, null or of another
+type than the reference says; what is left is a stream of chunks, or a ProviderError.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import anyio
+import msgspec
+
+from ..decision import AnyChunk, Message, ToolSpec, WrongUse
+from .chat_stream import ChatStream, error_message, whole_reply
+from .errors import Interrupted, ProviderError, TimedOut, Unreachable, from_status, redact
+from .provider import Request
+from .wire import Encoded, message_out, tools_out
+
+if TYPE_CHECKING:
+    import aiohttp
+
+
+class OpenAICompatible:
+    """A model behind an endpoint that speaks OpenAI's chat completions.
+
+    `api_base` is the URL up to and without `/chat/completions`. `api_key` defaults to `OPENAI_API_KEY` if that is
+    set; without one no key is sent. `connect_timeout` and `read_timeout` are seconds, the second one between two
+    reads. `settings` go into every request (`temperature`, `max_tokens`, ...).
+
+    Use it as an async context manager to keep its connections from one run to the next.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        api_base: str,
+        *,
+        api_key: str | None = None,
+        connect_timeout: float = 10.0,
+        read_timeout: float = 300.0,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        if urlsplit(api_base).scheme not in ("http", "https"):
+            raise WrongUse(f"api_base {api_base!r} is no URL: write it as http://host:port/v1")
+        self.model = model
+        self.url = api_base.rstrip("/") + "/chat/completions"
+        self._key = api_key if api_key is not None else os.environ.get("OPENAI_API_KEY")
+        self._timeouts = (connect_timeout, read_timeout)
+        self._settings = dict(settings or {})
+        self._session: aiohttp.ClientSession | None = None
+        self._holders = 0
+
+    def __repr__(self) -> str:
+        return f"OpenAICompatible({self.model!r}, {self.url.removesuffix('/chat/completions')!r})"
+
+    async def __aenter__(self) -> OpenAICompatible:
+        self._holders += 1
+        if self._session is None:
+            self._session = self._open_session()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._holders -= 1
+        if self._holders == 0 and self._session is not None:
+            session, self._session = self._session, None
+            await session.close()
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
+        """Open one response. Raises ProviderError."""
+        async with self:
+            response = await self._post(self._body(request))
+            chunks: AsyncGenerator[AnyChunk] | None = None
+            try:
+                if response.status >= 400:
+                    raise await self._refusal(response)
+                chunks = self._chunks(response)
+                yield chunks
+            finally:
+                if chunks is not None:
+                    await chunks.aclose()
+                if response.content.at_eof():
+                    response.release()
+                else:
+                    response.close()  # at once and without waiting: this may be a cancellation
+
+    # ---- the request
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        headers = {"content-type": "application/json", "accept": "text/event-stream"}
+        if self._key:
+            headers["authorization"] = f"Bearer {self._key}"
+        connect, read = self._timeouts
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=read),
+            trust_env=True,
+        )
+
+    def _body(self, request: Request) -> bytes:
+        encoded = request.memo.get(self)
+        if encoded is None:
+            encoded = request.memo[self] = Encoded(_encode, _encode_tools)
+        head: dict[str, Any] = {"model": self.model, "stream": True, "stream_options": {"include_usage": True}}
+        if request.tools:
+            head["tools"] = encoded.tools(request)
+            if request.tool_choice != "auto":
+                head["tool_choice"] = request.tool_choice
+        fields = msgspec.json.encode({**head, **self._settings, **request.settings})
+        return b'%s,"messages":[%s]}' % (fields[:-1], b",".join(encoded.messages(request)))
+
+    async def _post(self, body: bytes) -> aiohttp.ClientResponse:
+        import aiohttp
+
+        assert self._session is not None
+        where = _place(self.url)
+        try:
+            return await self._session.post(self.url, data=body)
+        except aiohttp.ConnectionTimeoutError as error:
+            raise TimedOut(f"no connection to {where} within {self._timeouts[0]:g} s") from error
+        except aiohttp.ServerTimeoutError as error:
+            raise TimedOut(f"no answer from {where} within {self._timeouts[1]:g} s") from error
+        except aiohttp.ClientConnectorError as error:
+            raise Unreachable(f"cannot connect to {where}: {error.os_error.strerror or error}") from error
+        except aiohttp.ClientError as error:
+            raise Unreachable(f"{where} closed the connection before an answer: {error}") from error
+
+    # ---- the response
+
+    async def _refusal(self, response: aiohttp.ClientResponse) -> ProviderError:
+        with anyio.move_on_after(self._timeouts[0]):
+            body = await response.content.read(64 * 1024)
+            message = redact(error_message(body), self._key)
+            text = f"{self.model} at {_place(self.url)} answered {response.status}: {message}"
+            return from_status(response.status, text, _retry_after(response.headers))
+        return from_status(response.status, f"{_place(self.url)} answered {response.status} and then nothing")
+
+    async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncGenerator[AnyChunk]:
+        import aiohttp
+
+        try:
+            if response.content_type == "application/json":
+                for chunk in whole_reply(await response.read()):
+                    yield chunk
+                return
+            reader = ChatStream()
+            async for block in response.content.iter_any():
+                for chunk in reader.feed(block):
+                    yield chunk
+                if reader.done:
+                    break
+            for chunk in reader.end():
+                yield chunk
+            if not response.content.at_eof():  # the end of the body often follows as a packet of its own:
+                with anyio.move_on_after(0.05):  # with it read, the connection can be used again
+                    await response.content.readany()
+        except ProviderError as error:
+            raise type(error)(
+                redact(f"{self.model} at {_place(self.url)}: {error.message}", self._key), status=error.status
+            ) from error
+        except (TimeoutError, aiohttp.ServerTimeoutError) as error:
+            raise TimedOut(f"{_place(self.url)} sent nothing for {self._timeouts[1]:g} s") from error
+        except aiohttp.ClientError as error:
+            raise Interrupted(f"the stream from {_place(self.url)} broke off: {error}") from error
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds from a Retry-After header (RFC 9110, 10.2.3); a date is left to the caller's own patience."""
+    try:
+        return max(0.0, float(headers.get("retry-after", "")))
+    except ValueError:
+        return None
+
+
+def _place(url: str) -> str:
+    """The host and port of a URL: what people need to find the culprit, without credentials in it."""
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
+
+
+def _encode(message: Message) -> bytes:
+    return msgspec.json.encode(message_out(message))
+
+
+def _encode_tools(tools: Sequence[ToolSpec]) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(tools_out(tools)))

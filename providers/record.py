@@ -1,0 +1,141 @@
+"""A wrapper that keeps what a provider streamed, and may read the rest of a response that was cut.
+
+An exchange is one response as it came: its chunks with their times, how it ended, and, with `drain`, the chunks that
+came after the cut. What a cut has saved can be shown only if somebody pays for reading the rest; that is what
+`drain` is for, and it is off by default.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import Any, Literal
+
+import anyio
+import msgspec
+from msgspec import Struct
+
+from ..decision import AnyChunk
+from .errors import ProviderError
+from .provider import Provider, Request
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """A ProviderError as data."""
+
+    kind: str
+    message: str
+    status: int | None = None
+    retry_after: float | None = None
+
+
+class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One response of a provider, as it came."""
+
+    attempt: str
+    model: str
+    chunks: tuple[AnyChunk, ...] = ()
+    times: tuple[int, ...] = ()
+    """Milliseconds from the request to each chunk."""
+    ended: Literal["finished", "cut", "failed", "cancelled"] = "finished"
+    failure: Failure | None = None
+    after_cut: tuple[AnyChunk, ...] = ()
+    """What came after the cut, if it was drained."""
+
+
+class Record:
+    """Wraps a provider and keeps each exchange: in a file of JSON Lines, or by calling a function.
+
+    `drain` reads the rest of a response that was left early, for at most `deadline` seconds.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        keep: str | os.PathLike[str] | Callable[[Exchange], None],
+        *,
+        drain: bool = False,
+        deadline: float = 60.0,
+    ) -> None:
+        self._provider = provider
+        self._keep = keep if callable(keep) else _appender(keep)
+        self._drain = drain
+        self._deadline = deadline
+
+    @property
+    def model(self) -> str:
+        """The wrapped provider's model."""
+        return self._provider.model
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
+        """Open the wrapped provider's response and keep what comes of it."""
+        taken = _Taken(request.attempt, self.model)
+        try:
+            async with self._provider.stream(request) as chunks:
+                watched = taken.watch(chunks)
+                yield watched
+                await watched.aclose()
+                if taken.ended == "cut" and self._drain:
+                    with anyio.move_on_after(self._deadline, shield=True):
+                        await taken.drain(chunks)
+        except ProviderError as error:
+            taken.failed(error)
+            raise
+        finally:
+            self._keep(taken.exchange())
+
+
+class _Taken:
+    def __init__(self, attempt: str, model: str) -> None:
+        self.ended: Literal["finished", "cut", "failed", "cancelled"] = "cut"
+        self._attempt, self._model = attempt, model
+        self._began = monotonic()
+        self._chunks: list[AnyChunk] = []
+        self._times: list[int] = []
+        self._after: list[AnyChunk] = []
+        self._failure: Failure | None = None
+
+    async def watch(self, chunks: AsyncIterator[AnyChunk]) -> Any:
+        async for chunk in chunks:
+            self._chunks.append(chunk)
+            self._times.append(round((monotonic() - self._began) * 1000))
+            yield chunk
+        self.ended = "finished"
+
+    async def drain(self, chunks: AsyncIterator[AnyChunk]) -> None:
+        try:
+            async for chunk in chunks:
+                self._after.append(chunk)
+        except ProviderError as error:
+            self._failure = failure_of(error)  # the rest is a bonus: its loss is noted, not raised
+
+    def failed(self, error: ProviderError) -> None:
+        self.ended = "failed"
+        self._failure = failure_of(error)
+
+    def exchange(self) -> Exchange:
+        return Exchange(
+            attempt=self._attempt,
+            model=self._model,
+            chunks=tuple(self._chunks),
+            times=tuple(self._times),
+            ended=self.ended,
+            failure=self._failure,
+            after_cut=tuple(self._after),
+        )
+
+
+def failure_of(error: ProviderError) -> Failure:
+    """The error as data."""
+    return Failure(kind=error.kind, message=error.message, status=error.status, retry_after=error.retry_after)
+
+
+def _appender(path: str | os.PathLike[str]) -> Callable[[Exchange], None]:
+    def append(exchange: Exchange) -> None:
+        with open(path, "ab") as file:
+            file.write(msgspec.json.encode(exchange) + b"\n")
+
+    return append

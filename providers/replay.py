@@ -1,0 +1,84 @@
+"""A provider that answers with recorded exchanges, in the order in which they were made."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+
+from ..decision import AnyChunk, WrongUse
+from .errors import KINDS, Exhausted, ProviderError
+from .provider import Request
+from .record import Exchange, Failure
+
+
+class Replay:
+    """Plays exchanges from a file that `Record` wrote, or from anywhere else.
+
+    `pace` waits between chunks as long as the record did; `sleep` is what it waits with (seconds).
+    """
+
+    def __init__(
+        self,
+        exchanges: str | os.PathLike[str] | Iterable[Exchange],
+        *,
+        model: str | None = None,
+        pace: bool = False,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+    ) -> None:
+        given = read_exchanges(exchanges) if isinstance(exchanges, str | os.PathLike) else list(exchanges)
+        self.model = model or (given[0].model if given else "replay")
+        self._given = len(given)
+        self._left = iter(given)
+        self._pace = pace
+        self._sleep = sleep
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
+        """Answer with the next exchange."""
+        exchange = next(self._left, None)
+        if exchange is None:
+            raise Exhausted(f"the record holds {self._given} responses, and a request more was made")
+        chunks = self._play(exchange)
+        try:
+            yield chunks
+        finally:
+            await chunks.aclose()
+
+    async def _play(self, exchange: Exchange) -> Any:
+        before = 0
+        times = exchange.times if self._pace else ()
+        for number, chunk in enumerate((*exchange.chunks, *exchange.after_cut)):
+            if number < len(times):
+                await self._sleep(max(0, times[number] - before) / 1000)
+                before = times[number]
+            yield chunk
+        if exchange.failure is not None:
+            raise error_of(exchange.failure)
+
+
+def error_of(failure: Failure) -> ProviderError:
+    """The error that was recorded."""
+    leaf = KINDS.get(failure.kind, ProviderError)
+    return leaf(failure.message, status=failure.status, retry_after=failure.retry_after)
+
+
+def read_exchanges(path: str | os.PathLike[str]) -> list[Exchange]:
+    """The exchanges of a file; a torn last line is left out. Raises WrongUse if it is none."""
+    lines = Path(path).read_bytes().split(b"\n")
+    exchanges: list[Exchange] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            exchanges.append(msgspec.json.decode(line, type=Exchange))
+        except msgspec.DecodeError as error:
+            if number == len(lines):
+                break
+            raise WrongUse(f"{path}, line {number}: no recorded exchange ({error})") from None
+    return exchanges

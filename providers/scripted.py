@@ -1,0 +1,112 @@
+"""A provider without a model: it says what the script says. For tests, examples and demos.
+
+    provider = Scripted(
+        [call("read_file", path="a.txt")],          # one response with one call
+        [say("Done reading."), call("finish_task", summary="...")],
+        "a plain answer",                           # the same as [say("a plain answer")]
+        RateLimited("slow down", retry_after=3),    # raised instead of a response
+    )
+
+A response is a list of chunks, lists of chunks, exceptions and things with an async `wait()` (an `anyio.Event`
+makes a stall that the test ends). Responses are used up in order over all requests; a function from the request to a
+response instead makes a script that needs no order, for many runs at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from ..decision import AnyChunk, FinishReport, TextDelta, ToolCallDelta, Usage, UsageReport
+from .errors import Exhausted
+from .provider import Request
+
+Response = Any
+"""A string, an exception, or an iterable of chunks, iterables of chunks, exceptions and things with `wait()`."""
+
+_ids = count(1)
+
+
+def say(text: str, pieces: int = 1) -> list[AnyChunk]:
+    """Text as a model streams it, in so many pieces."""
+    size = max(1, -(-len(text) // pieces))
+    return [TextDelta(text[i : i + size]) for i in range(0, len(text), size)]
+
+
+def call(name: str, /, *, id: str | None = None, pieces: int = 1, **arguments: Any) -> list[AnyChunk]:
+    """A tool call as a model streams it: its head, then the arguments in so many pieces."""
+    text = msgspec.json.encode(arguments).decode()
+    size = max(1, -(-len(text) // pieces))
+    number = next(_ids)
+    head = ToolCallDelta(number, f"call_{number}" if id is None else id, name)
+    return [head, *(ToolCallDelta(number, arguments=text[i : i + size]) for i in range(0, len(text), size))]
+
+
+class Scripted:
+    """A provider that plays a script. `requests` and `sent` tell what was asked and how far each answer came."""
+
+    def __init__(self, *responses: Response, model: str = "scripted", usage: Usage | None = None) -> None:
+        self.model = model
+        self.requests: list[Request] = []
+        self.sent: list[int] = []
+        """Chunks of each response that were taken: a cut shows here."""
+        self._usage = usage or Usage(input_tokens=10, output_tokens=5)
+        self._function: Callable[[Request], Response] | None = None
+        self._responses: Iterator[Response] = iter(responses)
+        if len(responses) == 1 and callable(responses[0]):
+            self._function = responses[0]
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
+        """Play the next response."""
+        number = len(self.requests)
+        self.requests.append(request)
+        self.sent.append(0)
+        chunks = self._play(self._response(request), number)
+        try:
+            yield chunks
+        finally:
+            await chunks.aclose()
+
+    def _response(self, request: Request) -> Response:
+        if self._function is not None:
+            return self._function(request)
+        try:
+            return next(self._responses)
+        except StopIteration:
+            used = len(self.requests) - 1
+            raise Exhausted(f"the script has {used} responses, and a request more was made") from None
+
+    async def _play(self, response: Response, number: int) -> Any:
+        finished = reported = False
+        called = False
+        for item in _flat([response]):
+            if isinstance(item, Exception):
+                raise item
+            if hasattr(item, "wait"):
+                await item.wait()
+                continue
+            finished = finished or isinstance(item, FinishReport)
+            reported = reported or isinstance(item, UsageReport)
+            called = called or isinstance(item, ToolCallDelta)
+            self.sent[number] += 1
+            yield item
+        if not finished:
+            word = "tool_calls" if called else "stop"
+            yield FinishReport("tool_calls" if called else "stop", word)
+        if not reported:
+            yield UsageReport(self._usage)
+
+
+def _flat(items: Iterable[Any]) -> Iterator[Any]:
+    for item in items:
+        if isinstance(item, str):
+            yield from say(item)
+        elif isinstance(item, Iterable) and not isinstance(item, msgspec.Struct):
+            yield from _flat(item)
+        else:
+            yield item

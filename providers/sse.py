@@ -1,0 +1,59 @@
+"""Server-sent events out of raw blocks of bytes, however they were cut (WHATWG HTML, section 9.2)."""
+
+from __future__ import annotations
+
+from .errors import Broken
+
+LARGEST_EVENT = 32 * 1024 * 1024
+"""Bytes that one event may hold before the stream counts as broken."""
+
+
+class EventStream:
+    """Feed it blocks of bytes; it gives back the `data` of each event that became whole."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+        self._seen_field = False
+
+    def feed(self, block: bytes) -> list[bytes]:
+        """The data of each event that this block completes. Raises Broken if this is no event stream."""
+        data = self._tail + block if self._tail else block
+        if not self._seen_field:
+            data = data.removeprefix(b"\xef\xbb\xbf")
+        if b"\r" in data:
+            data = self._newlines(data)
+        *events, self._tail = data.split(b"\n\n")
+        if len(self._tail) > LARGEST_EVENT:
+            raise Broken(f"an event of the stream is larger than {LARGEST_EVENT} bytes")
+        if not self._seen_field:
+            self._check_start(events[0] if events else self._tail, whole=bool(events))
+        return [found for event in events if (found := _data(event))]
+
+    def end(self) -> list[bytes]:
+        """What the stream held when it ended without a blank line."""
+        rest, self._tail = self._tail, b""
+        if not self._seen_field:
+            self._check_start(rest, whole=True)
+        return [found] if (found := _data(rest.replace(b"\r", b"\n"))) else []
+
+    def _newlines(self, data: bytes) -> bytes:
+        held = b"\r" if data.endswith(b"\r") else b""  # the next block may begin with its line feed
+        body = data[:-1] if held else data
+        return body.replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
+
+    def _check_start(self, start: bytes, whole: bool) -> None:
+        text = start.lstrip()
+        if not text or (not whole and len(text) < 16):
+            return
+        name = text.split(b"\n", 1)[0].split(b":", 1)[0]
+        if name not in (b"", b"data", b"event", b"id", b"retry"):
+            shown = text[:200].decode("utf-8", "replace")
+            raise Broken(f"the answer is no event stream; it begins with: {shown!r}")
+        self._seen_field = True
+
+
+def _data(event: bytes) -> bytes:
+    if event.startswith(b"data: ") and b"\n" not in event:
+        return event[6:]
+    lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")]
+    return b"\n".join(lines)
