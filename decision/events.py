@@ -40,6 +40,9 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     model: str = ""
     policy: Policy
     tools: tuple[ToolSpec, ...] = ()
+    tool_choice: str = "auto"
+    settings: dict[str, Any] = {}
+    """What every request passes to the provider, such as `temperature`."""
     continues: str | None = None
     """The paused run that this one goes on from; its used limits are in `carried`."""
     carried: Carried | None = None

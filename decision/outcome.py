@@ -38,8 +38,8 @@ STATUS_OF: dict[str, Status] = {
 class LimitUse(Struct, frozen=True, kw_only=True):
     """One limit in the outcome, under its name. Units follow the name: steps, tokens, usd, seconds."""
 
-    used: float
-    allowed: float
+    used: int | float
+    allowed: int | float
     soft: bool = False
 
 

@@ -157,7 +157,7 @@ class Calls:
         self._context.flush()
         with self._context.clock.deadline(tool.timeout) as deadline:
             try:
-                value = await tool.run(arguments)
+                value = await self._context.execute(call, tool, arguments)
             except WrongUse:
                 raise
             except (Exception, SystemExit) as error:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..decision import Decision, Facts, Policy, Transcript
+from ..decision import Decision, Facts, Policy, ToolCall, Transcript
 from ..providers import Provider, ToolChoice
 from .clock import Clock
 from .log import Log
 from .scope import Cause, RoundScope
 from .toolbox import Toolbox
+from .tools import Tool
 
 Decide = Callable[[Facts, Policy], Decision]
+
+Execute = Callable[[ToolCall, Tool, Mapping[str, Any]], Awaitable[Any]]
+"""Runs one call of a tool with its parsed arguments and gives what the function returned."""
+
+
+async def execute_here(call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> Any:
+    """Run the tool's own function, in this process."""
+    return await tool.run(arguments)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,6 +35,7 @@ class Context:
     toolbox: Toolbox
     policy: Policy
     decide: Decide
+    execute: Execute = execute_here
     clock: Clock
     taken_ids: set[str]
     """Call ids used so far in the session."""

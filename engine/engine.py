@@ -15,7 +15,7 @@ from ..decision import decide as built_in_decide
 from ..providers import Provider, ToolChoice
 from .bus import KEPT
 from .clock import Clock, SystemClock
-from .context import Decide
+from .context import Decide, Execute, execute_here
 from .presets import finish_task
 from .prompts import system_prompt
 from .run import Run
@@ -35,6 +35,8 @@ class Engine:
     subscribers: called with each event and its run, from a task of their own; see `subscriber.py`.
     on_completed: called with the outcome of each run that completed.
     rules: a user's own rules and guards, for the names in the policy that are not ours.
+    decide: what is asked after each step; the built-in one unless you bring your own.
+    execute: runs a call; the place to run tools elsewhere, or to answer them from a record.
     tool_choice: passed to the provider: `auto`, `required` or `none`.
     settings: passed to the provider with each request (`temperature`, `max_tokens`, ...).
     buffer: events that each run keeps for its readers, 1 or more.
@@ -55,6 +57,7 @@ class Engine:
         on_completed: Callable[[Outcome], Awaitable[None] | None] | None = None,
         rules: Sequence[Rule] = (),
         decide: Decide | None = None,
+        execute: Execute = execute_here,
         tool_choice: ToolChoice = "auto",
         settings: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
@@ -67,6 +70,7 @@ class Engine:
         self.toolbox = Toolbox([*tools, *extra]).under(policy)
         self.system = system_prompt(self.toolbox.can_complete) if system is None else system
         self.decide: Decide = decide or partial(built_in_decide, own=tuple(rules))
+        self.execute = execute
         self.tool_choice: ToolChoice = tool_choice
         self.settings = dict(settings or {})
         self.clock: Clock = clock or SystemClock()

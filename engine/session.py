@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from ..decision import Event, Outcome, Question, Transcript, WrongUse
-from ..decision.events import Carried, QuestionAnswered, RunStarted
+from ..decision.events import Carried, QuestionAnswered, RunStarted, ToolCallStart
 from ..providers import Exchange, Provider, Record
 from .bus import Bus
 from .context import Context
 from .log import Log
-from .record import RecordWriter
+from .record import RecordedRun, RecordWriter
 from .run import Run
 from .version import VERSION
 
@@ -76,6 +76,17 @@ class Session:
         """Answer an open question and wait for the outcome of the run that goes on."""
         async with self.start_answer(call_id, text) as run:
             return await run.wait()
+
+    def recall(self, runs: Iterable[RecordedRun]) -> None:
+        """Take in runs of a record: the session then stands where they ended."""
+        for run in runs:
+            for event in run.events:
+                self.transcript.feed(event)
+                if isinstance(event, ToolCallStart):
+                    self._taken.add(event.call_id)
+            self._paused, self.questions = None, ()
+            if run.finished is not None:
+                self._remember(run.finished.outcome)
 
     # ---- one run
 
@@ -139,6 +150,7 @@ class Session:
             toolbox=engine.toolbox,
             policy=engine.policy,
             decide=engine.decide,
+            execute=engine.execute,
             clock=engine.clock,
             taken_ids=self._taken,
             memo=self._memo,
@@ -161,6 +173,8 @@ class Session:
                 model=engine.provider.model,
                 policy=engine.policy,
                 tools=engine.toolbox.specs,
+                tool_choice=engine.tool_choice,
+                settings=engine.settings,
                 continues=paused.run_id if goes_on and paused else None,
                 carried=_carried(paused) if goes_on and paused else None,
                 started_at=engine.clock.wall().isoformat(timespec="milliseconds"),

@@ -20,7 +20,8 @@ from .record import Exchange, Failure
 class Replay:
     """Plays exchanges from a file that `Record` wrote, or from anywhere else.
 
-    `pace` waits between chunks as long as the record did; `sleep` is what it waits with (seconds).
+    `pace` waits between chunks as long as the record did; `sleep` is what it waits with (seconds). A response that
+    was cancelled from outside stops where it did then and waits for `cancelled`, which by default never returns.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Replay:
         model: str | None = None,
         pace: bool = False,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+        cancelled: Callable[[], Awaitable[None]] = anyio.sleep_forever,
     ) -> None:
         given = read_exchanges(exchanges) if isinstance(exchanges, str | os.PathLike) else list(exchanges)
         self.model = model or (given[0].model if given else "replay")
@@ -37,6 +39,7 @@ class Replay:
         self._left = iter(given)
         self._pace = pace
         self._sleep = sleep
+        self._cancelled = cancelled
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
@@ -58,6 +61,8 @@ class Replay:
                 await self._sleep(max(0, times[number] - before) / 1000)
                 before = times[number]
             yield chunk
+        if exchange.ended == "cancelled":
+            await self._cancelled()
         if exchange.failure is not None:
             raise error_of(exchange.failure)
 

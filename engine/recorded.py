@@ -1,0 +1,168 @@
+"""What a recorded run holds for a replay: responses as exchanges, tools as they answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ..decision import (
+    AnyChunk,
+    FinishReport,
+    ProviderToolReport,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolSpec,
+    UsageReport,
+)
+from ..decision import events as ev
+from ..providers import Exchange, Failure
+from .answers import Completion, Continue, Phase, Settled
+from .record import RecordedRun
+from .tools import InvalidArguments, Tool
+
+
+class Value(Struct, frozen=True):
+    """What a tool returned then, and when (milliseconds since the run began)."""
+
+    t: int
+    value: Any
+
+
+class RecordedTool(Tool):
+    """A tool that is known only by its spec and by what it made of each call's arguments."""
+
+    def __init__(self, spec: ToolSpec, recorded: RecordedRun) -> None:
+        self.spec = spec
+        self.timeout = None
+        arguments = {
+            call.id: call.arguments
+            for event in recorded.events
+            if isinstance(event, ev.ResponseFinished)
+            for call in event.message.calls
+            if call.name == spec.name
+        }
+        self._complaints: dict[str, str] = {}
+        self._not_final: set[str] = set()
+        for event in recorded.events:
+            if isinstance(event, ev.ToolCallResult) and event.status == "invalid" and event.call_id in arguments:
+                self._complaints[arguments[event.call_id]] = event.content
+            if isinstance(event, ev.PhaseReported) and event.call_id in arguments:
+                self._not_final.add(arguments[event.call_id])
+
+    def parse(self, arguments: str) -> dict[str, Any]:
+        """The arguments as they are; those that were invalid then are invalid now."""
+        if arguments in self._complaints:
+            raise InvalidArguments(self._complaints[arguments])
+        try:
+            value = msgspec.json.decode(arguments or "{}")
+        except msgspec.DecodeError as error:
+            raise InvalidArguments(str(error)) from None
+        return {"arguments": arguments, "value": value}
+
+    def is_final(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a completion by these arguments was more than a phase."""
+        return arguments["arguments"] not in self._not_final
+
+    async def run(self, arguments: Mapping[str, Any]) -> Any:
+        """Never: a replay answers calls from the record."""
+        raise NotImplementedError("a recorded tool has no function")
+
+
+def values_of(recorded: RecordedRun) -> dict[str, Value]:
+    """What each call's function returned, by call id. Calls that were cut off have none."""
+    results = {e.call_id: e for e in recorded.events if isinstance(e, ev.ToolCallResult)}
+    values = {
+        id: Value(result.t, Settled(content=result.content, status=result.status))
+        for id, result in results.items()
+        if result.status in ("ok", "error")
+    }
+    for event in recorded.events:
+        match event:
+            case ev.CompletionAccepted(call_id=id, answer=answer, pending_issues=pending):
+                content = results[id].content if id in results else None
+                values[id] = Value(event.t, Completion(answer=answer, content=content, pending_issues=pending))
+            case ev.CompletionRejected(call_id=id, reason=reason, by="tool"):
+                values[id] = Value(event.t, Continue(reason))
+            case ev.PhaseReported(call_id=id):
+                phase = Phase(percentage=event.percentage, summary=event.summary, next_phase=event.next_phase)
+                values[id] = Value(event.t, phase)
+            case ev.QuestionAsked(call_id=id, text=text) | ev.ThoughtRecorded(call_id=id, text=text):
+                values[id] = Value(event.t, text)
+            case _:
+                pass
+    return values
+
+
+def exchanges_of(recorded: RecordedRun) -> list[tuple[int, Exchange]]:
+    """The responses of a run, with the time at which each was asked for."""
+    attempts: dict[str, _Attempt] = {}
+    for event in recorded.events:
+        if isinstance(event, ev.AttemptStarted):
+            attempts[event.attempt] = _Attempt(event.t)
+        elif (attempt := attempts.get(getattr(event, "attempt", ""))) is not None:
+            attempt.take(event)
+    for rest in recorded.after_cut:
+        if rest.attempt in attempts:
+            attempts[rest.attempt].after_cut.append(rest.chunk)
+    return [(attempt.start, attempt.exchange(id)) for id, attempt in attempts.items()]
+
+
+class _Attempt:
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.after_cut: list[AnyChunk] = []
+        self._chunks: list[AnyChunk] = []
+        self._times: list[int] = []
+        self._index: dict[str, int] = {}
+        self._ended = False
+        self._failure: Failure | None = None
+
+    def take(self, event: ev.Event) -> None:
+        match event:
+            case ev.AttemptFailed():
+                self._failure = Failure(
+                    kind=event.kind, message=event.message, status=event.status, retry_after=event.retry_after
+                )
+            case ev.ResponseFinished():
+                self._ended = True
+            case _:
+                chunk = self._chunk(event)
+                if chunk is not None:
+                    self._chunks.append(chunk)
+                    self._times.append(event.t - self.start)
+
+    def _chunk(self, event: ev.Event) -> AnyChunk | None:
+        match event:
+            case ev.TextMessageContent(delta=delta):
+                return TextDelta(delta)
+            case ev.ReasoningMessageContent(delta=delta, signature=signature):
+                return ReasoningDelta(delta, signature)
+            case ev.ToolCallStart(call_id=id, name=name):
+                self._index[id] = len(self._index)
+                return ToolCallDelta(self._index[id], id, name)
+            case ev.ToolCallArgs(call_id=id, delta=delta):
+                return ToolCallDelta(self._index[id], arguments=delta)
+            case ev.ProviderToolReported():
+                return ProviderToolReport(event.id, event.name, event.arguments, event.result)
+            case ev.FinishReported(reason=reason, raw=raw):
+                return FinishReport(reason, raw)
+            case ev.UsageReported(usage=usage):
+                return UsageReport(usage)
+            case _:
+                return None
+
+    def exchange(self, attempt: str) -> Exchange:
+        ended = self._ended or self._failure is not None
+        return Exchange(
+            attempt=attempt,
+            model="",
+            chunks=tuple(self._chunks),
+            times=tuple(self._times),
+            ended="finished" if ended else "cancelled",
+            failure=self._failure,
+            after_cut=tuple(self.after_cut),
+        )

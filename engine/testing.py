@@ -1,0 +1,93 @@
+"""For testing what you build on the engine: time that you own, and the rules that every transcript keeps.
+
+Providers that need no model are in `endstop.providers`: `Scripted` and `Chaos`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import anyio
+
+from ..decision import AssistantMessage, Message, SystemMessage, ToolResult
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class FakeClock:
+    """A clock that stands still until `advance` is called. It never waits for real."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+        self._scopes: list[tuple[float, anyio.CancelScope]] = []
+
+    def now(self) -> float:
+        """Seconds since the clock was made."""
+        return self._now
+
+    def wall(self) -> datetime:
+        """The first of January 2026, and what has passed since."""
+        return EPOCH + timedelta(seconds=self._now)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait until the clock has been advanced by so much."""
+        future = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self._now + seconds, future))
+        await future
+
+    def deadline(self, seconds: float | None) -> anyio.CancelScope:
+        """A cancel scope that `advance` ends."""
+        scope = anyio.CancelScope()
+        if seconds is not None:
+            self._scopes.append((self._now + seconds, scope))
+        return scope
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass, and everybody who waited for it run until they wait again."""
+        await settle()
+        self._now += seconds
+        due = [future for at, future in sorted(self._sleepers, key=lambda s: s[0]) if at <= self._now]
+        self._sleepers = [s for s in self._sleepers if s[0] > self._now]
+        for future in due:
+            if not future.done():
+                future.set_result(None)
+        for at, scope in self._scopes:
+            if at <= self._now:
+                scope.cancel()
+        self._scopes = [s for s in self._scopes if s[0] > self._now]
+        await settle()
+
+
+async def settle(turns: int = 50) -> None:
+    """Give every other task so many turns, without any time passing."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
+def check_transcript(messages: Sequence[Message], open_calls: Sequence[str] = ()) -> None:
+    """Raise AssertionError unless every provider would take these messages.
+
+    The system prompt is first or absent; each call has exactly one result, in the order of the calls and directly
+    after their message. `open_calls` are ids of questions that may still be unanswered, at the end only.
+    """
+    awaited: list[str] = []
+    seen: set[str] = set()
+    for number, message in enumerate(messages):
+        if isinstance(message, SystemMessage):
+            assert number == 0, f"message {number}: a system prompt that is not the first"
+        elif isinstance(message, ToolResult):
+            assert awaited, f"message {number}: a result for {message.call_id} that nobody waits for"
+            expected = awaited.pop(0)
+            assert message.call_id == expected, f"message {number}: result for {message.call_id}, expected {expected}"
+        else:
+            assert not awaited, f"message {number} comes before the results of {awaited}"
+            if isinstance(message, AssistantMessage):
+                awaited = [call.id for call in message.calls]
+                doubled = seen.intersection(awaited)
+                assert len(set(awaited)) == len(awaited), f"message {number}: a call id twice in one response"
+                assert not doubled, f"message {number}: call ids used before: {doubled}"
+                seen.update(awaited)
+    assert not awaited or set(awaited) & set(open_calls), f"calls without a result: {awaited}"
