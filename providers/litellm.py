@@ -1,7 +1,239 @@
-"""litellm: every provider it knows, behind one adapter. The only module that imports it, when first used."""
+"""litellm: every provider it knows, behind one adapter. The only module that imports it, when first used.
+
+litellm takes four seconds to import, asks the network for prices unless told not to, prints on errors and retries by
+itself; all of that is turned off here. What it lets through wrongly is named in `docs/providers.md`.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import anyio.to_thread
+
+from ..decision import (
+    AnyChunk,
+    FinishReport,
+    Message,
+    ProviderToolReport,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageReport,
+    WrongUse,
+)
+from .litellm_errors import error_of
+from .provider import Request
+from .wire import Encoded, finish_of, message_out, tools_out
+
+CLOSING_SECONDS = 2.0
+"""How long closing a stream may take before it is left behind."""
+SERVER_TOOL = "srvtoolu_"
+"""Ids of tools that Anthropic runs itself begin with this (Anthropic API reference, "server tools")."""
+
 
 class LiteLLM:
-    """A model by its litellm name, as `anthropic/claude-sonnet-4-5`."""
+    """A model by its litellm name, as `anthropic/claude-sonnet-4-5`.
+
+    With `api_base` it is taken for an OpenAI-compatible endpoint unless its name says otherwise, and no key is
+    required. `settings` go into every request (`temperature`, `max_tokens`, ...). Entering it raises WrongUse if
+    litellm does not know the provider, or if a key is missing (it names the environment variable).
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model = model
+        self._api_base = api_base
+        self._api_key = api_key
+        self._settings = dict(settings or {})
+        self._fixed: dict[str, Any] | None = None
+        self._holders = 0
+
+    def __repr__(self) -> str:
+        return f"LiteLLM({self.model!r})"
+
+    async def __aenter__(self) -> LiteLLM:
+        self._holders += 1
+        try:
+            if self._fixed is None:
+                litellm = await anyio.to_thread.run_sync(_import)
+                self._fixed = self._check(litellm)
+        except BaseException:
+            self._holders -= 1
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._holders -= 1
+        if self._holders == 0:
+            await _closed(_import().close_litellm_async_clients())
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
+        """Open one response. Raises ProviderError."""
+        async with self:
+            litellm = _import()
+            try:
+                response = await litellm.acompletion(**self._arguments(request))
+            except Exception as error:
+                raise error_of(error, self.model, self._api_key, streaming=False) from error
+            chunks = self._chunks(response)
+            try:
+                yield chunks
+            finally:
+                await _closed(_close(chunks, response))
+
+    def _check(self, litellm: Any) -> dict[str, Any]:
+        """The arguments that every request has. Raises WrongUse for what can never work."""
+        fixed: dict[str, Any] = {
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "max_retries": 0,
+            "num_retries": 0,
+            "drop_params": True,
+        }
+        model = self.model
+        try:
+            litellm.get_llm_provider(model=model)
+        except Exception as error:
+            if self._api_base is None:
+                raise WrongUse(
+                    f"litellm knows no provider for model {model!r}: write it as provider/model, "
+                    "as in 'openai/gpt-4o', or give api_base for an OpenAI-compatible endpoint"
+                ) from error
+            model = f"openai/{model}"
+        fixed["model"] = model
+        if self._api_key is not None:
+            fixed["api_key"] = self._api_key
+        if self._api_base is not None:
+            fixed["api_base"] = self._api_base
+            if self._api_key is None:
+                fixed["api_key"] = os.environ.get("OPENAI_API_KEY") or "none"  # it insists on one; see pitfalls
+        elif self._api_key is None:
+            missing = litellm.validate_environment(model=model).get("missing_keys") or []
+            if missing:
+                raise WrongUse(f"model {model!r} needs a key: set {' and '.join(missing)}")
+        return fixed
+
+    def _arguments(self, request: Request) -> dict[str, Any]:
+        encoded = request.memo.get(self)
+        if encoded is None:
+            encoded = request.memo[self] = Encoded(message_out, tools_out)
+        arguments: dict[str, Any] = {**(self._fixed or {}), **self._settings, **request.settings}
+        arguments["messages"] = encoded.messages(request)
+        if request.tools:
+            arguments["tools"] = encoded.tools(request)
+            arguments["tool_choice"] = request.tool_choice
+        return arguments
+
+    async def _chunks(self, response: Any) -> AsyncGenerator[AnyChunk]:
+        reader = _Reader()
+        try:
+            async for chunk in response:
+                for part in reader.read(chunk):
+                    yield part
+        except Exception as error:
+            raise error_of(error, self.model, self._api_key, streaming=True) from error
+
+
+class _Reader:
+    """litellm's chunks (OpenAI's, as pydantic objects) to ours."""
+
+    def __init__(self) -> None:
+        self._server_tools: dict[int, str] = {}
+
+    def read(self, chunk: Any) -> list[AnyChunk]:
+        parts: list[AnyChunk] = []
+        for choice in chunk.choices:
+            self._delta(choice.delta, parts)
+            if choice.finish_reason:
+                parts.append(FinishReport(finish_of(choice.finish_reason), choice.finish_reason))
+        usage = getattr(chunk, "usage", None)
+        if usage is not None:
+            parts.append(UsageReport(_usage(usage)))
+        return parts
+
+    def _delta(self, delta: Any, parts: list[AnyChunk]) -> None:
+        reasoning = getattr(delta, "reasoning_content", None) or ""
+        signature = "".join(
+            block.get("signature") or ""
+            for block in getattr(delta, "thinking_blocks", None) or ()
+            if isinstance(block, dict)
+        )
+        if reasoning or signature:
+            parts.append(ReasoningDelta(reasoning, signature))
+        if delta.content:
+            parts.append(TextDelta(delta.content))
+        for position, call in enumerate(delta.tool_calls or ()):
+            self._call(call, position, parts)
+
+    def _call(self, call: Any, position: int, parts: list[AnyChunk]) -> None:
+        index = position if call.index is None else call.index
+        id, name, arguments = call.id or "", call.function.name or "", call.function.arguments or ""
+        if id.startswith(SERVER_TOOL):
+            self._server_tools[index] = id
+        elif id:
+            self._server_tools.pop(index, None)
+        if index in self._server_tools:
+            parts.append(ProviderToolReport(self._server_tools[index], name, arguments))
+        else:
+            parts.append(ToolCallDelta(index, id, name, arguments))
+
+
+def _usage(usage: Any) -> Usage:
+    prompt = getattr(usage, "prompt_tokens_details", None)
+    completion = getattr(usage, "completion_tokens_details", None)
+    return Usage(
+        input_tokens=usage.prompt_tokens or 0,
+        output_tokens=usage.completion_tokens or 0,
+        cached_tokens=getattr(prompt, "cached_tokens", None) or 0,
+        reasoning_tokens=getattr(completion, "reasoning_tokens", None) or 0,
+    )
+
+
+def _import() -> Any:
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or it asks the network while importing
+    import litellm
+
+    litellm.suppress_debug_info = True  # or it prints to stdout on every error
+    return litellm
+
+
+async def _close(chunks: AsyncGenerator[AnyChunk], response: Any) -> None:
+    await chunks.aclose()
+    if hasattr(response, "aclose"):
+        await response.aclose()
+
+
+async def _closed(closing: Any) -> None:
+    """Close to the end, also while being cancelled; but for no longer than `CLOSING_SECONDS`.
+
+    A native `Task.cancel()` breaks through a shielded scope (anyio 4.16), so the closing has a task of its own.
+    """
+    task = asyncio.ensure_future(closing)
+    interrupted: asyncio.CancelledError | None = None
+    with anyio.move_on_after(CLOSING_SECONDS, shield=True) as patience:
+        while not task.done():
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError as error:
+                if patience.cancel_called:
+                    raise
+                interrupted = error
+    if not task.done():
+        task.cancel()
+    elif not task.cancelled():
+        task.exception()  # seen: a stream that cannot be closed is no fault of the response
+    if interrupted is not None:
+        raise interrupted
