@@ -46,7 +46,7 @@ class Transcript:
             case ev.StepStarted():
                 self._results.clear()
             case ev.ResponseFinished(message=message):
-                if message.text or message.calls:
+                if message.text.strip() or message.calls:  # some providers refuse blank messages
                     self._add(message)
                 self._open = {call.id: call for call in message.calls}
                 self._missing = self._open.keys() - self._results.keys()

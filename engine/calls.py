@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 
 from ..decision import AssistantMessage, ToolCall, WrongUse
 from ..decision.events import (
@@ -165,7 +166,7 @@ class Calls:
         if deadline.cancelled_caught:
             value = Settled(content=f"{tool.name} was stopped after {tool.timeout:g} seconds.", status="error")
         if self._scope.shared.cancel_called:
-            await anyio.lowlevel.checkpoint()  # a tool that swallowed the cancellation: its late result is dropped
+            await checkpoint()  # a tool that swallowed the cancellation: its late result is dropped
         return value
 
     # ---- completion

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -64,7 +65,7 @@ class Scripted:
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
         """Play the next response."""
         number = len(self.requests)
-        self.requests.append(request)
+        self.requests.append(replace(request, messages=tuple(request.messages)))  # as it is now: it goes on growing
         self.sent.append(0)
         chunks = self._play(self._response(request), number)
         try:

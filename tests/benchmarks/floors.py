@@ -62,7 +62,7 @@ class Floor:
                     for choice in chunk["choices"]:
                         take(choice["delta"], text, calls)
                     if self.cuts and calls and calls[-1]["function"]["name"] == "finish_task":
-                        arguments = whole(calls[-1]["function"]["arguments"])
+                        arguments = self.whole(calls[-1]["function"]["arguments"])
                         if arguments is not None:
                             return str(arguments["summary"])
             answer = "".join(text)
@@ -79,6 +79,16 @@ class Floor:
                 messages.append({"role": "tool", "tool_call_id": call["id"], "content": str(result)})
             if not self.cuts and any(call["function"]["name"] == "finish_task" for call in calls):
                 return answer
+
+    def whole(self, arguments: str) -> dict[str, Any] | None:
+        """The arguments, once they can be parsed."""
+        if not arguments.endswith("}"):
+            return None
+        try:
+            parsed: dict[str, Any] = self.loads(arguments)
+        except ValueError:
+            return None
+        return parsed
 
     def body(self, messages: list[dict[str, Any]]) -> bytes:
         request = {
@@ -117,14 +127,3 @@ def take(delta: dict[str, Any], text: list[str], calls: list[dict[str, Any]]) ->
             calls.append({"id": piece["id"], "type": "function", "function": function})
         else:
             calls[piece["index"]]["function"]["arguments"] += piece["function"]["arguments"]
-
-
-def whole(arguments: str) -> dict[str, Any] | None:
-    """The arguments, once they can be parsed."""
-    if not arguments.endswith("}"):
-        return None
-    try:
-        parsed: dict[str, Any] = orjson.loads(arguments)
-    except ValueError:
-        return None
-    return parsed

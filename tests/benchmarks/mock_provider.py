@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import uvloop
@@ -113,8 +113,7 @@ class Connection(asyncio.Protocol):
         self.account: Account | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self.timer is not None:
@@ -160,8 +159,8 @@ class Connection(asyncio.Protocol):
         account = self.account = Account(planned=len(plan.writes), call_whole=plan.call_whole)
         ACCOUNTS.setdefault(scenario.session, []).append(account)
         if scenario.delay == 0:
+            account.call_whole_ns = time.monotonic_ns()  # before the write: the client may be faster than our next line
             self.transport.write(HEAD + b"".join(plan.writes))
-            account.call_whole_ns = time.monotonic_ns()
             account.sent, account.over = len(plan.writes), True
         else:
             self.transport.write(HEAD)
@@ -175,10 +174,10 @@ class Connection(asyncio.Protocol):
     def write_one(self, plan: Plan, delay: float, due: float) -> None:
         account = self.account
         assert account is not None
+        if account.sent + 1 == plan.call_whole:
+            account.call_whole_ns = time.monotonic_ns()
         self.transport.write(plan.writes[account.sent])
         account.sent += 1
-        if account.sent == plan.call_whole:
-            account.call_whole_ns = time.monotonic_ns()
         if account.sent == account.planned:
             account.over = True
         else:

@@ -1,0 +1,86 @@
+# The one front door: people and CI go through it. `make` alone lists what there is.
+#
+# It needs make and a Python of 3.11 or newer, no more. The project is installed into .venv as users get it (not
+# editable), with the versions of constraints.txt, and again whenever a source file has changed.
+
+PYTHON  ?= python3
+PYTHONS ?= 3.11 3.12 3.13
+VENV    ?= .venv
+ARGS    ?=
+
+ROOMS   := decision providers engine
+PARTS   := $(ROOMS) pyproject.toml README.md LICENSE
+BIN     := $(VENV)/bin
+PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none)
+SOURCES := $(shell find $(ROOMS) -name __pycache__ -prune -o -print)
+
+.PHONY: help demo test check lint types bench test-all docs clean
+.DELETE_ON_ERROR:
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo "  PYTHON=python3.12 chooses the interpreter, ARGS='-k bus -x' goes to pytest."
+
+demo: $(VENV)/.ready ## an agent sets a port in a real file and stops by itself; needs no model
+	@$(BIN)/python docs/examples/demo.py
+
+test: lint types ## all that CI checks: lint and types, then the tests
+	@$(BIN)/pytest $(ARGS)
+
+check: test ## the same as test
+
+lint: $(VENV)/.ready ## ruff: rules and format
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+
+types: $(VENV)/.ready ## mypy, strict, of the installed package
+	@$(BIN)/mypy $(ROOMS:%=-p endstop.%)
+
+bench: $(VENV)/.ready ## measure against hand-written loops; writes docs/performance.md
+	@$(BIN)/python tests/benchmarks/run.py
+
+# An interpreter is looked for on the PATH (a shim that cannot run does not count), then among pyenv's.
+test-all: ## the tests on each of PYTHONS, in environments of their own
+	@found=; missing=; \
+	for v in $(PYTHONS); do \
+	    for p in "python$$v" "$${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$v".*/bin/python3; do \
+	        "$$p" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] != '$$v')" >/dev/null 2>&1 && break; p=; \
+	    done; \
+	    if [ -n "$$p" ]; then found="$$found $$v=$$p"; else missing="$$missing $$v"; fi; \
+	done; \
+	if [ -n "$$missing" ]; then \
+	    echo "test-all: no Python$$missing on the PATH or under pyenv." >&2; \
+	    echo "Install it, or name those you have: make test-all PYTHONS='3.11 3.12'" >&2; \
+	    exit 1; \
+	fi; \
+	for pair in $$found; do \
+	    v=$${pair%%=*}; p=$${pair#*=}; \
+	    echo "== Python $$v: $$p"; \
+	    $(MAKE) --no-print-directory test VENV=.venv-$$v PYTHON="$$p" || exit 1; \
+	done
+
+docs: $(VENV)/.ready ## write the tables in the documentation anew, from the code
+	@$(BIN)/python docs/tables.py
+
+clean: ## remove the environments and what tools left behind
+	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find $(ROOMS) tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Another interpreter than last time means another stamp, and so a new environment.
+$(VENV)/.python-$(VERSION):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "endstop needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1 || true)." >&2; \
+	    echo "Name another one: make PYTHON=python3.12" >&2; \
+	    exit 1; }
+	@$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
+	@touch $@
+
+# Built from a copy, so that neither an old build/ gets into the package nor a new one into the checkout.
+$(VENV)/.ready: $(VENV)/.python-$(VERSION) constraints.txt $(PARTS) $(SOURCES)
+	@echo "installing endstop into $(VENV) (a minute or two the first time)"
+	@rm -rf $(VENV)/source && mkdir $(VENV)/source && cp -R $(PARTS) $(VENV)/source
+	@$(PIP) install -qq --constraint constraints.txt "./$(VENV)/source[test,bench]"
+	@rm -rf $(VENV)/source
+	@touch $@

@@ -1,0 +1,68 @@
+"""Text from models and tools, made safe to show: no control sequences, nothing that reorders, never too long."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+_SEQUENCES = re.compile(
+    r"""\x1b \[ [0-?]* [ -/]* [@-~]                 # CSI: colours, cursor
+      | \x1b [\]P_^X] [^\x07\x1b]* (?:\x07|\x1b\\)? # OSC and its like: titles, links
+      | \x1b [ -/]* [0-~]                           # the rest
+    """,
+    re.VERBOSE,
+)
+_HARMLESS: dict[int, str | None] = {
+    **dict.fromkeys((*range(0x20), *range(0x7F, 0xA0))),  # C0, DEL, C1
+    **dict.fromkeys((0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A), 0xFEFF)),  # order of writing
+    **dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}"),
+    ord("\n"): "\n",
+    ord("\t"): "    ",
+    0x2028: "\n",
+    0x2029: "\n",
+}
+
+
+def clean(text: str) -> str:
+    """The text without what a terminal would obey; line feeds stay."""
+    if "\x1b" in text:
+        text = _SEQUENCES.sub("", text)
+    return text.replace("\r\n", "\n").translate(_HARMLESS)
+
+
+def one_line(text: str, longest: int) -> str:
+    """The text in one line of at most so many characters."""
+    line = " ".join(clean(text).split())
+    return line if len(line) <= longest else line[: max(0, longest - 1)].rstrip() + "…"
+
+
+def first_lines(text: str, most: int) -> tuple[list[str], int]:
+    """The first lines of the text, and how many more there are. Blank lines at its ends do not count."""
+    lines = clean(text).strip("\n").rstrip().split("\n")
+    if len(lines) == most + 1:
+        most += 1  # one more line says more than that there is one more line
+    return lines[:most], max(0, len(lines) - most)
+
+
+def arguments(written: str, longest: int) -> list[tuple[str, str]]:
+    """Names and values of a call's arguments, each value in one line of at most so many characters."""
+    try:
+        given: Any = msgspec.json.decode(written or "{}")
+    except (msgspec.DecodeError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        return [("", one_line(written, longest))]
+    return [(one_line(str(name), 40), _value(value, longest)) for name, value in given.items()]
+
+
+def _value(value: Any, longest: int) -> str:
+    if isinstance(value, str) and len(value) > longest:
+        return f'{_json(value[:longest])[:longest].rstrip(chr(92))}…" ({len(value):,} characters)'
+    text = _json(value)
+    return text if len(text) <= longest else text[:longest] + "…"
+
+
+def _json(value: Any) -> str:
+    return clean(msgspec.json.encode(value).decode())

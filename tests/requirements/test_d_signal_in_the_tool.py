@@ -1,0 +1,113 @@
+"""Row D: the signal lives in the tool, not in the prompt."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from endstop.decision import Outcome, Prompts, ToolResult
+from endstop.decision.events import CompletionAccepted, RunFinished
+from endstop.engine import Completion, Engine, Tool, tool
+from endstop.engine.presets import ask_user, attempt_completion, finish_task, task_done, think
+from endstop.engine.prompts import system_prompt
+from endstop.engine.tools import COMPLETION_MARK
+from endstop.providers import Scripted, call
+from endstop.providers.wire import tools_out
+
+PRESETS = [ask_user, attempt_completion, finish_task, task_done, think]
+
+
+async def test_D1_the_tools_result_is_task_completed_and_the_answer_is_the_bare_result() -> None:
+    session = Engine(Scripted([call("attempt_completion", result="42")]), presets=[attempt_completion]).session()
+    outcome = await session.run("go")
+    assert outcome.answer == "42"
+    (result,) = [m for m in session.transcript.messages if isinstance(m, ToolResult)]
+    assert result.content == "task completed: 42"
+
+
+async def test_D1_its_response_has_success_content_and_error_and_no_side_effect() -> None:
+    response = await attempt_completion.run({"result": "42"})
+    assert (response.success, response.content, response.error) == (True, "task completed: 42", None)
+    assert await attempt_completion.run({"result": "42"}) == response
+
+
+def test_D2_no_prompt_that_we_ship_names_a_tool() -> None:
+    prompts = [system_prompt(True), system_prompt(False), *msgspec.to_builtins(Prompts()).values()]
+    for preset in PRESETS:
+        for prompt in prompts:
+            assert preset.name not in prompt
+
+
+async def test_D2_renaming_the_tool_changes_nothing_else() -> None:
+    async def run(name: str) -> tuple[Any, ...]:
+        provider = Scripted([call("finish_task" if name == "finish_task" else name, id="c", summary="done")])
+        outcome = await Engine(provider, presets=[finish_task.renamed(name)]).run("go")
+        request = provider.requests[0]
+        return outcome.answer, outcome.stop_reason, request.messages, request.tools[0].description
+
+    assert await run("finish_task") == await run("abschliessen")
+
+
+@pytest.mark.parametrize("preset", [finish_task, task_done, attempt_completion])
+def test_D3_a_completion_tools_description_carries_the_completion_marker(preset: Tool) -> None:
+    assert COMPLETION_MARK == "[COMPLETION SIGNAL]"
+    assert preset.spec.description.startswith(COMPLETION_MARK)
+
+
+def test_D3_a_users_own_completion_tool_gets_the_marker_too_and_other_tools_do_not() -> None:
+    def hand_in(text: str) -> str:
+        """Hand in."""
+        return text
+
+    assert Tool(hand_in, kind="completion").spec.description == f"{COMPLETION_MARK} Hand in."
+    assert Tool(hand_in).spec.description == "Hand in."
+
+
+def test_D3_on_the_wire_it_is_a_standard_openai_tool_without_private_fields() -> None:
+    for wire in tools_out([preset.spec for preset in PRESETS]):
+        assert set(wire) == {"type", "function"}
+        assert set(wire["function"]) == {"name", "description", "parameters"}
+        assert set(wire["function"]["parameters"]) <= {"type", "properties", "required", "additionalProperties"}
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("finish_task", {"summary": "done"}),
+        ("task_done", {"summary": "done"}),
+        ("attempt_completion", {"result": "done"}),
+        ("hand_in", {"report": "done"}),
+    ],
+)
+async def test_D4_several_completion_tools_stand_side_by_side_and_each_ends_the_run(
+    name: str, arguments: dict[str, str]
+) -> None:
+    @tool(kind="completion")
+    async def hand_in(report: str) -> Completion:
+        """Hand in the report."""
+        return Completion(answer=report)
+
+    tools = [finish_task, task_done, attempt_completion, hand_in]
+    outcome = await Engine(Scripted([call(name, **arguments)]), tools=tools).run("go")
+    assert (outcome.stop_reason, outcome.answer) == ("completed", "done")
+
+
+async def test_D6_a_callback_and_an_event_tell_that_the_task_was_completed() -> None:
+    told: list[Outcome] = []
+    seen: list[Any] = []
+    engine = Engine(
+        Scripted([call("finish_task", summary="done")]),
+        on_completed=told.append,
+        subscribers=[lambda event, run: seen.append(event)],
+    )
+    outcome = await engine.run("go")
+    assert told == [outcome]
+    assert [type(e) for e in seen if isinstance(e, CompletionAccepted | RunFinished)] == [
+        CompletionAccepted,
+        RunFinished,
+    ]
+
+
+async def test_D6_the_callback_is_silent_when_the_run_did_not_complete() -> None:
+    told: list[Outcome] = []
+    await Engine(Scripted(*[""] * 5), on_completed=told.append).run("go")
+    assert told == []

@@ -1,0 +1,174 @@
+"""Who may import whom, read from the source with `ast`: tests -> engine -> providers -> decision -> msgspec."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ROOMS = {"decision": set(), "providers": {"decision"}, "engine": {"decision", "providers"}}
+"""Each room, and the rooms that it may import."""
+
+IMPURE = {
+    "asyncio": "waits", "concurrent": "waits", "sched": "waits", "selectors": "waits", "threading": "waits",
+    "datetime": "a clock", "time": "a clock",
+    "random": "chance", "secrets": "chance", "uuid": "chance",
+    "logging": "I/O", "io": "I/O", "os": "I/O", "pathlib": "I/O", "shutil": "I/O", "socket": "I/O",
+    "subprocess": "I/O", "sys": "I/O", "tempfile": "I/O", "urllib": "I/O",
+}  # fmt: skip
+"""What of the standard library has no place in `decision/`, and why."""
+
+WHEN_FIRST_USED = {
+    "litellm": "4 s and 190 MB",
+    "aiohttp": "0.2 s, and only the direct path needs it",
+    "pydantic": "0.1 s, and a run without tools needs none of it",
+    "pydantic_core": "comes with pydantic",
+    "rich": "only the live view and reports need it",
+    "structlog": "only what has something to complain of needs it",
+}
+"""Heavy packages that a function may import when it is called, and why."""
+
+ONLY_IN = {"litellm": "providers/litellm.py", "aiohttp": "providers/openai_compatible.py"}
+"""Packages with one module of ours around them."""
+
+LATE: dict[tuple[str, str], str] = {}
+"""Other imports inside a function: (file, module) -> why. None may be there to walk round a cycle."""
+
+
+class Import(NamedTuple):
+    """One import statement's module; `module` is absolute, with a leading `endstop.` for ours."""
+
+    file: str
+    line: int
+    module: str
+    in_function: bool
+    for_types: bool
+    relative: bool
+
+    @property
+    def room(self) -> str:
+        return self.file.split("/", 1)[0]
+
+    @property
+    def top(self) -> str:
+        return self.module.split(".", 1)[0]
+
+    @property
+    def to_room(self) -> str | None:
+        parts = self.module.split(".")
+        return parts[1] if parts[0] == "endstop" and len(parts) > 1 else None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} imports {self.module}"
+
+
+def _files() -> Iterator[Path]:
+    for room in ROOMS:
+        yield from sorted((ROOT / room).rglob("*.py"))
+
+
+def _imports() -> Iterator[Import]:
+    for path in _files():
+        yield from _imports_of(path)
+
+
+def _imports_of(path: Path) -> Iterator[Import]:
+    file = path.relative_to(ROOT).as_posix()
+    package = ["endstop", *file.split("/")[:-1]]
+
+    def walk(node: ast.AST, in_function: bool, for_types: bool) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            match child:
+                case ast.Import():
+                    for name in child.names:
+                        yield Import(file, child.lineno, name.name, in_function, for_types, False)
+                case ast.ImportFrom(level=0):
+                    yield Import(file, child.lineno, child.module or "", in_function, for_types, False)
+                case ast.ImportFrom():
+                    base = package[: len(package) - child.level + 1]
+                    names = [child.module] if child.module else [name.name for name in child.names]
+                    for name in names:
+                        yield Import(file, child.lineno, ".".join([*base, name]), in_function, for_types, True)
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    yield from walk(child, True, for_types)
+                case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                    yield from walk(child, in_function, True)
+                case _:
+                    yield from walk(child, in_function, for_types)
+
+    yield from walk(ast.parse(path.read_text(encoding="utf-8")), False, False)
+
+
+IMPORTS = list(_imports())
+
+
+def test_the_arrow_each_room_imports_only_the_rooms_below_it() -> None:
+    wrong = [i for i in IMPORTS if i.to_room and i.to_room != i.room and i.to_room not in ROOMS[i.room]]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_imports_between_modules_of_the_rooms_are_relative() -> None:
+    wrong = [i for i in IMPORTS if i.top == "endstop" and not i.relative]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_the_mind_imports_nothing_but_the_standard_library_and_msgspec() -> None:
+    allowed = sys.stdlib_module_names | {"msgspec", "endstop"}
+    wrong = [i for i in IMPORTS if i.room == "decision" and i.top not in allowed]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_the_mind_imports_nothing_that_waits_tells_time_throws_dice_or_touches_the_world() -> None:
+    wrong = [f"{i}: {IMPURE[i.top]}" for i in IMPORTS if i.room == "decision" and i.top in IMPURE]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_mind_neither_awaits_nor_opens_nor_prints() -> None:
+    waiting = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
+    wrong = []
+    for path in sorted((ROOT / "decision").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id
+            if isinstance(node, waiting) or called in ("open", "print", "input", "__import__"):
+                wrong.append(f"{path.name}:{node.lineno}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_nothing_imports_a_host() -> None:
+    wrong = [i for i in IMPORTS if "endstop.engine.hosts" in i.module and not i.file.startswith("engine/hosts/")]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize("package", ONLY_IN)
+def test_one_module_of_ours_stands_around(package: str) -> None:
+    wrong = [i for i in IMPORTS if i.top == package and i.file != ONLY_IN[package]]
+    wrong += [i for i in IMPORTS if i.top == package and not (i.in_function or i.for_types)]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_an_import_inside_a_function_is_a_heavy_package_or_has_a_reason() -> None:
+    late = [i for i in IMPORTS if i.in_function and not i.for_types]
+    wrong = [i for i in late if i.top not in WHEN_FIRST_USED and (i.file, i.module) not in LATE]
+    assert not wrong, "\n".join(map(str, wrong))
+    unused = set(LATE) - {(i.file, i.module) for i in late}
+    assert not unused, f"no longer there, take them out of LATE: {unused}"
+
+
+def test_every_foreign_import_is_a_declared_dependency() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    asked = [*project["dependencies"], *(d for extra in project["optional-dependencies"].values() for d in extra)]
+    declared = {_name_of(dependency) for dependency in asked} | {"pydantic_core"}
+    foreign = [i for i in IMPORTS if i.top not in sys.stdlib_module_names | {"endstop"}]
+    wrong = [i for i in foreign if i.top not in declared]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def _name_of(dependency: str) -> str:
+    name = "".join(letter if letter.isalnum() or letter in "-_." else " " for letter in dependency).split()[0]
+    return name.replace("-", "_")
