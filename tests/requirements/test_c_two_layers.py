@@ -155,12 +155,11 @@ async def test_C2_the_first_cause_to_fire_is_the_recorded_one() -> None:
     @tool(kind="completion")
     async def finish(summary: str) -> Completion:
         """Finish."""
-        runs[0].cancel("late")
+        run.cancel("early")
         return Completion(answer=summary)
 
-    runs: list[Run] = []
-    async with Engine(Scripted([call("finish", summary="done")]), tools=[finish]).start("go") as run:
-        runs.append(run)
+    run = Engine(Scripted([call("finish", summary="done")]), tools=[finish]).start("go")
+    async with run:
         outcome = await run.wait()
     assert outcome.status == "cancelled", "the caller was first: the handler had not answered yet"
 
