@@ -12,6 +12,82 @@ from pathlib import Path
 
 import pytest
 
+from endstop.decision import Event
+
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "endstop.decision": """
+        GUARDS POLICIES RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction Considered Decision
+        Event Facts FinishReason FinishReport GoOn LimitUse Limits Message Outcome Patience Pause Policy
+        Prompts ProviderToolReport Question Reasoning ReasoningDelta Rule Status Stop SystemMessage
+        TextDelta ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage UsageReport
+        UserMessage Verdict WrongUse conclude decide fold policy_from
+    """,
+    "endstop.providers": """
+        KINDS BadRequest Broken Chaos ContextOverflow Exchange Exhausted Failure Interrupted LiteLLM
+        NotFound OpenAICompatible Provider ProviderError RateLimited Record Replay Request Scripted TimedOut
+        ToolChoice Unauthorized Unavailable Unreachable call say
+    """,
+    "endstop.engine": """
+        Bus Clock Completion Continue Engine InvalidArguments Lagged Phase Run Session SessionRecord
+        Subscriber SystemClock Tool Toolbox read_record tool
+    """,
+    "endstop.engine.presets": """
+        ask_user attempt_completion finish_task task_done think
+    """,
+}
+EVENTS = """
+    RUN_STARTED RUN_RESUMED MESSAGE_ADDED CANCEL_REQUESTED RUN_FINISHED ROUND_STARTED STEP_STARTED ATTEMPT_STARTED
+    ATTEMPT_FAILED ATTEMPT_RETRACTED RESPONSE_FINISHED STEP_FINISHED DECISION_MADE TEXT_MESSAGE_CONTENT
+    REASONING_MESSAGE_CONTENT TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END PROVIDER_TOOL_REPORTED FINISH_REPORTED
+    USAGE_REPORTED TOOL_EXECUTION_STARTED TOOL_CALL_RESULT COMPLETION_ACCEPTED COMPLETION_REJECTED PHASE_REPORTED
+    QUESTION_ASKED QUESTION_ANSWERED THOUGHT_RECORDED VERDICT_GIVEN CONTEXT_COMPACTED STAGE_FINISHED
+    EVALUATION_FINISHED
+"""
+"""As they stand in records. A new one may come; one that has been in a release never goes and is never renamed."""
+
+
+@pytest.mark.parametrize("room", PUBLIC)
+def test_a_room_exports_exactly_these_names(room: str) -> None:
+    module = importlib.import_module(room)
+    assert set(module.__all__) == set(PUBLIC[room].split())
+    assert len(module.__all__) == len(set(module.__all__))
+    assert all(hasattr(module, name) for name in module.__all__)
+
+
+def test_the_names_of_events_in_a_record_are_exactly_these() -> None:
+    assert {kind.__struct_config__.tag for kind in Event.__args__} == set(EVENTS.split())
+
+
+def test_an_init_file_holds_imports_and_names_and_no_logic() -> None:
+    wrong = []
+    for room in ("decision", "providers", "engine"):
+        for path in sorted((ROOT / room).rglob("__init__.py")):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                match node:
+                    case ast.ImportFrom() | ast.Expr(value=ast.Constant()):
+                        pass
+                    case ast.Assign(targets=[ast.Name(id="__all__")]):
+                        pass
+                    case _:
+                        wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_importing_the_engine_imports_neither_litellm_nor_aiohttp() -> None:
+    code = "import sys, endstop.engine, endstop.providers; print({'litellm', 'aiohttp'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_the_public_types_are_what_a_strict_user_expects() -> None:
+    if _is_editable():
+        pytest.skip("a type checker does not see an editable install: `make test` has an ordinary one")
+    command = [sys.executable, "-m", "mypy", "--strict", "tests/typing/api.py"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _is_editable() -> bool:
+    origin = json.loads(distribution("endstop").read_text("direct_url.json") or "{}")
+    return bool(origin.get("dir_info", {}).get("editable"))

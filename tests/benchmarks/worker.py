@@ -100,13 +100,14 @@ class Bench:
             late += spans[188:198]
         return {"step_10_ms": 1e3 * median(early), "step_193_ms": 1e3 * median(late), "x": median(late) / median(early)}
 
-    async def chunk(self, chunks: int, delay: float = 0) -> Figures:
-        """CPU of a chunk of text: one response that is almost all text."""
-        scenario = self.scenario(1, chunks, delay)
+    async def chunk(self, sessions: int, chunks: int, delay: float = 0) -> Figures:
+        """CPU of a chunk of text: sessions of one response that is almost all text."""
+        scenarios = [self.scenario(1, chunks, delay) for _ in range(sessions)]
         cpu, wall = time.process_time(), time.perf_counter()
-        await self.play(scenario)
+        for scenario in scenarios:
+            await self.play(scenario)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-        return {"cpu_us": 1e6 * cpu / chunks, "wall_s": wall}
+        return {"cpu_us": 1e6 * cpu / chunks / sessions, "wall_s": wall / sessions}
 
     async def finish(self, sessions: int) -> Figures:
         """From the last byte of the completion call, as the provider writes it, to the run's return."""

@@ -1,0 +1,88 @@
+"""stdout and stderr of the process, at the level of file descriptors.
+
+stdout is for the answer alone. Whatever tools and libraries print, also from C code and child processes, goes to
+stderr; while a live view owns the terminal, it is caught line by line and handed to the view.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+from collections.abc import Callable
+
+_STDOUT, _STDERR = 1, 2
+
+
+class Channels:
+    """Takes stdout away from the rest of the process, for as long as the process lives."""
+
+    def __init__(self) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.flush()
+                stream.reconfigure(line_buffering=True, errors="backslashreplace")
+        self.stdout = _copy(_STDOUT)
+        """What was stdout: for the answer."""
+        self.stderr = _copy(_STDERR)
+        """What was stderr, also while it is being caught."""
+        os.dup2(self.stderr, _STDOUT)
+        self._reader: threading.Thread | None = None
+
+    def answer(self, text: str) -> None:
+        """Write to what was stdout. A reader that has left is no error."""
+        rest = text.encode("utf-8", "replace")
+        try:
+            while rest:
+                rest = rest[os.write(self.stdout, rest) :]
+        except BrokenPipeError:
+            pass
+
+    @property
+    def answers_to_terminal(self) -> bool:
+        """Whether the answer goes to a terminal."""
+        return os.isatty(self.stdout)
+
+    def catch(self, line: Callable[[str], None]) -> None:
+        """From now on, call `line` (from a thread) with each line that anything prints."""
+        flush()
+        read, write = os.pipe()
+        os.dup2(write, _STDOUT)
+        os.dup2(write, _STDERR)
+        os.close(write)
+        self._reader = threading.Thread(target=_read_lines, args=(read, line), name="endstop output", daemon=True)
+        self._reader.start()
+
+    def let_go(self) -> None:
+        """End `catch`; what was printed before is handed over first, but for what a child keeps open."""
+        flush()
+        os.dup2(self.stderr, _STDOUT)
+        os.dup2(self.stderr, _STDERR)
+        if self._reader is not None:
+            self._reader.join(0.3)
+            self._reader = None
+
+
+def flush() -> None:
+    """Hand to the operating system what Python still holds."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            pass  # closed, or nobody reads it any more
+
+
+def _copy(descriptor: int) -> int:
+    try:
+        return os.dup(descriptor)
+    except OSError:  # closed by whoever started us
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        os.dup2(nowhere, descriptor)
+        return nowhere
+
+
+def _read_lines(descriptor: int, line: Callable[[str], None]) -> None:
+    with open(descriptor, encoding="utf-8", errors="replace", newline=None) as printed:
+        for text in printed:
+            line(text.rstrip("\n"))

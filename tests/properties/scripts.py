@@ -1,0 +1,129 @@
+"""Random model behaviour and random policies, for the property tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+from endstop.decision import FinishReport, Limits, Patience, Policy, ReasoningDelta, ToolCallDelta
+from endstop.engine import Completion, Continue, Engine, Tool, tool
+from endstop.engine.presets import ask_user, finish_task, task_done, think
+from endstop.providers import Chaos, Interrupted, RateLimited, Scripted, Unavailable, call, say
+from hypothesis import strategies as st
+
+WORDS = st.sampled_from(["", " ", "Done.", "I look into it", "äöü 漢字", "{}"])
+IDS = st.sampled_from([None, None, None, "", "same", "c1"])
+
+
+def _call(name: str, **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+    return st.builds(
+        lambda id, pieces, given: call(name, id=id, pieces=pieces, **given),
+        IDS,
+        st.integers(1, 4),
+        st.fixed_dictionaries(arguments),
+    )
+
+
+_broken = st.builds(
+    lambda index, id, name, text: [ToolCallDelta(index, id, name, text)],
+    st.integers(100, 103),
+    st.sampled_from(["", "x"]),
+    st.sampled_from(["look", "change", "finish_task", "", "nobody"]),
+    st.sampled_from(["", "{}", "{", '{"path":', "[]", "null", '{"path": 3}', '{"other": "x"}', "}{", '{"path":"a"} x']),
+)
+
+PARTS = st.one_of(
+    st.builds(say, WORDS, st.integers(1, 3)),
+    st.builds(lambda text: [ReasoningDelta(text)], WORDS),
+    _call("look", path=WORDS),
+    _call("change", path=WORDS),
+    _call("fail", path=WORDS),
+    _call("think", thought=WORDS),
+    _call("ask_user", question=WORDS),
+    _call("finish_task", summary=WORDS),
+    _call("submit", report=st.sampled_from(["good", "continue", "bad", "crash"])),
+    _call("task_done", summary=WORDS, completion_percentage=st.sampled_from([30, 100])),
+    _broken,
+    st.sampled_from(
+        [
+            FinishReport("stop", "stop"),
+            FinishReport("tool_calls", "tool_calls"),
+            FinishReport("length", "length"),
+            FinishReport("content_filter", "content_filter"),
+            FinishReport("other", "pause_turn"),
+            FinishReport("error", "error"),
+        ]
+    ),
+    st.builds(RateLimited, st.just("slow down")),
+    st.builds(Unavailable, st.just("overloaded")),
+    st.builds(Interrupted, st.just("cut")),
+)
+SCRIPTS = st.lists(st.lists(PARTS, max_size=5), max_size=8)
+
+POLICIES = st.builds(
+    Policy,
+    limits=st.builds(Limits, steps=st.integers(1, 6)),
+    text=st.sampled_from(["final", "nudge"]),
+    max_inner_steps=st.integers(1, 4),
+    inner_cancel=st.booleans(),
+    reject_after_failure=st.booleans(),
+    patience=st.builds(
+        Patience,
+        empty_answers=st.integers(0, 2),
+        truncated=st.integers(0, 2),
+        refusals=st.integers(0, 2),
+        invalid_calls=st.integers(0, 2),
+        rejections=st.integers(0, 2),
+    ),
+)
+
+FAULTS = st.fixed_dictionaries(
+    {name: st.sampled_from([0.0, 0.0, 0.2]) for name in ("refuse", "fail", "cut", "lie", "shred", "bad_ids", "empty")}
+)
+
+
+class World:
+    """Tools whose work can be watched, and an engine that uses them."""
+
+    def __init__(self, script: Any, policy: Policy, faults: dict[str, float] | None = None, **options: Any) -> None:
+        self.worked: list[str] = []
+        provider = Scripted(*script)
+        self.engine = Engine(
+            Chaos(provider, seed=7, **(faults or {})),
+            tools=self.tools(),
+            policy=policy,
+            presets=(),
+            **options,
+        )
+
+    def tools(self) -> list[Tool]:
+        async def look(path: str) -> str:
+            for _ in range(len(path) % 3):
+                await anyio.lowlevel.checkpoint()
+            self.worked.append("look")
+            return path
+
+        async def change(path: str) -> str:
+            self.worked.append("change")
+            return path
+
+        async def fail(path: str) -> str:
+            raise ValueError(path)
+
+        @tool(kind="completion")
+        async def submit(report: str) -> Any:
+            """Hand in the report."""
+            if report == "crash":
+                raise RuntimeError("handler")
+            return Continue("bad") if report == "bad" else report if report == "continue" else Completion(answer=report)
+
+        return [
+            Tool(look, description="Look.", reads=True),
+            Tool(change, description="Change."),
+            Tool(fail, description="Fail."),
+            submit,
+            finish_task,
+            task_done,
+            ask_user,
+            think,
+        ]

@@ -1,0 +1,150 @@
+"""The public API as a strict user writes it. Never run: `test_exports` lets mypy read it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import assert_type
+
+from endstop.decision import (
+    POLICIES,
+    RULES,
+    STATUS_OF,
+    AnyChunk,
+    Decision,
+    Event,
+    Facts,
+    FinishReport,
+    GoOn,
+    Limits,
+    Outcome,
+    Pause,
+    Policy,
+    Rule,
+    Status,
+    Stop,
+    TextDelta,
+    Usage,
+    decide,
+    fold,
+    policy_from,
+)
+from endstop.decision.events import RunFinished
+from endstop.engine import Bus, Completion, Continue, Engine, Lagged, Run, Session, SessionRecord, Tool, read_record, tool
+from endstop.engine.presets import ask_user, finish_task, think
+from endstop.providers import KINDS, OpenAICompatible, Provider, ProviderError, Record, Request, Scripted, call, say
+
+
+# ---- tools, from sync and async functions, with and without settings
+
+
+@tool
+async def read_file(path: str) -> str:
+    """Read a text file."""
+    return path
+
+
+@tool(kind="completion")
+def submit(report: str) -> Completion | Continue:
+    """Hand in the report."""
+    return Completion(answer=report)
+
+
+assert_type(read_file, Tool)
+assert_type(submit, Tool)
+assert_type(finish_task, Tool)
+
+
+# ---- a policy, and rules of one's own
+
+
+def _never(facts: Facts, policy: Policy) -> Decision | None:
+    return Stop(rule="never", reason="custom:never", status="exhausted") if facts.steps > 3 else None
+
+
+policy = Policy(limits=Limits(steps=30), guards=("invalid_calls", "never"))
+never = Rule("guard", "never", "Stops after three steps.", ("steps",), _never)
+assert_type(policy.limits.hard_steps, int)
+assert_type(policy_from({"base": "strict"}), Policy)
+assert_type(POLICIES["chat"], Policy)
+assert_type(RULES, tuple[Rule, ...])
+assert_type(STATUS_OF["completed"], Status)
+
+
+# ---- a provider of one's own
+
+
+class Echo:
+    """A provider that says what it was told."""
+
+    model = "echo"
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
+        """Say the last message's number."""
+        yield self._chunks(len(request.messages))
+
+    async def _chunks(self, number: int) -> AsyncIterator[AnyChunk]:
+        yield TextDelta(str(number))
+        yield FinishReport("stop")
+
+
+echo: Provider = Echo()
+assert_type(echo.stream(Request(messages=())), AbstractAsyncContextManager[AsyncIterator[AnyChunk]])
+assert_type(KINDS["auth"], type[ProviderError])
+
+
+# ---- running it
+
+
+def on_event(event: Event | Lagged, run: Run) -> None:
+    """Note an event."""
+
+
+async def on_completed(outcome: Outcome) -> None:
+    """Note an outcome."""
+
+
+async def main() -> None:
+    """Every way to run."""
+    provider = Scripted([say("I read it."), call("read_file", path="a.txt")], "done")
+    engine = Engine(
+        provider,
+        tools=[read_file, submit, think, ask_user],
+        policy=policy,
+        rules=[never],
+        subscribers=[on_event],
+        on_completed=on_completed,
+    )
+    assert_type(await engine.run("Set the port to 8080"), Outcome)
+
+    async with engine.start("Set the port to 8080", record="run.jsonl", drain=True) as run:
+        async for event in run:
+            assert_type(event, Event | Lagged)
+            if isinstance(event, RunFinished):
+                assert_type(event.outcome.usage, Usage)
+        assert_type(run.outcome.status, Status)
+        assert_type(run.bus, Bus)
+        run.cancel("timeout")
+
+    session = engine.session("s", busy="queue")
+    assert_type(session, Session)
+    paused = await session.run("hello")
+    for question in paused.questions:
+        assert_type(await session.answer(question.call_id, "yes"), Outcome)
+
+    assert_type(read_record("run.jsonl"), SessionRecord)
+    async with Engine(Record(echo, lambda exchange: None)):
+        pass
+    Engine(OpenAICompatible("model", api_base="http://127.0.0.1:8000/v1"))
+
+
+def read(facts: Facts, event: Event) -> str:
+    """Decisions and events are closed unions: this match needs no last resort."""
+    match decide(fold(facts, event), policy):
+        case GoOn(why=why):
+            return why
+        case Pause(questions=questions):
+            return ", ".join(questions)
+        case Stop(reason=reason):
+            return reason
