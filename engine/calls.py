@@ -179,16 +179,9 @@ class Calls:
 
     async def _complete(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> bool:
         """Run a completion's handler and act on what it says; False if it only reported a phase."""
-        if self._asked:
-            self._reject(
-                call,
-                "A question to the user is still open. Complete the task once it is answered.",
-                "open_question",
-            )
-            return True
-        if self._failed and self._context.policy.reject_after_failure:
-            first, why = self._failed[0]
-            self._reject(call, f"{first.name}, called before it, failed: {why}", "failed_call")
+        objection = self._objection() if tool.is_final(arguments) else None
+        if objection is not None:
+            self._reject(call, *objection)
             return True
         match await self._execute(tool, call, arguments):
             case Phase() as phase:
@@ -209,6 +202,15 @@ class Calls:
                 else:
                     self._reject(call, content, "tool")
         return True
+
+    def _objection(self) -> tuple[str, str] | None:
+        """Why no completion can be final now, and by which rule; a mere phase may still be reported."""
+        if self._asked:
+            return "A question to the user is still open. Complete the task once it is answered.", "open_question"
+        if self._failed and self._context.policy.reject_after_failure:
+            first, why = self._failed[0]
+            return f"{first.name}, called before it, failed: {why}", "failed_call"
+        return None
 
     def _accept(self, call: ToolCall, completion: Completion) -> None:
         self._log.append(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Literal
 
 from rich import box
 from rich.cells import cell_len
@@ -20,13 +19,14 @@ from rich.panel import Panel
 from rich.spinner import Spinner
 from rich.text import Text
 
-from ...decision import Event, Outcome, Usage
-from ...decision import events as ev
-from ...decision.messages import ResultStatus, ToolKind
+from ...decision import Decision, Event, Outcome
+from ...decision.events import RunStarted
+from ...decision.messages import ResultStatus
 from ..bus import Lagged
 from .channels import Channels
 from .clean import arguments, clean, first_lines, one_line
 from .phrases import Ending, Tone, cost, duration, ending_of, figures, tokens
+from .story import Call, Kind, Shade, Story
 from .trace import trace_lines
 from .views import Saved
 
@@ -34,13 +34,13 @@ WIDEST = 100
 """Columns that are used of a wider terminal: longer lines are hard to read."""
 RESULT_LINES = 6
 PROMPT_LINES = 8
-WAITING_SHOWN = 4
+CALLS_SHOWN = 4
 
 _TONES: dict[Tone, tuple[str, str, box.Box]] = {
     "success": ("green", "✔", box.HEAVY),
     "limit": ("yellow", "■", box.ROUNDED),
     "failure": ("red", "✘", box.ROUNDED),
-    "cancelled": ("magenta", "◼", box.ROUNDED),
+    "cancelled": ("magenta", "■", box.ROUNDED),
     "question": ("blue", "?", box.ROUNDED),
 }
 _RESULTS: dict[ResultStatus, tuple[str, str, str]] = {
@@ -49,11 +49,252 @@ _RESULTS: dict[ResultStatus, tuple[str, str, str]] = {
     "rejected": ("yellow", "●", "handed back"),
     "invalid": ("red", "●", "not valid"),
     "truncated": ("red", "●", "cut off"),
-    "skipped": ("dim", "○", "skipped"),
+    "skipped": ("dim", "○", "not run"),
     "cancelled": ("dim", "○", "cancelled"),
     "unknown": ("yellow", "○", "outcome unknown"),
     "unanswered": ("dim", "○", "unanswered"),
 }
+_SHADES: dict[Shade, str] = {
+    "quiet": "dim",
+    "loop": "magenta",
+    "good": "green",
+    "warning": "yellow",
+    "bad": "red",
+    "user": "blue",
+}
+
+
+class Live:
+    """Shows a run in the terminal that `channels.stderr` is."""
+
+    def __init__(self, channels: Channels, *, explain: bool, saved: Saved, record: str | None = None) -> None:
+        self.tells_answer = channels.answers_to_terminal
+        self._channels = channels
+        self._saved = saved
+        self._record = record
+        self._story = Story(self, explain=explain)
+        self._console = _Terminal(channels.stderr)
+        self._spinner = Spinner("dots")
+        self._region = Region(
+            get_renderable=self._bottom,
+            console=self._console,
+            refresh_per_second=12,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
+        )
+        self._open = False
+        self._stopping = False
+        self._writing: _Writing | None = None
+        self._block = ""
+        """What was printed last: a blank line stands between blocks of different kinds."""
+
+    def show(self, event: Event | Lagged) -> None:
+        """Show one more event."""
+        if not self._open:
+            self._open = True
+            self._channels.catch(self._caught)
+            self._region.start()
+        self._story.take(event)
+
+    def stopping(self) -> None:
+        """Say that the user's wish has been heard."""
+        self._stopping = True
+
+    def abandon(self) -> None:
+        """Make the terminal usable, without waiting for anything."""
+        os.write(self._channels.stderr, b"\x1b[?25h\r\n")
+
+    def close(self) -> None:
+        """Leave the terminal as it was found."""
+        if self._open:
+            self._open = False
+            self._region.stop()
+            self._channels.let_go()
+
+    # ---- telling
+
+    def begin(self, started: RunStarted) -> None:
+        """The prompt, the model, the policy."""
+        shown: list[RenderableType] = []
+        if started.prompt:
+            lines, more = first_lines(started.prompt, PROMPT_LINES)
+            shown.append(Text("\n".join(lines), style="bold"))
+            if more:
+                shown.append(Text(f"… {more:,} more lines", style="dim"))
+        policy = started.policy
+        facts = (started.model, f"policy {policy.name}", f"up to {policy.limits.hard_steps} steps")
+        shown.append(Text(one_line(" · ".join(facts), WIDEST), style="dim"))
+        self._print(Panel(Group(*shown), box=box.ROUNDED, border_style="dim", padding=(0, 2), width=self._width), "run")
+
+    def step(self, number: int, closing: bool) -> None:
+        """A rule across, with what was used so far at its right."""
+        left = " closing step " if closing else f" step {number} of {self._story.allowed} "
+        right = " · ".join(part for part in (tokens(self._story.usage), duration(self._story.t)) if part)
+        right = f" {right} " if self._story.usage.input_tokens else ""
+        rule = "─" * max(2, self._width - 4 - len(left) - len(right))
+        self._print(Text(f"──{left}{rule}{right}──", style="dim", no_wrap=True, overflow="crop"), "step")
+
+    def write(self, kind: Kind, delta: str) -> None:
+        """Rows that are full are printed, the last one is written on in the region."""
+        if self._writing is None or self._writing.kind != kind:
+            self.end_writing()
+            self._writing = _Writing(kind)
+        for row in self._writing.feed(delta, self._width - 4):
+            self._print_row(kind, row)
+
+    def end_writing(self) -> None:
+        """Print the last row."""
+        if self._writing is not None and self._writing.row.strip():
+            row, self._writing.row = self._writing.row, ""
+            self._print_row(self._writing.kind, row)
+        self._writing = None
+
+    def call(self, call: Call) -> None:
+        """The call in a line, the beginning of its result under it."""
+        style, glyph, word = _RESULTS[call.status]
+        took = duration(call.ended - call.began) if call.running and call.ended - call.began >= 100 else ""
+        head = self._call_line(call, Text(glyph, style=style), " · ".join(part for part in (word, took) if part))
+        lines, more = first_lines(call.result, RESULT_LINES)
+        body = Text("\n".join(lines), style="red" if style == "red" else "dim", no_wrap=True, overflow="ellipsis")
+        shown: list[RenderableType] = [head]
+        if body.plain.strip():
+            shown.append(Padding(body, (0, 0, 0, 4)))
+        if more:
+            shown.append(Padding(Text(f"… {more:,} more lines", style="dim italic"), (0, 0, 0, 4)))
+        self._print(Group(*shown), "call")
+
+    def thought(self, text: str) -> None:
+        """A thought stands apart, behind a line of its own colour."""
+        bar = Text("\n".join(f"┊ {row}" for row in _rows(clean(text).strip(), self._width - 6)), style="blue")
+        self._print(Padding(Group(Text("◇ think", style="bold blue"), bar), (0, 0, 0, 2)), "think")
+
+    def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
+        """How far it is, as a bar."""
+        full = round(20 * min(100, max(0, percentage)) / 100)
+        bar = Text.assemble(("  ◔ ", "green"), ("━" * full, "green"), ("━" * (20 - full), "dim"))
+        bar.append(f" {percentage} % done", style="bold")
+        shown: list[RenderableType] = [bar]
+        if summary.strip():
+            shown.append(Padding(Text(clean(summary).strip()), (0, 0, 0, 4)))
+        if next_phase:
+            shown.append(Padding(Text(f"next: {one_line(next_phase, 200)}", style="dim"), (0, 0, 0, 4)))
+        self._print(Group(*shown), "phase")
+
+    def note(self, text: str, shade: Shade) -> None:
+        """The note, in its colour."""
+        self._print(Padding(Text(text, style=_SHADES[shade]), (0, 0, 0, 2)), "note")
+
+    def decided(self, round: int, decision: Decision) -> None:
+        """The decision, and each rule that was asked for it."""
+        head = Text.assemble("  ⚖ ", (f"round {round}: ", "dim"), (str(decision), "bold"))
+        shown: list[RenderableType] = [head]
+        for priority, name, saw, said in trace_lines(decision):
+            line = Text(no_wrap=True, overflow="ellipsis")
+            line.append(f"    {priority:<6}{name:<15}", style="" if said else "dim")
+            line.append(said or "·", style="bold" if said else "dim")
+            if saw:
+                line.append(f"   {saw}", style="dim")
+            shown.append(line)
+        self._print(Group(*shown), "decision")
+
+    def end(self, ending: Ending, outcome: Outcome) -> None:
+        """The panel of the end: heavy and green for success, and for nothing else."""
+        colour, glyph, frame = _TONES[ending.tone]
+        shown: list[RenderableType] = []
+        if ending.text.strip() and not ending.answered_above:
+            shown.append(Text(clean(ending.text).strip()))
+        if ending.pending:
+            issues = "\n".join(f"• {one_line(issue, 400)}" for issue in ending.pending)
+            shown += [Text("\nstill open", style="bold yellow"), Text(issues)]
+        if ending.advice:
+            shown += [Text(""), Text("\n".join(ending.advice), style=colour)]
+        shown.append(Text(("\n" if shown else "") + figures(outcome), style="dim"))
+        if (saved := self._saved()) and str(saved):
+            shown.append(Text.assemble(("the cut saved ", "dim"), (str(saved), "green")))
+        title = Text(f" {glyph} {ending.title} ", style=f"bold {colour}")
+        panel = Panel(
+            Group(*shown),
+            title=title,
+            title_align="left",
+            box=frame,
+            border_style=colour,
+            padding=(1, 2),
+            width=self._width,
+        )
+        self._print(panel, "end")
+        if self._record:
+            self._print(Text(f"  recorded · endstop replay {self._record}", style="dim"), "end")
+
+    # ---- the screen
+
+    @property
+    def _width(self) -> int:
+        return max(20, min(WIDEST, self._console.width))
+
+    def _print(self, what: RenderableType, block: str) -> None:
+        """Print for good, above the region; with a blank line before a block of another kind."""
+        if self._block and (block != self._block or block in ("think", "run")) and self._block != "step":
+            what = Group(Text(""), what)
+        self._block = block
+        self._console.print(what, width=self._width)
+
+    def _print_row(self, kind: Kind, row: str) -> None:
+        self._print(Text(f"  {row}", style="dim italic" if kind == "reasoning" else "", no_wrap=True), kind)
+
+    def _caught(self, line: str) -> None:
+        """A line that a tool or a library printed; called from a thread."""
+        if self._open:
+            self._print(Text(f"  ¦ {clean(line)}", style="dim", no_wrap=True, overflow="ellipsis"), "printed")
+
+    def _call_line(self, call: Call, glyph: Text | Spinner, right: str) -> Text:
+        line = Text("  ", no_wrap=True, overflow="ellipsis")
+        if isinstance(glyph, Text):
+            line.append_text(glyph)
+        line.append(f" {one_line(call.name, 60)}", style="bold")
+        for name, value in arguments(call.arguments, 48):
+            line.append(f"  {name}=" if name else "  ", style="dim")
+            line.append(value)
+        room = self._width - (len(right) + 2 if right else 0)
+        line.truncate(room, overflow="ellipsis")
+        if right:
+            line.append("  " + right, style="dim")
+        return line
+
+    def _bottom(self) -> RenderableType:
+        """The region: the row that is being written, calls under way, the status."""
+        shown: list[RenderableType] = []
+        writing = self._writing
+        if writing is not None and writing.row.strip():
+            style = "dim italic" if writing.kind == "reasoning" else ""
+            if self._block not in ("", "step", writing.kind):
+                shown.append(Text(""))
+            shown.append(Text(f"  {writing.row}", style=style, no_wrap=True, overflow="crop"))
+        calls = list(self._story.calls.values())
+        if calls and not shown and self._block not in ("call", "step", ""):
+            shown.append(Text(""))
+        shown += [self._call_line(call, Text("○", style="dim"), _state(call)) for call in calls[:CALLS_SHOWN]]
+        if len(calls) > CALLS_SHOWN:
+            shown.append(Text(f"    and {len(calls) - CALLS_SHOWN} more", style="dim"))
+        shown += [Text(""), self._status()]
+        return Group(*shown)
+
+    def _status(self) -> RenderableType:
+        story = self._story
+        if self._stopping:
+            doing, style = "stopping · Ctrl-C again to leave at once", "magenta"
+        else:
+            doing, style = story.doing, ""
+        line = Text(no_wrap=True, overflow="ellipsis")
+        line.append(doing, style=style)
+        if story.step:
+            line.append(f" · step {story.step} of {story.allowed}", style="dim")
+        for part in (tokens(story.usage), cost(story.usage)):
+            if part:
+                line.append(f" · {part}", style="dim")
+        self._spinner.update(text=line)
+        return Padding(self._spinner, (0, 0, 0, 2))
 
 
 class _Terminal(Console):
@@ -65,178 +306,56 @@ class _Terminal(Console):
 
     @property
     def size(self) -> ConsoleDimensions:
+        """Columns and lines, now."""
         try:
             return ConsoleDimensions(*os.get_terminal_size(self.file.fileno()))
         except OSError:
             return ConsoleDimensions(80, 25)
 
-    @size.setter
-    def size(self, new_size: tuple[int, int]) -> None:
-        pass
-
-
-class _Call:
-    """A call that has no result yet."""
-
-    def __init__(self, name: str, kind: ToolKind) -> None:
-        self.name = name
-        self.kind = kind
-        self.written: list[str] = []
-        self.began = 0
-        self.running = False
-
 
 class _Writing:
     """Text as it streams in: whole rows come out, the row that is being written stays."""
 
-    def __init__(self, kind: Literal["text", "reasoning"]) -> None:
+    def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.row = ""
-        self._began = False
+        self._begun = False
 
     def feed(self, delta: str, width: int) -> Iterator[str]:
-        """The rows that this makes whole."""
+        """The rows that this makes whole; blank ones before the first word are left out."""
         *lines, self.row = (self.row + clean(delta)).split("\n")
         for line in lines:
-            if line.strip() or self._began:
-                self._began = True
+            if self._begun or line.strip():
+                self._begun = True
                 yield from _wrapped(line, width)
         *rows, self.row = _wrapped(self.row, width)
+        self._begun = self._begun or bool(rows)
         yield from rows
-        self._began = self._began or bool(rows)
 
 
-class Live:
-    """Shows a run in the terminal that `channels.stderr` is."""
+def _rows(text: str, width: int) -> Iterator[str]:
+    for line in text.split("\n"):
+        yield from _wrapped(line, width)
 
-    def __init__(self, channels: Channels, *, explain: bool, saved: Saved, record: str | None = None) -> None:
-        self.tells_answer = channels.answers_to_terminal
-        self._channels = channels
-        self._explain = explain
-        self._saved = saved
-        self._record = record
-        self._console = _Terminal(channels.stderr)
-        self._region = Region(
-            get_renderable=self._bottom,
-            console=self._console,
-            refresh_per_second=12,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-            vertical_overflow="crop",
-        )
-        self._spinner = Spinner("dots")
-        self._open = False
-        self._kinds: dict[str, ToolKind] = {}
-        self._calls: dict[str, _Call] = {}
-        self._writing: _Writing | None = None
-        self._last_block = ""
-        self._doing = "starting"
-        self._step = 0
-        self._allowed = 0
-        self._usage = Usage()
-        self._time = 0
-        self._failure_kind = ""
-        self._stopping = False
 
-    # ---- what others call
+def _wrapped(line: str, width: int) -> Iterator[str]:
+    """The line in rows of at most so many cells, broken at spaces where there are any."""
+    while cell_len(line) > width:
+        cells = end = 0
+        while cells + cell_len(line[end]) <= width:
+            cells += cell_len(line[end])
+            end += 1
+        space = line.rfind(" ", 1, end + 1)
+        if space > 0 and line[:space].strip():
+            yield line[:space]
+            line = line[space + 1 :]
+        else:
+            yield line[: max(1, end)]
+            line = line[max(1, end) :]
+    yield line
 
-    def show(self, event: Event | Lagged) -> None:
-        """Show one more event."""
-        if not self._open:
-            self._open = True
-            self._channels.catch(self._printed)
-            self._region.start()
-        if isinstance(event, Lagged):
-            self._note(f"… {event.missed:,} events were not shown: the terminal was too slow", "dim")
-            return
-        self._time = event.t
-        self._take(event)
 
-    def stopping(self) -> None:
-        """Say that the user's wish has been heard."""
-        self._stopping = True
-
-    def close(self) -> None:
-        """Leave the terminal as it was found."""
-        if self._open:
-            self._open = False
-            self._end_writing()
-            self._region.stop()
-            self._channels.let_go()
-
-    def abandon(self) -> None:
-        """The least that makes the terminal usable, without waiting for anything."""
-        os.write(self._channels.stderr, b"\x1b[?25h\r\n")
-
-    # ---- events
-
-    def _take(self, event: Event) -> None:
-        match event:
-            case ev.RunStarted():
-                self._start(event)
-            case ev.RunResumed():
-                self._note("the run goes on where its process was killed", "dim")
-            case ev.StepStarted():
-                self._step_started(event)
-            case ev.AttemptStarted():
-                self._doing = "waiting for the model"
-            case ev.TextMessageContent(delta=delta):
-                self._write("text", delta)
-            case ev.ReasoningMessageContent(delta=delta):
-                self._write("reasoning", delta)
-            case ev.ToolCallStart():
-                self._end_writing()
-                self._calls[event.call_id] = _Call(event.name, self._kinds.get(event.name, "ordinary"))
-                self._doing = "writing a call"
-            case ev.ToolCallArgs(call_id=id, delta=delta):
-                if id in self._calls:
-                    self._calls[id].written.append(delta)
-            case ev.ToolExecutionStarted(call_id=id):
-                if id in self._calls:
-                    self._calls[id].running, self._calls[id].began = True, event.t
-            case ev.ToolCallResult():
-                self._result(event)
-            case ev.ResponseFinished():
-                self._end_writing()
-                self._usage += event.usage
-                self._doing = "running tools" if event.message.calls else "deciding"
-            case ev.DecisionMade():
-                self._decided(event)
-            case ev.RunFinished(outcome=outcome):
-                self._finish(outcome)
-            case _:
-                self._tell(event)
-
-    def _tell(self, event: Event) -> None:
-        """Events that are one note each, or nothing at all."""
-        match event:
-            case ev.MessageAdded(origin=origin, text=text):
-                if origin != "user":
-                    self._note(f"▸ {origin.replace('_', ' ')}: {one_line(text, 400)}", "magenta")
-            case ev.AttemptFailed():
-                self._attempt_failed(event)
-            case ev.AttemptRetracted(attempt=attempt):
-                self._note(f"↺ attempt {attempt} is void; another one takes its place", "yellow")
-            case ev.ThoughtRecorded(text=text):
-                self._think(text)
-            case ev.CompletionRejected(reason=reason):
-                self._note(f"↩ not accepted as complete: {one_line(reason, 400)}", "yellow")
-            case ev.PhaseReported():
-                self._phase(event)
-            case ev.ContextCompacted(before_tokens=before, after_tokens=after):
-                self._note(f"⇲ context compacted: {before:,} tokens to {after:,}", "magenta")
-            case ev.ProviderToolReported(name=name):
-                self._note(f"◌ {one_line(name, 60)} (run by the provider)", "dim")
-            case ev.QuestionAnswered(text=text):
-                self._note(f"▸ your answer: {one_line(text, 400)}", "blue")
-            case ev.EvaluationFinished(verdict=verdict):
-                self._note(f"evaluation: {verdict}", "green" if verdict == "passed" else "red")
-            case ev.StageFinished(stage=stage, status=status, detail=detail):
-                if status != "ok":
-                    self._note(f"{stage}: {status} {one_line(detail, 200)}", "yellow")
-            case ev.VerdictGiven(role=role, name=name, said=said):
-                if self._explain:
-                    self._note(f"{role} {one_line(name, 80)}: {one_line(said, 200)}", "dim")
-            case _:
-                pass  # told otherwise, or of no interest to people
+def _state(call: Call) -> str:
+    if call.running:
+        return "running"
+    return "" if call.kind == "ordinary" else {"completion": "finishing"}.get(call.kind, "")

@@ -17,7 +17,7 @@ IDS = st.sampled_from([None, None, None, "", "same", "c1"])
 
 def _call(name: str, **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
     return st.builds(
-        lambda id, pieces, given: call(name, id=id, pieces=pieces, **given),
+        lambda call_id, pieces, given: call(name, id=call_id, pieces=pieces, **given),
         IDS,
         st.integers(1, 4),
         st.fixed_dictionaries(arguments),
@@ -25,16 +25,14 @@ def _call(name: str, **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[l
 
 
 _broken = st.builds(
-    lambda index, id, name, text: [ToolCallDelta(index, id, name, text)],
+    lambda index, call_id, name, text: [ToolCallDelta(index, call_id, name, text)],
     st.integers(100, 103),
     st.sampled_from(["", "x"]),
     st.sampled_from(["look", "change", "finish_task", "", "nobody"]),
     st.sampled_from(["", "{}", "{", '{"path":', "[]", "null", '{"path": 3}', '{"other": "x"}', "}{", '{"path":"a"} x']),
 )
 
-PARTS = st.one_of(
-    st.builds(say, WORDS, st.integers(1, 3)),
-    st.builds(lambda text: [ReasoningDelta(text)], WORDS),
+CALLS = st.one_of(
     _call("look", path=WORDS),
     _call("change", path=WORDS),
     _call("fail", path=WORDS),
@@ -44,6 +42,12 @@ PARTS = st.one_of(
     _call("submit", report=st.sampled_from(["good", "continue", "bad", "crash"])),
     _call("task_done", summary=WORDS, completion_percentage=st.sampled_from([30, 100])),
     _broken,
+)
+PARTS = st.one_of(
+    st.builds(say, WORDS, st.integers(1, 3)),
+    st.builds(lambda text: [ReasoningDelta(text)], WORDS),
+    CALLS,
+    CALLS,
     st.sampled_from(
         [
             FinishReport("stop", "stop"),
@@ -54,11 +58,10 @@ PARTS = st.one_of(
             FinishReport("error", "error"),
         ]
     ),
-    st.builds(RateLimited, st.just("slow down")),
-    st.builds(Unavailable, st.just("overloaded")),
-    st.builds(Interrupted, st.just("cut")),
+    st.sampled_from([RateLimited("slow down"), Unavailable("overloaded"), Interrupted("cut")]),
 )
-SCRIPTS = st.lists(st.lists(PARTS, max_size=5), max_size=8)
+STEPS = st.one_of(st.lists(CALLS, min_size=1, max_size=4), st.lists(PARTS, max_size=5))
+SCRIPTS = st.lists(STEPS, min_size=1, max_size=8).map(lambda script: [*script, *[[say("The end.")]] * 8])
 
 POLICIES = st.builds(
     Policy,
@@ -78,7 +81,10 @@ POLICIES = st.builds(
 )
 
 FAULTS = st.fixed_dictionaries(
-    {name: st.sampled_from([0.0, 0.0, 0.2]) for name in ("refuse", "fail", "cut", "lie", "shred", "bad_ids", "empty")}
+    {
+        name: st.sampled_from([0.0, 0.0, 0.0, 0.0, 0.2])
+        for name in ("refuse", "fail", "cut", "lie", "shred", "bad_ids", "empty")
+    }
 )
 
 

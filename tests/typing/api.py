@@ -30,7 +30,19 @@ from endstop.decision import (
     policy_from,
 )
 from endstop.decision.events import RunFinished
-from endstop.engine import Bus, Completion, Continue, Engine, Lagged, Run, Session, SessionRecord, Tool, read_record, tool
+from endstop.engine import (
+    Bus,
+    Completion,
+    Continue,
+    Engine,
+    Lagged,
+    Run,
+    Session,
+    SessionRecord,
+    Tool,
+    read_record,
+    tool,
+)
 from endstop.engine.presets import ask_user, finish_task, think
 from endstop.providers import KINDS, OpenAICompatible, Provider, ProviderError, Record, Request, Scripted, call, say
 

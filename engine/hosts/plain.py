@@ -1,0 +1,128 @@
+"""The plain view: a run in lines, for logs and pipes. It writes to stderr; the answer goes to stdout."""
+
+from __future__ import annotations
+
+import sys
+
+from ...decision import Decision, Event, Outcome
+from ...decision.events import RunStarted
+from ..bus import Lagged
+from .clean import arguments, clean, first_lines, one_line
+from .phrases import Ending, duration, figures
+from .story import Call, Kind, Shade, Story
+from .trace import trace_lines
+from .views import Saved
+
+RESULT_LINES = 10
+LINE = 300
+"""Characters of one line of a result."""
+
+
+class Plain:
+    """Writes one line or a few for each thing that happens."""
+
+    tells_answer = False
+
+    def __init__(self, *, explain: bool, saved: Saved, record: str | None = None) -> None:
+        self._story = Story(self, explain=explain)
+        self._saved = saved
+        self._record = record
+        self._kind: Kind | None = None
+        self._row = ""
+
+    def show(self, event: Event | Lagged) -> None:
+        """Show one more event."""
+        self._story.take(event)
+
+    def stopping(self) -> None:
+        """Nothing: the end will tell."""
+
+    def abandon(self) -> None:
+        """Nothing to put right."""
+
+    def close(self) -> None:
+        """Write what is left."""
+        self.end_writing()
+
+    # ---- telling
+
+    def begin(self, started: RunStarted) -> None:
+        """Which run, which model, which policy."""
+        policy = started.policy
+        self._line(f"endstop {started.run_id}: {started.model}, policy {policy.name}, {policy.limits.hard_steps} steps")
+        if started.prompt:
+            self._line(f"prompt: {one_line(started.prompt, LINE)}")
+
+    def step(self, number: int, closing: bool) -> None:
+        """Which step of how many."""
+        self._line("closing step" if closing else f"step {number} of {self._story.allowed}")
+
+    def write(self, kind: Kind, delta: str) -> None:
+        """Text, line by line."""
+        if kind != self._kind:
+            self.end_writing()
+            self._kind = kind
+        *lines, self._row = (self._row + clean(delta)).split("\n")
+        for line in lines:
+            self._written(line)
+
+    def end_writing(self) -> None:
+        """The last line of text, though no line feed ended it."""
+        if self._row:
+            self._written(self._row)
+        self._kind, self._row = None, ""
+
+    def call(self, call: Call) -> None:
+        """The call, how it went, and the first lines of its result."""
+        given = " ".join(f"{name}={value}" if name else value for name, value in arguments(call.arguments, 80))
+        took = f" ({duration(call.ended - call.began)})" if call.running else ""
+        self._line(f"  {one_line(call.name, 80)} {one_line(given, LINE)} -> {call.status}{took}")
+        lines, more = first_lines(call.result, RESULT_LINES)
+        for line in lines:
+            self._line(f"    {line[:LINE]}")
+        if more:
+            self._line(f"    ... {more:,} more lines")
+
+    def thought(self, text: str) -> None:
+        """The thought, marked."""
+        for line in clean(text).strip().split("\n"):
+            self._line(f"  think: {line}")
+
+    def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
+        """How far it is."""
+        following = f"; next: {one_line(next_phase, LINE)}" if next_phase else ""
+        self._line(f"  {percentage} % done: {one_line(summary, LINE)}{following}")
+
+    def note(self, text: str, shade: Shade) -> None:
+        """The note."""
+        self.end_writing()
+        self._line(f"  {text.lstrip('▸✘↺↩◌… ')}")
+
+    def decided(self, round: int, decision: Decision) -> None:
+        """The decision, then each rule that was asked."""
+        self._line(f"  decision of round {round}: {decision}, by {decision.rule}")
+        for priority, name, saw, said in trace_lines(decision):
+            self._line(f"    {priority:5} {name:16} {said or '-'}" + (f"  [{saw}]" if saw else ""))
+
+    def end(self, ending: Ending, outcome: Outcome) -> None:
+        """How it ended, what it took, how to go on."""
+        self._line(f"{outcome.status} ({outcome.stop_reason}): {one_line(outcome.detail or ending.title, 1000)}")
+        if ending.tone == "question":
+            for line in clean(ending.text).split("\n"):
+                self._line(f"  {line}")
+        for issue in ending.pending:
+            self._line(f"  still open: {one_line(issue, LINE)}")
+        self._line(f"  {figures(outcome)}")
+        if (saved := self._saved()) and str(saved):
+            self._line(f"  the cut saved {saved}")
+        for advice in ending.advice:
+            self._line(f"  {advice}")
+        if self._record:
+            self._line(f"  recorded in {self._record}; play it again: endstop replay {self._record}")
+
+    def _written(self, line: str) -> None:
+        if line.strip():
+            self._line(f"  reasoning: {line}" if self._kind == "reasoning" else f"  {line}")
+
+    def _line(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,30 @@
+"""A decision and its trace, as lines for people: each rule considered, what it saw, what it said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ...decision import GUARDS, RULES, Decision
+from .clean import one_line
+
+_PRIORITIES = {rule.name: rule.priority for rule in (*RULES, *GUARDS)}
+
+
+def trace_lines(decision: Decision) -> Iterator[tuple[str, str, str, str]]:
+    """For each rule that was asked: its priority, its name, what it saw, what it said ("" if nothing)."""
+    for considered in decision.trace:
+        saw = " ".join(f"{name}={_value(value)}" for name, value in considered.saw.items())
+        yield _PRIORITIES.get(considered.rule, "own"), considered.rule, saw, considered.said
+
+
+def _value(value: Any) -> str:
+    match value:
+        case None:
+            return "none"
+        case str():
+            return one_line(value, 40) or '""'
+        case list() | tuple():
+            return str(len(value)) if value else "none"
+        case _:
+            return one_line(str(value), 40)
