@@ -32,7 +32,7 @@ test: lint types ## all that CI checks: lint and types, then the tests
 check: test ## the same as test
 
 lint: $(VENV)/.ready ## ruff: rules and format
-	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff check --quiet --output-format concise .
 	@$(BIN)/ruff format --quiet --check .
 
 types: $(VENV)/.ready ## mypy, strict, of the installed package

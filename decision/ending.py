@@ -10,10 +10,10 @@ from .policy import Policy
 
 def conclude(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
     """The outcome of a run that this decision ends or pauses."""
-    if isinstance(decision, Pause):
-        status, reason, detail = "awaiting_input", "awaiting_input", "the model waits for the user's answer"
-    else:
+    if isinstance(decision, Stop):
         status, reason, detail = decision.ends_as, decision.reason, decision.detail
+    else:
+        status, reason, detail = "awaiting_input", "awaiting_input", "the model waits for the user's answer"
     limits = used_limits(facts, policy)
     hit = any(use.used > use.allowed if use.soft else use.used >= use.allowed for use in limits.values())
     return Outcome(

@@ -209,6 +209,8 @@ class ToolCallEnd(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_END"):
 
     attempt: str
     call_id: str
+    may_end: bool | None = None
+    """Of a completion: whether its arguments are valid and make it a final one, so that the stream is cut at it."""
 
 
 class ProviderToolReported(_Event, frozen=True, kw_only=True, tag="PROVIDER_TOOL_REPORTED"):

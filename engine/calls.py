@@ -47,23 +47,29 @@ class Calls:
         self._running: dict[str, anyio.Event] = {}
         self._answered: set[str] = set()
         self._failed: list[tuple[ToolCall, str]] = []
-        self._asked = False
+        self.asked = False
+        """Whether a question to the user stands in this step."""
 
-    def offer(self, call: ToolCall) -> bool:
-        """Take a call that has just become whole; True if the stream is to be cut at it."""
+    def may_end(self, call: ToolCall) -> bool | None:
+        """Whether a completion's arguments are valid and make it a final one; None if it is no completion."""
+        tool = self._context.toolbox.get(call.name)
+        if tool is None or tool.kind != "completion":
+            return None
+        try:
+            return tool.is_final(tool.parse(call.arguments))
+        except InvalidArguments:
+            return False
+
+    def offer(self, call: ToolCall) -> None:
+        """Take a call that has just become whole: start it if it may start early."""
         tool = self._context.toolbox.get(call.name)
         if tool is None:
-            return False
-        if tool.kind == "completion":
-            cuts = self._context.policy.inner_cancel and not self._asked and self._may_be_last(tool, call)
-            self._early = False
-            return cuts
-        self._asked = self._asked or tool.kind == "question"
+            return
+        self.asked = self.asked or tool.kind == "question"
         if tool.spec.reads and self._early and tool.kind == "ordinary":
             self._start(tool, call)
         else:
             self._early = False
-        return False
 
     async def settle(self, message: AssistantMessage, truncated: str | None) -> None:
         """Give every call of the response its result, open questions apart."""
@@ -148,7 +154,7 @@ class Calls:
         if status != "ok":
             self._answer(call, content, status)
             return
-        self._asked = True
+        self.asked = True
         self._answered.add(call.id)  # stays open: its answer comes from the user
         self._log.append(QuestionAsked(call_id=call.id, text=content))
 
@@ -170,12 +176,6 @@ class Calls:
         return value
 
     # ---- completion
-
-    def _may_be_last(self, tool: Tool, call: ToolCall) -> bool:
-        try:
-            return tool.is_final(tool.parse(call.arguments))
-        except InvalidArguments:
-            return False
 
     async def _complete(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> bool:
         """Run a completion's handler and act on what it says; False if it only reported a phase."""
@@ -205,7 +205,7 @@ class Calls:
 
     def _objection(self) -> tuple[str, str] | None:
         """Why no completion can be final now, and by which rule; a mere phase may still be reported."""
-        if self._asked:
+        if self.asked:
             return "A question to the user is still open. Complete the task once it is answered.", "open_question"
         if self._failed and self._context.policy.reject_after_failure:
             first, why = self._failed[0]

@@ -7,7 +7,7 @@ so that a killed process loses nothing it acted on. A torn last line costs that 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -40,7 +40,7 @@ class AfterCut(Struct, frozen=True, kw_only=True, tag="AFTER_CUT"):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Header | AfterCut | Event).decode
+_decode: Callable[[bytes], Header | AfterCut | Event] = msgspec.json.Decoder(Header | AfterCut | Event).decode
 
 
 class RecordWriter:

@@ -38,19 +38,13 @@ class RecordedTool(Tool):
     def __init__(self, spec: ToolSpec, recorded: RecordedRun) -> None:
         self.spec = spec
         self.timeout = None
-        arguments = {
-            call.id: call.arguments
-            for event in recorded.events
-            if isinstance(event, ev.ResponseFinished)
-            for call in event.message.calls
-            if call.name == spec.name
-        }
+        arguments = _arguments(recorded, spec.name)
         self._complaints: dict[str, str] = {}
         self._not_final: set[str] = set()
         for event in recorded.events:
             if isinstance(event, ev.ToolCallResult) and event.status == "invalid" and event.call_id in arguments:
                 self._complaints[arguments[event.call_id]] = event.content
-            if isinstance(event, ev.PhaseReported) and event.call_id in arguments:
+            if isinstance(event, ev.ToolCallEnd) and event.may_end is False and event.call_id in arguments:
                 self._not_final.add(arguments[event.call_id])
 
     def parse(self, arguments: str) -> dict[str, Any]:
@@ -64,12 +58,28 @@ class RecordedTool(Tool):
         return {"arguments": arguments, "value": value}
 
     def is_final(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a completion by these arguments was more than a phase."""
+        """Whether a completion by these arguments could be the last one."""
         return arguments["arguments"] not in self._not_final
 
     async def run(self, arguments: Mapping[str, Any]) -> Any:
         """Never: a replay answers calls from the record."""
         raise NotImplementedError("a recorded tool has no function")
+
+
+def _arguments(recorded: RecordedRun, name: str) -> dict[str, str]:
+    """The arguments of each call of a tool, by call id; also of calls whose response failed."""
+    parts: dict[str, list[str]] = {}
+    for event in recorded.events:
+        match event:
+            case ev.ToolCallStart(call_id=id) if event.name == name:
+                parts[id] = []
+            case ev.ToolCallArgs(call_id=id, delta=delta) if id in parts:
+                parts[id].append(delta)
+            case ev.ResponseFinished(message=message):
+                parts |= {call.id: [call.arguments] for call in message.calls if call.name == name}
+            case _:
+                pass
+    return {id: "".join(pieces) for id, pieces in parts.items()}
 
 
 def values_of(recorded: RecordedRun) -> dict[str, Value]:

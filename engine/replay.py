@@ -18,8 +18,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..decision import AnyChunk, Decision, Event, Outcome, Rule, ToolCall, ToolSpec, WrongUse
-from ..decision.events import CancelRequested, DecisionMade, QuestionAnswered
+from ..decision.events import CancelRequested, DecisionMade, QuestionAnswered, ToolExecutionStarted
 from ..providers import Replay, Request
+from .answers import Settled
 from .bus import Lagged
 from .context import Execute, execute_here
 from .engine import Engine
@@ -136,6 +137,7 @@ class _Player:
         self._pace = pace
         self._run: Run | None = None
         self._values = values_of(recorded)
+        self._begun = {e.call_id for e in recorded.events if isinstance(e, ToolExecutionStarted)}
         self._cause = next((e.cause for e in recorded.events if isinstance(e, CancelRequested)), None)
         execute: Execute = self._from_record if live is None else execute_here
         self.engine = Engine(
@@ -177,19 +179,18 @@ class _Player:
 
     async def _from_record(self, call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> Any:
         value = self._values.get(call.id)
-        if value is None:
+        if value is not None:
+            self._clock.reach(value.t)
+            return value.value
+        if call.id in self._begun:  # it was cut off then: by the caller, or because its response failed
             await self._hang()
-        assert value is not None
-        self._clock.reach(value.t)
-        return value.value
+        return Settled(content="The record holds no result of this call.", status="error")
 
     async def _hang(self) -> None:
-        """Where the record was cancelled from outside, so is the replay."""
+        """Where the record was cancelled from outside or killed, so is the replay; else something here ends it."""
         assert self._run is not None
-        if self._cause is not None:
-            self._run.cancel(self._cause)
-        else:
-            self._run.cancel("the record ends here")
+        if self._cause is not None or self._recorded.finished is None:
+            self._run.cancel(self._cause or "the record ends here")
         await anyio.sleep_forever()
 
 

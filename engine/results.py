@@ -26,6 +26,11 @@ def as_text(value: Any) -> tuple[str, ResultStatus]:
             return f"(bytes, {len(value)} of them; a tool returns text or JSON)", "error"
         case Completion() | Continue() | Phase():
             return f"{type(value).__name__} is only for tools of kind completion", "error"
+        case _:
+            return _as_json(value)
+
+
+def _as_json(value: Any) -> tuple[str, ResultStatus]:
     from pydantic_core import PydanticSerializationError, to_json
 
     try:

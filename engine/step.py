@@ -9,7 +9,7 @@ from __future__ import annotations
 import anyio
 from msgspec.structs import replace
 
-from ..decision import Assembler, AssistantMessage, GoOn, Usage
+from ..decision import Assembler, AssistantMessage, GoOn, ToolCall, Usage
 from ..decision.events import (
     AttemptFailed,
     AttemptStarted,
@@ -90,8 +90,9 @@ async def _respond(context: Context, step: int, calls: Calls) -> ResponseFinishe
             async with context.provider.stream(_request(context, attempt)) as chunks:
                 async for chunk in chunks:
                     for event in assembler.feed(chunk):
-                        log.append(event)
-                        if type(event) is ToolCallEnd and calls.offer(assembler.call(event.call_id)):
+                        if type(event) is not ToolCallEnd:
+                            log.append(event)
+                        elif _ends(context, calls, assembler.call(event.call_id), event):
                             cut_at = event.call_id
                             stream_scope.cancel()
                             break
@@ -113,6 +114,14 @@ async def _respond(context: Context, step: int, calls: Calls) -> ResponseFinishe
         cut_at=cut_at,
         truncated=assembler.truncated,
     )
+
+
+def _ends(context: Context, calls: Calls, call: ToolCall, event: ToolCallEnd) -> bool:
+    """Take a call that has become whole; True if the stream is to be cut at it."""
+    may_end = calls.may_end(call)
+    context.log.append(replace(event, may_end=may_end))
+    calls.offer(call)
+    return may_end is True and not calls.asked and context.policy.inner_cancel
 
 
 def _request(context: Context, attempt: str) -> Request:

@@ -42,6 +42,7 @@ class _Delta(Struct):
 class _Choice(Struct):
     delta: _Delta | None = None
     message: _Delta | None = None
+    text: str | None = None  # the older completions endpoint, which some servers put under this path
     finish_reason: str | None = None
 
 
@@ -53,6 +54,7 @@ class _Details(Struct):
 class _Usage(Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    total_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
     prompt_cache_hit_tokens: int | None = None  # DeepSeek's word for cached tokens
@@ -77,8 +79,10 @@ class ChatStream:
 
     def __init__(self) -> None:
         self._events = EventStream()
+        self._foreign = b""
         self.refused = False
-        self._finished = False
+        self.finished = False
+        """Whether the finish reason has come: after it only the usage can be lost."""
         self.done = False
 
     def feed(self, block: bytes) -> list[AnyChunk]:
@@ -88,11 +92,14 @@ class ChatStream:
         return chunks
 
     def end(self) -> list[AnyChunk]:
-        """What is left at the end of the body. Raises Interrupted if the response has no end."""
+        """What is left at the end of the body. Raises Interrupted if the response has no end, Broken if it is none."""
         chunks: list[AnyChunk] = []
         for data in self._events.end():
             self._take(data, chunks)
-        if not self._finished:
+        if not self.finished:
+            if self._foreign:
+                shown = self._foreign[:200].decode("utf-8", "replace")
+                raise Broken(f"the stream is none of chat completions, but of another format: {shown!r}")
             if not self.done:
                 raise Interrupted("the stream ended without a finish reason")
             chunks.append(FinishReport("other"))
@@ -101,7 +108,7 @@ class ChatStream:
     def _take(self, data: bytes, chunks: list[AnyChunk]) -> None:
         if self.done:
             return
-        if data == b"[DONE]":
+        if data[:6] == b"[DONE]":
             self.done = True
             return
         try:
@@ -111,11 +118,16 @@ class ChatStream:
             raise Broken(f"a chunk of the stream cannot be read ({error}): {shown!r}") from error
         if chunk.error is not None:
             raise _in_stream(chunk.error)
+        if chunk.choices is None and chunk.usage is None:
+            self._foreign = self._foreign or data
+            return
         for choice in chunk.choices or ():
             if choice.delta is not None:
                 self.delta(choice.delta, chunks)
+            elif choice.text:
+                chunks.append(TextDelta(choice.text))
             if choice.finish_reason:
-                self._finished = True
+                self.finished = True
                 raw = choice.finish_reason
                 reason = "content_filter" if self.refused else finish_of(raw)
                 chunks.append(FinishReport(reason, raw))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,7 +18,6 @@ import anyio.to_thread
 from ..decision import (
     AnyChunk,
     FinishReport,
-    Message,
     ProviderToolReport,
     ReasoningDelta,
     TextDelta,

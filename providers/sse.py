@@ -26,7 +26,8 @@ class EventStream:
         if len(self._tail) > LARGEST_EVENT:
             raise Broken(f"an event of the stream is larger than {LARGEST_EVENT} bytes")
         if not self._seen_field:
-            self._check_start(events[0] if events else self._tail, whole=bool(events))
+            start = next(filter(bytes.strip, events), b"")
+            self._check_start(start or self._tail, whole=bool(start))
         return [found for event in events if (found := _data(event))]
 
     def end(self) -> list[bytes]:

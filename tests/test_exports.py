@@ -11,7 +11,6 @@ from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
-
 from endstop.decision import Event
 
 ROOT = Path(__file__).parent.parent

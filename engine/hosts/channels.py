@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 _STDOUT, _STDERR = 1, 2
 
@@ -33,11 +34,9 @@ class Channels:
     def answer(self, text: str) -> None:
         """Write to what was stdout. A reader that has left is no error."""
         rest = text.encode("utf-8", "replace")
-        try:
+        with suppress(BrokenPipeError):
             while rest:
                 rest = rest[os.write(self.stdout, rest) :]
-        except BrokenPipeError:
-            pass
 
     @property
     def answers_to_terminal(self) -> bool:
@@ -67,10 +66,8 @@ class Channels:
 def flush() -> None:
     """Hand to the operating system what Python still holds."""
     for stream in (sys.stdout, sys.stderr):
-        try:
+        with suppress(OSError, ValueError, AttributeError):  # closed, or nobody reads it any more
             stream.flush()
-        except (OSError, ValueError, AttributeError):
-            pass  # closed, or nobody reads it any more
 
 
 def _copy(descriptor: int) -> int:

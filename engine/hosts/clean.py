@@ -38,6 +38,12 @@ def one_line(text: str, longest: int) -> str:
     return line if len(line) <= longest else line[: max(0, longest - 1)].rstrip() + "…"
 
 
+def brief(name: str, written: str) -> str:
+    """A call in a few words: its name and the first argument that is short enough to be one."""
+    short = [value.strip('"') for _, value in arguments(written, 60) if value.startswith('"') and value.endswith('"')]
+    return f"{one_line(name, 60)} {short[0]}" if short else one_line(name, 60)
+
+
 def first_lines(text: str, most: int) -> tuple[list[str], int]:
     """The first lines of the text, and how many more there are. Blank lines at its ends do not count."""
     lines = clean(text).strip("\n").rstrip().split("\n")

@@ -8,15 +8,16 @@ twice, and the scrollback tells the whole story. The completion gets the one hea
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from time import monotonic
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleDimensions, Group, RenderableType
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live as Region
 from rich.padding import Padding
 from rich.panel import Panel
-from rich.spinner import Spinner
 from rich.text import Text
 
 from ...decision import Decision, Event, Outcome
@@ -25,16 +26,19 @@ from ...decision.messages import ResultStatus
 from ..bus import Lagged
 from .channels import Channels
 from .clean import arguments, clean, first_lines, one_line
-from .phrases import Ending, Tone, cost, duration, ending_of, figures, tokens
+from .phrases import Ending, Tone, actions_line, cost, duration, figures, tokens
+from .saved import Saved
 from .story import Call, Kind, Shade, Story
 from .trace import trace_lines
-from .views import Saved
 
 WIDEST = 100
 """Columns that are used of a wider terminal: longer lines are hard to read."""
 RESULT_LINES = 6
 PROMPT_LINES = 8
 CALLS_SHOWN = 4
+REFRESHES = 12
+"""A second."""
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 _TONES: dict[Tone, tuple[str, str, box.Box]] = {
     "success": ("green", "✔", box.HEAVY),
@@ -74,21 +78,23 @@ class Live:
         self._record = record
         self._story = Story(self, explain=explain)
         self._console = _Terminal(channels.stderr)
-        self._spinner = Spinner("dots")
+        self._open = False
+        self._stopping = False
+        self._drawing = threading.RLock()
+        """Held while anything is drawn: rich's own lock lets a refresh come between measuring and printing."""
+        self._closing = threading.Event()
+        self._writing: _Writing | None = None
+        self._block = ""
+        """What was printed last: a blank line stands between blocks of different kinds."""
         self._region = Region(
-            get_renderable=self._bottom,
+            _Bottom(self._bottom),
             console=self._console,
-            refresh_per_second=12,
+            auto_refresh=False,
             transient=True,
             redirect_stdout=False,
             redirect_stderr=False,
             vertical_overflow="crop",
         )
-        self._open = False
-        self._stopping = False
-        self._writing: _Writing | None = None
-        self._block = ""
-        """What was printed last: a blank line stands between blocks of different kinds."""
 
     def show(self, event: Event | Lagged) -> None:
         """Show one more event."""
@@ -96,7 +102,9 @@ class Live:
             self._open = True
             self._channels.catch(self._caught)
             self._region.start()
-        self._story.take(event)
+            threading.Thread(target=self._refresh, name="endstop view", daemon=True).start()
+        with self._drawing:
+            self._story.take(event)
 
     def stopping(self) -> None:
         """Say that the user's wish has been heard."""
@@ -109,9 +117,11 @@ class Live:
     def close(self) -> None:
         """Leave the terminal as it was found."""
         if self._open:
-            self._open = False
-            self._region.stop()
             self._channels.let_go()
+            self._open = False
+            self._closing.set()
+            with self._drawing:
+                self._region.stop()
 
     # ---- telling
 
@@ -157,7 +167,10 @@ class Live:
         took = duration(call.ended - call.began) if call.running and call.ended - call.began >= 100 else ""
         head = self._call_line(call, Text(glyph, style=style), " · ".join(part for part in (word, took) if part))
         lines, more = first_lines(call.result, RESULT_LINES)
-        body = Text("\n".join(lines), style="red" if style == "red" else "dim", no_wrap=True, overflow="ellipsis")
+        if style == "red":
+            body = Text("\n".join(lines), style="red")
+        else:
+            body = Text("\n".join(lines), style="dim", no_wrap=True, overflow="ellipsis")
         shown: list[RenderableType] = [head]
         if body.plain.strip():
             shown.append(Padding(body, (0, 0, 0, 4)))
@@ -167,8 +180,10 @@ class Live:
 
     def thought(self, text: str) -> None:
         """A thought stands apart, behind a line of its own colour."""
-        bar = Text("\n".join(f"┊ {row}" for row in _rows(clean(text).strip(), self._width - 6)), style="blue")
-        self._print(Padding(Group(Text("◇ think", style="bold blue"), bar), (0, 0, 0, 2)), "think")
+        shown = Text("  ◇ think", style="bold blue")
+        for row in _rows(clean(text).strip(), self._width - 6):
+            shown.append("\n  ┊ ", style="not bold").append(row, style="not bold default")
+        self._print(shown, "think")
 
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
         """How far it is, as a bar."""
@@ -190,9 +205,9 @@ class Live:
         """The decision, and each rule that was asked for it."""
         head = Text.assemble("  ⚖ ", (f"round {round}: ", "dim"), (str(decision), "bold"))
         shown: list[RenderableType] = [head]
-        for priority, name, saw, said in trace_lines(decision):
+        for rule, saw, said in trace_lines(decision):
             line = Text(no_wrap=True, overflow="ellipsis")
-            line.append(f"    {priority:<6}{name:<15}", style="" if said else "dim")
+            line.append(f"    {rule:<22}", style="" if said else "dim")
             line.append(said or "·", style="bold" if said else "dim")
             if saw:
                 line.append(f"   {saw}", style="dim")
@@ -209,18 +224,23 @@ class Live:
             issues = "\n".join(f"• {one_line(issue, 400)}" for issue in ending.pending)
             shown += [Text("\nstill open", style="bold yellow"), Text(issues)]
         if ending.advice:
-            shown += [Text(""), Text("\n".join(ending.advice), style=colour)]
-        shown.append(Text(("\n" if shown else "") + figures(outcome), style="dim"))
+            shown.append(Text(""))
+            shown += [Text.assemble(("→ ", colour), advice) for advice in ending.advice]
+        if shown:
+            shown.append(Text(""))
+        if self._story.actions:
+            shown.append(Text.assemble(("actions  ", "dim"), actions_line(self._story.actions)))
+        shown.append(Text(figures(outcome), style="dim"))
         if (saved := self._saved()) and str(saved):
             shown.append(Text.assemble(("the cut saved ", "dim"), (str(saved), "green")))
-        title = Text(f" {glyph} {ending.title} ", style=f"bold {colour}")
+        title = Text(f"{glyph} {ending.title}", style=f"bold {colour}")
         panel = Panel(
             Group(*shown),
             title=title,
             title_align="left",
             box=frame,
             border_style=colour,
-            padding=(1, 2),
+            padding=(1 if len(shown) > 1 else 0, 2),
             width=self._width,
         )
         self._print(panel, "end")
@@ -235,10 +255,18 @@ class Live:
 
     def _print(self, what: RenderableType, block: str) -> None:
         """Print for good, above the region; with a blank line before a block of another kind."""
-        if self._block and (block != self._block or block in ("think", "run")) and self._block != "step":
-            what = Group(Text(""), what)
-        self._block = block
-        self._console.print(what, width=self._width)
+        apart = block in ("think", "run") or (block != self._block and (self._block != "step" or block == "end"))
+        with self._drawing:
+            if self._block and apart:
+                what = Group(Text(""), what)
+            self._block = block
+            self._console.print(what, width=self._width)
+
+    def _refresh(self) -> None:
+        while not self._closing.wait(1 / REFRESHES):
+            with self._drawing:
+                if self._open:
+                    self._region.refresh()
 
     def _print_row(self, kind: Kind, row: str) -> None:
         self._print(Text(f"  {row}", style="dim italic" if kind == "reasoning" else "", no_wrap=True), kind)
@@ -248,16 +276,18 @@ class Live:
         if self._open:
             self._print(Text(f"  ¦ {clean(line)}", style="dim", no_wrap=True, overflow="ellipsis"), "printed")
 
-    def _call_line(self, call: Call, glyph: Text | Spinner, right: str) -> Text:
+    def _call_line(self, call: Call, glyph: Text, right: str) -> Text:
         line = Text("  ", no_wrap=True, overflow="ellipsis")
-        if isinstance(glyph, Text):
-            line.append_text(glyph)
+        line.append_text(glyph)
         line.append(f" {one_line(call.name, 60)}", style="bold")
         for name, value in arguments(call.arguments, 48):
             line.append(f"  {name}=" if name else "  ", style="dim")
             line.append(value)
         room = self._width - (len(right) + 2 if right else 0)
-        line.truncate(room, overflow="ellipsis")
+        if line.cell_len > room:
+            line.truncate(room - 1)
+            line.rstrip()
+            line.append("" if line.plain.endswith("…") else "…")
         if right:
             line.append("  " + right, style="dim")
         return line
@@ -280,21 +310,31 @@ class Live:
         shown += [Text(""), self._status()]
         return Group(*shown)
 
-    def _status(self) -> RenderableType:
+    def _status(self) -> Text:
         story = self._story
         if self._stopping:
             doing, style = "stopping · Ctrl-C again to leave at once", "magenta"
         else:
             doing, style = story.doing, ""
-        line = Text(no_wrap=True, overflow="ellipsis")
+        line = Text(f"  {SPINNER[int(monotonic() * REFRESHES) % len(SPINNER)]} ", no_wrap=True)
         line.append(doing, style=style)
         if story.step:
             line.append(f" · step {story.step} of {story.allowed}", style="dim")
         for part in (tokens(story.usage), cost(story.usage)):
             if part:
                 line.append(f" · {part}", style="dim")
-        self._spinner.update(text=line)
-        return Padding(self._spinner, (0, 0, 0, 2))
+        line.truncate(self._width - 4, overflow="ellipsis")  # room for the terminal's own ^C
+        return line
+
+
+class _Bottom:
+    """The region as it is at the moment of drawing."""
+
+    def __init__(self, draw: Callable[[], RenderableType]) -> None:
+        self._draw = draw
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self._draw()
 
 
 class _Terminal(Console):

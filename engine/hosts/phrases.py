@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ...decision import AnyChunk, Outcome, TextDelta, ToolCallDelta, Usage
-from ...decision.transcript import rough_tokens
+from ...decision import Outcome, Usage
+from ...decision.events import AttemptFailed
 
 Tone = Literal["success", "limit", "failure", "cancelled", "question"]
 
@@ -53,22 +54,8 @@ class Ending:
     pending: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Savings:
-    """What the cut at the completion call has saved; known only if the rest was read into the record."""
-
-    tokens: int = 0
-    calls: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        parts = [f"about {self.tokens:,} output tokens"] if self.tokens else []
-        if self.calls:
-            parts.append(f"{counted(len(self.calls), 'tool call')} ({', '.join(self.calls)})")
-        return " and ".join(parts)
-
-
-def ending_of(outcome: Outcome, failure_kind: str = "") -> Ending:
-    """The words for an outcome. `failure_kind` is the kind of the provider's last error."""
+def ending_of(outcome: Outcome, failure: AttemptFailed | None = None) -> Ending:
+    """The words for an outcome; `failure` is the provider's last error."""
     reason = outcome.stop_reason
     match outcome.status:
         case "completed":
@@ -86,8 +73,10 @@ def ending_of(outcome: Outcome, failure_kind: str = "") -> Ending:
             return Ending(tone="limit", title=title, text=outcome.detail, advice=_some(undone, advice))
         case "failed":
             title = {"refusal": "Refused", "internal_error": "Failed inside endstop"}.get(reason, "Failed")
-            advice = _FAILURES.get(failure_kind, "") if reason == "provider_error" else ""
-            return Ending(tone="failure", title=title, text=outcome.detail, advice=_some(advice))
+            if failure is None or reason != "provider_error":
+                return Ending(tone="failure", title=title, text=outcome.detail)
+            advice = _FAILURES.get(failure.kind, "")
+            return Ending(tone="failure", title=title, text=failure_words(failure), advice=_some(advice))
         case "cancelled":
             return Ending(tone="cancelled", title="Cancelled", text=outcome.detail)
         case "awaiting_input":
@@ -96,18 +85,18 @@ def ending_of(outcome: Outcome, failure_kind: str = "") -> Ending:
             return Ending(tone="question", title="A question to you", text=questions, advice=(advice,))
 
 
-def savings_of(chunks: Iterable[AnyChunk]) -> Savings:
-    """What the chunks after a cut amount to, 4 characters a token."""
-    characters = 0
-    calls: dict[int, str] = {}
-    for chunk in chunks:
-        if isinstance(chunk, TextDelta):
-            characters += len(chunk.text)
-        elif isinstance(chunk, ToolCallDelta):
-            characters += len(chunk.name) + len(chunk.arguments)
-            if chunk.name:
-                calls[chunk.index] = chunk.name
-    return Savings(tokens=rough_tokens(characters), calls=tuple(calls.values()))
+def failure_words(failure: AttemptFailed) -> str:
+    """What the provider said, and how long it asks to wait."""
+    wait = f" (it asks to wait {failure.retry_after:g} s)" if failure.retry_after is not None else ""
+    return failure.message + wait
+
+
+def actions_line(actions: Sequence[str], most: int = 8) -> str:
+    """What was done, in a line: the same thing once, with how often."""
+    counts = Counter(actions)
+    shown = [f"{action} x{times}" if times > 1 else action for action, times in counts.items()]
+    more = [f"and {len(shown) - most} more"] if len(shown) > most else []
+    return " · ".join([*shown[:most], *more])
 
 
 def figures(outcome: Outcome) -> str:

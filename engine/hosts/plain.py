@@ -8,10 +8,10 @@ from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ..bus import Lagged
 from .clean import arguments, clean, first_lines, one_line
-from .phrases import Ending, duration, figures
+from .phrases import Ending, actions_line, duration, figures
+from .saved import Saved
 from .story import Call, Kind, Shade, Story
 from .trace import trace_lines
-from .views import Saved
 
 RESULT_LINES = 10
 LINE = 300
@@ -101,8 +101,8 @@ class Plain:
     def decided(self, round: int, decision: Decision) -> None:
         """The decision, then each rule that was asked."""
         self._line(f"  decision of round {round}: {decision}, by {decision.rule}")
-        for priority, name, saw, said in trace_lines(decision):
-            self._line(f"    {priority:5} {name:16} {said or '-'}" + (f"  [{saw}]" if saw else ""))
+        for rule, saw, said in trace_lines(decision):
+            self._line(f"    {rule:20} {said or '-'}" + (f"  [{saw}]" if saw else ""))
 
     def end(self, ending: Ending, outcome: Outcome) -> None:
         """How it ended, what it took, how to go on."""
@@ -112,6 +112,8 @@ class Plain:
                 self._line(f"  {line}")
         for issue in ending.pending:
             self._line(f"  still open: {one_line(issue, LINE)}")
+        if self._story.actions:
+            self._line(f"  actions: {actions_line(self._story.actions)}")
         self._line(f"  {figures(outcome)}")
         if (saved := self._saved()) and str(saved):
             self._line(f"  the cut saved {saved}")

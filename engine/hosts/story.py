@@ -14,8 +14,8 @@ from ...decision import Decision, Event, Outcome, Usage
 from ...decision import events as ev
 from ...decision.messages import ResultStatus, ToolKind
 from ..bus import Lagged
-from .clean import one_line
-from .phrases import Ending, ending_of
+from .clean import brief, one_line
+from .phrases import Ending, ending_of, failure_words
 
 Kind = Literal["text", "reasoning"]
 Shade = Literal["quiet", "loop", "good", "warning", "bad", "user"]
@@ -97,12 +97,15 @@ class Story:
         self.step = 0
         self.allowed = 0
         self.usage = Usage()
+        self.actions: list[str] = []
+        """Calls that may have changed something, in brief."""
         self.t = 0
         """Milliseconds since the run began."""
         self._teller = teller
         self._explain = explain
         self._kinds: dict[str, ToolKind] = {}
-        self._failure_kind = ""
+        self._reading: set[str] = set()
+        self._failure: ev.AttemptFailed | None = None
 
     def take(self, event: Event | Lagged) -> None:
         """Tell one more event."""
@@ -119,10 +122,12 @@ class Story:
     def _run_started(self, event: ev.RunStarted) -> None:
         carried = event.carried or ev.Carried()
         self.calls.clear()
+        self.actions.clear()
         self.step, self.usage = carried.steps, carried.usage
         self.allowed = event.policy.limits.hard_steps
         self._kinds = {tool.name: tool.kind for tool in event.tools}
-        self._failure_kind = ""
+        self._reading = {tool.name for tool in event.tools if tool.reads}
+        self._failure = None
         self._teller.begin(event)
 
     def _run_resumed(self, event: ev.RunResumed) -> None:
@@ -139,13 +144,14 @@ class Story:
 
     def _attempt_started(self, event: ev.AttemptStarted) -> None:
         self.doing = "waiting for the model"
+        if self._failure is not None:  # one that was not the end
+            self._note("✘ the request failed", failure_words(self._failure), "bad")
+            self._failure = None
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
         self._teller.end_writing()
         self.calls.clear()
-        self._failure_kind = event.kind
-        wait = f" · it asks to wait {event.retry_after:g} s" if event.retry_after is not None else ""
-        self._note("✘ the request failed", event.message + wait, "bad")
+        self._failure = event
 
     def _attempt_retracted(self, event: ev.AttemptRetracted) -> None:
         self._teller.end_writing()
@@ -164,7 +170,7 @@ class Story:
     def _run_finished(self, event: ev.RunFinished) -> None:
         self._teller.end_writing()
         self.calls.clear()
-        self._teller.end(ending_of(event.outcome, self._failure_kind), event.outcome)
+        self._teller.end(ending_of(event.outcome, self._failure), event.outcome)
 
     # ---- the response
 
@@ -200,6 +206,8 @@ class Story:
         call.ended, call.result, call.status = event.t, event.content, event.status
         if call.kind != "ordinary" and call.status in ("ok", "rejected", "unanswered"):
             return  # told as what it means: a completion, a phase, a thought, a question
+        if call.running and call.name not in self._reading:
+            self.actions.append(brief(call.name, call.arguments) + ("" if call.status == "ok" else f" ({call.status})"))
         self._teller.end_writing()
         self._teller.call(call)
 

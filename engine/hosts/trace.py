@@ -1,21 +1,19 @@
-"""A decision and its trace, as lines for people: each rule considered, what it saw, what it said."""
+"""A decision's trace as lines for people: each rule considered, what it saw, what it said."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from ...decision import GUARDS, RULES, Decision
+from ...decision import Decision
 from .clean import one_line
 
-_PRIORITIES = {rule.name: rule.priority for rule in (*RULES, *GUARDS)}
 
-
-def trace_lines(decision: Decision) -> Iterator[tuple[str, str, str, str]]:
-    """For each rule that was asked: its priority, its name, what it saw, what it said ("" if nothing)."""
+def trace_lines(decision: Decision) -> Iterator[tuple[str, str, str]]:
+    """For each rule that was asked: its name, what it saw, what it said ("" if nothing)."""
     for considered in decision.trace:
         saw = " ".join(f"{name}={_value(value)}" for name, value in considered.saw.items())
-        yield _PRIORITIES.get(considered.rule, "own"), considered.rule, saw, considered.said
+        yield considered.rule, saw, considered.said
 
 
 def _value(value: Any) -> str:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from typing import Protocol
 
 from ...decision import Event
 from ..bus import Lagged
 from .channels import Channels
-from .phrases import Savings
-
-Saved = Callable[[], Savings | None]
-"""Asked at the end of each run what its cuts have saved; None if nobody knows."""
+from .plain import Plain
+from .saved import Saved
 
 
 class View(Protocol):
@@ -28,6 +25,10 @@ class View(Protocol):
 
     def stopping(self) -> None:
         """The user has asked to stop. May be called from a signal handler."""
+        ...
+
+    def abandon(self) -> None:
+        """Leave the terminal usable at once, whatever else is lost."""
         ...
 
     def close(self) -> None:
@@ -46,6 +47,9 @@ class Silent:
     def stopping(self) -> None:
         """Nothing."""
 
+    def abandon(self) -> None:
+        """Nothing."""
+
     def close(self) -> None:
         """Nothing."""
 
@@ -58,8 +62,6 @@ def choose_view(channels: Channels, *, quiet: bool, explain: bool, saved: Saved,
         from .live import Live
 
         return Live(channels, explain=explain, saved=saved, record=record)
-    from .plain import Plain
-
     return Plain(explain=explain, saved=saved, record=record)
 
 

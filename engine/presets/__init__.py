@@ -1,5 +1,6 @@
 """Ready-made tools: completion, question and think."""
 
 from .control import ask_user, attempt_completion, finish_task, task_done, think
+from .workspace import workspace_tools
 
-__all__ = ["ask_user", "attempt_completion", "finish_task", "task_done", "think"]
+__all__ = ["ask_user", "attempt_completion", "finish_task", "task_done", "think", "workspace_tools"]

@@ -47,9 +47,6 @@ from endstop.engine.presets import ask_user, finish_task, think
 from endstop.providers import KINDS, OpenAICompatible, Provider, ProviderError, Record, Request, Scripted, call, say
 
 
-# ---- tools, from sync and async functions, with and without settings
-
-
 @tool
 async def read_file(path: str) -> str:
     """Read a text file."""

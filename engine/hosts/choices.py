@@ -1,0 +1,172 @@
+"""From what stands on the command line to what the engine takes: provider, tools, policy, prompt.
+
+Everything that cannot work raises WrongUse, before any request is made.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+
+from msgspec.structs import replace
+
+from ...decision import POLICIES, Policy, WrongUse, policy_from
+from ...decision.errors import nearest
+from ...providers import LiteLLM, OpenAICompatible, Provider
+from ..presets import ask_user, finish_task
+from ..presets.workspace import workspace_tools
+from ..tools import Tool
+
+OPENAI = "https://api.openai.com/v1"
+
+
+def provider_of(model: str | None, api_base: str | None, provider: str | None) -> Provider:
+    """The provider for `--model`, `--api-base` and `--provider`."""
+    if not model or not model.strip():
+        raise WrongUse(
+            "no model: name one with --model, as in --model anthropic/claude-sonnet-4-5, "
+            "or --model NAME --api-base http://localhost:8000/v1 for an endpoint of your own"
+        )
+    if api_base is not None and not api_base.strip():
+        raise WrongUse("--api-base is empty: write it as http://host:port/v1")
+    if provider == "openai" or (api_base is not None and provider is None):
+        if api_base is None and not os.environ.get("OPENAI_API_KEY"):
+            raise WrongUse(f"model {model!r} at api.openai.com needs a key: set OPENAI_API_KEY, or give --api-base")
+        return OpenAICompatible(model, api_base or OPENAI)
+    return LiteLLM(model, api_base=api_base)
+
+
+def policy_of(given: str, max_steps: int | None = None) -> Policy:
+    """The policy for `--policy NAME|FILE`, with `--max-steps` over its own limit."""
+    policy = POLICIES.get(given) or _policy_from_file(given)
+    if max_steps is None:
+        return policy
+    if max_steps < 1:
+        raise WrongUse(f"--max-steps is {max_steps}: use 1 or more")
+    return replace(policy, limits=replace(policy.limits, steps=max_steps))
+
+
+def tools_of(places: Iterable[str]) -> list[Tool]:
+    """Every Tool in these Python files and modules, in the order in which they stand there."""
+    found: dict[int, Tool] = {}
+    for place in places:
+        here = [value for value in vars(_module(place)).values() if isinstance(value, Tool)]
+        if not here:
+            raise WrongUse(f"--tools {place}: no tool in it; put @tool on the functions that the model may call")
+        found.update((id(tool), tool) for tool in here)
+    return list(found.values())
+
+
+def presets_of(tools: Iterable[Tool], wanted: bool) -> list[Tool]:
+    """The tools that are offered besides the user's own, whose names come first."""
+    if not wanted:
+        return []
+    taken = {tool.name for tool in tools}
+    return [preset for preset in (finish_task, ask_user) if preset.name not in taken]
+
+
+def workspace_of(folder: str | None, allow_run: bool) -> list[Tool]:
+    """The workspace tools for `--workspace` and `--allow-run`."""
+    if folder is None:
+        if allow_run:
+            raise WrongUse("--allow-run lets the model run commands in a workspace: name it with --workspace DIR")
+        return []
+    return list(workspace_tools(folder, allow_run=allow_run))
+
+
+def prompt_of(given: str | None) -> str:
+    """The prompt: from the command line, or from stdin if that is no terminal."""
+    if given is None or given == "-":
+        if sys.stdin is None or (given is None and sys.stdin.isatty()):
+            raise WrongUse('no prompt: write it after `endstop run`, as in endstop run "...", or pipe it in')
+        text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
+    else:
+        text = os.fsencode(given).decode("utf-8", "replace")
+    if not text.strip():
+        raise WrongUse("the prompt is empty")
+    return text.strip("\n")
+
+
+def record_of(given: str | None, drain: bool) -> str | None:
+    """The file for `--record`. A record is one session: a file that holds one is not written to."""
+    if given is None:
+        if drain:
+            raise WrongUse("--drain reads the rest of cut responses into the record: add --record FILE")
+        return None
+    path = Path(given)
+    if path.is_dir():
+        raise WrongUse(f"--record {given} is a folder: name a file in it")
+    if path.is_file() and path.stat().st_size > 0:
+        raise WrongUse(f"--record {given} exists already, and a record is one session: name another file")
+    return given
+
+
+def _policy_from_file(given: str) -> Policy:
+    path = Path(given)
+    if not path.is_file():
+        if path.suffix == ".toml" or os.sep in given:
+            raise WrongUse(f"--policy {given}: no such file")
+        raise WrongUse(f"--policy {given}: neither a policy{nearest(given, POLICIES)} nor a TOML file")
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise WrongUse(f"--policy {given} is no valid TOML: {error}") from None
+    except OSError as error:
+        raise WrongUse(f"--policy {given} cannot be read: {error.strerror}") from None
+    data.setdefault("name", path.stem)
+    return policy_from(data, where=given)
+
+
+def _module(place: str) -> ModuleType:
+    path = Path(place)
+    if path.suffix in (".yaml", ".yml"):
+        raise WrongUse(f"--tools {place}: tools in YAML are not supported by this version; give a Python file")
+    try:
+        if path.suffix == ".py" or path.is_file():
+            return _module_from_file(path)
+        sys.path.insert(0, os.getcwd())
+        try:
+            return importlib.import_module(place)
+        finally:
+            sys.path.remove(os.getcwd())
+    except WrongUse as error:
+        raise WrongUse(f"--tools {place}: {error}") from None
+    except ModuleNotFoundError as error:
+        if error.name and (place == error.name or place.startswith(error.name + ".")):
+            raise WrongUse(f"--tools {place}: neither a Python file nor a module that can be imported") from None
+        raise WrongUse(f"--tools {place}: it needs a module that is not installed: {error.name}") from None
+    except (Exception, SystemExit) as error:
+        raise WrongUse(f"--tools {place} cannot be imported: {type(error).__name__}: {error}{_line(error)}") from None
+
+
+def _module_from_file(path: Path) -> ModuleType:
+    """The file as a module of its own; modules that lie beside it can be imported."""
+    if not path.is_file():
+        raise WrongUse("no such file")
+    name = f"endstop_tools_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise WrongUse("no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _line(error: BaseException) -> str:
+    """Where in the user's file it happened."""
+    traceback = error.__traceback__
+    place = ""
+    while traceback is not None:
+        name = traceback.tb_frame.f_code.co_filename
+        if not name.startswith("<") and name != __file__ and "importlib" not in name:
+            place = f" ({os.path.basename(name)}, line {traceback.tb_lineno})"
+        traceback = traceback.tb_next
+    return place

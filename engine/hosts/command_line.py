@@ -1,0 +1,62 @@
+"""`endstop`: what people and scripts type. Each subcommand is a file of its own in this folder.
+
+stdout is the answer or the one JSON object; everything else goes to stderr. Exit code 2 is wrong use, before the
+first request.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Sequence
+
+from ...decision import WrongUse
+from ..version import VERSION
+from . import replay_command, run_command
+from .interrupts import EXIT_CODE
+from .leaving import leave_hanging_threads
+
+WRONG_USE = 2
+CRASHED = 4
+COMMANDS = (run_command, replay_command)
+"""Each brings `add_to(commands)` and, through it, `command(given) -> int`."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; gives the exit code. A console script: it may end the process if a tool hangs."""
+    given = _parser().parse_args(argv)
+    code = _command(given)
+    leave_hanging_threads(code)
+    return code
+
+
+def _command(given: argparse.Namespace) -> int:
+    try:
+        code: int = given.command(given)
+        return code
+    except WrongUse as error:
+        print(f"endstop: {error}", file=sys.stderr)
+        return WRONG_USE
+    except KeyboardInterrupt:
+        print("endstop: interrupted", file=sys.stderr)
+        return EXIT_CODE
+    except Exception as error:
+        print(f"endstop: internal error: {type(error).__name__}: {error}", file=sys.stderr)
+        traceback.print_exc()
+        return CRASHED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="endstop", description="The agent loop that knows when to stop.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"endstop {VERSION}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_to(commands)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

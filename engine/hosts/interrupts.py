@@ -1,0 +1,60 @@
+"""Ctrl-C and SIGTERM: the first ends the run cleanly, the second leaves at once.
+
+A handler of Python's own, not the event loop's: it runs between two instructions of the main thread, so it is heard
+also while the loop is busy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any
+
+from ..run import Run
+from .views import View
+
+EXIT_CODE = 130
+_CAUSES = {signal.SIGINT: "interrupt", signal.SIGTERM: "shutdown"}
+
+
+class Interrupts:
+    """Hears the signals while it is entered; `attach` tells it which run they end."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._run: Run | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._heard = 0
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        if threading.current_thread() is threading.main_thread():
+            for number in _CAUSES:
+                before = signal.getsignal(number)
+                if before is not signal.SIG_IGN:  # who started us wants it ignored, as `nohup` and `&` do
+                    self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+    def attach(self, run: Run) -> None:
+        """From now on a signal ends this run. Call it in the event loop."""
+        self._loop = asyncio.get_running_loop()
+        self._run = run
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        self._heard += 1
+        if self._heard > 1:
+            self._view.abandon()
+            os._exit(EXIT_CODE)
+        if self._run is None or self._loop is None or self._run.context is None:
+            raise KeyboardInterrupt  # nothing has begun: there is nothing to tidy up
+        self._view.stopping()
+        self._loop.call_soon_threadsafe(self._run.cancel, _CAUSES[signal.Signals(number)])

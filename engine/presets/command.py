@@ -1,0 +1,112 @@
+"""A shell command in a process group of its own, which ends with the call: by itself, by its time, or cancelled.
+
+The output goes through a pipe of ours. asyncio's own pipes would make waiting for the shell last as long as anything
+in the background holds them (Python 3.11), and its start has a moment in which a cancellation leaves processes behind.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+
+import anyio
+import anyio.to_thread
+
+KEPT = 10_000
+"""Bytes of output that are kept from its beginning, and as many from its end."""
+LONGEST_RUN = 600.0
+"""Seconds."""
+_PIECE = 65_536
+
+
+async def run_in(folder: str, command: str, timeout: float) -> str:
+    """The exit code and the output of a command. Raises TimeoutError, with the output so far."""
+    seconds = max(0.1, min(timeout, LONGEST_RUN))
+    output = _Output()
+    reading, writing = os.pipe()
+    try:
+        os.set_blocking(reading, False)
+        try:
+            process = subprocess.Popen(
+                command,
+                shell=True,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        finally:
+            os.close(writing)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(output.follow, reading)
+                with anyio.move_on_after(seconds) as deadline:
+                    await anyio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
+                tasks.cancel_scope.cancel()
+        finally:
+            _kill(process)
+        output.drain(reading)
+    finally:
+        os.close(reading)
+    if deadline.cancelled_caught:
+        raise TimeoutError(f"the command was killed after {seconds:g} seconds\n{output.text()}".rstrip())
+    code = process.returncode
+    ending = f"exit code {code}" if code >= 0 else f"killed by signal {-code} ({_name(-code)})"
+    return f"{ending}\n{output.text() or '(no output)'}"
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End the whole group, what runs in the background included. Waits for nothing that could last."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(5)
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"
+
+
+class _Output:
+    """The beginning and the end of what comes through a pipe."""
+
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._left_out = 0
+
+    async def follow(self, pipe: int) -> None:
+        """Take what comes, until the pipe is closed."""
+        while self._take(pipe) != b"":
+            await anyio.wait_readable(pipe)
+
+    def drain(self, pipe: int) -> None:
+        """Take what is in the pipe now. A process that left the group may still be filling it: not for ever."""
+        for _ in range(64):
+            if not self._take(pipe):
+                return
+
+    def text(self) -> str:
+        """What was kept, with a note where something was left out."""
+        gap = f"\n[... {self._left_out} bytes left out ...]\n".encode() if self._left_out else b""
+        return (self._head + gap + self._tail).decode("utf-8", "replace")
+
+    def _take(self, pipe: int) -> bytes | None:
+        """A piece; empty once the pipe is closed, None if there is nothing now."""
+        try:
+            piece = os.read(pipe, _PIECE)
+        except BlockingIOError:
+            return None
+        room = KEPT - len(self._head)
+        self._head += piece[:room]
+        self._tail += piece[room:]
+        over = max(0, len(self._tail) - KEPT)
+        del self._tail[:over]
+        self._left_out += over
+        return piece
