@@ -48,16 +48,17 @@ class RecordWriter:
 
     def __init__(self, path: str | os.PathLike[str], session_id: str, created_at: str, engine: str) -> None:
         self.path = Path(path)
+        grown = self.path.exists() and self.path.stat().st_size > 0
+        if grown:
+            header_of(self.path)  # before it is opened: a file that is something else is never touched
         try:
             self._file: IO[bytes] = open(self.path, "ab", buffering=256 * 1024)  # noqa: SIM115  closed by `close`
         except OSError as error:
             raise WrongUse(f"cannot write the record {self.path}: {error.strerror}") from None
-        if self._file.tell() == 0:
+        if not grown:
             self._write(Header(session_id=session_id, created_at=created_at, engine=engine))
-        else:
-            header_of(self.path)
-            if not _ends_with_newline(self.path):
-                self._file.write(b"\n")  # so that a torn last line costs no more than itself
+        elif not _ends_with_newline(self.path):
+            self._file.write(b"\n")  # so that a torn last line costs no more than itself
         self.flush()
 
     def write(self, event: Event) -> None:

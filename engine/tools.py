@@ -66,7 +66,7 @@ class Tool:
         )
         described = docstring_parser.parse(inspect.getdoc(function) or "")
         about = description or _about(described)
-        tool_name: str = name or getattr(function, "__name__", type(function).__name__)
+        tool_name = name or str(getattr(function, "__name__", type(function).__name__))
         if not about:
             raise WrongUse(f"tool {tool_name!r} has no description: give it a docstring or description=...")
         if kind == "completion" and COMPLETION_MARK not in about:

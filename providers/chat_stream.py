@@ -79,6 +79,7 @@ class ChatStream:
 
     def __init__(self) -> None:
         self._events = EventStream()
+        self._heard = False
         self._foreign = b""
         self.refused = False
         self.finished = False
@@ -86,6 +87,7 @@ class ChatStream:
         self.done = False
 
     def feed(self, block: bytes) -> list[AnyChunk]:
+        """The chunks that this block of bytes completes."""
         chunks: list[AnyChunk] = []
         for data in self._events.feed(block):
             self._take(data, chunks)
@@ -97,7 +99,7 @@ class ChatStream:
         for data in self._events.end():
             self._take(data, chunks)
         if not self.finished:
-            if self._foreign:
+            if self._foreign and not self._heard:
                 shown = self._foreign[:200].decode("utf-8", "replace")
                 raise Broken(f"the stream is none of chat completions, but of another format: {shown!r}")
             if not self.done:
@@ -118,9 +120,10 @@ class ChatStream:
             raise Broken(f"a chunk of the stream cannot be read ({error}): {shown!r}") from error
         if chunk.error is not None:
             raise _in_stream(chunk.error)
-        if chunk.choices is None and chunk.usage is None:
-            self._foreign = self._foreign or data
-            return
+        if chunk.choices is not None:
+            self._heard = True
+        elif not self._foreign:
+            self._foreign = data
         for choice in chunk.choices or ():
             if choice.delta is not None:
                 self.delta(choice.delta, chunks)
@@ -136,6 +139,7 @@ class ChatStream:
             chunks.append(UsageReport(_usage(usage)))
 
     def delta(self, delta: _Delta, chunks: list[AnyChunk]) -> None:
+        """Add what a delta, or a whole message, says."""
         content = delta.content
         if content:
             if isinstance(content, str):
@@ -175,11 +179,15 @@ def _parts(content: Any) -> list[AnyChunk]:
 
 def _usage(usage: _Usage) -> Usage:
     prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
+    input, output = usage.prompt_tokens or 0, usage.completion_tokens or 0
+    reasoning = (completion.reasoning_tokens if completion else None) or 0
+    if usage.total_tokens == input + output + reasoning:
+        output += reasoning  # xAI counts its reasoning beside the output, all others within it
     return Usage(
-        input_tokens=usage.prompt_tokens or 0,
-        output_tokens=usage.completion_tokens or 0,
+        input_tokens=input,
+        output_tokens=output,
         cached_tokens=(prompt.cached_tokens if prompt else None) or usage.prompt_cache_hit_tokens or 0,
-        reasoning_tokens=(completion.reasoning_tokens if completion else None) or 0,
+        reasoning_tokens=reasoning,
     )
 
 
@@ -216,6 +224,7 @@ def _in_stream(error: Any) -> ProviderError:
 
 
 def error_message(body: bytes) -> str:
+    """The provider's own words in the body of an error, whatever its form."""
     try:
         value = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -24,6 +24,14 @@ from .wire import Encoded, message_out, tools_out
 
 if TYPE_CHECKING:
     import aiohttp
+
+
+LARGEST_REFUSAL = 64 * 1024
+"""Bytes of an error's body that are read."""
+SHORTEST_SECRET = 6
+"""Keys shorter than this are placeholders (`x`, `none`, `EMPTY`), and no secret."""
+TELLING_PART = 12
+"""Characters from which on the beginning of a key is a secret, too: a clipped message may end inside the key."""
 
 
 class OpenAICompatible:
@@ -46,11 +54,12 @@ class OpenAICompatible:
         read_timeout: float = 300.0,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        if urlsplit(api_base).scheme not in ("http", "https"):
+        if not _is_url(api_base):
             raise WrongUse(f"api_base {api_base!r} is no URL: write it as http://host:port/v1")
         self.model = model
         self.url = api_base.rstrip("/") + "/chat/completions"
-        self._key = api_key if api_key is not None else os.environ.get("OPENAI_API_KEY")
+        key = api_key if api_key is not None else os.environ.get("OPENAI_API_KEY", "")
+        self._key = key.strip()  # keys are often read from a file that ends in a line feed
         self._timeouts = (connect_timeout, read_timeout)
         self._settings = dict(settings or {})
         self._session: aiohttp.ClientSession | None = None
@@ -137,22 +146,25 @@ class OpenAICompatible:
     # ---- the response
 
     async def _refusal(self, response: aiohttp.ClientResponse) -> ProviderError:
-        with anyio.move_on_after(self._timeouts[0]):
-            body = await response.content.read(64 * 1024)
-            message = redact(error_message(body), self._key)
-            text = f"{self.model} at {_place(self.url)} answered {response.status}: {message}"
-            return from_status(response.status, text, _retry_after(response.headers))
-        return from_status(response.status, f"{_place(self.url)} answered {response.status} and then nothing")
+        import aiohttp
+
+        body = b""
+        with anyio.move_on_after(self._timeouts[0]), suppress(aiohttp.ClientError, TimeoutError):
+            while len(body) < LARGEST_REFUSAL and (block := await response.content.readany()):
+                body += block
+        message = self._hide(error_message(body))
+        text = f"{self.model} at {_place(self.url)} answered {response.status}: {message}"
+        return from_status(response.status, text, _retry_after(response.headers))
 
     async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncGenerator[AnyChunk]:
         import aiohttp
 
+        reader = ChatStream()
         try:
             if response.content_type == "application/json":
                 for chunk in whole_reply(await response.read()):
                     yield chunk
                 return
-            reader = ChatStream()
             async for block in response.content.iter_any():
                 for chunk in reader.feed(block):
                     yield chunk
@@ -164,13 +176,22 @@ class OpenAICompatible:
                 with anyio.move_on_after(0.05):  # with it read, the connection can be used again
                     await response.content.readany()
         except ProviderError as error:
-            raise type(error)(
-                redact(f"{self.model} at {_place(self.url)}: {error.message}", self._key), status=error.status
-            ) from error
-        except (TimeoutError, aiohttp.ServerTimeoutError) as error:
-            raise TimedOut(f"{_place(self.url)} sent nothing for {self._timeouts[1]:g} s") from error
+            message = f"{self.model} at {_place(self.url)}: {error.message}"
+            raise type(error)(self._hide(message), status=error.status) from error.__cause__
+        except TimeoutError as error:
+            if not reader.finished:
+                raise TimedOut(f"{_place(self.url)} sent nothing for {self._timeouts[1]:g} s") from error
         except aiohttp.ClientError as error:
-            raise Interrupted(f"the stream from {_place(self.url)} broke off: {error}") from error
+            if not reader.finished:
+                raise Interrupted(f"the stream from {_place(self.url)} broke off: {error}") from error
+
+    def _hide(self, text: str) -> str:
+        """`text` without the key, and without the larger part of it."""
+        whole = len(self._key)
+        if whole >= SHORTEST_SECRET:
+            for length in range(whole, min(whole, TELLING_PART) - 1, -1):
+                text = redact(text, self._key[:length])
+        return text
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
@@ -179,6 +200,14 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
         return max(0.0, float(headers.get("retry-after", "")))
     except ValueError:
         return None
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, or too large
+        return False
 
 
 def _place(url: str) -> str:

@@ -14,7 +14,7 @@ from .channels import flush
 
 TIDY_SECONDS = 2.0
 """How long tasks that were left behind may take to end."""
-THREAD_SECONDS = 0.5
+THREAD_SECONDS = 0.2
 """How long threads that are done may take to end."""
 
 

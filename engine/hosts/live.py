@@ -209,9 +209,11 @@ class Live:
             line = Text(no_wrap=True, overflow="ellipsis")
             line.append(f"    {rule:<22}", style="" if said else "dim")
             line.append(said or "·", style="bold" if said else "dim")
-            if saw:
+            if saw and not said:
                 line.append(f"   {saw}", style="dim")
             shown.append(line)
+            if saw and said:
+                shown.append(Padding(Text(saw, style="dim"), (0, 0, 0, 6)))
         self._print(Group(*shown), "decision")
 
     def end(self, ending: Ending, outcome: Outcome) -> None:
@@ -255,7 +257,7 @@ class Live:
 
     def _print(self, what: RenderableType, block: str) -> None:
         """Print for good, above the region; with a blank line before a block of another kind."""
-        apart = block in ("think", "run") or (block != self._block and (self._block != "step" or block == "end"))
+        apart = block == "end" or (self._block != "step" and (block != self._block or block in ("think", "run")))
         with self._drawing:
             if self._block and apart:
                 what = Group(Text(""), what)

@@ -40,6 +40,13 @@ _FAILURES = {
 """What to do about a provider's error, by its kind (`providers/errors.py`)."""
 
 
+_CAUSES = {
+    "interrupt": "You stopped it with Ctrl-C.",
+    "shutdown": "The process was told to end.",
+}
+_UNDONE = "The task was not reported as done."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
     """The end of a run, as people are told it."""
@@ -54,8 +61,8 @@ class Ending:
     pending: tuple[str, ...] = ()
 
 
-def ending_of(outcome: Outcome, failure: AttemptFailed | None = None) -> Ending:
-    """The words for an outcome; `failure` is the provider's last error."""
+def ending_of(outcome: Outcome, failure: AttemptFailed | None = None, cause: str = "") -> Ending:
+    """The words for an outcome; `failure` is the provider's last error, `cause` why it was cancelled."""
     reason = outcome.stop_reason
     match outcome.status:
         case "completed":
@@ -69,8 +76,7 @@ def ending_of(outcome: Outcome, failure: AttemptFailed | None = None) -> Ending:
             )
         case "exhausted":
             title, advice = _LIMITS.get(reason, (f"Stopped: {_plain(reason)}", ""))
-            undone = "The task was not reported as done."
-            return Ending(tone="limit", title=title, text=outcome.detail, advice=_some(undone, advice))
+            return Ending(tone="limit", title=title, text=outcome.detail, advice=_some(_UNDONE, advice))
         case "failed":
             title = {"refusal": "Refused", "internal_error": "Failed inside endstop"}.get(reason, "Failed")
             if failure is None or reason != "provider_error":
@@ -78,7 +84,8 @@ def ending_of(outcome: Outcome, failure: AttemptFailed | None = None) -> Ending:
             advice = _FAILURES.get(failure.kind, "")
             return Ending(tone="failure", title=title, text=failure_words(failure), advice=_some(advice))
         case "cancelled":
-            return Ending(tone="cancelled", title="Cancelled", text=outcome.detail)
+            text = _CAUSES.get(cause, outcome.detail)
+            return Ending(tone="cancelled", title="Cancelled", text=text, advice=(_UNDONE,))
         case "awaiting_input":
             questions = "\n\n".join(question.text for question in outcome.questions)
             advice = "The task is not done: run again with your answer in the prompt."

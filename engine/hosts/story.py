@@ -106,6 +106,7 @@ class Story:
         self._kinds: dict[str, ToolKind] = {}
         self._reading: set[str] = set()
         self._failure: ev.AttemptFailed | None = None
+        self._cause = ""
 
     def take(self, event: Event | Lagged) -> None:
         """Tell one more event."""
@@ -127,7 +128,7 @@ class Story:
         self.allowed = event.policy.limits.hard_steps
         self._kinds = {tool.name: tool.kind for tool in event.tools}
         self._reading = {tool.name for tool in event.tools if tool.reads}
-        self._failure = None
+        self._failure, self._cause = None, ""
         self._teller.begin(event)
 
     def _run_resumed(self, event: ev.RunResumed) -> None:
@@ -167,10 +168,13 @@ class Story:
         if self._explain:
             self._teller.decided(event.round, event.decision)
 
+    def _cancel_requested(self, event: ev.CancelRequested) -> None:
+        self._cause = event.cause
+
     def _run_finished(self, event: ev.RunFinished) -> None:
         self._teller.end_writing()
         self.calls.clear()
-        self._teller.end(ending_of(event.outcome, self._failure), event.outcome)
+        self._teller.end(ending_of(event.outcome, self._failure, self._cause), event.outcome)
 
     # ---- the response
 
@@ -259,6 +263,7 @@ _TOLD: dict[type, Callable[[Story, Any], None]] = {
     ev.AttemptRetracted: Story._attempt_retracted,
     ev.ResponseFinished: Story._response_finished,
     ev.DecisionMade: Story._decision_made,
+    ev.CancelRequested: Story._cancel_requested,
     ev.RunFinished: Story._run_finished,
     ev.TextMessageContent: Story._text,
     ev.ReasoningMessageContent: Story._reasoning,
@@ -286,7 +291,6 @@ UNTOLD = frozenset(
         ev.FinishReported,
         ev.UsageReported,
         ev.CompletionAccepted,  # the end of the run tells it
-        ev.CancelRequested,
     }
 )
 TOLD = frozenset(_TOLD)

@@ -1,0 +1,136 @@
+"""Records: what is torn, newer or no record at all, and what a kill leaves behind."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from endstop.decision import Policy, WrongUse
+from endstop.engine import Engine, read_record, tool
+from endstop.engine.replay import replay
+from endstop.providers import Scripted, call, say
+
+
+@tool
+async def work(path: str) -> str:
+    """Work."""
+    return f"worked on {path}"
+
+
+@pytest.fixture
+async def record(tmp_path: Path) -> Path:
+    path = tmp_path / "r.jsonl"
+    provider = Scripted([say("first"), call("work", path="a")], [call("finish_task", summary="done")])
+    await Engine(provider, tools=[work]).run("go", record=path)
+    return path
+
+
+def test_a_record_begins_with_a_header_and_holds_the_whole_policy_with_every_default(record: Path) -> None:
+    lines = [msgspec.json.decode(line) for line in record.read_bytes().splitlines()]
+    assert lines[0]["format"] == "endstop-record"
+    assert lines[1]["type"] == "RUN_STARTED"
+    policy = lines[1]["policy"]
+    assert set(policy) == set(Policy.__struct_fields__)
+    assert policy["limits"]["steps"] == 30
+    assert lines[1]["tools"][0]["name"] == "work"
+    assert lines[-1]["type"] == "RUN_FINISHED"
+    assert [line["seq"] for line in lines[1:]] == list(range(1, len(lines)))
+
+
+def test_a_torn_last_line_costs_that_line_only(record: Path) -> None:
+    whole = len(read_record(record).runs[0].events)
+    data = record.read_bytes()
+    record.write_bytes(data[:-20])
+    read = read_record(record)
+    assert len(read.runs[0].events) == whole - 1
+    assert read.runs[0].finished is None
+    assert read.damaged == [whole + 1]
+
+
+async def test_a_session_goes_on_in_a_record_whose_last_line_is_torn(record: Path) -> None:
+    record.write_bytes(record.read_bytes()[:-20])
+    await Engine(Scripted("fine")).run("again", record=record)
+    read = read_record(record)
+    assert [run.finished is not None for run in read.runs] == [False, True]
+    assert len(read.damaged) == 1
+
+
+def test_a_damaged_line_in_the_middle_of_a_run_is_named(record: Path) -> None:
+    lines = record.read_bytes().splitlines(keepends=True)
+    lines[5] = b'{"type": "TEXT_MESS\n'
+    record.write_bytes(b"".join(lines))
+    with pytest.raises(WrongUse, match=r"events 5 to 5 of a run are lost \(damaged line 6\)"):
+        read_record(record)
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"", "no endstop record"),
+        (b"hello\n", "no endstop record"),
+        (b"\x00\xff\x00", "no endstop record"),
+        (b'{"type":"HEADER","format":"other","version":"1.0","session_id":"s"}\n', "no endstop record"),
+        (b'{"type":"HEADER","format":"endstop-record","version":"2.0","session_id":"s"}\n', "version 2.0"),
+        (b'{"type":"HEADER","format":"endstop-record","version":"1.0","session_id":"s"}\n', "holds no run"),
+    ],
+)
+def test_what_is_no_record_is_refused_with_what_is_wrong(tmp_path: Path, content: bytes, complaint: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(WrongUse, match=complaint):
+        read_record(path)
+
+
+def test_a_record_that_is_missing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WrongUse, match="No such file"):
+        read_record(tmp_path / "nowhere.jsonl")
+
+
+async def test_a_file_that_is_something_else_is_never_written_to(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("my notes\n")
+    with pytest.raises(WrongUse, match="no endstop record"):
+        await Engine(Scripted("hi")).run("go", record=path)
+    assert path.read_text() == "my notes\n"
+
+
+def test_events_of_a_newer_minor_version_are_passed_over(record: Path) -> None:
+    text = record.read_text().replace('"version":"1.0"', '"version":"1.7"')
+    record.write_text(text + '{"type":"SOMETHING_NEW","seq":999}\n')
+    read = read_record(record)
+    assert read.damaged == []
+    assert read.runs[0].finished is not None
+
+
+async def test_every_event_is_in_the_file_before_a_tool_has_its_effect(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    seen: list[str] = []
+
+    @tool
+    async def look() -> str:
+        """Look into the record."""
+        seen.extend(re.findall(r'"type":"(\w+)"', path.read_text()))
+        return "ok"
+
+    await Engine(Scripted([call("look")], "done"), tools=[look]).run("go", record=path)
+    assert seen[-1] == "TOOL_EXECUTION_STARTED"
+    assert "RESPONSE_FINISHED" in seen
+
+
+async def test_drain_shows_what_came_after_the_cut_and_changes_nothing_else(tmp_path: Path) -> None:
+    def script() -> list[Any]:
+        return [call("finish_task", id="c", summary="done"), say("and on and on", 5), call("finish_task", summary="x")]
+
+    plain, drained = tmp_path / "plain.jsonl", tmp_path / "drained.jsonl"
+    first = await Engine(Scripted(script())).run("go", record=plain)
+    second = await Engine(Scripted(script())).run("go", record=drained, drain=True)
+    assert first.answer == second.answer
+    assert [type(e) for e in read_record(plain).runs[0].events] == [
+        type(e) for e in read_record(drained).runs[0].events
+    ]
+    assert read_record(plain).runs[0].after_cut == []
+    assert len(read_record(drained).runs[0].after_cut) == 9
+    report = await replay(str(drained))
+    assert report.same
+    assert len(report.runs[0].saved_chunks) == 9
