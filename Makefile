@@ -71,7 +71,8 @@ clean: ## remove the environments and what tools left behind
 # Another interpreter than last time means another stamp, and so a new environment.
 $(VENV)/.python-$(VERSION):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	    echo "endstop needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1 || true)." >&2; \
+	    is=$$($(PYTHON) --version 2>&1) || is="not there"; \
+	    echo "endstop needs Python 3.11 or newer, and $(PYTHON) is $$is." >&2; \
 	    echo "Name another one: make PYTHON=python3.12" >&2; \
 	    exit 1; }
 	@$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }

@@ -2,9 +2,9 @@
 
 Fed like a protocol parser, without I/O. When is a call complete? Once its arguments form one whole JSON object with
 at least one member: only white space could follow. An empty one or `{}` only when the next call or the finish
-begins, because some providers send `{}` first and the arguments after it. What providers get wrong with ids and
-indexes is settled here: a missing or doubled id becomes `{step}.{index}`, and a new id under an old index is a new
-call.
+begins, because some providers send `{}` first and the arguments after it; such a `{}` is held back until then, and
+dropped if more comes. What providers get wrong with ids and indexes is settled here: a missing or doubled id becomes
+`{step}.{index}`, and a new id under an old index is a new call.
 """
 
 from __future__ import annotations
@@ -27,20 +27,22 @@ from .messages import AssistantMessage, FinishReason, Reasoning, ToolCall, Usage
 class _Building:
     """A call whose arguments are still coming."""
 
-    __slots__ = ("ended", "id", "name", "parts", "raw_id")
+    __slots__ = ("ended", "held", "id", "name", "parts", "raw_id")
 
     def __init__(self, id: str, raw_id: str, name: str) -> None:
         self.id = id
         self.raw_id = raw_id
         self.name = name
         self.parts: list[str] = []
+        self.held = ""
+        """A `{}` that came first: all there is, or a placeholder for the arguments that follow."""
         self.ended = False
 
     @property
     def arguments(self) -> str:
         if len(self.parts) > 1:
             self.parts = ["".join(self.parts)]
-        return self.parts[0] if self.parts else ""
+        return self.parts[0] if self.parts else self.held
 
 
 class Assembler:
@@ -129,6 +131,9 @@ class Assembler:
         fragment = chunk.arguments
         if not fragment or building.ended:
             return events
+        if not building.parts and (fragment.strip() == "{}" or (building.held and not fragment.strip())):
+            building.held = building.held or fragment
+            return events
         building.parts.append(fragment)
         events.append(ev.ToolCallArgs(attempt=self._attempt, call_id=building.id, delta=fragment))
         if fragment.rstrip().endswith("}") and members(building.arguments):
@@ -145,6 +150,8 @@ class Assembler:
         id = chunk.id
         if not id or id in self._taken:
             id = f"{self._step}.{len(self._calls)}"
+        while id in self._taken:  # a model may use ids like ours
+            id += "+"
         self._taken.add(id)
         building = _Building(id, chunk.id, chunk.name)
         self._calls.append(building)
@@ -167,6 +174,8 @@ class Assembler:
                 self.truncated = building.id
                 building.ended = True
                 continue
+            if building.held and not building.parts:
+                events.append(ev.ToolCallArgs(attempt=self._attempt, call_id=building.id, delta=building.held))
             events.append(self._end(building))
         return events
 
@@ -182,12 +191,12 @@ def members(arguments: str) -> int | None:
 
 def broken_off(arguments: str, finish: FinishReason | None) -> bool:
     """True if the response ended inside these arguments, whatever its finish reason says."""
-    if not arguments.strip():
-        return finish == "length"
+    if arguments.strip() in ("", "{}"):
+        return finish == "length"  # the arguments may have been about to come
     try:
         msgspec.json.decode(arguments)
     except msgspec.DecodeError as error:
-        return "truncated" in str(error)
+        return "truncated" in str(error) or arguments.endswith(("-", "."))  # which is an invalid number to msgspec
     except (RecursionError, ValueError):
         return False
     return False

@@ -15,7 +15,6 @@ def conclude(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
     else:
         status, reason, detail = "awaiting_input", "awaiting_input", "the model waits for the user's answer"
     limits = used_limits(facts, policy)
-    hit = any(use.used > use.allowed if use.soft else use.used >= use.allowed for use in limits.values())
     return Outcome(
         run_id=facts.run_id,
         session_id=facts.session_id,
@@ -28,7 +27,7 @@ def conclude(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
         requests=facts.requests,
         usage=facts.usage,
         limits=limits,
-        exceeded_limit=hit and (status != "completed" or _over_soft(limits)),
+        exceeded_limit=reason.endswith("_limit") or _over_soft(limits),
         phases=facts.phases,
         pending_issues=facts.pending_issues,
         questions=facts.questions,

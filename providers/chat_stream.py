@@ -27,13 +27,13 @@ class _Function(Struct):
 
 class _Call(Struct):
     index: int | None = None
-    id: str | None = None
+    id: str | int | None = None
     function: _Function | None = None
 
 
 class _Delta(Struct):
     content: Any = None
-    reasoning_content: str | None = None
+    reasoning_content: Any = None
     reasoning: Any = None
     refusal: str | None = None
     tool_calls: list[_Call] | None = None
@@ -61,17 +61,18 @@ class _Usage(Struct):
 
 
 class _Groq(Struct):
-    usage: _Usage | None = None
+    usage: msgspec.Raw = msgspec.Raw()
 
 
 class _Chunk(Struct):
     choices: list[_Choice] | None = None
-    usage: _Usage | None = None
+    usage: msgspec.Raw = msgspec.Raw()  # read apart: numbers in another form are no reason to lose the answer
     x_groq: _Groq | None = None
     error: Any = None
 
 
 _decode = msgspec.json.Decoder(_Chunk).decode
+_decode_usage = msgspec.json.Decoder(_Usage | None, strict=False).decode
 
 
 class ChatStream:
@@ -134,9 +135,7 @@ class ChatStream:
                 raw = choice.finish_reason
                 reason = "content_filter" if self.refused else finish_of(raw)
                 chunks.append(FinishReport(reason, raw))
-        usage = chunk.usage or (chunk.x_groq.usage if chunk.x_groq else None)
-        if usage is not None:
-            chunks.append(UsageReport(_usage(usage)))
+        chunks += _reported(chunk.usage) or (_reported(chunk.x_groq.usage) if chunk.x_groq else [])
 
     def delta(self, delta: _Delta, chunks: list[AnyChunk]) -> None:
         """Add what a delta, or a whole message, says."""
@@ -158,7 +157,8 @@ class ChatStream:
             if arguments is not None and not isinstance(arguments, str):
                 arguments = msgspec.json.encode(arguments).decode()
             index = position if call.index is None else call.index
-            chunks.append(ToolCallDelta(index, call.id or "", function.name or "", arguments or ""))
+            id = "" if call.id is None else str(call.id)
+            chunks.append(ToolCallDelta(index, id, function.name or "", arguments or ""))
 
 
 def _parts(content: Any) -> list[AnyChunk]:
@@ -175,6 +175,14 @@ def _parts(content: Any) -> list[AnyChunk]:
         elif isinstance(part.get("text"), str):
             chunks.append(TextDelta(part["text"]))
     return chunks
+
+
+def _reported(raw: msgspec.Raw) -> list[AnyChunk]:
+    try:
+        usage = _decode_usage(raw) if bytes(raw) else None
+    except msgspec.DecodeError:
+        return []
+    return [] if usage is None else [UsageReport(_usage(usage))]
 
 
 def _usage(usage: _Usage) -> Usage:
@@ -208,9 +216,7 @@ def whole_reply(body: bytes) -> list[AnyChunk]:
     reader.delta(choice.message or choice.delta or _Delta(), chunks)
     raw = choice.finish_reason or ""
     chunks.append(FinishReport("content_filter" if reader.refused else finish_of(raw), raw))
-    if reply.usage is not None:
-        chunks.append(UsageReport(_usage(reply.usage)))
-    return chunks
+    return chunks + _reported(reply.usage)
 
 
 def _in_stream(error: Any) -> ProviderError:

@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import replace
 
 from ..decision import (
     AnyChunk,
@@ -57,26 +58,17 @@ class LiteLLM:
         self._api_key = api_key
         self._settings = dict(settings or {})
         self._fixed: dict[str, Any] | None = None
-        self._holders = 0
 
     def __repr__(self) -> str:
         return f"LiteLLM({self.model!r})"
 
     async def __aenter__(self) -> LiteLLM:
-        self._holders += 1
-        try:
-            if self._fixed is None:
-                litellm = await anyio.to_thread.run_sync(_import)
-                self._fixed = self._check(litellm)
-        except BaseException:
-            self._holders -= 1
-            raise
+        if self._fixed is None:
+            self._fixed = self._check(await anyio.to_thread.run_sync(_import))
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self._holders -= 1
-        if self._holders == 0:
-            await _closed(_import().close_litellm_async_clients())
+        """Nothing to close: litellm keeps its clients for the whole process, and others may be using them."""
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
@@ -150,13 +142,16 @@ class _Reader:
     """litellm's chunks (OpenAI's, as pydantic objects) to ours."""
 
     def __init__(self) -> None:
-        self._server_tools: dict[int, str] = {}
+        self._server_tool: ProviderToolReport | None = None
+        self._server_index: int | None = None
 
     def read(self, chunk: Any) -> list[AnyChunk]:
+        """The chunks that one of litellm's holds."""
         parts: list[AnyChunk] = []
         for choice in chunk.choices:
             self._delta(choice.delta, parts)
             if choice.finish_reason:
+                self._report_server_tool(parts)
                 parts.append(FinishReport(finish_of(choice.finish_reason), choice.finish_reason))
         usage = getattr(chunk, "usage", None)
         if usage is not None:
@@ -173,6 +168,7 @@ class _Reader:
         if reasoning or signature:
             parts.append(ReasoningDelta(reasoning, signature))
         if delta.content:
+            self._report_server_tool(parts)
             parts.append(TextDelta(delta.content))
         for position, call in enumerate(delta.tool_calls or ()):
             self._call(call, position, parts)
@@ -181,13 +177,19 @@ class _Reader:
         index = position if call.index is None else call.index
         id, name, arguments = call.id or "", call.function.name or "", call.function.arguments or ""
         if id.startswith(SERVER_TOOL):
-            self._server_tools[index] = id
-        elif id:
-            self._server_tools.pop(index, None)
-        if index in self._server_tools:
-            parts.append(ProviderToolReport(self._server_tools[index], name, arguments))
+            self._report_server_tool(parts)
+            self._server_tool, self._server_index = ProviderToolReport(id, name, arguments), index
+        elif not id and index == self._server_index and self._server_tool is not None:
+            self._server_tool = replace(self._server_tool, arguments=self._server_tool.arguments + arguments)
         else:
+            self._report_server_tool(parts)
             parts.append(ToolCallDelta(index, id, name, arguments))
+
+    def _report_server_tool(self, parts: list[AnyChunk]) -> None:
+        """Tell of a tool that the provider ran itself, now that its arguments are whole."""
+        if self._server_tool is not None:
+            parts.append(self._server_tool)
+        self._server_tool = self._server_index = None
 
 
 def _usage(usage: Any) -> Usage:

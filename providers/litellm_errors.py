@@ -23,7 +23,9 @@ from .errors import (
 )
 
 _PREFIX = re.compile(r"^(litellm\.\w+: *|\w+Error: *|\w+Exception - *)+")
+_SSL = re.compile(r" ssl:(<[^>]*>|\w+)")
 _LONGEST = 2000
+_REFUSED = {"ConnectError", "ClientConnectorError", "ClientConnectorDNSError", "ConnectionRefusedError"}
 
 
 def error_of(error: Exception, model: str, key: str | None, *, streaming: bool) -> ProviderError:
@@ -36,8 +38,9 @@ def error_of(error: Exception, model: str, key: str | None, *, streaming: bool) 
         return ContextOverflow(message, status=400)
     if names & {"Timeout", "APITimeoutError", "TimeoutError", "ReadTimeout", "ServerTimeoutError"}:
         return TimedOut(message)
-    if names & {"ConnectError", "ClientConnectorError", "ConnectionRefusedError"}:
-        return Unreachable(message)
+    refused = next((link for link in _chain(error) if type(link).__name__ in _REFUSED), None)
+    if refused is not None:
+        return Unreachable(f"{model}: cannot connect: {_clean(str(refused), key)}")
     if streaming and not _was_answered(cause):
         return Interrupted(message)
     if isinstance(status, int) and 400 <= status <= 599:
@@ -81,6 +84,7 @@ def _retry_after(cause: BaseException) -> float | None:
 def _clean(text: str, key: str | None) -> str:
     """The provider's message, without litellm's own prefixes, tracebacks and any key of this environment."""
     text = _PREFIX.sub("", text.split("\nTraceback", 1)[0].strip())
+    text = _SSL.sub("", text)
     for name, value in os.environ.items():
         if name.endswith(("_KEY", "_TOKEN", "_SECRET")) and len(value) >= 8:
             text = redact(text, value)

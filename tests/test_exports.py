@@ -32,7 +32,7 @@ PUBLIC = {
         Subscriber SystemClock Tool Toolbox read_record tool
     """,
     "endstop.engine.presets": """
-        ask_user attempt_completion finish_task task_done think
+        ask_user attempt_completion finish_task task_done think workspace_tools
     """,
 }
 EVENTS = """

@@ -65,9 +65,13 @@ class Channels:
 
 def flush() -> None:
     """Hand to the operating system what Python still holds."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):  # closed, or nobody reads it any more
+    for descriptor, stream in ((_STDOUT, sys.stdout), (_STDERR, sys.stderr)):
+        try:
             stream.flush()
+        except OSError:  # nobody reads it any more: the interpreter must not stumble over it when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+        except (ValueError, AttributeError):
+            pass  # closed, or there is none
 
 
 def _copy(descriptor: int) -> int:

@@ -93,18 +93,17 @@ def prompt_of(given: str | None) -> str:
     return text.strip("\n")
 
 
-def record_of(given: str | None, drain: bool) -> str | None:
-    """The file for `--record`. A record is one session: a file that holds one is not written to."""
+def check_record(given: str | None, drain: bool) -> None:
+    """Refuse a `--record` that cannot be one. A record is one session: a file that holds one is not written to."""
     if given is None:
         if drain:
             raise WrongUse("--drain reads the rest of cut responses into the record: add --record FILE")
-        return None
+        return
     path = Path(given)
     if path.is_dir():
         raise WrongUse(f"--record {given} is a folder: name a file in it")
     if path.is_file() and path.stat().st_size > 0:
         raise WrongUse(f"--record {given} exists already, and a record is one session: name another file")
-    return given
 
 
 def _policy_from_file(given: str) -> Policy:

@@ -56,7 +56,7 @@ def arguments(written: str, longest: int) -> list[tuple[str, str]]:
     """Names and values of a call's arguments, each value in one line of at most so many characters."""
     try:
         given: Any = msgspec.json.decode(written or "{}")
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         given = None
     if not isinstance(given, dict):
         return [("", one_line(written, longest))]

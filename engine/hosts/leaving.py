@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -38,12 +39,13 @@ def run_to_end(work: Coroutine[Any, Any, int]) -> int:
 
 def leave_hanging_threads(code: int) -> None:
     """End the process here if a thread would keep it alive; all that matters must be written by now."""
+    flush()
     deadline = monotonic() + THREAD_SECONDS
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
-            thread.join(max(0.0, deadline - monotonic()))
+            with suppress(KeyboardInterrupt):
+                thread.join(max(0.0, deadline - monotonic()))
             if thread.is_alive():
-                flush()
                 os._exit(code)
 
 

@@ -354,6 +354,10 @@ class _Terminal(Console):
         except OSError:
             return ConsoleDimensions(80, 25)
 
+    @size.setter
+    def size(self, new_size: tuple[int, int]) -> None:
+        """The terminal decides, nobody else."""
+
 
 class _Writing:
     """Text as it streams in: whole rows come out, the row that is being written stays."""

@@ -76,7 +76,8 @@ class Plain:
         """The call, how it went, and the first lines of its result."""
         given = " ".join(f"{name}={value}" if name else value for name, value in arguments(call.arguments, 80))
         took = f" ({duration(call.ended - call.began)})" if call.running else ""
-        self._line(f"  {one_line(call.name, 80)} {one_line(given, LINE)} -> {call.status}{took}")
+        head = f"{one_line(call.name, 80)} {one_line(given, LINE)}".rstrip()
+        self._line(f"  {head} -> {call.status}{took}")
         lines, more = first_lines(call.result, RESULT_LINES)
         for line in lines:
             self._line(f"    {line[:LINE]}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -61,19 +62,15 @@ def command(given: argparse.Namespace) -> int:
     tools = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run)]
     saved = _savings(read_record(given.record))
     view = choose_view(channels, quiet=given.quiet, explain=given.explain, saved=lambda: next(saved, None))
-    with Interrupts(view):
-        try:
-            return run_to_end(_replay(given, tools, channels, view))
-        finally:
-            view.close()
+    return run_to_end(_replay(given, tools, channels, view))
 
 
 async def _replay(given: argparse.Namespace, tools: Sequence[Tool], channels: Channels, view: View) -> int:
     def watch(event: Event | Lagged, run: Run) -> None:
         view.show(event)
 
-    report = await replay(given.record, pace=given.pace, tools=tools, live_tools=given.live_tools, watch=watch)
-    view.close()
+    with Interrupts(view), closing(view):  # nothing is lost by leaving a replay, so no run is attached
+        report = await replay(given.record, pace=given.pace, tools=tools, live_tools=given.live_tools, watch=watch)
     channels.answer(as_json(report) if given.json else as_text(report))
     return 0 if report.same else DIVERGED
 

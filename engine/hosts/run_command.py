@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from contextlib import suppress
+from contextlib import closing
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from ..engine import Engine
 from ..record import read_record
 from ..run import Run
 from .channels import Channels
-from .choices import policy_of, presets_of, prompt_of, provider_of, record_of, tools_of, workspace_of
+from .choices import check_record, policy_of, presets_of, prompt_of, provider_of, tools_of, workspace_of
 from .interrupts import Interrupts
 from .leaving import run_to_end
 from .saved import Savings, savings_of
@@ -82,7 +82,7 @@ def add_to(commands: Any) -> None:
 def command(given: argparse.Namespace) -> int:
     """Run it; gives the exit code. Raises WrongUse."""
     channels = Channels()
-    record = record_of(given.record, given.drain)
+    check_record(given.record, given.drain)
     policy = policy_of(given.policy, given.max_steps)
     provider = provider_of(given.model, given.api_base, given.provider)
     tools = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run)]
@@ -95,34 +95,22 @@ def command(given: argparse.Namespace) -> int:
         tool_choice=given.tool_choice,
         settings={name: value for name, value in settings.items() if value is not None},
     )
-    prompt = prompt_of(given.prompt)
+    return run_to_end(_run(engine, prompt_of(given.prompt), given, channels))
+
+
+async def _run(engine: Engine, prompt: str, given: argparse.Namespace, channels: Channels) -> int:
     view = choose_view(
         channels,
         quiet=given.quiet,
         explain=given.explain,
-        saved=lambda: _savings(record) if given.drain else None,
-        record=record,
+        saved=lambda: _savings(given.record) if given.drain else None,
+        record=given.record,
     )
-    with Interrupts(view) as interrupts:
-        try:
-            return run_to_end(_run(engine, prompt, given, channels, view, interrupts))
-        finally:
-            view.close()
-
-
-async def _run(
-    engine: Engine,
-    prompt: str,
-    given: argparse.Namespace,
-    channels: Channels,
-    view: View,
-    interrupts: Interrupts,
-) -> int:
     run = engine.start(prompt, record=given.record, drain=given.drain)
-    interrupts.attach(run)
-    async with run:
-        outcome = await watched(run, view)
-    view.close()
+    with Interrupts(view) as interrupts, closing(view):
+        interrupts.attach(run)
+        async with run:
+            outcome = await watched(run, view)
     if given.json:
         channels.answer(as_json(outcome) + "\n")
     elif outcome.answer and not view.tells_answer:
@@ -131,12 +119,11 @@ async def _run(
 
 
 async def watched(run: Run, view: View) -> Outcome:
-    """Show a run to its end. A view that fails, or a run that dies without a last event, harms neither."""
+    """Show a run to its end; also one that dies without a last event."""
     watching = asyncio.create_task(_watch(run, view))
     try:
         outcome = await run.wait()
-        with suppress(OSError):  # the terminal or the pipe is gone; the run is not
-            await watching
+        await watching
         return outcome
     finally:
         watching.cancel()
@@ -152,7 +139,5 @@ def as_json(outcome: Outcome) -> str:
     return msgspec.json.encode(outcome).decode()
 
 
-def _savings(record: str | None) -> Savings | None:
-    if record is None:
-        return None
+def _savings(record: str) -> Savings:
     return savings_of(rest.chunk for rest in read_record(record).runs[-1].after_cut)

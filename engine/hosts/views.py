@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from typing import Protocol
 
 from ...decision import Event
@@ -16,8 +17,10 @@ from .saved import Saved
 class View(Protocol):
     """Shows events as they come. What it cannot show must not hurt the run."""
 
-    tells_answer: bool
-    """True if who looks at it has read the answer."""
+    @property
+    def tells_answer(self) -> bool:
+        """True if who looks at it has read the answer."""
+        ...
 
     def show(self, event: Event | Lagged) -> None:
         """Show one more event."""
@@ -54,6 +57,50 @@ class Silent:
         """Nothing."""
 
 
+class Careful:
+    """A view that, once it fails, is off: a terminal that is gone, or a fault of ours, must not hurt the run."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._works = True
+
+    @property
+    def tells_answer(self) -> bool:
+        """False if it did not get that far."""
+        return self._works and self._view.tells_answer
+
+    def show(self, event: Event | Lagged) -> None:
+        """Show one more event, if it still works."""
+        if self._works:
+            try:
+                self._view.show(event)
+            except Exception as error:
+                self._fail(error)
+
+    def stopping(self) -> None:
+        """The user has asked to stop."""
+        self._view.stopping()
+
+    def abandon(self) -> None:
+        """Leave the terminal usable at once."""
+        with suppress(OSError):
+            self._view.abandon()
+
+    def close(self) -> None:
+        """Leave the terminal as it was found."""
+        try:
+            self._view.close()
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if self._works:
+            self._works = False
+            self.close()
+            if not isinstance(error, OSError):  # if it is one, there is nobody to tell
+                print(f"endstop: the view failed and is off ({type(error).__name__}: {error})", file=sys.stderr)
+
+
 def choose_view(channels: Channels, *, quiet: bool, explain: bool, saved: Saved, record: str | None = None) -> View:
     """The view that fits where stderr goes: rich for a terminal, plain lines for all else."""
     if quiet:
@@ -61,8 +108,8 @@ def choose_view(channels: Channels, *, quiet: bool, explain: bool, saved: Saved,
     if os.isatty(channels.stderr) and os.environ.get("TERM") not in (None, "", "dumb") and _speaks_unicode():
         from .live import Live
 
-        return Live(channels, explain=explain, saved=saved, record=record)
-    return Plain(explain=explain, saved=saved, record=record)
+        return Careful(Live(channels, explain=explain, saved=saved, record=record))
+    return Careful(Plain(explain=explain, saved=saved, record=record))
 
 
 def _speaks_unicode() -> bool:

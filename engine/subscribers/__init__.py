@@ -1,0 +1,5 @@
+"""Integrations that only listen: one file each."""
+
+from .structlog import log_run
+
+__all__ = ["log_run"]
