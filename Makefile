@@ -55,11 +55,13 @@ test-all: ## the tests on each of PYTHONS, in environments of their own
 	    echo "Install it, or name those you have: make test-all PYTHONS='3.11 3.12'" >&2; \
 	    exit 1; \
 	fi; \
+	failed=; \
 	for pair in $$found; do \
 	    v=$${pair%%=*}; p=$${pair#*=}; \
 	    echo "== Python $$v: $$p"; \
-	    $(MAKE) --no-print-directory test VENV=.venv-$$v PYTHON="$$p" || exit 1; \
-	done
+	    $(MAKE) --no-print-directory test VENV=.venv-$$v PYTHON="$$p" || failed="$$failed $$v"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "test-all: failed on Python$$failed." >&2; exit 1; fi
 
 docs: $(VENV)/.ready ## write the tables in the documentation anew, from the code
 	@$(BIN)/python docs/tables.py

@@ -196,7 +196,8 @@ def broken_off(arguments: str, finish: FinishReason | None) -> bool:
     try:
         msgspec.json.decode(arguments)
     except msgspec.DecodeError as error:
-        return "truncated" in str(error) or arguments.endswith(("-", "."))  # which is an invalid number to msgspec
+        why = str(error)
+        return "truncated" in why or ("invalid number" in why and arguments[-1] in "-+.eE")  # cut inside a number
     except (RecursionError, ValueError):
         return False
     return False

@@ -132,7 +132,8 @@ def _attempt_started(facts: Facts, event: ev.AttemptStarted) -> Facts:
 
 
 def _attempt_failed(facts: Facts, event: ev.AttemptFailed) -> Facts:
-    return replace(facts, provider_error=f"{event.kind}: {event.message}", t=event.t)
+    wait = "" if event.retry_after is None else f" (try again in {event.retry_after:g} s)"
+    return replace(facts, provider_error=f"{event.kind}: {event.message}{wait}", t=event.t)
 
 
 def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:

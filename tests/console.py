@@ -58,7 +58,7 @@ async def started(
     finally:
         if process.returncode is None:
             process.kill()
-            await process.wait()
+            await process.communicate()
 
 
 async def ended(process: asyncio.subprocess.Process, stdin: bytes = b"") -> Done:

@@ -107,7 +107,8 @@ class Plain:
 
     def end(self, ending: Ending, outcome: Outcome) -> None:
         """How it ended, what it took, how to go on."""
-        self._line(f"{outcome.status} ({outcome.stop_reason}): {one_line(outcome.detail or ending.title, 1000)}")
+        told = outcome.detail if ending.tone in ("success", "question") else ending.text
+        self._line(f"{outcome.status} ({outcome.stop_reason}): {one_line(told or ending.title, 1000)}")
         if ending.tone == "question":
             for line in clean(ending.text).split("\n"):
                 self._line(f"  {line}")

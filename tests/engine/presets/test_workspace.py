@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -301,24 +301,26 @@ async def test_an_edit_keeps_the_newlines_of_the_file(
     assert (root / "text").read_bytes() == after
 
 
-@given(st.text("ab\r\n", max_size=30), st.data())
-def test_an_edit_changes_nothing_but_its_passage(text: str, data: Any) -> None:
-    plain = text.replace("\r\n", "\n")
-    start = data.draw(st.integers(0, len(plain)))
-    end = data.draw(st.integers(start, len(plain)))
-    marked = plain[:start] + "X" + plain[start:end] + "Y" + plain[end:]
-    with tempfile.TemporaryDirectory() as name:
-        file = Path(name) / "f"
-        file.write_bytes(text.encode())
-        edit = {tool.name: tool for tool in workspace_tools(name)}["edit_file"].function
-        old = plain[start:end]
+def test_an_edit_changes_its_passage_and_not_a_byte_before_or_after_it(root: Path, use: Tools) -> None:
+    edit = use.offered["edit_file"].function
+    file = root / "f"
+
+    @settings(deadline=None)
+    @given(st.lists(st.sampled_from(["a", "b", "\n", "\r\n"]), max_size=30), st.data())
+    def holds(pieces: list[str], data: Any) -> None:
+        start = data.draw(st.integers(0, len(pieces)))
+        end = data.draw(st.integers(start, len(pieces)))
+        plain, old = ("".join(part).replace("\r\n", "\n") for part in (pieces, pieces[start:end]))
+        file.write_bytes("".join(pieces).encode())
         if old and plain.find(old) == plain.rfind(old):
-            edit("f", old, f"X{old}Y")
-            assert file.read_bytes().decode().replace("\r\n", "\n") == marked
+            edit("f", old, "X")
+            assert file.read_bytes().decode() == "".join([*pieces[:start], "X", *pieces[end:]])
         else:
             with pytest.raises(WorkspaceError):
-                edit("f", old, f"X{old}Y")
-            assert file.read_bytes().decode() == text
+                edit("f", old, "X")
+            assert file.read_bytes().decode() == "".join(pieces)
+
+    holds()
 
 
 async def test_an_edit_says_why_it_cannot_be_made(root: Path, use: Tools) -> None:
@@ -485,12 +487,15 @@ CALLS = st.tuples(st.sampled_from(["list_files", "read_file", "search_files", "e
 ARGUMENTS: dict[str, tuple[str, ...]] = {"edit_file": ("the", "THE"), "write_file": ("the text",)}
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.lists(CALLS, max_size=12))
-def test_no_sequence_of_paths_reads_or_writes_outside(calls: list[tuple[str, str]]) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        outer = Path(os.path.realpath(name))
-        functions = {tool.name: tool.function for tool in workspace_tools(_tree_with_links(outer))}
+def test_no_sequence_of_paths_reads_or_writes_outside(tmp_path: Path) -> None:
+    outer = Path(os.path.realpath(tmp_path))
+    (outer / "workspace").mkdir()
+    functions = {tool.name: tool.function for tool in workspace_tools(outer / "workspace")}
+
+    @settings(max_examples=200, deadline=None)
+    @given(st.lists(CALLS, max_size=12))
+    def holds(calls: list[tuple[str, str]]) -> None:
+        _plant_links(outer)
         before = _outside(outer)
         for tool, path in calls:
             path = path.replace("OUTER", str(outer))
@@ -503,8 +508,12 @@ def test_no_sequence_of_paths_reads_or_writes_outside(calls: list[tuple[str, str
             assert "only-outside" not in said
         assert _outside(outer) == before
 
+    holds()
 
-def _tree_with_links(outer: Path) -> Path:
+
+def _plant_links(outer: Path) -> None:
+    for name in ("workspace", "secrets"):
+        shutil.rmtree(outer / name, ignore_errors=True)
     (outer / "secret.txt").write_text(SECRET)
     (outer / "secrets").mkdir()
     for name in ("secret.txt", "a.txt", "only-outside"):
@@ -530,7 +539,6 @@ def _tree_with_links(outer: Path) -> Path:
         "sub/circle": "../circle",
     }.items():
         (workspace / name).symlink_to(target)
-    return workspace
 
 
 def _outside(outer: Path) -> dict[str, str | None]:

@@ -1,0 +1,387 @@
+"""When is a call complete, and what is a response: chunks in, events out."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from endstop.decision import (
+    AnyChunk,
+    Assembler,
+    Event,
+    FinishReport,
+    ProviderToolReport,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageReport,
+)
+from endstop.decision.events import (
+    FinishReported,
+    ProviderToolReported,
+    ReasoningMessageContent,
+    TextMessageContent,
+    ToolCallArgs,
+    ToolCallEnd,
+    ToolCallStart,
+    UsageReported,
+)
+from endstop.decision.messages import FinishReason, Reasoning
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+STOP, CALLS, LENGTH = FinishReport("stop", "stop"), FinishReport("tool_calls", "tool_calls"), FinishReport("length")
+
+
+class Fed:
+    """An assembler with what came out of it."""
+
+    def __init__(self, *chunks: AnyChunk, step: int = 3, taken: set[str] | None = None) -> None:
+        self.assembler = Assembler(step, f"{step}.1", set() if taken is None else taken)
+        self.events: list[Event] = []
+        self.feed(*chunks)
+
+    def feed(self, *chunks: AnyChunk) -> list[Event]:
+        new = [event for chunk in chunks for event in self.assembler.feed(chunk)]
+        self.events += new
+        return new
+
+    @property
+    def ended(self) -> list[str]:
+        """Call ids in the order in which they became complete."""
+        return [event.call_id for event in self.events if isinstance(event, ToolCallEnd)]
+
+    @property
+    def calls(self) -> list[tuple[str, str, str]]:
+        return [(call.id, call.name, call.arguments) for call in self.assembler.message.calls]
+
+    def shown(self, call_id: str) -> str:
+        """The arguments as somebody saw them who only watched the events."""
+        args = [e for e in self.events if isinstance(e, ToolCallArgs) and e.call_id == call_id]
+        return "".join(event.delta for event in args)
+
+
+def head(index: int = 0, id: str = "a", name: str = "look", arguments: str = "") -> ToolCallDelta:
+    return ToolCallDelta(index, id, name, arguments)
+
+
+def more(arguments: str, index: int = 0) -> ToolCallDelta:
+    return ToolCallDelta(index, arguments=arguments)
+
+
+# ---- when a call is complete
+
+
+def test_a_call_is_complete_with_the_brace_that_closes_its_arguments_and_not_before() -> None:
+    fed = Fed(head())
+    for fragment in ('{"path', '": "a', '.txt", "deep": {"x": 1', "}", ' , "y": "}', '"'):
+        assert not any(isinstance(event, ToolCallEnd) for event in fed.feed(more(fragment)))
+    assert fed.feed(more("}"))[-1] == ToolCallEnd(attempt="3.1", call_id="a")
+    assert json.loads(fed.assembler.call("a").arguments) == {"path": "a.txt", "deep": {"x": 1}, "y": "}"}
+
+
+def test_white_space_may_follow_the_closing_brace() -> None:
+    assert Fed(head(), more('{"a": 1}\n  ')).ended == ["a"]
+    late = Fed(head(), more('{"a": 1}'), more("  \n"), CALLS)
+    assert late.ended == ["a"]
+    assert late.calls == [("a", "look", '{"a": 1}')]
+
+
+def test_a_brace_inside_a_string_completes_nothing() -> None:
+    fed = Fed(head(), more('{"code": "if x {y}'), more(" }"), more("}"))
+    assert fed.ended == []
+    fed.feed(more('"}'))
+    assert fed.ended == ["a"]
+
+
+@pytest.mark.parametrize("arguments", ["", "{}", " {} ", "{ }"])
+def test_an_empty_call_is_complete_only_when_the_response_ends(arguments: str) -> None:
+    fed = Fed(head(arguments=arguments), TextDelta("hm"))
+    assert fed.ended == []
+    fed.feed(CALLS)
+    assert fed.ended == ["a"]
+    assert (fed.assembler.call("a").arguments.strip() or "{}").replace(" ", "") == "{}"
+
+
+@pytest.mark.parametrize("arguments", ["", "{}", " {} "])
+def test_an_empty_call_is_complete_when_the_next_one_begins(arguments: str) -> None:
+    fed = Fed(head(arguments=arguments))
+    events = fed.feed(head(1, "b", "next"))
+    assert events[-2:] == [
+        ToolCallEnd(attempt="3.1", call_id="a"),
+        ToolCallStart(attempt="3.1", call_id="b", name="next"),
+    ]
+
+
+@pytest.mark.parametrize("empty", ["{}", " {}\n"])
+def test_an_empty_object_that_comes_before_the_arguments_is_no_part_of_them(empty: str) -> None:
+    fed = Fed(head(arguments=empty), more(" "), more('{"path": '), more('"a"}'), CALLS)
+    assert fed.ended == ["a"]
+    assert fed.calls == [("a", "look", '{"path": "a"}')]
+    assert fed.shown("a") == '{"path": "a"}'
+
+
+def test_an_empty_object_is_shown_once_it_is_all_there_is() -> None:
+    fed = Fed(head(arguments="{}"))
+    assert fed.shown("a") == ""
+    fed.feed(CALLS)
+    assert fed.shown("a") == "{}"
+
+
+def test_broken_arguments_end_with_the_response_and_stay_as_they_were_written() -> None:
+    fed = Fed(head(), more('{"a": 1} and so on'), CALLS)
+    assert fed.ended == ["a"]
+    assert fed.assembler.truncated is None
+    assert fed.calls == [("a", "look", '{"a": 1} and so on')]
+
+
+@pytest.mark.parametrize("arguments", ["[1]", "null", "7", '"text"', '{"a": 1}}', "{a: 1}"])
+def test_what_is_no_object_is_never_complete_before_the_end(arguments: str) -> None:
+    fed = Fed(head(arguments=arguments))
+    assert fed.ended == []
+    fed.feed(CALLS)
+    assert fed.ended == ["a"]
+    assert fed.assembler.truncated is None
+
+
+def test_deeply_nested_arguments_are_judged_without_a_crash() -> None:
+    fed = Fed(head(arguments='{"a":' * 100_000 + "1" + "}" * 100_000), CALLS)
+    assert fed.ended == ["a"]
+
+
+def test_calls_whose_fragments_come_interleaved_are_put_together_each_for_itself() -> None:
+    fed = Fed(
+        head(0, "a", "look", '{"path":'),
+        head(1, "b", "look", '{"path":'),
+        more('"x"}', 0),
+        more('"y"}', 1),
+        CALLS,
+    )
+    assert fed.calls == [("a", "look", '{"path":"x"}'), ("b", "look", '{"path":"y"}')]
+    assert fed.ended == ["a", "b"]
+
+
+def test_nothing_can_be_added_to_a_call_that_is_complete() -> None:
+    fed = Fed(head(arguments='{"a": 1}'))
+    assert fed.feed(more('{"b": 2}')) == []
+    assert fed.calls == [("a", "look", '{"a": 1}')]
+
+
+def test_nothing_begins_after_the_finish() -> None:
+    fed = Fed(STOP)
+    assert fed.feed(head(), more('{"a": 1}')) == []
+    assert fed.calls == []
+
+
+# ---- a response that broke off (pitfalls 6: finish reasons lie, truncated calls were executed)
+
+REASONS: list[FinishReason] = ["stop", "length", "tool_calls", "content_filter", "error", "other"]
+ARGUMENTS = '{"path": "a\\n\\u00e9\\ud83d\\ude00é", "n": [1, -2.5e-3, true, null, {"c": {}}], "e": {}, "s": "}"}'
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_call_cut_off_anywhere_in_its_arguments_is_truncated_whatever_the_finish_reason_says(
+    reason: FinishReason,
+) -> None:
+    for end in range(1, len(ARGUMENTS)):
+        fed = Fed(head(), more(ARGUMENTS[:end]), FinishReport(reason, "x"))
+        assert fed.assembler.truncated == "a", ARGUMENTS[:end]
+        assert fed.ended == [], ARGUMENTS[:end]
+
+
+@pytest.mark.parametrize("arguments", ["", "{}", "  "])
+def test_an_empty_call_is_truncated_if_the_response_hit_its_length_limit(arguments: str) -> None:
+    fed = Fed(head(arguments=arguments), LENGTH)
+    assert fed.assembler.truncated == "a"
+    assert fed.ended == []
+
+
+def test_a_whole_call_stays_whole_when_the_response_hits_its_length_limit_later() -> None:
+    fed = Fed(head(arguments='{"a": 1}'), head(1, "b", "look", '{"a": '), LENGTH)
+    assert fed.ended == ["a"]
+    assert fed.assembler.truncated == "b"
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_calls_are_ended_whatever_the_finish_reason_says(reason: FinishReason) -> None:
+    fed = Fed(head(arguments='{"a": 1}'), FinishReport(reason, "raw"))
+    assert fed.ended == ["a"]
+    assert (fed.assembler.finish, fed.assembler.raw_finish) == (reason, "raw")
+
+
+# ---- ids and indexes
+
+
+def test_calls_without_ids_get_step_and_index_as_theirs() -> None:
+    fed = Fed(head(0, "", "f", '{"a": 1}'), head(1, "", "g", '{"a": 1}'), CALLS, step=7)
+    assert [id for id, _, _ in fed.calls] == ["7.0", "7.1"]
+
+
+def test_an_id_that_was_used_before_in_the_session_or_the_response_is_replaced() -> None:
+    taken = {"used"}
+    fed = Fed(
+        head(0, "used", "f", '{"a": 1}'), head(1, "b", "f", '{"a": 2}'), head(2, "b", "f", '{"a": 3}'), taken=taken
+    )
+    assert fed.calls == [("3.0", "f", '{"a": 1}'), ("b", "f", '{"a": 2}'), ("3.2", "f", '{"a": 3}')]
+    assert taken == {"used", "3.0", "b", "3.2"}
+
+
+def test_a_model_that_uses_ids_like_ours_gets_no_id_twice() -> None:
+    fed = Fed(head(0, "3.1", "f", '{"a": 1}'), head(1, "", "f", '{"a": 2}'), CALLS)
+    ids = [id for id, _, _ in fed.calls]
+    assert len(set(ids)) == 2
+
+
+def test_a_new_id_under_an_old_index_is_a_new_call() -> None:
+    fed = Fed(head(0, "a", "f", '{"a": 1}'), head(0, "b", "g", '{"b":'), more(" 2}"), CALLS)
+    assert fed.calls == [("a", "f", '{"a": 1}'), ("b", "g", '{"b": 2}')]
+
+
+def test_a_new_name_without_an_id_after_a_complete_call_is_a_new_call() -> None:
+    fed = Fed(head(0, "", "f", '{"a": 1}'), head(0, "", "g", '{"b": 2}'), CALLS)
+    assert fed.calls == [("3.0", "f", '{"a": 1}'), ("3.1", "g", '{"b": 2}')]
+
+
+def test_an_id_and_a_name_repeated_with_every_fragment_are_the_same_call() -> None:
+    fed = Fed(head(0, "a", "f", '{"a"'), head(0, "a", "f", ": 1"), head(0, "a", "f", "}"), CALLS)
+    assert fed.calls == [("a", "f", '{"a": 1}')]
+    assert sum(isinstance(event, ToolCallStart) for event in fed.events) == 1
+
+
+def test_a_name_repeated_with_every_fragment_and_no_id_is_the_same_call() -> None:
+    fed = Fed(head(0, "", "f", '{"a"'), head(0, "", "f", ": 1}"), CALLS)
+    assert fed.calls == [("3.0", "f", '{"a": 1}')]
+
+
+def test_an_empty_fragment_at_an_unused_index_begins_nothing() -> None:
+    assert Fed(ToolCallDelta(4), CALLS).calls == []
+
+
+# ---- all else
+
+
+def test_text_reasoning_usage_and_the_providers_own_tools_come_out_as_events() -> None:
+    fed = Fed(
+        ReasoningDelta("Let me "),
+        ReasoningDelta("see."),
+        ReasoningDelta("", "signed"),
+        ReasoningDelta("And then"),
+        TextDelta(""),
+        TextDelta("Hel"),
+        TextDelta("lo"),
+        ProviderToolReport("srv", "search", '{"q": 1}', "found"),
+        UsageReport(Usage(input_tokens=1)),
+        STOP,
+        UsageReport(Usage(input_tokens=5, output_tokens=2)),
+    )
+    assert fed.events == [
+        ReasoningMessageContent(attempt="3.1", delta="Let me "),
+        ReasoningMessageContent(attempt="3.1", delta="see."),
+        ReasoningMessageContent(attempt="3.1", signature="signed"),
+        ReasoningMessageContent(attempt="3.1", delta="And then"),
+        TextMessageContent(attempt="3.1", delta="Hel"),
+        TextMessageContent(attempt="3.1", delta="lo"),
+        ProviderToolReported(attempt="3.1", id="srv", name="search", arguments='{"q": 1}', result="found"),
+        UsageReported(attempt="3.1", usage=Usage(input_tokens=1)),
+        FinishReported(attempt="3.1", reason="stop", raw="stop"),
+        UsageReported(attempt="3.1", usage=Usage(input_tokens=5, output_tokens=2)),
+    ]
+    message = fed.assembler.message
+    assert (message.text, message.calls) == ("Hello", ())
+    assert message.reasoning == (Reasoning("Let me see.", "signed"), Reasoning("And then"))
+    assert fed.assembler.usage == Usage(input_tokens=5, output_tokens=2)
+
+
+def test_reasoning_after_the_text_stays_apart_from_it() -> None:
+    message = Fed(TextDelta("a"), ReasoningDelta("r"), TextDelta("b"), STOP).assembler.message
+    assert (message.text, message.reasoning) == ("ab", (Reasoning("r"),))
+
+
+# ---- whatever way it comes in pieces
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=6,
+)
+objects = st.dictionaries(st.text(max_size=6), values, min_size=1, max_size=4)
+written = st.builds(
+    lambda value, indent, plain: json.dumps(value, indent=indent, ensure_ascii=plain),
+    objects,
+    st.sampled_from([None, None, 1]),
+    st.booleans(),
+).filter(lambda text: "\\ud" not in text and _encodable(text))
+
+
+def _encodable(text: str) -> bool:
+    return not any(0xD800 <= ord(letter) <= 0xDFFF for letter in text)
+
+
+def pieces_of(text: str, places: list[int]) -> list[str]:
+    edges = sorted({0, len(text), *(place % (len(text) + 1) for place in places)})
+    return [text[a:b] for a, b in pairwise(edges)]
+
+
+places = st.lists(st.integers(0, 1000), max_size=12)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(written, places), min_size=1, max_size=4))
+def test_calls_are_the_same_whatever_their_fragments_and_each_ends_with_its_last(calls: list[Any]) -> None:
+    fed = Fed()
+    for index, (text, cuts) in enumerate(calls):
+        fed.feed(head(index, f"id{index}", f"tool{index}"))
+        *before, last = pieces_of(text, cuts)
+        for fragment in before:
+            fed.feed(more(fragment, index))
+            assert len(fed.ended) == index
+        fed.feed(more(last, index))
+        assert len(fed.ended) == index + 1
+    fed.feed(CALLS)
+    assert fed.calls == [(f"id{i}", f"tool{i}", text) for i, (text, _) in enumerate(calls)]
+    assert fed.ended == [f"id{i}" for i in range(len(calls))]
+    assert all(fed.shown(f"id{i}") == text for i, (text, _) in enumerate(calls))
+    assert fed.assembler.truncated is None
+
+
+@settings(max_examples=300, deadline=None)
+@given(written, st.integers(1, 1000), places, st.sampled_from(REASONS))
+def test_a_call_that_breaks_off_is_never_complete(text: str, at: int, cuts: list[int], reason: FinishReason) -> None:
+    cut = text[: 1 + at % (len(text) - 1)]
+    fed = Fed(head(), *(more(fragment) for fragment in pieces_of(cut, cuts)), FinishReport(reason))
+    assert fed.ended == []
+    assert fed.assembler.truncated == "a"
+
+
+fragments = st.builds(
+    ToolCallDelta,
+    st.integers(0, 2),
+    st.sampled_from(["", "", "a", "b", "3.0", "3.1"]),
+    st.sampled_from(["", "", "look", "change"]),
+    st.sampled_from(["", "{}", "{", "}", '{"a"', ": 1", ' "b": 2}', '{"a": 1}', " ", "[", "null", "x"]),
+)
+chunks = st.one_of(
+    fragments,
+    fragments,
+    st.builds(TextDelta, st.text(max_size=3)),
+    st.builds(FinishReport, st.sampled_from(REASONS)),
+)
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(chunks, max_size=15))
+def test_every_call_begins_once_ends_at_most_once_and_shows_its_own_arguments(given: list[AnyChunk]) -> None:
+    fed = Fed(*given, CALLS)
+    began = [event.call_id for event in fed.events if isinstance(event, ToolCallStart)]
+    assert began == [id for id, _, _ in fed.calls]
+    assert len(set(began)) == len(began)
+    assert len(set(fed.ended)) == len(fed.ended)
+    assert set(fed.ended) <= set(began)
+    for id, _, arguments in fed.calls:
+        assert fed.shown(id) == arguments or id not in fed.ended
+        order = [type(event) for event in fed.events if getattr(event, "call_id", None) == id]
+        assert order[0] is ToolCallStart
+        assert ToolCallEnd not in order[:-1]
