@@ -10,10 +10,11 @@ from functools import partial
 from typing import Any, Literal
 from uuid import uuid4
 
-from ..decision import Facts, Outcome, Policy, Rule
+from ..decision import Event, Facts, Outcome, Policy, Rule
 from ..decision import decide as built_in_decide
+from ..decision.events import RunFinished
 from ..providers import Provider, ToolChoice
-from .bus import KEPT
+from .bus import KEPT, Lagged
 from .clock import Clock, SystemClock
 from .context import Decide, Execute, execute_here
 from .presets import finish_task
@@ -145,10 +146,7 @@ async def _let_catch_up(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 def _when_completed(callback: Callable[[Outcome], Awaitable[None] | None]) -> Subscriber:
-    from ..decision import Event
-    from ..decision.events import RunFinished
-
-    def on_event(event: Event, run: Run) -> Awaitable[None] | None:
+    def on_event(event: Event | Lagged, run: Run) -> Awaitable[None] | None:
         if isinstance(event, RunFinished) and event.outcome.status == "completed":
             return callback(event.outcome)
         return None

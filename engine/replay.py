@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from ..decision import AnyChunk, Decision, Event, Outcome, Rule, ToolCall, ToolSpec, WrongUse
 from ..decision.events import CancelRequested, DecisionMade, QuestionAnswered, ToolExecutionStarted
 from ..providers import Replay, Request
+from . import presets
 from .answers import Settled
 from .bus import Lagged
 from .context import Execute, execute_here
@@ -229,8 +230,6 @@ class _RecordedProvider(Replay):
 
 
 def _live(specs: Sequence[ToolSpec], live: Sequence[Tool]) -> list[Tool]:
-    from . import presets
-
     ours = [value for value in vars(presets).values() if isinstance(value, Tool)]
     offered = {tool.name: tool for tool in (*ours, *live)}
     missing = [spec.name for spec in specs if spec.name not in offered]

@@ -147,6 +147,8 @@ class Run:
         task = self._task
         if task is None or task.done():
             return
+        if self.context is None:
+            task.cancel()  # it has not begun (it waits for its turn, or for the provider): nothing to tidy up
         self.cancel("caller")
         await _outlive(task, TIDY_SECONDS)
 

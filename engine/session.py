@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
-from ..decision import Event, Outcome, Question, Transcript, WrongUse
+from ..decision import Event, Facts, Outcome, Question, Transcript, WrongUse, fold
 from ..decision.events import Carried, QuestionAnswered, RunStarted, ToolCallStart
 from ..providers import Exchange, Provider, Record
 from .bus import Bus
@@ -54,7 +54,8 @@ class Session:
         self._drain = drain
         self._taken: set[str] = set()
         self._memo: dict[Any, Any] = {}
-        self._paused: Outcome | None = None
+        self._paused: Facts | None = None
+        """What was known when the latest run paused; None if it did not."""
 
     def start(self, prompt: str) -> Run:
         """A run that answers `prompt`. Enter it with `async with`."""
@@ -80,13 +81,13 @@ class Session:
     def recall(self, runs: Iterable[RecordedRun]) -> None:
         """Take in runs of a record: the session then stands where they ended."""
         for run in runs:
+            facts = Facts()
             for event in run.events:
+                facts = fold(facts, event)
                 self.transcript.feed(event)
                 if isinstance(event, ToolCallStart):
                     self._taken.add(event.call_id)
-            self._paused, self.questions = None, ()
-            if run.finished is not None:
-                self._remember(run.finished.outcome)
+            self._remember(facts)
 
     # ---- one run
 
@@ -111,8 +112,7 @@ class Session:
             try:
                 await run.drive()
             finally:
-                if run.finished:
-                    self._remember(run.outcome)
+                self._remember(run.facts)
 
     @asynccontextmanager
     async def _lease(self) -> AsyncIterator[None]:
@@ -162,8 +162,7 @@ class Session:
     def _begin(
         self, log: Log, run_id: str, *, prompt: str | None = None, answer: tuple[str, str] | None = None
     ) -> None:
-        engine, paused = self._engine, self._paused
-        goes_on = answer is not None and paused is not None
+        engine, paused = self._engine, self._paused if answer is not None else None
         log.append(
             RunStarted(
                 run_id=run_id,
@@ -175,19 +174,19 @@ class Session:
                 tools=engine.toolbox.specs,
                 tool_choice=engine.tool_choice,
                 settings=engine.settings,
-                continues=paused.run_id if goes_on and paused else None,
-                carried=_carried(paused) if goes_on and paused else None,
+                continues=paused.run_id if paused else None,
+                carried=_carried(paused) if paused else None,
                 started_at=engine.clock.wall().isoformat(timespec="milliseconds"),
                 engine=VERSION,
             )
         )
         if answer is not None:
             log.append(QuestionAnswered(call_id=answer[0], text=answer[1]))
-        self._paused, self.questions = None, ()
 
-    def _remember(self, outcome: Outcome) -> None:
-        if outcome.status == "awaiting_input":
-            self._paused, self.questions = outcome, outcome.questions
+    def _remember(self, facts: Facts) -> None:
+        """Where a run has left the session."""
+        self.questions = facts.questions
+        self._paused = facts if facts.questions else None
 
 
 def _keep_rest(record: RecordWriter, exchange: Exchange) -> None:
@@ -195,13 +194,15 @@ def _keep_rest(record: RecordWriter, exchange: Exchange) -> None:
         record.write_after_cut(exchange.attempt, chunk)
 
 
-def _carried(paused: Outcome) -> Carried:
+def _carried(paused: Facts) -> Carried:
     return Carried(
         steps=paused.steps,
         rounds=paused.rounds,
         requests=paused.requests,
+        tool_calls=paused.tool_calls,
+        rejections=paused.rejections,
         usage=paused.usage,
-        elapsed_ms=paused.duration_ms,
+        elapsed_ms=paused.t,
     )
 
 

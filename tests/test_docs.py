@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
-import inspect
 import re
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -80,14 +80,11 @@ def test_an_example_compiles_and_the_names_it_imports_exist(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", [block for block in _blocks("python") if "Scripted(" in str(block.values[0])])
-async def test_an_example_with_a_scripted_provider_runs(
-    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    body = compile(code, "example", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    result = eval(body, {"__name__": "__main__"})
-    if inspect.isawaitable(result):
-        await result
+def test_an_example_with_a_scripted_provider_runs_as_a_script(code: str, tmp_path: Path) -> None:
+    script = tmp_path / "example.py"
+    script.write_text(code, encoding="utf-8")
+    ran = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
 
 
 @pytest.mark.parametrize("page", _pages())

@@ -1,7 +1,8 @@
 """Ctrl-C and SIGTERM: the first ends the run cleanly, the second leaves at once.
 
 A handler of Python's own, not the event loop's: it runs between two instructions of the main thread, so it is heard
-also while the loop is busy.
+also while the loop is busy. And a wakeup descriptor, so that it is heard while the loop sleeps: a signal that comes
+just before `select` does not interrupt it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import threading
 from types import FrameType, TracebackType
 from typing import Any
@@ -21,32 +23,40 @@ _CAUSES = {signal.SIGINT: "interrupt", signal.SIGTERM: "shutdown"}
 
 
 class Interrupts:
-    """Hears the signals while it is entered; `attach` tells it which run they end."""
+    """Hears the signals while it is entered, in the event loop; `attach` tells it which run they end."""
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._run: Run | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._heard = 0
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupts:
+        self._loop = asyncio.get_running_loop()
         if threading.current_thread() is threading.main_thread():
+            self._wake, self._woken = socket.socketpair()
+            for end in (self._wake, self._woken):
+                end.setblocking(False)
+            self._loop.add_reader(self._woken, self._woken.recv, 64)
+            self._before_wake = signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
             for number in _CAUSES:
-                before = signal.getsignal(number)
-                if before is not signal.SIG_IGN:  # who started us wants it ignored, as `nohup` and `&` do
+                if signal.getsignal(number) is not signal.SIG_IGN:  # who started us wants it ignored, as `nohup` does
                     self._before[number] = signal.signal(number, self._hear)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
+        if threading.current_thread() is threading.main_thread():
+            for number, before in self._before.items():
+                signal.signal(number, before)
+            signal.set_wakeup_fd(self._before_wake)
+            self._loop.remove_reader(self._woken)
+            self._wake.close()
+            self._woken.close()
 
     def attach(self, run: Run) -> None:
-        """From now on a signal ends this run. Call it in the event loop."""
-        self._loop = asyncio.get_running_loop()
+        """From now on a signal ends this run."""
         self._run = run
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
@@ -54,7 +64,7 @@ class Interrupts:
         if self._heard > 1:
             self._view.abandon()
             os._exit(EXIT_CODE)
-        if self._run is None or self._loop is None or self._run.context is None:
+        if self._run is None or self._run.context is None:
             raise KeyboardInterrupt  # nothing has begun: there is nothing to tidy up
         self._view.stopping()
         self._loop.call_soon_threadsafe(self._run.cancel, _CAUSES[signal.Signals(number)])

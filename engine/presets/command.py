@@ -18,6 +18,8 @@ KEPT = 10_000
 """Bytes of output that are kept from its beginning, and as many from its end."""
 LONGEST_RUN = 600.0
 """Seconds."""
+SECRET = "_API_KEY"
+"""Variables that end so are kept from commands: what the model runs must not read the keys it is paid with."""
 _PIECE = 65_536
 
 
@@ -37,6 +39,7 @@ async def run_in(folder: str, command: str, timeout: float) -> str:
                 stdout=writing,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env={name: value for name, value in os.environ.items() if not name.endswith(SECRET)},
             )
         finally:
             os.close(writing)

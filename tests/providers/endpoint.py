@@ -113,6 +113,7 @@ class Endpoint:
                 await self._send(piece, gone, writer)
         finally:
             gone.cancel()
+            await asyncio.wait([gone])  # or the next read finds this one still waiting
         if reply.ends == "cut":
             writer.transport.abort()
             raise ConnectionError
@@ -120,7 +121,7 @@ class Endpoint:
 
     async def _send(self, piece: Piece, gone: asyncio.Future[bytes], writer: asyncio.StreamWriter) -> None:
         if isinstance(piece, bytes):
-            writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+            writer.write(b"%x\r\n%s\r\n" % (len(piece), piece) if piece else b"")
             await writer.drain()
             return
         waiting = asyncio.ensure_future(piece.wait())

@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -476,15 +476,22 @@ def test_a_link_put_there_after_the_path_was_checked_is_not_followed(root: Path)
     assert {text for text in _outside(root.parent).values() if text is not None} == {SECRET}
 
 
-NAMES = ["..", ".", "", "a.txt", "sub", "new", "secret.txt", "secrets", "workspace", "to_file", "to_folder", "chain"]
-NAMES += ["up", "slash", "back", "dangling", "inside", "inner", "circle", "~", ".git"]
-PATHS = st.builds(
-    lambda start, names: start + "/".join(names),
-    st.sampled_from(["", "", "", "/", "OUTER/", "OUTER/workspace/"]),
-    st.lists(st.sampled_from(NAMES), max_size=6),
-) | st.text(max_size=8)
-CALLS = st.tuples(st.sampled_from(["list_files", "read_file", "search_files", "edit_file", "write_file"]), PATHS)
-ARGUMENTS: dict[str, tuple[str, ...]] = {"edit_file": ("the", "THE"), "write_file": ("the text",)}
+OUTWARD = ["..", "to_file", "to_folder", "chain", "sub/chain", "up", "sub/up", "slash", "sub/back", "dangling"]
+INWARD = ["", ".", "a.txt", "sub", "inside", "inner", "sub/inside", "circle", "new", "~", ".git", "sub/dangling"]
+BEYOND = ["secret.txt", "secrets", "secrets/secret.txt", "workspace", "new", "OUTER"]
+PATHS = st.one_of(
+    st.sampled_from([*OUTWARD, *INWARD, *BEYOND]),
+    st.builds("{}/{}".format, st.sampled_from(OUTWARD), st.sampled_from([*BEYOND, *OUTWARD])),
+    st.lists(st.sampled_from([*OUTWARD, *INWARD, *BEYOND, "/"]), max_size=5).map("/".join),
+    st.text(max_size=8),
+)
+CALLS: list[tuple[str, Callable[[str], tuple[str, ...]]]] = [
+    ("read_file", lambda path: (path,)),
+    ("list_files", lambda path: (path,)),
+    ("search_files", lambda path: (".", path)),
+    ("edit_file", lambda path: (path, "the", "THE")),
+    ("write_file", lambda path: (path, "the text")),
+]
 
 
 def test_no_sequence_of_paths_reads_or_writes_outside(tmp_path: Path) -> None:
@@ -492,20 +499,19 @@ def test_no_sequence_of_paths_reads_or_writes_outside(tmp_path: Path) -> None:
     (outer / "workspace").mkdir()
     functions = {tool.name: tool.function for tool in workspace_tools(outer / "workspace")}
 
-    @settings(max_examples=200, deadline=None)
-    @given(st.lists(CALLS, max_size=12))
-    def holds(calls: list[tuple[str, str]]) -> None:
+    @settings(max_examples=80, deadline=None)
+    @given(st.lists(st.tuples(PATHS, st.permutations(CALLS)), min_size=1, max_size=6))
+    def holds(tries: list[tuple[str, list[Any]]]) -> None:
         _plant_links(outer)
         before = _outside(outer)
-        for tool, path in calls:
-            path = path.replace("OUTER", str(outer))
-            extra = ARGUMENTS.get(tool, ())
-            try:
-                said = functions[tool](".", path) if tool == "search_files" else functions[tool](path, *extra)
-            except (OSError, WorkspaceError) as error:
-                said = str(error)
-            assert SECRET not in said
-            assert "only-outside" not in said
+        for path, calls in tries:
+            for tool, arguments in calls:
+                try:
+                    said = functions[tool](*arguments(path.replace("OUTER", str(outer))))
+                except (OSError, WorkspaceError) as error:
+                    said = str(error)
+                assert SECRET not in said
+                assert "never-named" not in said
         assert _outside(outer) == before
 
     holds()
@@ -516,7 +522,7 @@ def _plant_links(outer: Path) -> None:
         shutil.rmtree(outer / name, ignore_errors=True)
     (outer / "secret.txt").write_text(SECRET)
     (outer / "secrets").mkdir()
-    for name in ("secret.txt", "a.txt", "only-outside"):
+    for name in ("secret.txt", "a.txt", "never-named"):
         (outer / "secrets" / name).write_text(SECRET)
     workspace = outer / "workspace"
     (workspace / "sub" / "new").mkdir(parents=True)
