@@ -6,6 +6,7 @@ list of chunks, or a ProviderError. Source: OpenAI API reference, "The chat comp
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -98,7 +99,8 @@ class ChatStream:
         """What is left at the end of the body. Raises Interrupted if the response has no end, Broken if it is none."""
         chunks: list[AnyChunk] = []
         for data in self._events.end():
-            self._take(data, chunks)
+            with suppress(Broken):  # half a chunk: whether the response is whole is seen below
+                self._take(data, chunks)
         if not self.finished:
             if self._foreign and not self._heard:
                 shown = self._foreign[:200].decode("utf-8", "replace")
