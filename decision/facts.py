@@ -132,8 +132,11 @@ def _attempt_started(facts: Facts, event: ev.AttemptStarted) -> Facts:
 
 
 def _attempt_failed(facts: Facts, event: ev.AttemptFailed) -> Facts:
+    usage = facts.usage if event.usage is None else facts.usage + event.usage
+    if event.kind == "cancelled":
+        return replace(facts, usage=usage, t=event.t)
     wait = "" if event.retry_after is None else f" (try again in {event.retry_after:g} s)"
-    return replace(facts, provider_error=f"{event.kind}: {event.message}{wait}", t=event.t)
+    return replace(facts, provider_error=f"{event.kind}: {event.message}{wait}", usage=usage, t=event.t)
 
 
 def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:

@@ -28,8 +28,9 @@ from ..decision.messages import ResultStatus
 from .answers import Completion, Continue, Phase, Settled
 from .context import Context
 from .results import as_text, fingerprint
+from .schema import InvalidArguments
 from .scope import Cause, RoundScope
-from .tools import InvalidArguments, Tool
+from .tools import Tool
 
 SKIPPED = "Not run: it stood after the completion of the task."
 TRUNCATED = "Not run: the response was cut off inside this call. Call it again, with less in one piece."

@@ -19,7 +19,7 @@ from ..decision.events import (
     ToolCallEnd,
 )
 from ..decision.transcript import rough_tokens, size
-from ..providers import Interrupted, ProviderError, Request
+from ..providers import Cancelled, Interrupted, ProviderError, Request
 from .calls import Calls
 from .context import Context
 from .scope import RoundScope
@@ -86,23 +86,24 @@ async def _respond(context: Context, step: int, calls: Calls) -> ResponseFinishe
     assembler = Assembler(step, attempt, context.taken_ids)
     cut_at: str | None = None
     try:
-        with anyio.CancelScope() as stream_scope:
-            async with context.provider.stream(_request(context, attempt)) as chunks:
-                async for chunk in chunks:
-                    for event in assembler.feed(chunk):
-                        if type(event) is not ToolCallEnd:
-                            log.append(event)
-                        elif _ends(context, calls, assembler.call(event.call_id), event):
-                            cut_at = event.call_id
-                            stream_scope.cancel()
-                            break
-                    if cut_at is not None:
+        async with context.provider.stream(_request(context, attempt)) as chunks:
+            async for chunk in chunks:
+                for event in assembler.feed(chunk):
+                    if type(event) is not ToolCallEnd:
+                        log.append(event)
+                    elif _ends(context, calls, assembler.call(event.call_id), event):
+                        cut_at = event.call_id
                         break
+                if cut_at is not None:
+                    break  # leaving the stream's context closes it: at once, and without being cancelled itself
         if assembler.finish is None and cut_at is None:
             raise Interrupted(f"the stream of {context.provider.model} ended without a finish reason")
     except ProviderError as error:
-        _failed(context, attempt, error, shown=bool(assembler.message.text or assembler.message.calls))
+        _failed(context, attempt, error, assembler)
         return None
+    except anyio.get_cancelled_exc_class():
+        _failed(context, attempt, Cancelled("cancelled in the middle of the response"), assembler)
+        raise
     message = assembler.message
     return ResponseFinished(
         step=step,
@@ -136,7 +137,9 @@ def _request(context: Context, attempt: str) -> Request:
     )
 
 
-def _failed(context: Context, attempt: str, error: ProviderError, shown: bool) -> None:
+def _failed(context: Context, attempt: str, error: ProviderError, assembler: Assembler) -> None:
+    message = assembler.message
+    shown = bool(message.text or message.calls or message.reasoning)
     context.log.append(
         AttemptFailed(
             attempt=attempt,
@@ -145,6 +148,7 @@ def _failed(context: Context, attempt: str, error: ProviderError, shown: bool) -
             status=error.status,
             retry_after=error.retry_after,
             after_output=shown,
+            usage=_usage(context, assembler, message) if shown else None,
         )
     )
 

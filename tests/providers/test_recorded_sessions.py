@@ -211,7 +211,6 @@ async def test_a_session_goes_on_after_a_completion_with_the_next_recorded_respo
     assert [message.text for message in messages if isinstance(message, UserMessage)] == ["Say hello", "Say goodbye"]
 
 
-@pytest.mark.xfail(strict=True, reason="the recorded calls hold a `task_progress` that the preset does not know")
 @pytest.mark.parametrize("name", recordings("completed"))
 async def test_the_preset_completion_tool_takes_the_recorded_call(name: str) -> None:
     played = Played(name)
