@@ -9,7 +9,7 @@ import socket
 import traceback
 import warnings
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -192,26 +192,36 @@ async def test_a_host_that_does_not_exist_says_where() -> None:
         await chunks_of(OpenAICompatible("m", "http://no-such-host.invalid/v1"))
 
 
-@pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 200 OK\r\ncontent-le"])
-async def test_a_server_that_hangs_up_or_speaks_no_http_is_unreachable(said: bytes) -> None:
+@asynccontextmanager
+async def server_that_says(said: bytes | None) -> AsyncIterator[int]:
+    """A server that says these bytes to a request and hangs up, or says nothing (None). Gives its port."""
+    gone = asyncio.Event()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(said)
+        if said is None:
+            await reader.read()
+        else:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(said)
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        gone.set()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+        yield server.sockets[0].getsockname()[1]
+        await asyncio.wait_for(gone.wait(), 5)
+
+
+@pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 200 OK\r\ncontent-le"])
+async def test_a_server_that_hangs_up_or_speaks_no_http_is_unreachable(said: bytes) -> None:
+    async with server_that_says(said) as port:
         with pytest.raises(Unreachable, match=f"127.0.0.1:{port}"):
             await chunks_of(OpenAICompatible("m", f"http://127.0.0.1:{port}"))
 
 
 async def test_a_server_that_never_answers_is_timed_out() -> None:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
-
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+    async with server_that_says(None) as port:
         with pytest.raises(TimedOut, match=r"no answer from 127.0.0.1:\d+ within 0.1 s"):
             await chunks_of(OpenAICompatible("m", f"http://127.0.0.1:{port}", read_timeout=0.1))
 
