@@ -27,6 +27,7 @@ from ..decision import (
     UsageReport,
     WrongUse,
 )
+from .closing import outlive
 from .errors import Interrupted, ProviderError, TimedOut
 from .litellm_errors import error_of
 from .provider import Request
@@ -89,7 +90,10 @@ class LiteLLM:
             try:
                 yield chunks
             finally:
-                await _closed(_close(chunks, response))
+                closing = asyncio.ensure_future(_close(chunks, response))
+                await outlive(closing, CLOSING_SECONDS)
+                if closing.done() and not closing.cancelled():
+                    closing.exception()  # seen: a stream that cannot be closed is no fault of the response
 
     def _check(self, litellm: Any) -> dict[str, Any]:
         """The arguments that every request has. Raises WrongUse for what can never work."""
@@ -263,26 +267,3 @@ async def _close(chunks: AsyncGenerator[AnyChunk], response: Any) -> None:
     for holder in (response, getattr(inner, "streaming_response", None)):
         if hasattr(holder, "aclose"):
             await holder.aclose()
-
-
-async def _closed(closing: Any) -> None:
-    """Close to the end, also while being cancelled; but for no longer than `CLOSING_SECONDS`.
-
-    A native `Task.cancel()` breaks through a shielded scope (anyio 4.16), so the closing has a task of its own.
-    """
-    task = asyncio.ensure_future(closing)
-    interrupted: asyncio.CancelledError | None = None
-    with anyio.move_on_after(CLOSING_SECONDS, shield=True) as patience:
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError as error:
-                if patience.cancel_called:
-                    raise
-                interrupted = error
-    if not task.done():
-        task.cancel()
-    elif not task.cancelled():
-        task.exception()  # seen: a stream that cannot be closed is no fault of the response
-    if interrupted is not None:
-        raise interrupted
