@@ -43,11 +43,11 @@ class Bus:
 
     def publish(self, event: Event) -> None:
         """Put an event out. Returns at once, whoever reads."""
-        self.last += 1
-        if len(self._ring) < self._keep:
+        place, self.last = self.last, self.last + 1
+        if place < self._keep:
             self._ring.append(event)
         else:
-            self._ring[(self.last - 1) % self._keep] = event
+            self._ring[place % self._keep] = event
         if type(event) is RunFinished:
             self.closed = True
         if self._waiting:
@@ -58,16 +58,16 @@ class Bus:
 
     async def read(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
         """The events after number `after`, up to the terminal one."""
-        wanted = after + 1
+        read, ring, keep = after, self._ring, self._keep
         while True:
-            oldest = self.last - len(self._ring) + 1
-            if wanted < oldest:
-                yield Lagged(oldest - wanted, oldest)
-                wanted = oldest
-            elif wanted <= self.last:
-                event = self._ring[(wanted - 1) % self._keep]
-                wanted += 1
-                yield event
+            waiting = self.last - read
+            if waiting > keep:
+                oldest = self.last - keep + 1
+                yield Lagged(oldest - read - 1, oldest)
+                read = oldest - 1
+            elif waiting > 0:
+                read += 1
+                yield ring[(read - 1) % keep]
             elif self.closed:
                 return
             else:

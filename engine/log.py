@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from ..decision import Event, Facts, fold
-from ..decision.events import RunFinished
+from ..decision.events import STREAM_PARTS, RunFinished
 from .clock import Clock
 
 E = TypeVar("E", bound=Event)
@@ -32,8 +32,9 @@ class Log:
             raise RuntimeError(f"{type(event).__name__} after the terminal event of the run")
         self._seq += 1
         stamped = replace(event, seq=self._seq, t=int((self._clock.now() - self._began) * 1000))
-        self.facts = fold(self.facts, stamped)
-        self.finished = type(stamped) is RunFinished
+        if type(stamped) not in STREAM_PARTS:
+            self.facts = fold(self.facts, stamped)
+            self.finished = type(stamped) is RunFinished
         for sink in self._sinks:
             sink(stamped)
         return stamped

@@ -112,7 +112,7 @@ class OpenAICompatible:
             connector=aiohttp.TCPConnector(limit=0),
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=read),
-            trust_env=True,
+            trust_env=_is_proxied(self.url),
         )
 
     def _body(self, request: Request) -> bytes:
@@ -131,17 +131,16 @@ class OpenAICompatible:
         import aiohttp
 
         assert self._session is not None
-        where = _place(self.url)
         try:
             return await self._session.post(self.url, data=body)
         except aiohttp.ConnectionTimeoutError as error:
-            raise TimedOut(f"no connection to {where} within {self._timeouts[0]:g} s") from error
+            raise TimedOut(f"no connection to {_place(self.url)} within {self._timeouts[0]:g} s") from error
         except aiohttp.ServerTimeoutError as error:
-            raise TimedOut(f"no answer from {where} within {self._timeouts[1]:g} s") from error
+            raise TimedOut(f"no answer from {_place(self.url)} within {self._timeouts[1]:g} s") from error
         except aiohttp.ClientConnectorError as error:
-            raise Unreachable(f"cannot connect to {where}: {error.os_error.strerror or error}") from error
+            raise Unreachable(f"cannot connect to {_place(self.url)}: {error.os_error.strerror or error}") from error
         except aiohttp.ClientError as error:
-            raise Unreachable(f"{where} closed the connection before an answer: {error}") from error
+            raise Unreachable(f"{_place(self.url)} closed the connection before an answer: {error}") from error
 
     # ---- the response
 
@@ -208,6 +207,18 @@ def _is_url(text: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is no number, or too large
         return False
+
+
+def _is_proxied(url: str) -> bool:
+    """Whether the environment names a proxy for this URL.
+
+    Only then is aiohttp to look there: it does so before every request, in two threads, which takes longer than all
+    else that a step does, and it takes a line of ~/.netrc for a second authorization, which fails.
+    """
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    return parts.scheme in getproxies() and not proxy_bypass(parts.hostname or "")
 
 
 def _place(url: str) -> str:
