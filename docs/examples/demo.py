@@ -14,8 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from endstop.decision import FinishReport, TextDelta, ToolCallDelta, UsageReport
 from endstop.engine import read_record
+from endstop.engine.hosts.saved import savings_of
 from endstop.engine.record import AfterCut
 
 RECORDS = Path(__file__).resolve().parents[2] / "tests" / "records"
@@ -59,15 +59,10 @@ def _difference(before: dict[str, str], folder: Path) -> str:
 
 def _rest(rest: list[AfterCut]) -> str:
     """What came after the cut: it was read into the record once, so that this can be said."""
-    chunks = [line.chunk for line in rest]
-    characters = sum(len(c.text) for c in chunks if isinstance(c, TextDelta))
-    characters += sum(len(c.name) + len(c.arguments) for c in chunks if isinstance(c, ToolCallDelta))
-    calls = sum(bool(c.name) for c in chunks if isinstance(c, ToolCallDelta))
-    ends = sum(isinstance(c, FinishReport | UsageReport) for c in chunks)
-    held = f"{len(chunks)} chunks: about {-(-characters // 4)} tokens and {calls} more tool calls"
-    if not characters:
-        held = f"{ends} chunks, its end and its bill, and not a word: this model did fall silent after the call"
-    return f"The rest of the response, had it not been cut, would have been {held}."
+    saved = str(savings_of(line.chunk for line in rest))
+    if not saved:
+        return "The model fell silent after its completion call: the rest of the response was its end and its bill."
+    return f"It stopped inside the response, at the completion call. The rest would have cost {saved}."
 
 
 def _indented(text: str) -> str:
