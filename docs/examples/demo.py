@@ -32,8 +32,10 @@ def main(name: str = "port") -> int:
         print(f"A file in {workspace}, before:\n")
         print(_indented(_read_all(workspace)), flush=True)
         played = subprocess.run(
-            [sys.executable, "-m", "endstop.engine.hosts.command_line", "replay", str(record)]
-            + ["--live-tools", "--workspace", folder, "--explain"],
+            [
+                *(sys.executable, "-m", "endstop.engine.hosts.command_line"),
+                *("replay", str(record), "--live-tools", "--workspace", folder, "--explain"),
+            ],
             check=False,
         )
         print("\nWhat it changed:\n")
