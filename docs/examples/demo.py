@@ -21,7 +21,7 @@ from endstop.engine.record import AfterCut
 RECORDS = Path(__file__).resolve().parents[2] / "tests" / "records"
 
 
-def main(name: str = "port") -> int:
+def main(name: str = "port_write") -> int:
     """Play one golden record on a real folder, and show what it did."""
     record = RECORDS / f"{name}.jsonl"
     task = json.loads((RECORDS / "tasks.json").read_text(encoding="utf-8"))[name]

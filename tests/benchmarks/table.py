@@ -12,6 +12,8 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
+from imports import NOT_BEFORE_USE
+
 Rounds = list[dict[str, dict[str, dict[str, float]]]]
 """Of each round: measurement -> contender -> figures."""
 FLOORS = ("lines", "bytes")
@@ -148,7 +150,7 @@ def import_table(imports: dict[str, Any]) -> str:
             "|---|--:|---|---|",
             f"| Seconds: median (best) | {imports['median_s']:.2f} ({imports['best_s']:.2f}) | 0.3 "
             f"| {yes(imports['median_s'] < 0.3)} |",
-            f"| Imported though nothing needs it yet: litellm, openai, aiohttp, httpx, structlog, rich | {early} | none "
+            f"| Imported though not needed yet, of {', '.join(NOT_BEFORE_USE)} | {early} | none "
             f"| {yes(not imports['too_early'])} |",
             f"| Modules, peak memory | {imports['modules']}, {imports['peak_mb']:.0f} MB | | |",
             f"| Who takes the time (`-X importtime`, which slows it down) | {shares} | | |",
@@ -184,17 +186,18 @@ def yes(met: bool) -> str:
 # ---- the page
 
 
-def machine(root: Path, command: str, rounds: int, load: float, seconds: float) -> str:
+def machine(state: str, command: str, rounds: int, load: float, seconds: float) -> str:
     """When, where and of what: the line above the tables."""
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     return (
-        f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC at commit {commit(root)}, {rounds} rounds in {seconds:.0f} s,"
+        f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC at commit {state}, {rounds} rounds in {seconds:.0f} s,"
         f" by `{command}`. {processor()}, {os.cpu_count()} cores, load {load:.1f} before the start; "
         f"{platform.system()}, {platform.python_implementation()} {platform.python_version()}; {versions}."
     )
 
 
 def commit(root: Path) -> str:
+    """The commit that is checked out; `dirty` if anything differs from it."""
     told = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=root, capture_output=True, text=True)
     return told.stdout.strip() or "unknown"
 

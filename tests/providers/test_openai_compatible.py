@@ -226,6 +226,34 @@ async def test_a_server_that_never_answers_is_timed_out() -> None:
             await chunks_of(OpenAICompatible("m", f"http://127.0.0.1:{port}", read_timeout=0.1))
 
 
+async def test_a_kept_connection_that_the_server_has_closed_costs_nothing_but_a_fresh_one() -> None:
+    """llama.cpp announces keep-alive and closes after each stream."""
+    answer = b'data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n" % len(answer)
+    bodies: list[bytes] = []
+    done = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = await reader.readuntil(b"\r\n\r\n")
+        length = int(request.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        bodies.append(await reader.readexactly(length))
+        writer.write(head + answer)
+        await writer.drain()
+        if len(bodies) < 20:
+            await reader.read(1)  # the next request comes into this connection, and is never read
+        writer.transport.abort()
+        if len(bodies) == 20:
+            done.set()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        async with OpenAICompatible("m", f"http://127.0.0.1:{port}") as provider:
+            for _ in range(20):
+                assert len(await chunks_of(provider)) == 2
+            await asyncio.wait_for(done.wait(), 5)
+    assert len(bodies) == 20
+
+
 @pytest.mark.parametrize("url", ["localhost:8000", "", "ftp://x/v1", "http://", "http://:80", "http://host:port/v1"])
 def test_an_api_base_that_is_no_url_is_wrong_use(url: str) -> None:
     with pytest.raises(WrongUse, match="no URL"):
