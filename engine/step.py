@@ -7,6 +7,7 @@ After each step it asks the same `decide` as the outer loop. For a bare "go on" 
 from __future__ import annotations
 
 import anyio
+from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from ..decision import Assembler, AssistantMessage, GoOn, ToolCall, Usage
@@ -42,32 +43,32 @@ async def run_round(context: Context) -> None:
         scope.cancel(context.cancelled)
     step = _Step(0)
     with scope.shared:
-        for _ in range(context.policy.max_inner_steps):
-            step = _Step(context.log.facts.steps + 1)
-            await _run_step(context, scope, step)
-            decision = context.decide(context.log.facts, context.policy)
-            if not (isinstance(decision, GoOn) and decision.bare):
-                break
-            if context.log.facts.questions:
-                break
+        async with anyio.create_task_group() as tasks:
+            for _ in range(context.policy.max_inner_steps):
+                step = _Step(context.log.facts.steps + 1)
+                await _run_step(context, scope, step, tasks)
+                if not step.finished:
+                    tasks.cancel_scope.cancel()  # the provider gave up: what began early ends, and then the step
+                    break
+                decision = context.decide(context.log.facts, context.policy)
+                if not (isinstance(decision, GoOn) and decision.bare) or context.log.facts.questions:
+                    break
     if step.number and not step.finished:
         _close(context, scope, step)
     context.scope = None
 
 
-async def _run_step(context: Context, scope: RoundScope, step: _Step) -> None:
+async def _run_step(context: Context, scope: RoundScope, step: _Step, tasks: TaskGroup) -> None:
     context.log.append(StepStarted(step=step.number, round=context.log.facts.rounds))
-    async with anyio.create_task_group() as tasks:
-        step.calls = calls = Calls(context, scope, tasks)
-        response = await _respond(context, step.number, calls)
-        if response is None:
-            tasks.cancel_scope.cancel()
-        else:
-            context.log.append(response)
-            step.message = response.message
-            _note_count(context, response)
-            if response.message.calls:
-                await calls.settle(response.message, response.truncated)
+    step.calls = calls = Calls(context, scope, tasks)
+    response = await _respond(context, step.number, calls)
+    if response is None:
+        return
+    context.log.append(response)
+    step.message = response.message
+    _note_count(context, response)
+    if response.message.calls:
+        await calls.settle(response.message, response.truncated)
     step.finished = True
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
 
