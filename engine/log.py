@@ -15,15 +15,21 @@ E = TypeVar("E", bound=Event)
 
 
 class Log:
-    """Append-only. `sinks` get every event in order and must not wait: transcript, record, bus."""
+    """Append-only. `sinks` get every event in order and must not wait: record, bus.
 
-    def __init__(self, clock: Clock, sinks: Sequence[Callable[[Event], None]]) -> None:
+    The transcript comes before them, and is not told the parts of a stream, which are most of all events.
+    """
+
+    def __init__(
+        self, clock: Clock, transcript: Callable[[Event], None], sinks: Sequence[Callable[[Event], None]]
+    ) -> None:
         self.facts = Facts()
         self.finished = False
         """True once the terminal event is in: nothing may follow it."""
         self._seq = 0
-        self._clock = clock
+        self._now = clock.now
         self._began = clock.now()
+        self._transcript = transcript
         self._sinks = tuple(sinks)
 
     def append(self, event: E) -> E:
@@ -31,10 +37,11 @@ class Log:
         if self.finished:
             raise RuntimeError(f"{type(event).__name__} after the terminal event of the run")
         self._seq += 1
-        stamped = replace(event, seq=self._seq, t=int((self._clock.now() - self._began) * 1000))
+        stamped = replace(event, seq=self._seq, t=int((self._now() - self._began) * 1000))
         if type(stamped) not in STREAM_PARTS:
             self.facts = fold(self.facts, stamped)
             self.finished = type(stamped) is RunFinished
+            self._transcript(stamped)
         for sink in self._sinks:
             sink(stamped)
         return stamped

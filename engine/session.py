@@ -136,7 +136,7 @@ class Session:
 
     def _context(self, bus: Bus, record: RecordWriter | None) -> Context:
         engine = self._engine
-        sinks: list[Callable[[Event], None]] = [self.transcript.feed]
+        sinks: list[Callable[[Event], None]] = []
         if record is not None:
             sinks.append(record.write)
         sinks.append(bus.publish)
@@ -144,7 +144,7 @@ class Session:
         if record is not None and self._drain:
             provider = Record(provider, partial(_keep_rest, record), drain=True)
         return Context(
-            log=Log(engine.clock, sinks),
+            log=Log(engine.clock, self.transcript.feed, sinks),
             transcript=self.transcript,
             provider=provider,
             toolbox=engine.toolbox,
