@@ -23,7 +23,7 @@ PUBLIC = {
         UserMessage Verdict WrongUse conclude decide fold policy_from
     """,
     "endstop.providers": """
-        KINDS BadRequest Broken Chaos ContextOverflow Exchange Exhausted Failure Interrupted LiteLLM
+        KINDS BadRequest Broken Cancelled Chaos ContextOverflow Exchange Exhausted Failure Interrupted LiteLLM
         NotFound OpenAICompatible Provider ProviderError RateLimited Record Replay Request Scripted TimedOut
         ToolChoice Unauthorized Unavailable Unreachable call say
     """,
