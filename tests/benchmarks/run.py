@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any
 
 from imports import measure_imports
-from table import Rounds, commit, machine, tables, write_page
+from table import Round, Rounds, commit, machine, tables, write_page
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -124,31 +124,38 @@ def measure(rounds: int, quick: bool) -> Rounds:
     """Rounds of all measurements: name -> contender -> figures, one such table a round."""
     done: Rounds = []
     began = time.monotonic()
-    with ExitStack() as processes:
-        port = processes.enter_context(Process("mock_provider.py")).line().strip()
-        server = f"http://127.0.0.1:{port}"
-        workers = {name: processes.enter_context(Process("worker.py", name, server)) for name in (*CONTENDERS, "deaf")}
+    with Process("mock_provider.py") as provider:
+        server = f"http://127.0.0.1:{provider.line().strip()}"
         for number in range(rounds):
-            if time.monotonic() - began > LONGEST:
+            spent = time.monotonic() - began
+            if spent > LONGEST:
                 say(f"stopped after {number} rounds: {LONGEST:g} s are over")
                 break
-            done.append({})
-            for step in PLAN:
-                options = step.quick if quick else step.options
-                if options is None or number % step.every:
-                    continue
-                turn = number % len(step.contenders)
-                figures = done[-1][step.name] = {}
-                for name in (*step.contenders[turn:], *step.contenders[:turn]):
-                    question = {"measure": step.measure, **options}
-                    if step.fresh:
-                        with Process("worker.py", name, server) as worker:
-                            figures[name] = worker.ask(question)
-                    else:
-                        figures[name] = workers[name].ask(question)
-                first = next(iter(figures[name]))
-                shown = "  ".join(f"{name} {figures[name][first]:.4g}" for name in step.contenders)
-                say(f"{time.monotonic() - began:4.0f} s  round {number + 1} of {rounds}  {step.name} {first}: {shown}")
+            say(f"{spent:4.0f} s  round {number + 1} of {rounds}")
+            done.append(measure_once(number, quick, server))
+    return done
+
+
+def measure_once(number: int, quick: bool, server: str) -> Round:
+    """One round. Its processes are new ones: where things come to lie in memory makes a difference of some percent."""
+    done: Round = {}
+    with ExitStack() as processes:
+        workers = {name: processes.enter_context(Process("worker.py", name, server)) for name in (*CONTENDERS, "deaf")}
+        for step in PLAN:
+            options = step.quick if quick else step.options
+            if options is None or number % step.every:
+                continue
+            question = {"measure": step.measure, **options}
+            turn = number % len(step.contenders)
+            figures = done[step.name] = {}
+            for name in (*step.contenders[turn:], *step.contenders[:turn]):
+                if step.fresh:
+                    with Process("worker.py", name, server) as worker:
+                        figures[name] = worker.ask(question)
+                else:
+                    figures[name] = workers[name].ask(question)
+            first = next(iter(figures["endstop"]))
+            say(f"  {step.name} {first}: " + ", ".join(f"{name} {figures[name][first]:.4g}" for name in figures))
     return done
 
 

@@ -14,8 +14,9 @@ from typing import Any
 
 from imports import NOT_BEFORE_USE
 
-Rounds = list[dict[str, dict[str, dict[str, float]]]]
-"""Of each round: measurement -> contender -> figures."""
+Round = dict[str, dict[str, dict[str, float]]]
+"""Measurement -> contender -> figures."""
+Rounds = list[Round]
 FLOORS = ("lines", "bytes")
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 PACKAGES = ("endstop", "aiohttp", "msgspec", "anyio", "pydantic", "orjson", "uvloop")
