@@ -56,6 +56,8 @@ class Transcript:
             case ev.QuestionAnswered(call_id=id, text=text):
                 if id in self._open:
                     self._answer(ToolResult(id, self._open[id].name, text))
+            case ev.VerdictGiven(role="handler", said="answered", detail=answer):
+                self._add(AssistantMessage(answer))
             case ev.ContextCompacted():
                 self._compact(event)
             case _:
@@ -133,6 +135,7 @@ _TOLD = frozenset(
         ev.ResponseFinished,
         ev.ToolCallResult,
         ev.QuestionAnswered,
+        ev.VerdictGiven,
         ev.ContextCompacted,
     }
 )

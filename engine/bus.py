@@ -38,8 +38,13 @@ class Bus:
         self._waiting: list[asyncio.Future[None]] = []
         self.last = 0
         """The number of the latest event."""
+        self._first = 1
         self.closed = False
         """True once the terminal event is out."""
+
+    def begin_after(self, seq: int) -> None:
+        """Go on with a run of which events up to `seq` were published before, elsewhere."""
+        self.last, self._first = seq, seq + 1
 
     def publish(self, event: Event) -> None:
         """Put an event out. Returns at once, whoever reads."""
@@ -47,7 +52,7 @@ class Bus:
         if len(self._ring) < self._keep:
             self._ring.append(event)
         else:
-            self._ring[(self.last - 1) % self._keep] = event
+            self._ring[self._place(self.last)] = event
         if type(event) is RunFinished:
             self.closed = True
         if self._waiting:
@@ -55,6 +60,9 @@ class Bus:
             for future in waiting:
                 if not future.done():
                     future.set_result(None)
+
+    def _place(self, seq: int) -> int:
+        return (seq - self._first) % self._keep
 
     async def read(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
         """The events after number `after`, up to the terminal one."""
@@ -65,7 +73,7 @@ class Bus:
                 yield Lagged(oldest - wanted, oldest)
                 wanted = oldest
             elif wanted <= self.last:
-                event = self._ring[(wanted - 1) % self._keep]
+                event = self._ring[self._place(wanted)]
                 wanted += 1
                 yield event
             elif self.closed:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-from ..decision import GoOn, Outcome, Pause, Stop, conclude
+from ..decision import Decision, GoOn, Outcome, Pause, Stop, UserMessage, conclude
 from ..decision.events import CancelRequested, DecisionMade, MessageAdded, RoundStarted, ToolCallResult
 from ..decision.transcript import UNANSWERED
 from .compaction import compact
 from .context import Context
-from .step import run_round
+from .step import run_closing_step, run_round
+from .verdicts import ask, progress, read_judge
+
+LOOKED_BACK = 3
+"""The next-step prompt is not added while it is among so many of the user's latest messages."""
 
 
 async def run_rounds(context: Context) -> Outcome:
     """Drive a run to its outcome."""
-    log = context.log
+    facts = context.log.facts
+    settled = facts.accepted is not None or facts.handled is not None or bool(facts.questions)
+    settled = settled or facts.finish is not None  # a run that was killed after a step and before its decision
     while True:
-        log.append(RoundStarted(round=log.facts.rounds + 1))
-        await run_round(context)
-        if context.cancelled is not None and log.facts.accepted is None:
+        if not settled:
+            await _round(context)
+        settled = False
+        if context.cancelled is not None and context.log.facts.accepted is None:
             return cancelled(context)
-        decision = context.decide(log.facts, context.policy)
-        log.append(DecisionMade(round=log.facts.rounds, decision=decision))
+        decision = context.decide(context.log.facts, context.policy)
+        context.log.append(DecisionMade(round=context.log.facts.rounds, decision=decision))
         match decision:
             case Stop() | Pause():
-                return conclude(log.facts, context.policy, decision)
+                if _wants_closing(context, decision):
+                    await run_closing_step(context)
+                return conclude(context.log.facts, context.policy, decision)
             case GoOn():
-                _prepare(context, decision)
+                await _prepare(context, decision)
 
 
 def cancelled(context: Context) -> Outcome:
@@ -36,11 +45,49 @@ def cancelled(context: Context) -> Outcome:
     return conclude(context.log.facts, context.policy, stop)
 
 
-def _prepare(context: Context, decision: GoOn) -> None:
+async def _round(context: Context) -> None:
+    log = context.log
+    log.append(RoundStarted(round=log.facts.rounds + 1))
+    _add_next_step_prompt(context)
+    await run_round(context)
+    if context.judge is not None and context.cancelled is None and _would_go_on(context):
+        with context.cancellable():
+            await ask(context, "judge", context.judge, (progress(context),), read_judge)
+
+
+def _would_go_on(context: Context) -> bool:
+    return isinstance(context.decide(context.log.facts, context.policy), GoOn)
+
+
+def _wants_closing(context: Context, decision: Decision) -> bool:
+    return context.policy.closing and isinstance(decision, Stop) and decision.reason.endswith("_limit")
+
+
+def _add_next_step_prompt(context: Context) -> None:
+    prompt = context.policy.prompts.next_step
+    if not prompt or context.skip_next_step:
+        return
+    latest: list[str] = []
+    for message in reversed(context.transcript.messages):
+        if isinstance(message, UserMessage):
+            latest.append(message.text)
+            if len(latest) == LOOKED_BACK:
+                break
+    if prompt not in latest:
+        context.log.append(MessageAdded(text=prompt, origin="next_step"))
+
+
+async def _prepare(context: Context, decision: GoOn) -> None:
     """Do what a go-on asks for before the next request."""
     for call in context.transcript.open_calls:  # only where the rule that pauses was taken out of the policy
         context.log.append(ToolCallResult(call_id=call.id, name=call.name, content=UNANSWERED, status="unanswered"))
     if decision.compact:
-        compact(context)
+        with context.cancellable():
+            await compact(context)
     if decision.say:
         context.log.append(MessageAdded(text=decision.say, origin="nudge"))
+    if decision.remind:
+        context.ephemeral.append(UserMessage(decision.remind))
+        context.log.append(
+            MessageAdded(text=decision.remind, origin="reminder", ephemeral=True, topics=decision.topics)
+        )

@@ -88,7 +88,7 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
     values = {
         id: Value(result.t, Settled(content=result.content, status=result.status))
         for id, result in results.items()
-        if result.status in ("ok", "error")
+        if result.status in ("ok", "error", "unknown")
     }
     for event in recorded.events:
         match event:

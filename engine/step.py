@@ -9,20 +9,23 @@ from __future__ import annotations
 import anyio
 from msgspec.structs import replace
 
-from ..decision import Assembler, AssistantMessage, GoOn, ToolCall, Usage
+from ..decision import Assembler, AssistantMessage, GoOn, ToolCall, Usage, UserMessage
 from ..decision.events import (
     AttemptFailed,
     AttemptStarted,
+    MessageAdded,
     ResponseFinished,
     StepFinished,
     StepStarted,
     ToolCallEnd,
+    ToolCallResult,
 )
 from ..decision.transcript import rough_tokens, size
-from ..providers import Interrupted, ProviderError, Request
+from ..providers import Interrupted, ProviderError, Request, ToolChoice
 from .calls import Calls
 from .context import Context
 from .scope import RoundScope
+from .verdicts import ask, read_text_rule
 
 
 class _Step:
@@ -37,11 +40,8 @@ class _Step:
 
 async def run_round(context: Context) -> None:
     """Make steps until the outer loop must look, or the shared scope is cancelled."""
-    scope = context.scope = RoundScope()
-    if context.cancelled is not None:
-        scope.cancel(context.cancelled)
     step = _Step(0)
-    with scope.shared:
+    with context.cancellable() as scope:
         for _ in range(context.policy.max_inner_steps):
             step = _Step(context.log.facts.steps + 1)
             await _run_step(context, scope, step)
@@ -52,7 +52,6 @@ async def run_round(context: Context) -> None:
                 break
     if step.number and not step.finished:
         _close(context, scope, step)
-    context.scope = None
 
 
 async def _run_step(context: Context, scope: RoundScope, step: _Step) -> None:
@@ -65,10 +64,40 @@ async def _run_step(context: Context, scope: RoundScope, step: _Step) -> None:
         else:
             context.log.append(response)
             step.message = response.message
+            await _ask_text_rule(context, response.message)
             if response.message.calls:
                 await calls.settle(response.message, response.truncated)
     step.finished = True
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
+
+
+async def run_closing_step(context: Context) -> None:
+    """One more response at a limit, without tools: what was done and what is missing, for the user.
+
+    The list of tools stays as it is, because some providers refuse a history with calls without it; a call that comes
+    nevertheless is not run. It has its own deadline and counts as no step.
+    """
+    number = context.log.facts.steps + 1
+    context.ephemeral.append(UserMessage(context.policy.prompts.closing))
+    context.log.append(MessageAdded(text=context.policy.prompts.closing, origin="closing", ephemeral=True))
+    context.log.append(StepStarted(step=number, round=context.log.facts.rounds, closing=True))
+    with context.cancellable() as scope, context.clock.deadline(context.policy.deadlines.closing):
+        async with anyio.create_task_group() as tasks:
+            response = await _respond(context, number, Calls(context, scope, tasks), tool_choice="none")
+            if response is not None:
+                context.log.append(response)
+                for call in response.message.calls:
+                    content = "Not run: the limit is reached."
+                    context.log.append(
+                        ToolCallResult(call_id=call.id, name=call.name, content=content, status="skipped")
+                    )
+    context.log.append(StepFinished(step=number))
+
+
+async def _ask_text_rule(context: Context, message: AssistantMessage) -> None:
+    """Let the user's own rule say what this response means, if there is one."""
+    if context.text_rule is not None:
+        await ask(context, "text_rule", context.text_rule, (message.text, message.calls), read_text_rule)
 
 
 def _close(context: Context, scope: RoundScope, step: _Step) -> None:
@@ -78,8 +107,10 @@ def _close(context: Context, scope: RoundScope, step: _Step) -> None:
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
 
 
-async def _respond(context: Context, step: int, calls: Calls) -> ResponseFinished | None:
-    """Stream one response; None if the provider gave up."""
+async def _respond(
+    context: Context, step: int, calls: Calls, tool_choice: ToolChoice | None = None
+) -> ResponseFinished | None:
+    """Stream one response; None if the provider gave up. With `tool_choice` none no call is taken up."""
     log, attempt = context.log, f"{step}.1"
     log.append(AttemptStarted(attempt=attempt, model=context.provider.model))
     context.flush()
@@ -87,12 +118,12 @@ async def _respond(context: Context, step: int, calls: Calls) -> ResponseFinishe
     cut_at: str | None = None
     try:
         with anyio.CancelScope() as stream_scope:
-            async with context.provider.stream(_request(context, attempt)) as chunks:
+            async with context.provider.stream(_request(context, attempt, tool_choice)) as chunks:
                 async for chunk in chunks:
                     for event in assembler.feed(chunk):
                         if type(event) is not ToolCallEnd:
                             log.append(event)
-                        elif _ends(context, calls, assembler.call(event.call_id), event):
+                        elif tool_choice != "none" and _ends(context, calls, assembler.call(event.call_id), event):
                             cut_at = event.call_id
                             stream_scope.cancel()
                             break
@@ -121,15 +152,18 @@ def _ends(context: Context, calls: Calls, call: ToolCall, event: ToolCallEnd) ->
     may_end = calls.may_end(call)
     context.log.append(replace(event, may_end=may_end))
     calls.offer(call)
-    return may_end is True and not calls.asked and context.policy.inner_cancel
+    policy = context.policy
+    return may_end is True and not calls.asked and policy.inner_cancel and policy.mixed != "all"
 
 
-def _request(context: Context, attempt: str) -> Request:
+def _request(context: Context, attempt: str, tool_choice: ToolChoice | None) -> Request:
+    ephemeral, context.ephemeral = context.ephemeral, []
     return Request(
         messages=context.transcript.messages,
+        ephemeral=ephemeral,
         edition=context.transcript.edition,
         tools=context.toolbox.specs,
-        tool_choice=context.tool_choice,
+        tool_choice=tool_choice or context.tool_choice,
         settings=context.settings,
         attempt=attempt,
         memo=context.memo,

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 import anyio.to_thread
 import docstring_parser
+from msgspec.structs import replace
 
 from ..decision import ToolKind, ToolSpec, WrongUse
 
@@ -43,6 +44,7 @@ class InvalidArguments(ValueError):
 class Tool:
     """A function that a model may call.
 
+    `polls=True` says that it is made to be called again and again with the same result: no repetition to speak of.
     `timeout` is in seconds, None for none; a call that takes longer is answered with an error. `final` says of valid
     arguments whether a completion by them can be the last one (`completion_percentage` below 100 cannot).
     """
@@ -55,6 +57,7 @@ class Tool:
         description: str | None = None,
         kind: ToolKind = "ordinary",
         reads: bool = False,
+        polls: bool = False,
         timeout: float | None = TOOL_TIMEOUT,
         final: Callable[[Mapping[str, Any]], bool] | None = None,
     ) -> None:
@@ -78,6 +81,7 @@ class Tool:
             parameters=_schema_of(self._arguments),
             kind=kind,
             reads=reads or kind in ("think", "question"),
+            polls=polls,
         )
 
     def __repr__(self) -> str:
@@ -97,13 +101,7 @@ class Tool:
         """The same tool under another name: nothing else changes."""
         other = Tool.__new__(Tool)
         other.__dict__.update(self.__dict__)
-        other.spec = ToolSpec(
-            name=name,
-            description=self.spec.description,
-            parameters=self.spec.parameters,
-            kind=self.spec.kind,
-            reads=self.spec.reads,
-        )
+        other.spec = replace(self.spec, name=name)
         return other
 
     def parse(self, arguments: str) -> dict[str, Any]:
@@ -138,6 +136,7 @@ def tool(
     description: str | None = None,
     kind: ToolKind = "ordinary",
     reads: bool = False,
+    polls: bool = False,
     timeout: float | None = TOOL_TIMEOUT,
     final: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> Callable[[Function], Tool]: ...

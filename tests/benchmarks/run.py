@@ -127,9 +127,7 @@ def measure(rounds: int, quick: bool) -> Rounds:
     with ExitStack() as processes:
         port = processes.enter_context(Process("mock_provider.py")).line().strip()
         server = f"http://127.0.0.1:{port}"
-        workers = {
-            name: processes.enter_context(Process("worker.py", name, server)) for name in (*CONTENDERS, "deaf")
-        }
+        workers = {name: processes.enter_context(Process("worker.py", name, server)) for name in (*CONTENDERS, "deaf")}
         for number in range(rounds):
             if time.monotonic() - began > LONGEST:
                 say(f"stopped after {number} rounds: {LONGEST:g} s are over")

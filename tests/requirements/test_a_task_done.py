@@ -125,11 +125,11 @@ async def test_A10_a_hundred_tasks_at_once_finish_with_a_summary_each_and_bad_on
         if task == 31:
             return ConnectionError  # not a response at all: a bug in one provider stays with its run
         if step < 3 + task % 7:
-            return [say("working"), call("work", path=str(task))]
+            return [say("working"), call("work", path=str(task), step=step)]
         waits = [others_done] if task == 13 else []
         return [*waits, call("task_done", summary=f"task {task} is done")]
 
-    async def work(path: str) -> str:
+    async def work(path: str, step: int) -> str:
         if path == "47":
             raise RuntimeError("tool 47 is broken")
         await anyio.lowlevel.checkpoint()
