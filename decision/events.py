@@ -128,7 +128,7 @@ class AttemptStarted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_STARTED"):
 
 
 class AttemptFailed(_Event, frozen=True, kw_only=True, tag="ATTEMPT_FAILED"):
-    """A provider gave up on a request."""
+    """A provider gave up on a request, or (kind `cancelled`) the caller did."""
 
     attempt: str
     kind: str
@@ -140,6 +140,8 @@ class AttemptFailed(_Event, frozen=True, kw_only=True, tag="ATTEMPT_FAILED"):
     """Seconds that the provider asks to wait."""
     after_output: bool = False
     """True if part of the response had already been shown."""
+    usage: Usage | None = None
+    """What was used until then, where something was; nearly always estimated."""
 
 
 class AttemptRetracted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_RETRACTED"):

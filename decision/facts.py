@@ -192,10 +192,13 @@ def _attempt_started(facts: Facts, event: ev.AttemptStarted) -> Facts:
 
 
 def _attempt_failed(facts: Facts, event: ev.AttemptFailed) -> Facts:
+    usage = facts.usage if event.usage is None else facts.usage + event.usage
+    if event.kind == "cancelled":
+        return replace(facts, usage=usage, t=event.t)
     wait = "" if event.retry_after is None else f" (try again in {event.retry_after:g} s)"
     overflows = facts.overflows + (event.kind == "context_overflow")
     error = f"{event.kind}: {event.message}{wait}"
-    return replace(facts, provider_error=error, error_kind=event.kind, overflows=overflows, t=event.t)
+    return replace(facts, provider_error=error, error_kind=event.kind, overflows=overflows, usage=usage, t=event.t)
 
 
 def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:

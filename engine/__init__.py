@@ -6,10 +6,11 @@ from .clock import Clock, SystemClock
 from .engine import Engine
 from .record import SessionRecord, read_record
 from .run import Run
+from .schema import InvalidArguments
 from .session import Session
 from .subscriber import Subscriber
 from .toolbox import Toolbox
-from .tools import InvalidArguments, Tool, tool
+from .tools import Tool, tool
 
 __all__ = [
     "Bus",

@@ -29,8 +29,9 @@ from .answers import Completion, Continue, Phase, Settled
 from .context import Context
 from .hooks import qualified
 from .results import as_text, fingerprint
+from .schema import InvalidArguments
 from .scope import Cause, RoundScope
-from .tools import InvalidArguments, Tool
+from .tools import Tool
 from .verdicts import ask, progress, read_gate
 
 SKIPPED = "Not run: it stood after the completion of the task."

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -55,11 +56,16 @@ class RecordWriter:
             self._file: IO[bytes] = open(self.path, "ab", buffering=256 * 1024)  # noqa: SIM115  closed by `close`
         except OSError as error:
             raise WrongUse(f"cannot write the record {self.path}: {error.strerror}") from None
-        if not grown:
-            self._write(Header(session_id=session_id, created_at=created_at, engine=engine))
-        elif not _ends_with_newline(self.path):
-            self._file.write(b"\n")  # so that a torn last line costs no more than itself
-        self.flush()
+        self._broken = False
+        try:
+            if not grown:
+                self._write(Header(session_id=session_id, created_at=created_at, engine=engine))
+            elif not _ends_with_newline(self.path):
+                self._file.write(b"\n")  # so that a torn last line costs no more than itself
+            self._file.flush()
+        except OSError as error:
+            self._give_up()
+            raise WrongUse(f"cannot write the record {self.path}: {error.strerror}") from None
 
     def write(self, event: Event) -> None:
         """Add an event."""
@@ -70,16 +76,35 @@ class RecordWriter:
         self._write(AfterCut(attempt=attempt, chunk=chunk))
 
     def flush(self) -> None:
-        """Hand everything to the operating system."""
-        self._file.flush()
+        """Hand everything to the operating system. Raises OSError once; after that the record is given up."""
+        if not self._broken:
+            try:
+                self._file.flush()
+            except OSError:
+                self._give_up()
+                raise
 
     def close(self) -> None:
         """Flush and close."""
-        self._file.close()
+        self.flush()
+        if not self._broken:
+            self._file.close()
 
     def _write(self, line: Struct) -> None:
-        self._file.write(_encode(line))
-        self._file.write(b"\n")
+        if self._broken:
+            return  # the run was told, and ends by it; its last events still reach its readers
+        try:
+            self._file.write(_encode(line))
+            self._file.write(b"\n")
+        except OSError:
+            self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        """Close a file that takes no more; what its buffer holds is lost, and trying again would raise again."""
+        self._broken = True
+        with suppress(OSError):
+            self._file.close()
 
 
 class RecordedRun(Struct, kw_only=True):

@@ -22,7 +22,8 @@ from ..decision import events as ev
 from ..providers import Exchange, Failure
 from .answers import Completion, Continue, Phase, Settled
 from .record import RecordedRun
-from .tools import InvalidArguments, Tool
+from .schema import InvalidArguments
+from .tools import Tool
 
 
 class Value(Struct, frozen=True):
@@ -36,6 +37,7 @@ class RecordedTool(Tool):
     """A tool that is known only by its spec and by what it made of each call's arguments."""
 
     def __init__(self, spec: ToolSpec, recorded: RecordedRun) -> None:
+        self.name, self.kind = spec.name, spec.kind
         self.spec = spec
         self.timeout = None
         arguments = _arguments(recorded, spec.name)
@@ -133,6 +135,8 @@ class _Attempt:
 
     def take(self, event: ev.Event) -> None:
         match event:
+            case ev.AttemptFailed(kind="cancelled"):
+                pass  # not its end: that came from outside
             case ev.AttemptFailed():
                 self._failure = Failure(
                     kind=event.kind, message=event.message, status=event.status, retry_after=event.retry_after

@@ -40,7 +40,8 @@ def _as_json(value: Any) -> tuple[str, ResultStatus]:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """The text, without its middle if it is longer than `longest` characters."""
+    """The text, without its middle if it is longer than `longest` characters, and fit for UTF-8."""
+    text = text.encode("utf-8", "replace").decode()  # lone surrogates, as in the names of some files
     if len(text) <= longest:
         return text
     half = longest // 2

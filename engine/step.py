@@ -21,7 +21,7 @@ from ..decision.events import (
     ToolCallResult,
 )
 from ..decision.transcript import rough_tokens, size
-from ..providers import Interrupted, ProviderError, Request, ToolChoice
+from ..providers import Cancelled, Interrupted, ProviderError, Request, ToolChoice
 from .calls import Calls
 from .context import Context
 from .scope import RoundScope
@@ -117,23 +117,24 @@ async def _respond(
     assembler = Assembler(step, attempt, context.taken_ids)
     cut_at: str | None = None
     try:
-        with anyio.CancelScope() as stream_scope:
-            async with context.provider.stream(_request(context, attempt, tool_choice)) as chunks:
-                async for chunk in chunks:
-                    for event in assembler.feed(chunk):
-                        if type(event) is not ToolCallEnd:
-                            log.append(event)
-                        elif tool_choice != "none" and _ends(context, calls, assembler.call(event.call_id), event):
-                            cut_at = event.call_id
-                            stream_scope.cancel()
-                            break
-                    if cut_at is not None:
+        async with context.provider.stream(_request(context, attempt, tool_choice)) as chunks:
+            async for chunk in chunks:
+                for event in assembler.feed(chunk):
+                    if type(event) is not ToolCallEnd:
+                        log.append(event)
+                    elif tool_choice != "none" and _ends(context, calls, assembler.call(event.call_id), event):
+                        cut_at = event.call_id
                         break
+                if cut_at is not None:
+                    break  # leaving the stream's context closes it: at once, and without being cancelled itself
         if assembler.finish is None and cut_at is None:
             raise Interrupted(f"the stream of {context.provider.model} ended without a finish reason")
     except ProviderError as error:
-        _failed(context, attempt, error, shown=bool(assembler.message.text or assembler.message.calls))
+        _failed(context, attempt, error, assembler)
         return None
+    except anyio.get_cancelled_exc_class():
+        _failed(context, attempt, Cancelled("cancelled in the middle of the response"), assembler)
+        raise
     message = assembler.message
     return ResponseFinished(
         step=step,
@@ -170,7 +171,9 @@ def _request(context: Context, attempt: str, tool_choice: ToolChoice | None) -> 
     )
 
 
-def _failed(context: Context, attempt: str, error: ProviderError, shown: bool) -> None:
+def _failed(context: Context, attempt: str, error: ProviderError, assembler: Assembler) -> None:
+    message = assembler.message
+    shown = bool(message.text or message.calls or message.reasoning)
     context.log.append(
         AttemptFailed(
             attempt=attempt,
@@ -179,6 +182,7 @@ def _failed(context: Context, attempt: str, error: ProviderError, shown: bool) -
             status=error.status,
             retry_after=error.retry_after,
             after_output=shown,
+            usage=_usage(context, assembler, message) if shown else None,
         )
     )
 

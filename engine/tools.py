@@ -19,26 +19,21 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast, overload
+from copy import copy
+from functools import cached_property
+from typing import Any, cast, overload
 
 import anyio.to_thread
 import docstring_parser
-from msgspec.structs import replace
 
 from ..decision import ToolKind, ToolSpec, WrongUse
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
+from .schema import Arguments
 
 Function = Callable[..., Any]
 COMPLETION_MARK = "[COMPLETION SIGNAL]"
 """Stands in the description of every completion tool."""
 TOOL_TIMEOUT = 120.0
 """Seconds that a tool may run by default."""
-
-
-class InvalidArguments(ValueError):
-    """The model's arguments do not fit the tool; the message tells the model what to mend."""
 
 
 class Tool:
@@ -68,51 +63,45 @@ class Tool:
             getattr(function, "__call__", None)  # noqa: B004  an object with an async __call__ is a function too
         )
         described = docstring_parser.parse(inspect.getdoc(function) or "")
-        about = description or _about(described)
-        tool_name = name or str(getattr(function, "__name__", type(function).__name__))
-        if not about:
-            raise WrongUse(f"tool {tool_name!r} has no description: give it a docstring or description=...")
-        if kind == "completion" and COMPLETION_MARK not in about:
-            about = f"{COMPLETION_MARK} {about}"
-        self._arguments = _model_of(function, tool_name, described)
-        self.spec = ToolSpec(
-            name=tool_name,
-            description=about,
-            parameters=_schema_of(self._arguments),
-            kind=kind,
-            reads=reads or kind in ("think", "question"),
-            polls=polls,
+        self.name = name or str(getattr(function, "__name__", type(function).__name__))
+        """The name that the model calls."""
+        self.kind: ToolKind = kind
+        """What a call of it means to the loop."""
+        self._about = description or _about(described)
+        if not self._about:
+            raise WrongUse(f"tool {self.name!r} has no description: give it a docstring or description=...")
+        if kind == "completion" and COMPLETION_MARK not in self._about:
+            self._about = f"{COMPLETION_MARK} {self._about}"
+        notes = {param.arg_name: param.description for param in described.params if param.description}
+        self._arguments = Arguments(function, self.name, notes)
+        self._reads = reads or kind in ("think", "question")
+        self._polls = polls
+
+    @cached_property
+    def spec(self) -> ToolSpec:
+        """What the model and the record know of it. Raises WrongUse if a type hint has no schema."""
+        return ToolSpec(
+            name=self.name,
+            description=self._about,
+            parameters=self._arguments.schema,
+            kind=self.kind,
+            reads=self._reads,
+            polls=self._polls,
         )
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r}, kind={self.kind!r})"
 
-    @property
-    def name(self) -> str:
-        """The name that the model calls."""
-        return self.spec.name
-
-    @property
-    def kind(self) -> ToolKind:
-        """What a call of it means to the loop."""
-        return self.spec.kind
-
     def renamed(self, name: str) -> Tool:
         """The same tool under another name: nothing else changes."""
-        other = Tool.__new__(Tool)
-        other.__dict__.update(self.__dict__)
-        other.spec = replace(self.spec, name=name)
+        other = copy(self)
+        other.name = name
+        other.__dict__.pop("spec", None)
         return other
 
     def parse(self, arguments: str) -> dict[str, Any]:
         """The arguments as the function takes them. Raises InvalidArguments, in words for the model."""
-        from pydantic import ValidationError
-
-        try:
-            parsed = self._arguments.model_validate_json(arguments.strip() or "{}")
-        except ValidationError as error:
-            raise InvalidArguments(_complaint(self.name, error)) from None
-        return {name: getattr(parsed, name) for name in type(parsed).model_fields}
+        return self._arguments.parse(arguments)
 
     def is_final(self, arguments: Mapping[str, Any]) -> bool:
         """Whether a completion by these arguments can be the last one."""
@@ -154,57 +143,3 @@ def _full_percentage(arguments: Mapping[str, Any]) -> bool:
 
 def _about(described: docstring_parser.Docstring) -> str:
     return "\n\n".join(part for part in (described.short_description, described.long_description) if part)
-
-
-def _model_of(function: Function, name: str, described: docstring_parser.Docstring) -> type[BaseModel]:
-    """A pydantic model of the function's arguments."""
-    from pydantic import ConfigDict, Field, create_model
-    from pydantic.errors import PydanticUserError
-
-    notes = {param.arg_name: param.description for param in described.params if param.description}
-    fields: dict[str, Any] = {}
-    for parameter in inspect.signature(function, eval_str=True).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
-            raise WrongUse(f"tool {name!r}: a model cannot fill {parameter}: name each argument")
-        hint = Any if parameter.annotation is parameter.empty else parameter.annotation
-        default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (hint, Field(default, description=notes.get(parameter.name)))
-    try:
-        return cast(
-            "type[BaseModel]",
-            create_model(name, __config__=ConfigDict(extra="forbid", arbitrary_types_allowed=False), **fields),
-        )
-    except (PydanticUserError, NameError, TypeError) as error:
-        raise WrongUse(f"tool {name!r}: no schema can be made of its type hints: {error}") from None
-
-
-def _schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    schema = model.model_json_schema()
-    _drop_titles(schema)
-    schema.setdefault("properties", {})
-    return schema
-
-
-def _drop_titles(schema: Any) -> None:
-    """Take out the titles that pydantic adds: tokens that tell a model nothing."""
-    if isinstance(schema, list):
-        for item in schema:
-            _drop_titles(item)
-    if not isinstance(schema, dict):
-        return
-    if isinstance(schema.get("title"), str):
-        del schema["title"]
-    for key, value in schema.items():
-        if key == "properties":
-            for inner in value.values():
-                _drop_titles(inner)
-        else:
-            _drop_titles(value)
-
-
-def _complaint(name: str, error: Any) -> str:
-    lines = []
-    for problem in error.errors(include_url=False, include_context=False):
-        where = ".".join(str(part) for part in problem["loc"]) or "arguments"
-        lines.append(f"{where}: {problem['msg']}")
-    return f"The arguments of {name} are invalid. " + "; ".join(lines) + ". Correct them and call again."

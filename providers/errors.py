@@ -9,6 +9,7 @@
     ├── Unavailable         server: the provider's own trouble (5xx): try again, or another one
     │   ├── Unreachable         connection: refused, unresolved, reset before an answer
     │   └── TimedOut            timeout: no answer, or no more of it, in time
+    ├── Cancelled           cancelled: nobody's fault: the caller ended the request
     ├── Exhausted           exhausted: a script or a record holds no more responses
     └── Broken              protocol: the answer is not what the protocol says
         └── Interrupted         interrupted: the stream broke off before its end
@@ -83,6 +84,12 @@ class TimedOut(Unavailable):
     kind = "timeout"
 
 
+class Cancelled(ProviderError):
+    """The caller ended the request. Never raised by a provider: it is how a cut attempt stands in the record."""
+
+    kind = "cancelled"
+
+
 class Exhausted(ProviderError):
     """A script or a record was asked for more responses than it holds."""
 
@@ -113,6 +120,7 @@ KINDS: dict[str, type[ProviderError]] = {
         Unavailable,
         Unreachable,
         TimedOut,
+        Cancelled,
         Exhausted,
         Broken,
         Interrupted,

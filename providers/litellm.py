@@ -27,6 +27,7 @@ from ..decision import (
     UsageReport,
     WrongUse,
 )
+from .errors import Interrupted, ProviderError
 from .litellm_errors import error_of
 from .provider import Request
 from .wire import Encoded, finish_of, message_out, tools_out
@@ -41,8 +42,9 @@ class LiteLLM:
     """A model by its litellm name, as `anthropic/claude-sonnet-4-5`.
 
     With `api_base` it is taken for an OpenAI-compatible endpoint unless its name says otherwise, and no key is
-    required. `settings` go into every request (`temperature`, `max_tokens`, ...). Entering it raises WrongUse if
-    litellm does not know the provider, or if a key is missing (it names the environment variable).
+    required. `timeout` is in seconds, between two reads. `settings` go into every request (`temperature`,
+    `max_tokens`, ...). Entering it raises WrongUse if litellm does not know the provider, or if a key is missing (it
+    names the environment variable).
     """
 
     def __init__(
@@ -51,11 +53,13 @@ class LiteLLM:
         *,
         api_base: str | None = None,
         api_key: str | None = None,
+        timeout: float = 300.0,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.model = model
         self._api_base = api_base
         self._api_key = api_key
+        self._timeout = timeout
         self._settings = dict(settings or {})
         self._fixed: dict[str, Any] | None = None
 
@@ -93,6 +97,7 @@ class LiteLLM:
             "max_retries": 0,
             "num_retries": 0,
             "drop_params": True,
+            "timeout": self._timeout,
         }
         model = self.model
         try:
@@ -133,7 +138,11 @@ class LiteLLM:
         try:
             async for chunk in response:
                 for part in reader.read(chunk):
+                    if isinstance(part, FinishReport) and _invented(response):
+                        raise Interrupted(f"{self.model}: the stream ended without a finish reason")
                     yield part
+        except ProviderError:
+            raise
         except Exception as error:
             raise error_of(error, self.model, self._api_key, streaming=True) from error
 
@@ -190,6 +199,11 @@ class _Reader:
         if self._server_tool is not None:
             parts.append(self._server_tool)
         self._server_tool = self._server_index = None
+
+
+def _invented(response: Any) -> bool:
+    """Whether a finish reason is litellm's own: it says `stop` where a body ended early (seen in 1.105.3)."""
+    return getattr(response, "received_finish_reason", "unknown") is None
 
 
 def _usage(usage: Any) -> Usage:

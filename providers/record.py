@@ -79,7 +79,7 @@ class Record:
                 yield watched
                 await watched.aclose()
                 if taken.ended == "cut" and self._drain:
-                    with anyio.move_on_after(self._deadline, shield=True):
+                    with anyio.move_on_after(self._deadline):
                         await taken.drain(chunks)
         except ProviderError as error:
             taken.failed(error)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -94,13 +94,16 @@ def said_by_chat(events: Iterable[Any]) -> Said:
     said = Said()
     calls: dict[int, list[str]] = {}
     for event in events:
-        for choice in event["choices"]:
+        for choice in event.get("choices") or []:
             delta = choice.get("delta") or {}
-            said.text += delta.get("content") or choice.get("text") or ""
+            content = delta.get("content") or choice.get("text") or ""
+            for part in [{"text": content}] if isinstance(content, str) else content:
+                said.text += part.get("text", "")
+                said.reasoning += "".join(piece["text"] for piece in part.get("thinking", []))
             said.reasoning += delta.get("reasoning_content") or delta.get("reasoning") or ""
             said.finish = choice.get("finish_reason") or said.finish
             for fragment in delta.get("tool_calls") or []:
-                call = calls.setdefault(fragment["index"], ["", "", ""])
+                call = calls.setdefault(fragment.get("index", 0), ["", "", ""])
                 for place, value in enumerate(
                     (fragment.get("id"), *map(fragment["function"].get, ("name", "arguments")))
                 ):
@@ -109,7 +112,7 @@ def said_by_chat(events: Iterable[Any]) -> Said:
             said.input_tokens, said.output_tokens = usage["prompt_tokens"], usage["completion_tokens"]
             said.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
             said.reasoning_tokens = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
-            if usage["total_tokens"] > said.input_tokens + said.output_tokens:
+            if usage.get("total_tokens", 0) > said.input_tokens + said.output_tokens:
                 said.output_tokens += said.reasoning_tokens  # xAI bills it beside the output
     said.calls = [(id, name, arguments) for id, name, arguments in calls.values()]
     return said
@@ -127,20 +130,31 @@ def said_by_anthropic(events: Iterable[Any]) -> Said:
             case {"type": "content_block_delta", "index": index, "delta": delta}:
                 said.text += delta.get("text", "")
                 said.reasoning += delta.get("thinking", "")
-                blocks[index]["json"] += delta.get("partial_json", "")
+                blocks.setdefault(index, {"type": "", "json": ""})["json"] += delta.get("partial_json", "")
             case {"type": "message_start", "message": {"usage": usage}} | {"type": "message_delta", "usage": usage}:
                 said.finish = event.get("delta", {}).get("stop_reason") or said.finish
                 said.output_tokens = usage.get("output_tokens", said.output_tokens)
     for block in blocks.values():
         if block["type"] == "tool_use":
             said.calls.append((block["id"], block["name"], block["json"] or json.dumps(block["input"])))
-        elif block["type"].endswith("tool_use"):
+        elif block["type"] == "server_tool_use":
             said.server_calls.append(block["id"])
     return said
 
 
 def said_by(path: Path) -> Said:
-    return (said_by_anthropic if _format_of(path) == "anthropic" else said_by_chat)(events_in(path))
+    return reader_of(path)(events_in(path))
+
+
+def reader_of(path: Path) -> Callable[[Iterable[Any]], Said]:
+    return said_by_anthropic if _format_of(path) == "anthropic" else said_by_chat
+
+
+def finish_place(path: Path) -> int:
+    """How many of the recorded events come before the one with the finish reason."""
+    read = reader_of(path)
+    events = events_in(path)
+    return next((n for n, event in enumerate(events) if read([event]).finish), len(events))
 
 
 def events_of_sse(pieces: Iterable[bytes]) -> Iterator[Any]:

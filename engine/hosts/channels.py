@@ -24,9 +24,9 @@ class Channels:
             if isinstance(stream, io.TextIOWrapper):
                 stream.flush()
                 stream.reconfigure(line_buffering=True, errors="backslashreplace")
-        self.stdout = _copy(_STDOUT)
+        self.stdout = os.dup(_STDOUT)
         """What was stdout: for the answer."""
-        self.stderr = _copy(_STDERR)
+        self.stderr = os.dup(_STDERR)
         """What was stderr, also while it is being caught."""
         os.dup2(self.stderr, _STDOUT)
         self._reader: threading.Thread | None = None
@@ -74,13 +74,18 @@ def flush() -> None:
             pass  # closed, or there is none
 
 
-def _copy(descriptor: int) -> int:
-    try:
-        return os.dup(descriptor)
-    except OSError:  # closed by whoever started us
-        nowhere = os.open(os.devnull, os.O_RDWR)
-        os.dup2(nowhere, descriptor)
-        return nowhere
+def open_what_is_closed() -> None:
+    """Put the null device where whoever started us closed stdin, stdout or stderr: no file may land there."""
+    for descriptor in (0, _STDOUT, _STDERR):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)  # the lowest free number, so mostly this very one
+            if nowhere != descriptor:
+                os.dup2(nowhere, descriptor)
+                os.close(nowhere)
+    if sys.stderr is None:
+        sys.stderr = open(_STDERR, "w", closefd=False)  # noqa: SIM115  for as long as the process lives
 
 
 def _read_lines(descriptor: int, line: Callable[[str], None]) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from ...decision import WrongUse
 from ..version import VERSION
 from . import replay_command, run_command
+from .channels import open_what_is_closed
 from .interrupts import EXIT_CODE
 from .leaving import leave_hanging_threads
 
@@ -25,6 +26,7 @@ COMMANDS = (run_command, replay_command)
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code. A console script: it may end the process if a tool hangs."""
+    open_what_is_closed()
     given = _parser().parse_args(argv)
     code = _command(given)
     leave_hanging_threads(code)
@@ -41,6 +43,9 @@ def _command(given: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("endstop: interrupted", file=sys.stderr)
         return EXIT_CODE
+    except OSError as error:
+        print(f"endstop: {error}", file=sys.stderr)
+        return CRASHED
     except Exception as error:
         print(f"endstop: internal error: {type(error).__name__}: {error}", file=sys.stderr)
         traceback.print_exc()

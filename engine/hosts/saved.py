@@ -19,7 +19,7 @@ class Savings:
     calls: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        parts = [f"about {self.tokens:,} output tokens"] if self.tokens else []
+        parts = [f"about {counted(self.tokens, 'output token')}"] if self.tokens else []
         if self.calls:
             names = [f"{name} x{times}" if times > 1 else name for name, times in Counter(self.calls).items()]
             parts.append(f"{counted(len(self.calls), 'tool call')} ({', '.join(names)})")

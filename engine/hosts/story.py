@@ -210,7 +210,7 @@ class Story:
         call.ended, call.result, call.status = event.t, event.content, event.status
         if call.kind != "ordinary" and call.status in ("ok", "rejected", "unanswered"):
             return  # told as what it means: a completion, a phase, a thought, a question
-        if call.running and call.name not in self._reading:
+        if call.kind == "ordinary" and call.running and call.name not in self._reading:
             self.actions.append(brief(call.name, call.arguments) + ("" if call.status == "ok" else f" ({call.status})"))
         self._teller.end_writing()
         self._teller.call(call)

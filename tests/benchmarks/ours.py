@@ -6,11 +6,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from task import add
-
 from endstop.decision import Limits, Policy
 from endstop.engine import Engine, tool
 from endstop.providers import OpenAICompatible
+from task import add
 
 
 class Ours:

@@ -93,9 +93,10 @@ class Bench:
         late: list[float] = []
         for _ in range(sessions):
             gc.collect()
-            TALLY.adds.clear()
+            TALLY.timed, TALLY.times = True, []
             await self.play(self.scenario(200))
-            spans = [after - before for before, after in itertools.pairwise(TALLY.adds)]
+            TALLY.timed = False
+            spans = [after - before for before, after in itertools.pairwise(TALLY.times)]
             early += spans[5:15]
             late += spans[188:198]
         return {"step_10_ms": 1e3 * median(early), "step_193_ms": 1e3 * median(late), "x": median(late) / median(early)}
@@ -123,7 +124,7 @@ class Bench:
     async def chatty(self, delay: float) -> Figures:
         """What is still sent and run once the completion call has come, when the model talks on."""
         scenario = self.scenario(2, 5, delay, "chatty")
-        TALLY.adds.clear()
+        TALLY.calls = 0
         await self.play(scenario)
         end = time.monotonic_ns()
         accounts = await self.accounts(scenario)
@@ -131,7 +132,7 @@ class Bench:
         return {
             "chunks_after": last["sent"] - last["call_whole"],
             "chunks_possible": last["planned"] - last["call_whole"],
-            "calls_after": len(TALLY.adds) - 1,
+            "calls_after": TALLY.calls - 1,
             "requests_after": len(accounts) - 2,
             "hung_up": last["hung_up"],
             "return_ms": (end - last["call_whole_ns"]) / 1e6,

@@ -4,10 +4,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import anyio
 import msgspec
 import pytest
 from endstop.decision import Policy, WrongUse
+from endstop.decision.events import RunFinished
 from endstop.engine import Engine, read_record, tool
+from endstop.engine.record import RecordWriter
 from endstop.engine.replay import replay
 from endstop.providers import Scripted, call, say
 
@@ -134,3 +137,50 @@ async def test_drain_shows_what_came_after_the_cut_and_changes_nothing_else(tmp_
     report = await replay(str(drained))
     assert report.same
     assert len(report.runs[0].saved_chunks) == 9
+
+
+async def test_a_full_disk_ends_the_run_with_its_reason_and_its_readers_get_the_end(tmp_path: Path) -> None:
+    class Full:
+        """A file that takes the first lines and then no more."""
+
+        def __init__(self, file: Any) -> None:
+            self.file = file
+
+        def write(self, data: bytes) -> int:
+            raise OSError(28, "No space left on device")
+
+        def flush(self) -> None:
+            raise OSError(28, "No space left on device")
+
+        def close(self) -> None:
+            self.file.close()
+
+    begun = anyio.Event()
+    script = [say("a"), begun, call("finish_task", summary="x")]
+    async with Engine(Scripted(script)).start("go", record=tmp_path / "r.jsonl") as run:
+        assert run.context is not None
+        writer = next(sink.__self__ for sink in run.context.log._sinks if isinstance(sink.__self__, RecordWriter))
+        writer._file = Full(writer._file)
+        begun.set()
+        events = [event async for event in run]
+    assert run.outcome.stop_reason == "internal_error"
+    assert "No space left on device" in run.outcome.detail
+    assert isinstance(events[-1], RunFinished)
+
+
+async def test_a_record_that_cannot_be_begun_is_refused_before_the_first_request() -> None:
+    provider = Scripted("hi")
+    with pytest.raises(WrongUse, match=r"/dev/full: No space left"):
+        await Engine(provider).run("go", record="/dev/full")
+    assert provider.requests == []
+
+
+async def test_text_that_is_no_utf8_is_recorded_with_replacements(tmp_path: Path) -> None:
+    @tool
+    async def names() -> str:
+        """Name files."""
+        return "caf\udce9.txt"
+
+    outcome = await Engine(Scripted([call("names")], "done"), tools=[names]).run("go", record=tmp_path / "r.jsonl")
+    assert outcome.answer == "done"
+    assert "caf?.txt" in (tmp_path / "r.jsonl").read_text()

@@ -162,3 +162,14 @@ async def test_a_bug_inside_is_an_internal_error_with_its_cause_and_never_a_hang
     outcome = await Engine(Scripted("hi"), decide=broken).run("go")
     assert (outcome.status, outcome.stop_reason) == ("failed", "internal_error")
     assert "ZeroDivisionError: in a user's own decide" in outcome.detail
+
+
+async def test_a_response_that_was_cancelled_in_the_middle_is_never_counted_as_nothing() -> None:
+    run, task = await start(Engine(Scripted([say("some words of an answer"), anyio.Event()])))
+    while not any(isinstance(e, TextMessageContent) for e in run.bus._ring):
+        await asyncio.sleep(0)
+    run.cancel("disconnect")
+    outcome = await task
+    assert outcome.usage.output_tokens > 0
+    assert outcome.usage.input_tokens > 0
+    assert outcome.usage.estimated

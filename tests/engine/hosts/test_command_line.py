@@ -162,6 +162,21 @@ async def test_a_reader_of_the_answer_who_has_left_is_no_error() -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+async def test_where_descriptors_are_closed_nothing_lands_in_the_wrong_place(closed: str, tmp_path: Path) -> None:
+    async with ChatServer("Hello.") as server:
+        script = f'exec "$0" "$@" {closed}'
+        command = ["/bin/sh", "-c", script, COMMAND, "run", "Hi", *model(server), "--record", str(tmp_path / "r.jsonl")]
+        done = await asyncio.to_thread(
+            subprocess.run, command, env=environment(), capture_output=True, timeout=60, check=False
+        )
+    assert done.returncode == 0
+    assert done.stdout == (b"" if ">&-" in closed.split() else b"Hello.\n")
+    assert (done.stderr == b"") == ("2>&-" in closed)
+    assert b"Hello." not in done.stderr.replace(b"  Hello.", b"")
+    assert read_record(tmp_path / "r.jsonl").damaged == []
+
+
 async def test_draining_shows_what_the_cut_has_saved(tmp_path: Path) -> None:
     rest = [call("read_file", path="a"), "Let me check everything once more."]
     async with ChatServer([call("finish_task", summary=SUMMARY), *rest]) as server:
