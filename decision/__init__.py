@@ -33,12 +33,14 @@ from .messages import (
 )
 from .outcome import STATUS_OF, LimitUse, Outcome, Question, Status, Verdict
 from .policy import POLICIES, Compaction, Deadlines, Echo, Patience, Policy, Prompts, Repetition, policy_from
+from .recommended import RECOMMENDED
 from .rules import RULES, Rule
 from .transcript import Transcript
 
 __all__ = [
     "GUARDS",
     "POLICIES",
+    "RECOMMENDED",
     "RULES",
     "STATUS_OF",
     "AnyChunk",

@@ -68,6 +68,8 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     phases: tuple[dict[str, Any], ...] = ()
     questions: tuple[Question, ...] = ()
     """Questions that are still open; the answer to one of them begins the run."""
+    context_tokens: int = 0
+    """Size of the context at its end: if it is too large, it is compacted before the next request."""
 
 
 class RunResumed(_Event, frozen=True, kw_only=True, tag="RUN_RESUMED"):
@@ -350,6 +352,8 @@ class ContextCompacted(_Event, frozen=True, kw_only=True, tag="CONTEXT_COMPACTED
     """For the other strategies: how many of the oldest messages after the system prompt are gone."""
     put_first: tuple[Message, ...] = ()
     """What stands in their place."""
+    not_enough: bool = False
+    """True if the context was still over its threshold, so that another strategy is tried next."""
     in_vain: bool = False
     """True if the context was still over its threshold afterwards, or no smaller than before."""
 

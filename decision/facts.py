@@ -114,6 +114,7 @@ def fold(facts: Facts, event: ev.Event) -> Facts:
 
 def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
     carried = event.carried or ev.Carried()
+    before = event.before or ev.Carried()
     return Facts(
         run_id=event.run_id,
         session_id=event.session_id,
@@ -127,13 +128,23 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         reminded=carried.reminded,
         phases=carried.phases,
         questions=carried.questions,
-        before=event.before or ev.Carried(),
+        before=before,
+        context_tokens=(event.carried or before).context_tokens,
     )
 
 
 def _run_resumed(facts: Facts, event: ev.RunResumed) -> Facts:
-    interrupted = event.interrupted_step is not None
-    return replace(facts, steps=facts.steps - interrupted, provider_error=None, t=event.t)
+    if event.interrupted_step is None:
+        return replace(facts, t=event.t)
+    return replace(
+        facts,
+        t=event.t,
+        steps=facts.steps - (not facts.closing),
+        inner_steps=max(0, facts.inner_steps - 1),
+        provider_error=None,
+        error_kind=None,
+        overflows=0,
+    )
 
 
 def _message_added(facts: Facts, event: ev.MessageAdded) -> Facts:
@@ -254,7 +265,8 @@ def _completion_accepted(facts: Facts, event: ev.CompletionAccepted) -> Facts:
 
 
 def _completion_rejected(facts: Facts, event: ev.CompletionRejected) -> Facts:
-    return replace(facts, rejection=event.reason, rejections=facts.rejections + 1, t=event.t)
+    counts = event.by != "user"  # a user who says no is not a loop
+    return replace(facts, rejection=event.reason, rejections=facts.rejections + counts, t=event.t)
 
 
 def _phase_reported(facts: Facts, event: ev.PhaseReported) -> Facts:
@@ -276,7 +288,7 @@ def _question_answered(facts: Facts, event: ev.QuestionAnswered) -> Facts:
 
 
 def _context_compacted(facts: Facts, event: ev.ContextCompacted) -> Facts:
-    in_vain = facts.compactions_in_vain + 1 if event.in_vain else 0
+    in_vain = facts.compactions_in_vain + event.in_vain if event.in_vain or event.not_enough else 0
     return replace(
         facts,
         context_tokens=event.after_tokens,

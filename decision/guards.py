@@ -71,7 +71,7 @@ def _unit(spent: Spent) -> str:
 
 
 def _repetition(facts: Facts, policy: Policy) -> Decision | None:
-    if facts.repeats not in policy.repetition.nudge_at:
+    if facts.repeats not in policy.repetition.nudge_at or not facts.trail.came_round:
         return None
     say = policy.prompts.repetition.replace("{count}", str(facts.repeats))
     return GoOn(rule="repetition", say=say, why=f"the same calls {facts.repeats} times")

@@ -45,18 +45,27 @@ class SessionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     tool_calls: int | None = None
     """Tool calls that were run."""
     input_tokens: int | None = None
+    """Tokens of all requests, cached ones included."""
     output_tokens: int | None = None
+    """Tokens of all responses."""
     cost_usd: float | None = None
     """US dollars. Attempts whose price is not known count as nothing."""
     seconds: float | None = None
     """Seconds since the run began; for a session, the seconds of all its runs."""
     soft_steps: int | None = None
+    """The soft limit of `steps`: flags the run and reminds the model."""
     soft_rounds: int | None = None
+    """The soft limit of `rounds`: flags the run and reminds the model."""
     soft_tool_calls: int | None = None
+    """The soft limit of `tool_calls`: flags the run and reminds the model."""
     soft_input_tokens: int | None = None
+    """The soft limit of `input_tokens`: flags the run and reminds the model."""
     soft_output_tokens: int | None = None
+    """The soft limit of `output_tokens`: flags the run and reminds the model."""
     soft_cost_usd: float | None = None
+    """The soft limit of `cost_usd`: flags the run and reminds the model."""
     soft_seconds: float | None = None
+    """The soft limit of `seconds`: flags the run and reminds the model."""
 
     def __post_init__(self) -> None:
         for name in STOP_REASONS:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from .errors import WrongUse, nearest
 from .limits import Limits, SessionLimits, at_least
+from .recommended import RECOMMENDED
 
 
 class Patience(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,12 +110,19 @@ class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Seconds, above 0, that what is not ours may take."""
 
     gate: float = 120.0
+    """One gate, per completion."""
     handler: float = 60.0
+    """One intent handler, before the first request."""
     text_rule: float = 10.0
+    """The user's text rule, per response."""
     judge: float = 60.0
+    """The judge, per round."""
     compactor: float = 120.0
+    """The model's summary in a compaction."""
     closing: float = 60.0
+    """The closing step."""
     evaluation: float = 600.0
+    """The evaluator, at the end of a run."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -126,37 +134,49 @@ class Prompts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the loop says to the model, in the user's role. No prompt names a tool."""
 
     empty: str = "Your last response was empty. Go on with the task, or give your final answer."
+    """After a response without text and calls."""
     truncated: str = "Your last response was cut off by the length limit. Go on in smaller pieces."
+    """After a response that the length limit cut off."""
     refused: str = "The last response was blocked by a content filter. Go on in a way that avoids it."
+    """After a response that a content filter blocked."""
     echo: str = "That is no answer yet. Answer the question, or go on with the task."
+    """After a text that only echoes or announces."""
     repetition: str = (
         "You have made the same calls with the same results {count} times. Do something else: use what you know, "
         "try another way, or finish and say what is missing."
     )
+    """At the repetitions of `repetition.nudge_at`; `{count}` is filled in."""
     reminder: str = (
         "You have used {used} of {allowed} {name}. Finish the task now, or report what is done and what is missing."
     )
+    """Near a limit; `{used}`, `{allowed}` and `{name}` are filled in."""
     next_step: str = ""
     """Added at the start of a round, unless it is among the last three messages of the user. Off while empty."""
     closing: str = (
         "The limit is reached and no tool can be used any more. Tell the user in a few sentences what was done, "
         "what is missing, and how to go on."
     )
+    """Asked in the closing step."""
     summarise: str = (
         "Sum up the conversation so far for somebody who must go on with the work: the task, what was done and "
         "found, which files and values matter, what is left. Nothing else."
     )
+    """Asked of the model in a compaction."""
     text_is_no_end: str = (
         "Text alone does not end this task. If the work is done, say so with the completion tool; if it is not, go on."
     )
+    """After text that does not end the run."""
 
 
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a run goes on, pauses and stops. `Policy()` is the shipped policy `agent`."""
 
     name: str = "agent"
+    """Stands in records and reports; a file's own name if it gives none."""
     limits: Limits = Limits()
+    """What a run may use."""
     session_limits: SessionLimits = SessionLimits()
+    """What all runs of a session may use together."""
     reminder: float | None = 5 / 6
     """Share of a hard limit, above 0 and below 1, at which the model is reminded, once; None: never."""
     closing: bool = False
@@ -174,11 +194,17 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reject_after_failure: bool = True
     """Hand a completion back if a call before it in the same response failed."""
     patience: Patience = Patience()
+    """How often in a row something is handed back."""
     repetition: Repetition = Repetition()
+    """What is done about repeated calls."""
     echo: Echo = Echo()
+    """Short texts that are no answer."""
     compaction: Compaction = Compaction()
+    """When and how the context is made smaller."""
     deadlines: Deadlines = Deadlines()
+    """Seconds for what is not ours."""
     prompts: Prompts = Prompts()
+    """What the loop says to the model."""
     rules: tuple[str, ...] = ("compaction", "control_flow", "finish_reason", "message_shape", "go_on")
     """The priorities by name, first to last. A user's own rule stands as `module:name`."""
     guards: tuple[str, ...] = (
@@ -213,7 +239,10 @@ POLICIES: dict[str, Policy] = {
 
 
 def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
-    """A policy from plain data (a parsed TOML file). Key `base` names the shipped policy it starts from.
+    """A policy from plain data (a parsed TOML file).
+
+    Key `base` names the shipped policy that it starts from, `recommended` the recommended limits for a kind of task,
+    over which `limits` are laid.
 
     Raises WrongUse that names the key and the nearest known one, or the value and the expected type.
     """
@@ -222,7 +251,12 @@ def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
     if base not in POLICIES:
         raise WrongUse(f"{where}: unknown base {base!r}{nearest(str(base), POLICIES)}")
     plain = msgspec.to_builtins(POLICIES[base])
-    if "limits" in given:
+    task = given.pop("recommended", None)
+    if task is not None and task not in RECOMMENDED:
+        raise WrongUse(f"{where}: unknown kind of task in recommended: {task!r}{nearest(str(task), RECOMMENDED)}")
+    if task is not None:
+        plain["limits"] = msgspec.to_builtins(RECOMMENDED[task])
+    elif "limits" in given:
         plain["limits"] = {}  # limits depend on each other: unset ones are derived anew
     _merge(plain, given, msgspec.to_builtins(POLICIES[base]), where)
     try:

@@ -24,6 +24,8 @@ class Trail(Struct, frozen=True):
     results: int = 0
     repeats: int = 0
     """How often the latest calls have come round; 1 is the first time, 0 if they do not count."""
+    before: int = 0
+    """What `repeats` was after the step before, of those that count."""
 
     def begun(self) -> Trail:
         """A step begins."""
@@ -38,11 +40,16 @@ class Trail(Struct, frozen=True):
     def ended(self, calls: int) -> Trail:
         """The step ended, with so many calls. One that only polls is passed over, one without calls breaks a row."""
         if calls and not self.results:
-            return replace(self, repeats=0)
+            return replace(self, repeats=0, before=max(self.before, self.repeats))
         if not calls:
-            return replace(self, steps=(), repeats=0)
+            return replace(self, steps=(), repeats=0, before=0)
         steps = (*self.steps, self.sum)[-KEPT:]
-        return replace(self, steps=steps, repeats=times_round(steps))
+        return replace(self, steps=steps, repeats=times_round(steps), before=self.repeats or self.before)
+
+    @property
+    def came_round(self) -> bool:
+        """Whether the latest step has made it one more time: in the middle of a longer cycle it has not."""
+        return self.repeats > self.before
 
 
 def times_round(steps: tuple[int, ...]) -> int:

@@ -43,6 +43,8 @@ def echoes(text: str, echo: Echo) -> bool:
     if len(text) >= echo.shorter_than:
         return False
     rest = _plain(text)
+    if not rest.strip():
+        return False  # a sign without a word ("👍") may well be the answer
     for phrase in sorted((_plain(phrase) for phrase in echo.phrases), key=len, reverse=True):
         rest = rest.replace(phrase, " ") if phrase.strip() else rest
     return not rest.strip()

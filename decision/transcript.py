@@ -23,6 +23,8 @@ class Transcript:
         """Goes up whenever messages already given out were changed: what was derived from them is void."""
         self.characters = 0
         """Characters of all messages."""
+        self.prompt: UserMessage | None = None
+        """What the user said last, apart from all that the loop says in the user's role."""
         self._open: dict[str, ToolCall] = {}
         self._results: dict[str, ToolResult] = {}
         self._missing: set[str] = set()
@@ -74,7 +76,8 @@ class Transcript:
             return
         for call in self.open_calls:  # a question that the next prompt passes over
             self._answer(ToolResult(call.id, call.name, UNANSWERED, "unanswered"))
-        self._add(UserMessage(prompt))
+        self.prompt = UserMessage(prompt)
+        self._add(self.prompt)
 
     def _answer(self, result: ToolResult) -> None:
         self._results.setdefault(result.call_id, result)

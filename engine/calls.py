@@ -28,7 +28,7 @@ from ..decision.messages import ResultStatus
 from .answers import Completion, Continue, Phase, Settled
 from .context import Context
 from .hooks import qualified
-from .results import as_text, fingerprint
+from .results import UNKNOWN, as_text, fingerprint, handed_back
 from .schema import InvalidArguments
 from .scope import Cause, RoundScope
 from .tools import Tool
@@ -73,7 +73,7 @@ class Calls:
         if tool is None:
             return
         self.asked = self.asked or tool.kind == "question"
-        if tool.spec.reads and self._early and tool.kind == "ordinary":
+        if tool.spec.reads and self._early and tool.kind == "ordinary" and not self._lost(call):
             self._start(tool, call)
         else:
             self._early = False
@@ -84,7 +84,9 @@ class Calls:
         done = False
         for call in message.calls:
             tool = self._context.toolbox.get(call.name)
-            if self._is_left_out(call, tool, done, alone):
+            if self._lost(call):
+                self._answer(call, UNKNOWN, "unknown")
+            elif self._is_left_out(call, tool, done, alone):
                 self._answer(call, SKIPPED, "skipped")
             elif call.id == truncated:
                 self._answer(call, TRUNCATED, "truncated")
@@ -105,6 +107,10 @@ class Calls:
         if done:
             return self._context.policy.mixed != "all" or kind == "completion"
         return alone and kind == "ordinary" and call.id not in self._running
+
+    def _lost(self, call: ToolCall) -> bool:
+        """In a replay: whether the process was killed before this call had its result."""
+        return self._context.recalled is not None and call.id in self._context.recalled.lost
 
     def abandon(self, message: AssistantMessage | None) -> None:
         """Answer what was cut off by a cancellation, without running anything."""
@@ -267,7 +273,7 @@ class Calls:
 
     def _reject(self, call: ToolCall, reason: str, by: str) -> None:
         self._log.append(CompletionRejected(call_id=call.id, name=call.name, reason=reason, by=by))
-        self._answer(call, f"Not accepted as complete: {reason}", "rejected")
+        self._answer(call, handed_back(reason), "rejected")
 
     def _report(self, call: ToolCall, phase: Phase) -> None:
         self._log.append(
@@ -295,7 +301,7 @@ class Calls:
                 name=call.name,
                 content=content,
                 status=status,
-                fingerprint="" if self._polls(call) else fingerprint(call, content),
+                fingerprint="" if status == "unknown" or self._polls(call) else fingerprint(call, content),
             )
         )
 

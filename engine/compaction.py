@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from ..decision import Message, SystemMessage, ToolResult, UserMessage
 from ..decision.events import ContextCompacted
 from ..decision.transcript import rough_tokens, shorten_results, size
@@ -20,18 +22,19 @@ from .verdicts import ask
 async def compact(context: Context) -> None:
     """Make the context smaller, by the policy's strategies."""
     for strategy in context.policy.compaction.strategies:
-        before = context.log.facts.context_tokens
         event = await _STRATEGIES[strategy](context)
-        if event is not None:
-            context.log.append(event)
-        if not _over(context, context.log.facts.context_tokens) and context.log.facts.context_tokens < before:
+        if event is None:
+            continue
+        over = _over(context, event.after_tokens)
+        context.log.append(replace(event, not_enough=over))
+        if not over and event.after_tokens < event.before_tokens:
             return
-    facts = context.log.facts
+    size_now = _tokens(context)
     context.log.append(
         ContextCompacted(
             strategy="shorten_results",
-            before_tokens=facts.context_tokens,
-            after_tokens=facts.context_tokens,
+            before_tokens=size_now,
+            after_tokens=size_now,
             keep_results=context.policy.compaction.keep_results,
             in_vain=True,
         )
@@ -44,7 +47,7 @@ async def _shorten(context: Context) -> ContextCompacted | None:
     saved = context.transcript.characters - sum(size(message) for message in shorten_results(messages, keep))
     if saved <= 0:
         return None
-    before = context.log.facts.context_tokens
+    before = _tokens(context)
     after = max(0, before - rough_tokens(saved))
     return ContextCompacted(strategy="shorten_results", before_tokens=before, after_tokens=after, keep_results=keep)
 
@@ -68,6 +71,11 @@ async def _summarise(context: Context) -> ContextCompacted | None:
 _STRATEGIES = {"shorten_results": _shorten, "drop_oldest": _drop, "summarise": _summarise}
 
 
+def _tokens(context: Context) -> int:
+    """Size of the context; a rough one where no response has told it yet."""
+    return context.log.facts.context_tokens or rough_tokens(context.transcript.characters)
+
+
 def _over(context: Context, tokens: int) -> bool:
     settings = context.policy.compaction
     return settings.window is not None and tokens >= settings.window * settings.threshold
@@ -84,9 +92,12 @@ def _old(context: Context) -> Sequence[Message]:
 
 
 def _latest_prompt(context: Context, old: Sequence[Message]) -> tuple[Message, ...]:
-    """The user's latest message, if it is among those that go."""
-    users = [message for message in context.transcript.messages if isinstance(message, UserMessage)]
-    return (users[-1],) if users and any(message is users[-1] for message in old) else ()
+    """The user's latest prompt, and the latest message in the user's role, if they are among those that go."""
+    messages = context.transcript.messages
+    latest = next((message for message in reversed(messages) if isinstance(message, UserMessage)), None)
+    wanted = [message for message in (context.transcript.prompt, latest) if message is not None]
+    kept = [message for message in wanted if any(message == one for one in old)]
+    return tuple(kept[:1] if len(kept) == 2 and kept[0] == kept[1] else kept)
 
 
 def _replaced(
@@ -95,7 +106,7 @@ def _replaced(
     saved = sum(size(message) for message in old) - sum(size(message) for message in put_first)
     if saved <= 0:
         return None
-    before = context.log.facts.context_tokens
+    before = _tokens(context)
     return ContextCompacted(
         strategy=strategy,  # type: ignore[arg-type]  # one of the keys above
         before_tokens=before,

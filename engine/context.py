@@ -11,6 +11,7 @@ from ..decision import Decision, Facts, Message, Policy, ToolCall, Transcript
 from ..providers import Provider, ToolChoice
 from .clock import Clock
 from .hooks import Gate, Judge, Recalled, TextRule
+from .interrupted import Interrupted
 from .log import Log
 from .scope import Cause, RoundScope
 from .toolbox import Toolbox
@@ -51,6 +52,8 @@ class Context:
     prompt: str | None = None
     started_at: str = ""
     record_path: str | None = None
+    interrupted: Interrupted | None = None
+    """Where the run stood when its process was killed; None once it has been taken up."""
     skip_next_step: bool = False
     """A handler asked for no next-step prompt in this run."""
     ephemeral: list[Message] = field(default_factory=list)

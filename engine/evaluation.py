@@ -18,11 +18,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..decision import Outcome, Verdict
+from ..decision import Outcome, Status, Verdict
 from ..decision.events import EvaluationFinished, StageFinished
 from .context import Context
 from .hooks import qualified, run_command
 
+EVALUATED: frozenset[Status] = frozenset({"completed", "exhausted"})
+"""The statuses of runs whose work is evaluated."""
 KEPT = 20_000
 """Characters of an evaluator's output that are kept, from its end."""
 
@@ -76,7 +78,7 @@ async def evaluated(context: Context, evaluator: Evaluator | None, outcome: Outc
     """The outcome with its verdict, and the stages of the run in the log."""
     log = context.log
     log.append(StageFinished(stage="run", status=_STAGE[outcome.status], detail=outcome.stop_reason))
-    if evaluator is None or outcome.status not in ("completed", "exhausted"):
+    if evaluator is None or outcome.status not in EVALUATED:
         if evaluator is not None:
             log.append(StageFinished(stage="evaluate", status="skipped", detail=f"the run is {outcome.status}"))
         return outcome

@@ -12,11 +12,15 @@ run: it gets a recorded verdict, and a completion whose gate failed is handed ba
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
+import anyio
 from msgspec import Struct
 
 from ..decision import Facts, Message, ToolCall, Usage
@@ -63,8 +67,16 @@ TextRule = Callable[[str, Sequence[ToolCall]], Awaitable[bool | None] | bool | N
 Judge = Callable[[Progress], Awaitable[Verdict]]
 """Says `complete` or `incomplete`; asked after each round that would go on."""
 
-Recalled = Callable[[str, str, str | None], VerdictGiven | None]
-"""The recorded verdict for a role, a name and a call id."""
+
+class Recalled(Protocol):
+    """In a replay, what is known from the record."""
+
+    lost: Collection[str]
+    """Ids of calls that were open when the process was killed: they are answered `unknown` again."""
+
+    def __call__(self, role: str, name: str, call_id: str | None, /) -> VerdictGiven | None:
+        """The recorded verdict for a role, a name and a call id."""
+        ...
 
 
 def qualified(function: Any) -> str:
@@ -90,12 +102,16 @@ class CommandGate:
 
 
 async def run_command(command: str | Sequence[str], folder: str | None) -> tuple[int, str]:
-    """Exit code and output of a command, through the shell if it is one string. Killed if cancelled."""
+    """Exit code and output of a command, through the shell if it is one string.
+
+    If it is cancelled, all that the command has started is killed with it: it has a process group of its own.
+    """
     options: dict[str, Any] = {
         "cwd": folder,
         "stdin": subprocess.DEVNULL,
         "stdout": subprocess.PIPE,
         "stderr": subprocess.STDOUT,
+        "start_new_session": True,
     }
     if isinstance(command, str):
         process = await asyncio.create_subprocess_shell(command, **options)
@@ -104,7 +120,9 @@ async def run_command(command: str | Sequence[str], folder: str | None) -> tuple
     try:
         output, _ = await process.communicate()
     except BaseException:
-        if process.returncode is None:
-            process.kill()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with anyio.move_on_after(5, shield=True):
+            await process.wait()
         raise
     return process.returncode or 0, output.decode("utf-8", "replace")

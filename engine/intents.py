@@ -17,7 +17,7 @@ import msgspec
 
 from ..decision.events import MessageAdded, StageFinished
 from .context import Context
-from .hooks import Progress, Verdict
+from .hooks import Progress, Verdict, qualified
 from .verdicts import ask, progress
 
 
@@ -43,24 +43,36 @@ Handler = Callable[[str, Progress], Awaitable[Answer | Prepare | None] | Answer 
 
 async def ask_handlers(context: Context, handlers: Sequence[Handler]) -> None:
     """Let each handler see the run's prompt, until one answers."""
-    if context.prompt is None or not handlers:
+    killed = context.interrupted
+    if context.prompt is None or not handlers or (killed is not None and (killed.in_round or killed.decision)):
         return
     began = context.clock.now()
-    await _ask_each(context, handlers, context.prompt)
+    heard = killed.heard("handler") if killed is not None else []
+    failed = await _ask_each(context, handlers[len(heard) :], context.prompt)
     duration = round((context.clock.now() - began) * 1000)
-    context.log.append(StageFinished(stage="prepare", status="ok", duration_ms=duration))
+    detail = f"no answer of use from {', '.join(failed)}" if failed else ""
+    context.log.append(
+        StageFinished(stage="prepare", status="failed" if failed else "ok", detail=detail, duration_ms=duration)
+    )
 
 
-async def _ask_each(context: Context, handlers: Sequence[Handler], prompt: str) -> None:
+async def _ask_each(context: Context, handlers: Sequence[Handler], prompt: str) -> list[str]:
+    """Ask until one answers. The names of those that failed."""
+    failed: list[str] = []
+    if context.log.facts.handled is not None:
+        return failed
     for handler in handlers:
         verdict = await ask(context, "handler", handler, (prompt, progress(context)), _read)
         if verdict.said == "answered":
-            return
+            break
+        if verdict.said == "failed":
+            failed.append(qualified(handler))
         if verdict.said == "prepared":
             prepared = msgspec.json.decode(verdict.detail, type=Prepare)
             context.skip_next_step = context.skip_next_step or not prepared.next_step
             if prepared.message:
                 context.log.append(MessageAdded(text=prepared.message, origin="handler"))
+    return failed
 
 
 def _read(said: Any) -> Verdict:

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..decision import Event, Facts, Question
+from ..decision import Facts, Question, ToolCall, UserMessage
 from ..decision.events import (
     Carried,
     CompletionAccepted,
     CompletionRejected,
     QuestionAnswered,
-    ResponseFinished,
     RunResumed,
     RunStarted,
     StepFinished,
-    StepStarted,
     ToolCallResult,
 )
 from .context import Context
+from .interrupted import Interrupted
+from .results import UNKNOWN, fingerprint, handed_back
 from .version import VERSION
 
 if TYPE_CHECKING:
     from .engine import Engine
 
-UNKNOWN = (
-    "The process died while this call was running or waiting to run. Its effect is not known: find out what it is "
-    "before you call it again."
-)
 YES = frozenset(
     {"yes", "y", "ok", "okay", "confirm", "confirmed", "true", "done", "ja", "oui", "si", "sí", "是", "はい"}
 )
@@ -48,36 +43,6 @@ class AnswerGiven:
 
     question: Question
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Interrupted:
-    """A run without an end: what was known, and where it stands."""
-
-    facts: Facts
-    seq: int
-    t: int
-    step: int | None
-    """The step that was under way."""
-    answered: bool
-    """Whether the response of that step had come whole."""
-
-    @classmethod
-    def at(cls, events: Iterable[Event], facts: Facts) -> Interrupted:
-        """Where these events end."""
-        step, answered, seq, t = None, False, 0, 0
-        for event in events:
-            seq, t = event.seq, event.t
-            match event:
-                case StepStarted():
-                    step, answered = event.step, False
-                case ResponseFinished():
-                    answered = True
-                case StepFinished():
-                    step = None
-                case _:
-                    pass
-        return cls(facts, seq, t, step, answered)
 
 
 Opening = PromptGiven | AnswerGiven | Interrupted
@@ -125,14 +90,32 @@ def start(
 
 def resume(context: Context, interrupted: Interrupted) -> None:
     """Go on with a run that was killed: an unfinished response is asked for again, an open call is `unknown`."""
-    step = interrupted.step
-    context.log.append(RunResumed(interrupted_step=step if not interrupted.answered else None))
-    asked = {question.call_id for question in interrupted.facts.questions}
+    facts, step = interrupted.facts, interrupted.step
+    context.interrupted = interrupted
+    context.started_at = interrupted.started_at
+    context.skip_next_step = interrupted.skip_next_step
+    context.ephemeral += [UserMessage(text) for text in interrupted.ephemeral]
+    if interrupted.facts.cancelled is not None:
+        context.cancel(interrupted.facts.cancelled)
+    context.log.append(RunResumed(interrupted_step=step if interrupted.message is None else None))
+    asked = {question.call_id for question in facts.questions}
     for call in context.transcript.open_calls:
         if call.id not in asked:
-            context.log.append(ToolCallResult(call_id=call.id, name=call.name, content=UNKNOWN, status="unknown"))
-    if step is not None and interrupted.answered:
-        context.log.append(StepFinished(step=step))
+            context.log.append(_settled(call, interrupted))
+    if step is not None and interrupted.message is not None:
+        cut_by = facts.accepted if context.policy.inner_cancel else None
+        context.log.append(StepFinished(step=step, cut_by=cut_by))
+
+
+def _settled(call: ToolCall, interrupted: Interrupted) -> ToolCallResult:
+    """The result of a call that had none: what is known of it."""
+    if call.id == interrupted.facts.accepted:
+        return ToolCallResult(call_id=call.id, name=call.name, content=interrupted.facts.answer)
+    if call.id in interrupted.rejected:
+        content = handed_back(interrupted.rejected[call.id])
+        mark = fingerprint(call, content)
+        return ToolCallResult(call_id=call.id, name=call.name, content=content, status="rejected", fingerprint=mark)
+    return ToolCallResult(call_id=call.id, name=call.name, content=UNKNOWN, status="unknown")
 
 
 def _answer(context: Context, question: Question, text: str) -> None:
@@ -167,6 +150,7 @@ def carried(facts: Facts) -> Carried:
         reminded=facts.reminded,
         phases=facts.phases,
         questions=facts.questions,
+        context_tokens=facts.context_tokens,
     )
 
 
@@ -179,4 +163,5 @@ def added(one: Carried, other: Carried) -> Carried:
         tool_calls=one.tool_calls + other.tool_calls,
         usage=one.usage + other.usage if one != Carried() else other.usage,
         elapsed_ms=one.elapsed_ms + other.elapsed_ms,
+        context_tokens=other.context_tokens,
     )

@@ -19,8 +19,9 @@ from ..decision.events import Carried, ToolCallStart
 from ..providers import Exchange, Provider, Record
 from .bus import Bus
 from .context import Context
+from .interrupted import Interrupted
 from .log import Log
-from .opening import AnswerGiven, Interrupted, Opening, PromptGiven, RunIds, added, carried, resume, start
+from .opening import AnswerGiven, Opening, PromptGiven, RunIds, added, carried, resume, start
 from .record import RecordedRun, RecordWriter
 from .run import Run
 from .version import VERSION
@@ -202,7 +203,7 @@ class Session:
             text_rule=engine.text_rule,
             judge=engine.judge,
             recalled=engine.recalled,
-            prompt=opening.prompt if isinstance(opening, PromptGiven) else None,
+            prompt=None if isinstance(opening, AnswerGiven) else opening.prompt,
             record_path=str(record.path) if record is not None else None,
             tool_choice=engine.tool_choice,
             settings=engine.settings,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import anyio
 from msgspec.structs import replace
 
-from ..decision import Assembler, AssistantMessage, GoOn, ToolCall, Usage, UserMessage
+from ..decision import Assembler, AssistantMessage, GoOn, Policy, ToolCall, Usage, UserMessage
 from ..decision.events import (
     AttemptFailed,
     AttemptStarted,
@@ -42,16 +42,42 @@ async def run_round(context: Context) -> None:
     """Make steps until the outer loop must look, or the shared scope is cancelled."""
     step = _Step(0)
     with context.cancellable() as scope:
-        for _ in range(context.policy.max_inner_steps):
+        await _hear_text_rule_again(context)
+        while _goes_on(context):
             step = _Step(context.log.facts.steps + 1)
             await _run_step(context, scope, step)
-            decision = context.decide(context.log.facts, context.policy)
-            if not (isinstance(decision, GoOn) and decision.bare):
-                break
-            if context.log.facts.questions:
-                break
     if step.number and not step.finished:
         _close(context, scope, step)
+
+
+def _goes_on(context: Context) -> bool:
+    """Whether the inner layer may make another step by itself; the first of a round always."""
+    facts = context.log.facts
+    if facts.inner_steps == 0:
+        return True
+    if facts.inner_steps >= context.policy.max_inner_steps or facts.questions:
+        return False
+    decision = context.decide(facts, _inside_a_round(context.policy))
+    return isinstance(decision, GoOn) and decision.bare
+
+
+def _inside_a_round(policy: Policy) -> Policy:
+    """The policy without its limits on rounds: the last round that is allowed is not cut off in its middle."""
+    limits, session = policy.limits, policy.session_limits
+    if limits.rounds is None and session.rounds is None:
+        return policy
+    return replace(
+        policy,
+        limits=replace(limits, rounds=None, soft_rounds=None),
+        session_limits=replace(session, rounds=None, soft_rounds=None),
+    )
+
+
+async def _hear_text_rule_again(context: Context) -> None:
+    """Ask the text rule about a response after which the process was killed before it could be asked."""
+    killed = context.interrupted
+    if killed is not None and killed.in_round and killed.message is not None and not killed.heard("text_rule"):
+        await _ask_text_rule(context, killed.message)
 
 
 async def _run_step(context: Context, scope: RoundScope, step: _Step) -> None:
