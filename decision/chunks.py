@@ -7,7 +7,7 @@ from msgspec import Struct
 from .messages import FinishReason, Usage
 
 
-class Chunk(Struct, frozen=True, tag=str.lower):
+class Chunk(Struct, frozen=True, tag=str.lower, gc=False):
     """One piece of a streamed response."""
 
 

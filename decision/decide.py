@@ -7,7 +7,6 @@ function in a live run, in a replay and in a backtest.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -62,9 +61,11 @@ def select(names: tuple[str, ...], offered: tuple[Rule, ...]) -> tuple[Rule, ...
 
 def _ask(rule: Rule, facts: Facts, policy: Policy, trace: list[Considered]) -> Decision | None:
     said = rule.judge(facts, policy)
-    saw = {name: _plain(getattr(facts, name)) for name in rule.sees}
-    title = f"{rule.priority} {rule.name}"
-    trace.append(Considered(title, saw, "" if said is None else _words(said)))
+    saw = {name: getattr(facts, name) for name in rule.sees}
+    for name, value in saw.items():
+        if type(value) not in _PLAIN:
+            saw[name] = msgspec.to_builtins(value)
+    trace.append(Considered(f"{rule.priority} {rule.name}", saw, "" if said is None else _words(said)))
     return said
 
 
@@ -74,5 +75,4 @@ def _words(said: Decision) -> str:
     return "compact" if said.compact else "remind" if said.remind else str(said)
 
 
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, str | int) else msgspec.to_builtins(value)
+_PLAIN = frozenset({type(None), str, int, bool})

@@ -21,7 +21,7 @@ from .outcome import Outcome, Question, Verdict
 from .policy import Policy
 
 
-class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     seq: int = 0
     t: int = 0
 
@@ -410,3 +410,8 @@ Event = (
     | StageFinished
     | EvaluationFinished
 )
+
+STREAM_PARTS: frozenset[type] = frozenset(
+    {TextMessageContent, ReasoningMessageContent, ToolCallStart, ToolCallArgs, ToolCallEnd, ProviderToolReported}
+)
+"""Parts of a stream, most of all events: they change neither facts nor transcript, the whole response does."""

@@ -22,7 +22,7 @@ from .repetition import Trail
 Shape = Literal["none", "tool_results", "open_question", "text", "empty"]
 
 
-class Facts(Struct, frozen=True, kw_only=True):
+class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """A run so far. Fields of the latest step are reset when the next one starts."""
 
     # the run

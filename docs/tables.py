@@ -1,4 +1,4 @@
-"""Writes the tables of rules, guards, events, stop reasons and settings into the documentation, from the code's own tables.
+"""Writes the tables of rules, guards, events, stop reasons and settings into the documentation, from the code.
 
     python docs/tables.py       (or `make docs`)
 
@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -117,7 +118,7 @@ def _meanings(kind: type) -> dict[str, str]:
     for one in reversed([k for k in kind.__mro__ if k.__module__.startswith("endstop")]):
         tree = ast.parse(Path(inspect.getfile(one)).read_text(encoding="utf-8"))
         body = next(node.body for node in tree.body if isinstance(node, ast.ClassDef) and node.name == one.__name__)
-        for field, after in zip(body, body[1:], strict=False):
+        for field, after in pairwise(body):
             match field, after:
                 case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
                     found[name] = " ".join(text.split())
@@ -135,7 +136,7 @@ def _default(value: Any) -> str:
         case tuple():
             return ", ".join(f"`{item}`" for item in value) or "none"
         case str():
-            return value and f'"{value}"' or "empty"
+            return (value and f'"{value}"') or "empty"
         case _:
             return str(value)
 

@@ -48,11 +48,11 @@ class Bus:
 
     def publish(self, event: Event) -> None:
         """Put an event out. Returns at once, whoever reads."""
-        self.last += 1
-        if len(self._ring) < self._keep:
+        place, self.last = self.last - self._first + 1, self.last + 1
+        if place < self._keep:
             self._ring.append(event)
         else:
-            self._ring[self._place(self.last)] = event
+            self._ring[place % self._keep] = event
         if type(event) is RunFinished:
             self.closed = True
         if self._waiting:
@@ -61,21 +61,18 @@ class Bus:
                 if not future.done():
                     future.set_result(None)
 
-    def _place(self, seq: int) -> int:
-        return (seq - self._first) % self._keep
-
     async def read(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
         """The events after number `after`, up to the terminal one."""
-        wanted = after + 1
+        read, ring, keep, first = after, self._ring, self._keep, self._first
         while True:
-            oldest = self.last - len(self._ring) + 1
-            if wanted < oldest:
-                yield Lagged(oldest - wanted, oldest)
-                wanted = oldest
-            elif wanted <= self.last:
-                event = self._ring[self._place(wanted)]
-                wanted += 1
-                yield event
+            waiting = self.last - read
+            if waiting > len(ring):
+                oldest = self.last - len(ring) + 1
+                yield Lagged(oldest - read - 1, oldest)
+                read = oldest - 1
+            elif waiting > 0:
+                read += 1
+                yield ring[(read - first) % keep]
             elif self.closed:
                 return
             else:

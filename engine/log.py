@@ -8,37 +8,45 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from ..decision import Event, Facts, fold
-from ..decision.events import RunFinished
+from ..decision.events import STREAM_PARTS, RunFinished
 from .clock import Clock
 
 E = TypeVar("E", bound=Event)
 
 
 class Log:
-    """Append-only. `sinks` get every event in order and must not wait: transcript, record, bus."""
+    """Append-only. `sinks` get every event in order and must not wait: record, bus.
 
-    def __init__(self, clock: Clock, sinks: Sequence[Callable[[Event], None]]) -> None:
+    The transcript comes before them, and is not told the parts of a stream, which are most of all events.
+    """
+
+    def __init__(
+        self, clock: Clock, transcript: Callable[[Event], None], sinks: Sequence[Callable[[Event], None]]
+    ) -> None:
         self.facts = Facts()
         self.finished = False
         """True once the terminal event is in: nothing may follow it."""
         self._seq = 0
-        self._clock = clock
+        self._now = clock.now
         self._began = clock.now()
+        self._transcript = transcript
         self._sinks = tuple(sinks)
 
     def go_on(self, facts: Facts, seq: int, t: int) -> None:
         """Take up a run that was interrupted after event `seq`, `t` milliseconds after it began."""
         self.facts, self._seq = facts, seq
-        self._began = self._clock.now() - t / 1000
+        self._began = self._now() - t / 1000
 
     def append(self, event: E) -> E:
         """Add an event; returns it with its number and time."""
         if self.finished:
             raise RuntimeError(f"{type(event).__name__} after the terminal event of the run")
         self._seq += 1
-        stamped = replace(event, seq=self._seq, t=int((self._clock.now() - self._began) * 1000))
-        self.facts = fold(self.facts, stamped)
-        self.finished = type(stamped) is RunFinished
+        stamped = replace(event, seq=self._seq, t=int((self._now() - self._began) * 1000))
+        if type(stamped) not in STREAM_PARTS:
+            self.facts = fold(self.facts, stamped)
+            self.finished = type(stamped) is RunFinished
+            self._transcript(stamped)
         for sink in self._sinks:
             sink(stamped)
         return stamped

@@ -23,6 +23,10 @@ VERSION = (1, 0)
 """Major and minor. A reader refuses a newer major version and passes over events that it does not know."""
 
 
+GATHERED = 256
+"""So many events are encoded, all at once, also where no flush asks for it."""
+
+
 class Header(Struct, frozen=True, kw_only=True, tag="HEADER"):
     """The first line."""
 
@@ -40,7 +44,7 @@ class AfterCut(Struct, frozen=True, kw_only=True, tag="AFTER_CUT"):
     chunk: AnyChunk
 
 
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
 _decode: Callable[[bytes], Header | AfterCut | Event] = msgspec.json.Decoder(Header | AfterCut | Event).decode
 
 
@@ -57,6 +61,7 @@ class RecordWriter:
         except OSError as error:
             raise WrongUse(f"cannot write the record {self.path}: {error.strerror}") from None
         self._broken = False
+        self._gathered: list[Event] = []
         try:
             if not grown:
                 self._write(Header(session_id=session_id, created_at=created_at, engine=engine))
@@ -69,16 +74,20 @@ class RecordWriter:
 
     def write(self, event: Event) -> None:
         """Add an event."""
-        self._write(event)
+        self._gathered.append(event)
+        if len(self._gathered) >= GATHERED:
+            self._write_gathered()
 
     def write_after_cut(self, attempt: str, chunk: AnyChunk) -> None:
         """Add a chunk that came after a cut."""
+        self._write_gathered()
         self._write(AfterCut(attempt=attempt, chunk=chunk))
 
     def flush(self) -> None:
         """Hand everything to the operating system. Raises OSError once; after that the record is given up."""
         if not self._broken:
             try:
+                self._write_gathered()
                 self._file.flush()
             except OSError:
                 self._give_up()
@@ -94,8 +103,20 @@ class RecordWriter:
         if self._broken:
             return  # the run was told, and ends by it; its last events still reach its readers
         try:
-            self._file.write(_encode(line))
-            self._file.write(b"\n")
+            self._file.write(_encoder.encode(line) + b"\n")
+        except OSError:
+            self._give_up()
+            raise
+
+    def _write_gathered(self) -> None:
+        events, self._gathered = self._gathered, []
+        if self._broken:
+            return
+        try:
+            self._file.write(_encoder.encode_lines(events))
+        except (TypeError, ValueError):  # one of them cannot be written: those before it are
+            for event in events:
+                self._write(event)
         except OSError:
             self._give_up()
             raise

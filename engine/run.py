@@ -14,12 +14,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any
-
-import anyio
 
 from ..decision import Event, Facts, Outcome, Stop, WrongUse, conclude
 from ..decision.events import DecisionMade, RunFinished
+from ..providers.closing import outlive
 from .bus import Bus, Lagged
 from .context import Context
 from .evaluation import Evaluator, evaluated
@@ -160,7 +158,7 @@ class Run:
         if self.context is None:
             task.cancel()  # it has not begun (it waits for its turn, or for the provider): nothing to tidy up
         self.cancel("caller")
-        await _outlive(task, TIDY_SECONDS)
+        await outlive(task, TIDY_SECONDS)
 
 
 def _crashed(context: Context, error: Exception) -> Outcome:
@@ -169,24 +167,3 @@ def _crashed(context: Context, error: Exception) -> Outcome:
     stop = Stop(rule="internal_error", reason="internal_error", detail=f"{type(error).__name__}: {error}")
     context.log.append(DecisionMade(round=context.log.facts.rounds, decision=stop))
     return conclude(context.log.facts, context.policy, stop)
-
-
-async def _outlive(task: asyncio.Task[Any], seconds: float) -> None:
-    """Wait for a task to end, also while we are being cancelled ourselves, then pass the cancellation on.
-
-    A native `Task.cancel()` breaks through a shielded scope (anyio 4.16), so the waiting is taken up again.
-    """
-    interrupted: asyncio.CancelledError | None = None
-    with anyio.CancelScope(shield=True) as patience:
-        patience.deadline = anyio.current_time() + seconds
-        while not task.done() and not patience.cancel_called:
-            try:
-                await asyncio.wait([task], timeout=seconds)
-            except asyncio.CancelledError as error:
-                if patience.cancel_called:
-                    raise
-                interrupted = error
-    if not task.done():
-        task.cancel()
-    if interrupted is not None:
-        raise interrupted

@@ -177,14 +177,14 @@ class Session:
 
     def _context(self, bus: Bus, record: RecordWriter | None, opening: Opening) -> Context:
         engine = self._engine
-        sinks: list[Callable[[Event], None]] = [self.transcript.feed]
+        sinks: list[Callable[[Event], None]] = []
         if record is not None:
             sinks.append(record.write)
         sinks.append(bus.publish)
         provider: Provider = engine.provider
         if record is not None and self._drain:
             provider = Record(provider, partial(_keep_rest, record), drain=True)
-        log = Log(engine.clock, sinks)
+        log = Log(engine.clock, self.transcript.feed, sinks)
         if isinstance(opening, Interrupted):
             log.go_on(opening.facts, opening.seq, opening.t)
             bus.begin_after(opening.seq)

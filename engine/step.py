@@ -7,6 +7,7 @@ After each step it asks the same `decide` as the outer loop. For a bare "go on" 
 from __future__ import annotations
 
 import anyio
+from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from ..decision import Assembler, AssistantMessage, GoOn, Policy, ToolCall, Usage, UserMessage
@@ -42,10 +43,14 @@ async def run_round(context: Context) -> None:
     """Make steps until the outer loop must look, or the shared scope is cancelled."""
     step = _Step(0)
     with context.cancellable() as scope:
-        await _hear_text_rule_again(context)
-        while _goes_on(context):
-            step = _Step(context.log.facts.steps + 1)
-            await _run_step(context, scope, step)
+        async with anyio.create_task_group() as tasks:
+            await _hear_text_rule_again(context)
+            while _goes_on(context):
+                step = _Step(context.log.facts.steps + 1)
+                await _run_step(context, scope, step, tasks)
+                if not step.finished:
+                    tasks.cancel_scope.cancel()  # the provider gave up: what began early ends, and then the step
+                    break
     if step.number and not step.finished:
         _close(context, scope, step)
 
@@ -80,19 +85,18 @@ async def _hear_text_rule_again(context: Context) -> None:
         await _ask_text_rule(context, killed.message)
 
 
-async def _run_step(context: Context, scope: RoundScope, step: _Step) -> None:
+async def _run_step(context: Context, scope: RoundScope, step: _Step, tasks: TaskGroup) -> None:
     context.log.append(StepStarted(step=step.number, round=context.log.facts.rounds))
-    async with anyio.create_task_group() as tasks:
-        step.calls = calls = Calls(context, scope, tasks)
-        response = await _respond(context, step.number, calls)
-        if response is None:
-            tasks.cancel_scope.cancel()
-        else:
-            context.log.append(response)
-            step.message = response.message
-            await _ask_text_rule(context, response.message)
-            if response.message.calls:
-                await calls.settle(response.message, response.truncated)
+    step.calls = calls = Calls(context, scope, tasks)
+    response = await _respond(context, step.number, calls)
+    if response is None:
+        return
+    context.log.append(response)
+    step.message = response.message
+    _note_count(context, response)
+    await _ask_text_rule(context, response.message)
+    if response.message.calls:
+        await calls.settle(response.message, response.truncated)
     step.finished = True
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
 
@@ -221,4 +225,18 @@ def _usage(context: Context, assembler: Assembler, message: AssistantMessage) ->
     output = rough_tokens(size(message))
     if reported is not None:
         return replace(reported, output_tokens=max(reported.output_tokens, output), estimated=True)
-    return Usage(input_tokens=rough_tokens(context.transcript.characters), output_tokens=output, estimated=True)
+    return Usage(input_tokens=_context_now(context), output_tokens=output, estimated=True)
+
+
+def _note_count(context: Context, response: ResponseFinished) -> None:
+    if not response.usage.estimated:
+        tokens = response.usage.input_tokens + response.usage.output_tokens
+        context.counted = (tokens, context.transcript.characters)
+
+
+def _context_now(context: Context) -> int:
+    """The tokens of the context: what the provider counted last, and a rough count of what has come since."""
+    tokens, characters = context.counted
+    if not tokens:
+        characters = -context.toolbox.characters
+    return tokens + rough_tokens(max(0, context.transcript.characters - characters))

@@ -27,7 +27,7 @@ async def deliver(subscriber: Subscriber, run: Run) -> None:
     async for event in run:
         try:
             told = subscriber(event, run)
-            if isawaitable(told):
+            if told is not None and isawaitable(told):
                 await told
         except Exception as error:
             _complain(subscriber, event, run, error)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 
 from ..decision import Policy, ToolSpec, WrongUse
 from .tools import Tool
@@ -29,6 +30,11 @@ class Toolbox(Mapping[str, Tool]):
 
     def __len__(self) -> int:
         return len(self._tools)
+
+    @cached_property
+    def characters(self) -> int:
+        """Characters of the tools as a model reads them, about."""
+        return sum(len(spec.name) + len(spec.description) + len(str(spec.parameters)) for spec in self.specs)
 
     @property
     def can_complete(self) -> bool:

@@ -17,22 +17,27 @@ from .errors import Broken, Interrupted, ProviderError, Unavailable, from_status
 from .sse import EventStream
 from .wire import finish_of
 
+NULL = len(b"null")
 LONGEST_ERROR = 2000
 """Characters of a provider's error message that are kept."""
 
 
-class _Function(Struct):
+class _Wire(Struct, gc=False):
+    """What is read from the wire and dropped again: no work for the garbage collector."""
+
+
+class _Function(_Wire):
     name: str | None = None
     arguments: Any = None
 
 
-class _Call(Struct):
+class _Call(_Wire):
     index: int | None = None
     id: str | int | None = None
     function: _Function | None = None
 
 
-class _Delta(Struct):
+class _Delta(_Wire):
     content: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
@@ -40,19 +45,19 @@ class _Delta(Struct):
     tool_calls: list[_Call] | None = None
 
 
-class _Choice(Struct):
+class _Choice(_Wire):
     delta: _Delta | None = None
     message: _Delta | None = None
     text: str | None = None  # the older completions endpoint, which some servers put under this path
     finish_reason: str | None = None
 
 
-class _Details(Struct):
+class _Details(_Wire):
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
 
 
-class _Usage(Struct):
+class _Usage(_Wire):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     total_tokens: int | None = None
@@ -61,11 +66,11 @@ class _Usage(Struct):
     prompt_cache_hit_tokens: int | None = None  # DeepSeek's word for cached tokens
 
 
-class _Groq(Struct):
+class _Groq(_Wire):
     usage: msgspec.Raw = msgspec.Raw()
 
 
-class _Chunk(Struct):
+class _Chunk(_Wire):
     choices: list[_Choice] | None = None
     usage: msgspec.Raw = msgspec.Raw()  # read apart: numbers in another form are no reason to lose the answer
     x_groq: _Groq | None = None
@@ -123,13 +128,14 @@ class ChatStream:
             raise Broken(f"a chunk of the stream cannot be read ({error}): {shown!r}") from error
         if chunk.error is not None:
             raise _in_stream(chunk.error)
-        if chunk.choices is not None:
+        choices = chunk.choices
+        if choices is not None:
             self._heard = True
         elif not self._foreign:
             self._foreign = data
-        for choice in chunk.choices or ():
-            if choice.delta is not None:
-                self.delta(choice.delta, chunks)
+        for choice in choices or ():
+            if (delta := choice.delta) is not None:
+                self.delta(delta, chunks)
             elif choice.text:
                 chunks.append(TextDelta(choice.text))
             if choice.finish_reason:
@@ -137,13 +143,14 @@ class ChatStream:
                 raw = choice.finish_reason
                 reason = "content_filter" if self.refused else finish_of(raw)
                 chunks.append(FinishReport(reason, raw))
-        chunks += _reported(chunk.usage) or (_reported(chunk.x_groq.usage) if chunk.x_groq else [])
+        if len(chunk.usage) > NULL or chunk.x_groq is not None:
+            chunks += _reported(chunk.usage) or (_reported(chunk.x_groq.usage) if chunk.x_groq else [])
 
     def delta(self, delta: _Delta, chunks: list[AnyChunk]) -> None:
         """Add what a delta, or a whole message, says."""
         content = delta.content
         if content:
-            if isinstance(content, str):
+            if type(content) is str:
                 chunks.append(TextDelta(content))
             else:
                 chunks += _parts(content)
@@ -153,7 +160,9 @@ class ChatStream:
         if delta.refusal:
             self.refused = True
             chunks.append(TextDelta(delta.refusal))
-        for position, call in enumerate(delta.tool_calls or ()):
+        if not delta.tool_calls:
+            return
+        for position, call in enumerate(delta.tool_calls):
             function = call.function or _Function()
             arguments = function.arguments
             if arguments is not None and not isinstance(arguments, str):

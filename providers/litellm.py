@@ -7,6 +7,7 @@ itself; all of that is turned off here. What it lets through wrongly is named in
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -27,13 +28,16 @@ from ..decision import (
     UsageReport,
     WrongUse,
 )
-from .errors import Interrupted, ProviderError
+from .closing import outlive
+from .errors import Interrupted, ProviderError, TimedOut
 from .litellm_errors import error_of
 from .provider import Request
 from .wire import Encoded, finish_of, message_out, tools_out
 
 CLOSING_SECONDS = 2.0
 """How long closing a stream may take before it is left behind."""
+OTHER_KEYS = frozenset({"azure", "bedrock", "ollama", "ollama_chat", "sagemaker", "vertex_ai"})
+"""Providers that may find their credentials elsewhere: nothing is said of theirs before a request."""
 SERVER_TOOL = "srvtoolu_"
 """Ids of tools that Anthropic runs itself begin with this (Anthropic API reference, "server tools")."""
 
@@ -87,7 +91,10 @@ class LiteLLM:
             try:
                 yield chunks
             finally:
-                await _closed(_close(chunks, response))
+                closing = asyncio.ensure_future(_close(chunks, response))
+                await outlive(closing, CLOSING_SECONDS)
+                if closing.done() and not closing.cancelled():
+                    closing.exception()  # seen: a stream that cannot be closed is no fault of the response
 
     def _check(self, litellm: Any) -> dict[str, Any]:
         """The arguments that every request has. Raises WrongUse for what can never work."""
@@ -117,9 +124,10 @@ class LiteLLM:
             if self._api_key is None:
                 fixed["api_key"] = os.environ.get("OPENAI_API_KEY") or "none"  # it insists on one; see pitfalls
         elif self._api_key is None:
+            provider = litellm.get_llm_provider(model=model)[1]
             missing = litellm.validate_environment(model=model).get("missing_keys") or []
-            if missing:
-                raise WrongUse(f"model {model!r} needs a key: set {' and '.join(missing)}")
+            if missing and provider not in OTHER_KEYS:
+                raise WrongUse(f"model {model!r} needs a key: set {' or '.join(missing)}")
         return fixed
 
     def _arguments(self, request: Request) -> dict[str, Any]:
@@ -134,23 +142,47 @@ class LiteLLM:
         return arguments
 
     async def _chunks(self, response: Any) -> AsyncGenerator[AnyChunk]:
-        reader = _Reader()
+        reader = _Reader(self._signs)
+        chunks = aiter(response)
         try:
-            async for chunk in response:
+            while True:
+                with anyio.fail_after(self._timeout):  # litellm's own time-outs do not cover every provider
+                    chunk = await anext(chunks)
                 for part in reader.read(chunk):
                     if isinstance(part, FinishReport) and _invented(response):
-                        raise Interrupted(f"{self.model}: the stream ended without a finish reason")
+                        raise self._no_end(reader)
                     yield part
+                await asyncio.sleep(0)  # it never waits while data is there, and so starves everybody else
+        except StopAsyncIteration:
+            return
         except ProviderError:
             raise
+        except TimeoutError as error:
+            raise TimedOut(f"{self.model} sent nothing for {self._timeout:g} s") from error
         except Exception as error:
+            if reader.finished:
+                return  # the connection broke after the end (1.109 raises then): the response is whole
             raise error_of(error, self.model, self._api_key, streaming=True) from error
+
+    def _no_end(self, reader: _Reader) -> ProviderError:
+        if reader.spoke:
+            return Interrupted(f"{self.model}: the stream ended without a finish reason")
+        return Interrupted(f"{self.model}: the answer ended before anything was said, or it is no stream at all")
+
+    @property
+    def _signs(self) -> bool:
+        """Whether the model's reasoning is signed; elsewhere litellm puts a dummy on every piece."""
+        return any(name in self.model for name in ("anthropic", "claude", "bedrock", "vertex"))
 
 
 class _Reader:
     """litellm's chunks (OpenAI's, as pydantic objects) to ours."""
 
-    def __init__(self) -> None:
+    def __init__(self, signs: bool) -> None:
+        self.spoke = False
+        """Whether any text, reasoning or call has come."""
+        self.finished = False
+        self._signs = signs
         self._server_tool: ProviderToolReport | None = None
         self._server_index: int | None = None
 
@@ -159,7 +191,9 @@ class _Reader:
         parts: list[AnyChunk] = []
         for choice in chunk.choices:
             self._delta(choice.delta, parts)
+            self.spoke = self.spoke or bool(parts)
             if choice.finish_reason:
+                self.finished = True
                 self._report_server_tool(parts)
                 parts.append(FinishReport(finish_of(choice.finish_reason), choice.finish_reason))
         usage = getattr(chunk, "usage", None)
@@ -169,11 +203,8 @@ class _Reader:
 
     def _delta(self, delta: Any, parts: list[AnyChunk]) -> None:
         reasoning = getattr(delta, "reasoning_content", None) or ""
-        signature = "".join(
-            block.get("signature") or ""
-            for block in getattr(delta, "thinking_blocks", None) or ()
-            if isinstance(block, dict)
-        )
+        blocks = (getattr(delta, "thinking_blocks", None) or ()) if self._signs else ()
+        signature = "".join(block.get("signature") or "" for block in blocks if isinstance(block, dict))
         if reasoning or signature:
             parts.append(ReasoningDelta(reasoning, signature))
         if delta.content:
@@ -203,7 +234,8 @@ class _Reader:
 
 def _invented(response: Any) -> bool:
     """Whether a finish reason is litellm's own: it says `stop` where a body ended early (seen in 1.105.3)."""
-    return getattr(response, "received_finish_reason", "unknown") is None
+    known = getattr(response, "received_finish_reason", ""), getattr(response, "intermittent_finish_reason", None)
+    return known == (None, None)
 
 
 def _usage(usage: Any) -> Usage:
@@ -218,37 +250,21 @@ def _usage(usage: Any) -> Usage:
 
 
 def _import() -> Any:
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # or it asks the network while importing
-    import litellm
-
+    # Before the import, or it asks the network for prices, and loads any `.env` above its own folder.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
+    litellm: Any = importlib.import_module("litellm")
     litellm.suppress_debug_info = True  # or it prints to stdout on every error
+    litellm.REPEATED_STREAMING_CHUNK_LIMIT = 10**9  # or 100 equal pieces of text are an error
+    litellm.disable_hf_tokenizer_download = True  # or some names make it ask a model hub, for most of a minute
     return litellm
 
 
 async def _close(chunks: AsyncGenerator[AnyChunk], response: Any) -> None:
+    """Close the connection, whatever holds it: litellm's own `aclose` leaves some open (up to 1.105)."""
     await chunks.aclose()
-    if hasattr(response, "aclose"):
-        await response.aclose()
-
-
-async def _closed(closing: Any) -> None:
-    """Close to the end, also while being cancelled; but for no longer than `CLOSING_SECONDS`.
-
-    A native `Task.cancel()` breaks through a shielded scope (anyio 4.16), so the closing has a task of its own.
-    """
-    task = asyncio.ensure_future(closing)
-    interrupted: asyncio.CancelledError | None = None
-    with anyio.move_on_after(CLOSING_SECONDS, shield=True) as patience:
-        while not task.done():
-            try:
-                await asyncio.wait([task])
-            except asyncio.CancelledError as error:
-                if patience.cancel_called:
-                    raise
-                interrupted = error
-    if not task.done():
-        task.cancel()
-    elif not task.cancelled():
-        task.exception()  # seen: a stream that cannot be closed is no fault of the response
-    if interrupted is not None:
-        raise interrupted
+    inner = getattr(response, "completion_stream", None)
+    holders: tuple[Any, ...] = (response, getattr(inner, "streaming_response", None))
+    for holder in holders:
+        if hasattr(holder, "aclose"):
+            await holder.aclose()

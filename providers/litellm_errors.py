@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from .errors import (
     ContextOverflow,
@@ -44,7 +44,7 @@ def error_of(error: Exception, model: str, key: str | None, *, streaming: bool) 
     if streaming and not _was_answered(cause):
         return Interrupted(message)
     if isinstance(status, int) and 400 <= status <= 599:
-        return from_status(status, message, _retry_after(cause))
+        return from_status(status, message, _retry_after(error))
     return Unavailable(message)
 
 
@@ -73,12 +73,19 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         waiting += [link.__cause__, link.__context__, getattr(link, "original_exception", None)]
 
 
-def _retry_after(cause: BaseException) -> float | None:
-    headers = getattr(getattr(cause, "response", None), "headers", None) or {}
-    try:
-        return max(0.0, float(headers.get("retry-after", "")))
-    except ValueError:
-        return None
+def _retry_after(error: BaseException) -> float | None:
+    for link in _chain(error):
+        for headers in (getattr(link, "litellm_response_headers", None), _headers_of(link)):
+            try:
+                return max(0.0, float((headers or {}).get("retry-after", "")))
+            except ValueError:
+                continue
+    return None
+
+
+def _headers_of(link: BaseException) -> Mapping[str, str] | None:
+    headers: Mapping[str, str] | None = getattr(getattr(link, "response", None), "headers", None)
+    return headers
 
 
 def _clean(text: str, key: str | None) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -108,11 +109,14 @@ class OpenAICompatible:
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
         connect, read = self._timeouts
+        noting = aiohttp.TraceConfig()
+        noting.on_connection_reuseconn.append(_note_reuse)
         return aiohttp.ClientSession(
+            trace_configs=[noting],
             connector=aiohttp.TCPConnector(limit=0),
             headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=read),
-            trust_env=True,
+            trust_env=_is_proxied(self.url),
         )
 
     def _body(self, request: Request) -> bytes:
@@ -130,18 +134,33 @@ class OpenAICompatible:
     async def _post(self, body: bytes) -> aiohttp.ClientResponse:
         import aiohttp
 
-        assert self._session is not None
-        where = _place(self.url)
         try:
-            return await self._session.post(self.url, data=body)
+            return await self._send(body)
         except aiohttp.ConnectionTimeoutError as error:
-            raise TimedOut(f"no connection to {where} within {self._timeouts[0]:g} s") from error
+            raise TimedOut(f"no connection to {_place(self.url)} within {self._timeouts[0]:g} s") from error
         except aiohttp.ServerTimeoutError as error:
-            raise TimedOut(f"no answer from {where} within {self._timeouts[1]:g} s") from error
+            raise TimedOut(f"no answer from {_place(self.url)} within {self._timeouts[1]:g} s") from error
         except aiohttp.ClientConnectorError as error:
-            raise Unreachable(f"cannot connect to {where}: {error.os_error.strerror or error}") from error
+            raise Unreachable(f"cannot connect to {_place(self.url)}: {error.os_error.strerror or error}") from error
         except aiohttp.ClientError as error:
-            raise Unreachable(f"{where} closed the connection before an answer: {error}") from error
+            raise Unreachable(f"{_place(self.url)} closed the connection before an answer: {error}") from error
+
+    async def _send(self, body: bytes) -> aiohttp.ClientResponse:
+        """Send the request; once more where it went into a kept connection that the server had just closed.
+
+        llama.cpp announces keep-alive and closes all the same, so the next request of a run meets a dead connection.
+        Each that is met is gone for good, and on a fresh one nothing is repeated.
+        """
+        import aiohttp
+
+        assert self._session is not None
+        while True:
+            kept: list[bool] = []
+            try:
+                return await self._session.post(self.url, data=body, trace_request_ctx=kept)
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                if not kept:
+                    raise
 
     # ---- the response
 
@@ -208,6 +227,22 @@ def _is_url(text: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is no number, or too large
         return False
+
+
+async def _note_reuse(session: aiohttp.ClientSession, context: SimpleNamespace, params: object) -> None:
+    context.trace_request_ctx.append(True)
+
+
+def _is_proxied(url: str) -> bool:
+    """Whether the environment names a proxy for this URL.
+
+    Only then is aiohttp to look there: it does so before every request, in two threads, which takes longer than all
+    else that a step does, and it takes a line of ~/.netrc for a second authorization, which fails.
+    """
+    from urllib.request import getproxies, proxy_bypass
+
+    parts = urlsplit(url)
+    return parts.scheme in getproxies() and not proxy_bypass(parts.hostname or "")
 
 
 def _place(url: str) -> str:

@@ -28,7 +28,8 @@ class EventStream:
         if not self._seen_field:
             start = next(filter(bytes.strip, events), b"")
             self._check_start(start or self._tail, whole=bool(start))
-        return [found for event in events if (found := _data(event))]
+        found = [event[6:] if event[:6] == b"data: " and b"\n" not in event else _data(event) for event in events]
+        return [data for data in found if data]
 
     def end(self) -> list[bytes]:
         """What the stream held when it ended without a blank line."""

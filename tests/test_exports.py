@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "endstop.decision": """
         GUARDS POLICIES RECOMMENDED RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction Considered
-        Deadlines Decision Echo Event Facts FinishReason FinishReport GoOn LimitUse Limits Message Outcome Patience Pause Policy
-        Prompts ProviderToolReport Question Reasoning ReasoningDelta Repetition Rule
+        Deadlines Decision Echo Event Facts FinishReason FinishReport GoOn LimitUse Limits Message Outcome Patience
+        Pause Policy Prompts ProviderToolReport Question Reasoning ReasoningDelta Repetition Rule
         SessionLimits Status Stop SystemMessage
         TextDelta ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage UsageReport
         UserMessage Verdict WrongUse conclude decide fold policy_from

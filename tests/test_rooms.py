@@ -40,6 +40,7 @@ ONLY_IN = {"litellm": "providers/litellm.py", "aiohttp": "providers/openai_compa
 """Packages with one module of ours around them."""
 
 LATE = {
+    ("providers/openai_compatible.py", "urllib.request"): "takes 40 ms, and aiohttp brings it along when it is used",
     ("engine/hosts/views.py", "endstop.engine.hosts.live"): "imports rich, which plain lines do without",
 }
 """Other imports inside a function: (file, module) -> why. None may be there to walk round a cycle."""

@@ -33,19 +33,19 @@ SCENES = {
 
 @tool
 async def load_document(name: str) -> str:
-    "Load a document."
+    """Load a document."""
     return "Sales grew by four percent."
 
 
 @tool(reads=True)
 async def find_skill(name: str) -> str:
-    "Find a skill."
+    """Find a skill."""
     return "plot: draws a chart"
 
 
 @tool
 async def set_port(port: int) -> str:
-    "Set the port."
+    """Set the port."""
     return f"the port is {port}"
 
 
@@ -95,7 +95,7 @@ async def play(script, prompts, tools, policy, rules, record):
 
 
 async def measured(folder: Path) -> str:
-    told = "| task | policy | steps | messages so far | tokens | last stop reason |\n| --- | --- | --- | --- | --- | --- |\n"
+    told = "| task | policy | steps | messages so far | tokens | last stop reason |\n" + "| --- " * 6 + "|\n"
     tasks = (
         ("A1 port change", port_change, ["Set the port to 8080"], [set_port], 30),
         ("B6 five scenes", five_scenes, list(SCENES), [load_document, find_skill], 10),

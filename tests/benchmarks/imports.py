@@ -10,7 +10,7 @@ from collections import Counter
 from statistics import median
 from typing import Any
 
-NOT_BEFORE_USE = ("litellm", "openai", "aiohttp", "httpx", "structlog", "rich")
+NOT_BEFORE_USE = ("litellm", "openai", "aiohttp", "httpx", "pydantic", "structlog", "rich")
 """Packages that may be imported only when something needs them."""
 _TIMED = """
 import json, sys, time

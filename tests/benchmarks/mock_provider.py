@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, cast
 
 import orjson
@@ -81,7 +82,7 @@ def call_deltas(index: int, id: str, name: str, arguments: dict[str, Any], piece
     text = json.dumps(arguments)
     yield {"tool_calls": [{"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}]}
     edges = [len(text) * number // pieces for number in range(pieces + 1)]
-    for begin, end in zip(edges, edges[1:], strict=False):
+    for begin, end in pairwise(edges):
         yield {"tool_calls": [{"index": index, "function": {"arguments": text[begin:end]}}]}
 
 

@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any
 
 from imports import measure_imports
-from table import Rounds, machine, tables, write_page
+from table import Rounds, commit, machine, tables, write_page
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -164,14 +164,14 @@ def main() -> None:
     parser.add_argument("--rows", type=Path, help="keep the figures of every round in this file, as JSON")
     chosen = parser.parse_args()
     rounds = chosen.rounds or (2 if chosen.quick else 9)
-    began, load = time.monotonic(), os.getloadavg()[0]
+    began, load, state = time.monotonic(), os.getloadavg()[0], commit(ROOT)
     imports = measure_imports(3 if chosen.quick else 9)
     say(f"{time.monotonic() - began:4.0f} s  imports measured")
     done = measure(rounds, chosen.quick)
     if chosen.rows:
         chosen.rows.write_text(json.dumps({"rounds": done, "imports": imports}))
     command = " ".join(["python tests/benchmarks/run.py", *sys.argv[1:]])
-    head = machine(ROOT, command, len(done), load, time.monotonic() - began)
+    head = machine(state, command, len(done), load, time.monotonic() - began)
     text = f"{head}\n\n{tables(done, imports)}"
     print(text)
     if not chosen.quick:

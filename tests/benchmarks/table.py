@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
+
+from imports import NOT_BEFORE_USE
 
 Rounds = list[dict[str, dict[str, dict[str, float]]]]
 """Of each round: measurement -> contender -> figures."""
@@ -31,6 +32,15 @@ class Row:
     most: float = 2.0
     spare: float = 0.0
     """Added to the budget, in the figure's unit."""
+
+    @property
+    def budget(self) -> str:
+        times = f"{self.most:g}x"
+        return f"{self.spare:g} {self.unit} + {times}" if self.spare else times
+
+    def over(self, ours: float, floor: float) -> float:
+        """By how much we are over the budget that this floor allows; below 0 if we are within it."""
+        return ours - self.most * floor - self.spare
 
 
 ROWS = (
@@ -62,16 +72,13 @@ def ratios(rounds: Rounds) -> str:
             f"{median(figures(rounds, row.measurement, name, row.figure)):.3g} {row.unit}"
             for name in ("endstop", *FLOORS)
         ]
-        times = {floor: against(rounds, row, floor, lambda ours, floor: ours / floor) for floor in FLOORS}
-        # What is left of the budget after the floor's part of it; the stricter floor counts.
-        over = max(
-            median(against(rounds, row, floor, lambda ours, floor: ours - row.most * floor - row.spare))
-            for floor in FLOORS
-        )
+        times = {floor: [ours / theirs for ours, theirs in pairs(rounds, row, floor)] for floor in FLOORS}
+        over = [median(row.over(ours, theirs) for ours, theirs in pairs(rounds, row, floor)) for floor in FLOORS]
         stricter = max(times.values(), key=median)
-        budget = f"{row.spare:g} {row.unit} + {row.most:g}x" if row.spare else f"{row.most:g}x"
         shown += [f"{median(times[floor]):.2f}" for floor in FLOORS]
-        lines.append(f"| {row.title} | {' | '.join(shown)} | {middle(stricter)} | {budget} | {yes(over <= 0)} |")
+        lines.append(
+            f"| {row.title} | {' | '.join(shown)} | {middle(stricter)} | {row.budget} | {yes(max(over) <= 0)} |"
+        )
     return "\n".join(lines)
 
 
@@ -92,10 +99,13 @@ def growth(rounds: Rounds) -> str:
 def after_completion(rounds: Rounds) -> str:
     names = ("endstop", "bytes", "deaf")
     lines = [
-        "| The model talks on after the completion call | endstop | floor `bytes` | `deaf`, the control | budget | met |",
+        "| The model talks on after completing | endstop | floor `bytes` | `deaf`, the control | budget | met |",
         "|---|--:|--:|--:|---|---|",
     ]
-    most: Callable[[str, str], float] = lambda name, figure: max(figures(rounds, "chatty", name, figure))  # noqa: E731
+
+    def most(name: str, figure: str) -> float:
+        return max(figures(rounds, "chatty", name, figure))
+
     possible = most("endstop", "chunks_possible")
     for title, figure in (
         (f"Chunks still sent, of {possible:g}", "chunks_after"),
@@ -111,8 +121,8 @@ def after_completion(rounds: Rounds) -> str:
 
 def many(rounds: Rounds) -> str:
     lines = [
-        "| At once, 5 steps each, 20 ms a chunk | sessions a second | CPU a session | share of a core | peak memory "
-        "| before | failed | provider's share of a core |",
+        "| At once, 5 steps each, 20 ms a chunk | sessions a second | CPU of a session | share of a core "
+        "| peak memory | before | failed | provider's share of a core |",
         "|---|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for measurement, title in (("many_200", "200 sessions"), ("many_1000", "1,000 sessions")):
@@ -140,7 +150,7 @@ def import_table(imports: dict[str, Any]) -> str:
             "|---|--:|---|---|",
             f"| Seconds: median (best) | {imports['median_s']:.2f} ({imports['best_s']:.2f}) | 0.3 "
             f"| {yes(imports['median_s'] < 0.3)} |",
-            f"| Imported though nothing needs it yet: litellm, openai, aiohttp, httpx, structlog, rich | {early} | none "
+            f"| Imported though not needed yet, of {', '.join(NOT_BEFORE_USE)} | {early} | none "
             f"| {yes(not imports['too_early'])} |",
             f"| Modules, peak memory | {imports['modules']}, {imports['peak_mb']:.0f} MB | | |",
             f"| Who takes the time (`-X importtime`, which slows it down) | {shares} | | |",
@@ -156,10 +166,10 @@ def figures(rounds: Rounds, measurement: str, contender: str, figure: str) -> li
     return [done[measurement][contender][figure] for done in rounds if measurement in done]
 
 
-def against(rounds: Rounds, row: Row, floor: str, compare: Callable[[float, float], float]) -> list[float]:
-    """Our figure and a floor's of the same round, compared; one a round."""
+def pairs(rounds: Rounds, row: Row, floor: str) -> list[tuple[float, float]]:
+    """Our figure and a floor's of the same round, one pair a round."""
     ours = figures(rounds, row.measurement, "endstop", row.figure)
-    return [compare(*pair) for pair in zip(ours, figures(rounds, row.measurement, floor, row.figure), strict=True)]
+    return list(zip(ours, figures(rounds, row.measurement, floor, row.figure), strict=True))
 
 
 def middle(values: list[float]) -> str:
@@ -176,17 +186,18 @@ def yes(met: bool) -> str:
 # ---- the page
 
 
-def machine(root: Path, command: str, rounds: int, load: float, seconds: float) -> str:
+def machine(state: str, command: str, rounds: int, load: float, seconds: float) -> str:
     """When, where and of what: the line above the tables."""
     versions = ", ".join(f"{name} {version(name)}" for name in PACKAGES)
     return (
-        f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC at commit {commit(root)}, {rounds} rounds in {seconds:.0f} s, "
-        f"by `{command}`. {processor()}, {os.cpu_count()} cores, load {load:.1f} before the start; "
+        f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC at commit {state}, {rounds} rounds in {seconds:.0f} s,"
+        f" by `{command}`. {processor()}, {os.cpu_count()} cores, load {load:.1f} before the start; "
         f"{platform.system()}, {platform.python_implementation()} {platform.python_version()}; {versions}."
     )
 
 
 def commit(root: Path) -> str:
+    """The commit that is checked out; `dirty` if anything differs from it."""
     told = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=root, capture_output=True, text=True)
     return told.stdout.strip() or "unknown"
 

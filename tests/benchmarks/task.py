@@ -30,10 +30,8 @@ class Scenario:
 
     @property
     def prompt(self) -> str:
-        return (
-            "Add the numbers, then finish. "
-            f"[bench session={self.session} steps={self.steps} chunks={self.chunks} delay={self.delay} mode={self.mode}]"
-        )
+        told = f"session={self.session} steps={self.steps} chunks={self.chunks} delay={self.delay} mode={self.mode}"
+        return f"Add the numbers, then finish. [bench {told}]"
 
     @property
     def nameless(self) -> Scenario:

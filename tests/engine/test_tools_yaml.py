@@ -184,9 +184,9 @@ def test_a_bad_file_is_refused(tmp_path: Path, text: str, what: str) -> None:
 
 def test_a_handler_file_that_cannot_be_imported_and_a_file_that_is_not_there_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path, "[{name: t, handler: 'handlers.py:f'}]", handlers="1 / 0")
-    with pytest.raises(WrongUse, match="tool 't': handler .* cannot be imported: ZeroDivisionError"):
+    with pytest.raises(WrongUse, match=r"tool 't': handler .* cannot be imported: ZeroDivisionError"):
         tools_from_yaml(path)
-    with pytest.raises(WrongUse, match="missing.yaml cannot be read: No such file"):
+    with pytest.raises(WrongUse, match=r"missing\.yaml cannot be read: No such file"):
         tools_from_yaml(tmp_path / "missing.yaml")
 
 

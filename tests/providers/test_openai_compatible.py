@@ -9,7 +9,7 @@ import socket
 import traceback
 import warnings
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -192,28 +192,66 @@ async def test_a_host_that_does_not_exist_says_where() -> None:
         await chunks_of(OpenAICompatible("m", "http://no-such-host.invalid/v1"))
 
 
-@pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 200 OK\r\ncontent-le"])
-async def test_a_server_that_hangs_up_or_speaks_no_http_is_unreachable(said: bytes) -> None:
+@asynccontextmanager
+async def server_that_says(said: bytes | None) -> AsyncIterator[int]:
+    """A server that says these bytes to a request and hangs up, or says nothing (None). Gives its port."""
+    gone = asyncio.Event()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(said)
+        if said is None:
+            await reader.read()
+        else:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(said)
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        gone.set()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
+        yield server.sockets[0].getsockname()[1]
+        await asyncio.wait_for(gone.wait(), 5)
+
+
+@pytest.mark.parametrize("said", [b"", b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 200 OK\r\ncontent-le"])
+async def test_a_server_that_hangs_up_or_speaks_no_http_is_unreachable(said: bytes) -> None:
+    async with server_that_says(said) as port:
         with pytest.raises(Unreachable, match=f"127.0.0.1:{port}"):
             await chunks_of(OpenAICompatible("m", f"http://127.0.0.1:{port}"))
 
 
 async def test_a_server_that_never_answers_is_timed_out() -> None:
+    async with server_that_says(None) as port:
+        with pytest.raises(TimedOut, match=r"no answer from 127.0.0.1:\d+ within 0.1 s"):
+            await chunks_of(OpenAICompatible("m", f"http://127.0.0.1:{port}", read_timeout=0.1))
+
+
+async def test_a_kept_connection_that_the_server_has_closed_costs_nothing_but_a_fresh_one() -> None:
+    """llama.cpp announces keep-alive and closes after each stream."""
+    answer = b'data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n" % len(answer)
+    bodies: list[bytes] = []
+    done = asyncio.Event()
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
+        request = await reader.readuntil(b"\r\n\r\n")
+        length = int(request.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        bodies.append(await reader.readexactly(length))
+        writer.write(head + answer)
+        await writer.drain()
+        if len(bodies) < 20:
+            await reader.read(1)  # the next request comes into this connection, and is never read
+        writer.transport.abort()
+        if len(bodies) == 20:
+            done.set()
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        with pytest.raises(TimedOut, match=r"no answer from 127.0.0.1:\d+ within 0.1 s"):
-            await chunks_of(OpenAICompatible("m", f"http://127.0.0.1:{port}", read_timeout=0.1))
+        async with OpenAICompatible("m", f"http://127.0.0.1:{port}") as provider:
+            for _ in range(20):
+                assert len(await chunks_of(provider)) == 2
+            await asyncio.wait_for(done.wait(), 5)
+    assert len(bodies) == 20
 
 
 @pytest.mark.parametrize("url", ["localhost:8000", "", "ftp://x/v1", "http://", "http://:80", "http://host:port/v1"])

@@ -1,0 +1,69 @@
+"""Golden records: what a real model did is replayed, and decided the same. Made by tests/real_model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endstop.engine import read_record
+from endstop.engine.presets import workspace_tools
+from endstop.engine.replay import replay
+
+from ..real_model.tasks import TASKS, files_in, put
+
+RECORDS = Path(__file__).parent.parent / "records"
+NAMES = sorted(path.stem for path in RECORDS.glob("*.jsonl"))
+KEPT: dict[str, Any] = json.loads((RECORDS / "tasks.json").read_text(encoding="utf-8"))
+"""By name: the task, the files before and after, how the run ended, and whether the work was right."""
+
+
+def test_what_is_kept_has_a_record_and_holds_no_path_of_a_machine() -> None:
+    assert set(KEPT) <= set(NAMES)
+    for name in NAMES:
+        text = (RECORDS / f"{name}.jsonl").read_text(encoding="utf-8")
+        assert len(text) < 300_000, name
+        assert [place for place in ("/home/", "/root/", "/work/", "/Users/") if place in text] == [], name
+
+
+@pytest.mark.parametrize("tools", ["recorded", "live"])
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_golden_record_replays_the_same(name: str, tools: str, tmp_path: Path) -> None:
+    path = str(RECORDS / f"{name}.jsonl")
+    kept = KEPT.get(name)
+    if tools == "recorded":
+        report = await replay(path)
+    elif kept is None:
+        pytest.skip("nothing is known of the folder it worked in")
+    else:
+        folder = put(kept["before"], tmp_path / "folder")
+        report = await replay(path, tools=workspace_tools(folder), live_tools=True)
+        assert files_in(folder) == kept["after"]
+        assert TASKS[kept["task"]].right(folder, report.runs[-1].outcome.answer or "") is kept["right"]
+    assert report.same, [str(run.divergence) for run in report.runs]
+    if kept is not None:
+        outcome = report.runs[-1].outcome
+        assert (outcome.status, outcome.stop_reason) == (kept["status"], kept["stop_reason"])
+
+
+def ended(name: str) -> Any:
+    finished = read_record(RECORDS / f"{name}.jsonl").runs[-1].finished
+    assert finished is not None
+    return finished.outcome
+
+
+def test_the_endless_loop_is_exhausted_and_never_completed() -> None:
+    assert (ended("loop").status, ended("loop").answer) == ("exhausted", "")
+
+
+def test_the_premature_finish_is_completed_and_only_a_check_knows_better() -> None:
+    assert ended("premature").status == "completed"
+    assert KEPT["premature"]["right"] is False
+
+
+def test_the_port_is_set_and_the_run_stopped_at_the_completion_call() -> None:
+    assert KEPT["port"]["right"] is True
+    run = read_record(RECORDS / "port.jsonl").runs[-1]
+    assert ended("port").stop_reason == "completed"
+    assert run.after_cut
