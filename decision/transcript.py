@@ -25,6 +25,8 @@ class Transcript:
         """Characters of all messages."""
         self.prompt: UserMessage | None = None
         """What the user said last, apart from all that the loop says in the user's role."""
+        self.counted = (0, 0)
+        """Tokens of the context as a provider counted them last, and the characters of the messages then."""
         self._open: dict[str, ToolCall] = {}
         self._results: dict[str, ToolResult] = {}
         self._missing: set[str] = set()
@@ -52,6 +54,8 @@ class Transcript:
                     self._add(message)
                 self._open = {call.id: call for call in message.calls}
                 self._missing = self._open.keys() - self._results.keys()
+                if not event.usage.estimated:
+                    self.counted = (event.usage.input_tokens + event.usage.output_tokens, self.characters)
                 self._settle()
             case ev.ToolCallResult():
                 self._answer(ToolResult(event.call_id, event.name, event.content, event.status))
@@ -99,6 +103,7 @@ class Transcript:
             head = 1 if self.messages and isinstance(self.messages[0], SystemMessage) else 0
             self.messages[head : head + event.dropped] = event.put_first
         self.characters = sum(size(message) for message in self.messages)
+        self.counted = (event.after_tokens, self.characters)
 
 
 def shorten_results(messages: list[Message], keep: int, longest: int = 400) -> list[Message]:

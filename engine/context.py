@@ -62,8 +62,6 @@ class Context:
     settings: Mapping[str, Any] = field(default_factory=dict)
     flush: Callable[[], None] = lambda: None
     """Hands all events so far to the operating system; called before every side effect."""
-    counted: tuple[int, int] = (0, 0)
-    """Tokens of the context as the provider counted them last, and the characters of the transcript then."""
     scope: RoundScope | None = None
     cancelled: Cause | None = None
 

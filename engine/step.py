@@ -93,7 +93,6 @@ async def _run_step(context: Context, scope: RoundScope, step: _Step, tasks: Tas
         return
     context.log.append(response)
     step.message = response.message
-    _note_count(context, response)
     await _ask_text_rule(context, response.message)
     if response.message.calls:
         await calls.settle(response.message, response.truncated)
@@ -228,15 +227,8 @@ def _usage(context: Context, assembler: Assembler, message: AssistantMessage) ->
     return Usage(input_tokens=_context_now(context), output_tokens=output, estimated=True)
 
 
-def _note_count(context: Context, response: ResponseFinished) -> None:
-    if not response.usage.estimated:
-        tokens = response.usage.input_tokens + response.usage.output_tokens
-        context.counted = (tokens, context.transcript.characters)
-
-
 def _context_now(context: Context) -> int:
     """The tokens of the context: what the provider counted last, and a rough count of what has come since."""
-    tokens, characters = context.counted
-    if not tokens:
-        characters = -context.toolbox.characters
-    return tokens + rough_tokens(max(0, context.transcript.characters - characters))
+    tokens, characters = context.transcript.counted
+    since = context.transcript.characters - characters
+    return tokens + rough_tokens(max(0, since if tokens else since + context.toolbox.characters))

@@ -80,7 +80,7 @@ def test_a_stop_reason_of_ones_own_is_named() -> None:
     assert ending_of(outcome(status="exhausted", stop_reason="custom:too_late")).title == "Stopped: too late"
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"other", "exhausted"}))
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"other", "exhausted", "cancelled"}))
 def test_every_kind_of_provider_error_comes_with_advice(kind: str) -> None:
     failed = AttemptFailed(attempt="1.1", kind=kind, message="what it said", retry_after=7.0)
     ending = ending_of(outcome(status="failed", stop_reason="provider_error"), failed)
