@@ -18,6 +18,8 @@ ROOT = Path(__file__).parent.parent
 LONG_AT = 300
 LONG = {
     "decision/events.py": "the record's format: one union, best read on one page",
+    "decision/facts.py": "the fold: what changes each fact, best read on one page",
+    "engine/calls.py": "the calls of one step; what concerns completions is to become a file of its own",
     "engine/hosts/live.py": "one view: what scrolls by and the rows at the bottom share one state and one lock",
 }
 """Files of the rooms that are longer than 300 lines, and why they may be. To look at, release by release."""
