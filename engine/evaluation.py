@@ -87,8 +87,10 @@ async def evaluated(context: Context, evaluator: Evaluator | None, outcome: Outc
     verdict, details = await _ask(context, evaluator, outcome)
     duration = round((context.clock.now() - began) * 1000)
     log.append(EvaluationFinished(verdict=verdict, name=qualified(evaluator), details=details))
-    status = "failed" if verdict == "not_run" else "ok"
-    log.append(StageFinished(stage="evaluate", status=status, detail=verdict, duration_ms=duration))
+    failed = verdict == "not_run"
+    log.append(
+        StageFinished(stage="evaluate", status="failed" if failed else "ok", detail=verdict, duration_ms=duration)
+    )
     return replace(outcome, verdict=verdict, evaluation={"name": qualified(evaluator), **details})
 
 

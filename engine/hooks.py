@@ -71,8 +71,10 @@ Judge = Callable[[Progress], Awaitable[Verdict]]
 class Recalled(Protocol):
     """In a replay, what is known from the record."""
 
-    lost: Collection[str]
-    """Ids of calls that were open when the process was killed: they are answered `unknown` again."""
+    @property
+    def lost(self) -> Collection[str]:
+        """Ids of calls that were open when the process was killed: they are answered `unknown` again."""
+        ...
 
     def __call__(self, role: str, name: str, call_id: str | None, /) -> VerdictGiven | None:
         """The recorded verdict for a role, a name and a call id."""

@@ -75,7 +75,7 @@ def _entries(path: Path) -> list[Mapping[str, Any]]:
 def _read(path: Path) -> Any:
     import yaml
 
-    class Loader(yaml.SafeLoader):
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # it has no types
         """Refuses a key that stands twice, of which YAML would keep the last."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
@@ -119,7 +119,8 @@ def _tool(entry: Mapping[str, Any], where: str, folder: Path, loaded: dict[Path,
     function = _handler(_text(entry, "handler", where), where, folder, loaded)
     try:
         if isinstance(function, Tool):
-            function, options = function.function, _filled(options, function, entry)
+            base = function
+            function, options = base.function, _filled(options, base, entry)
         tool = Tool(function, **options)
         assert tool.spec
     except WrongUse as error:
@@ -132,7 +133,7 @@ def _tool(entry: Mapping[str, Any], where: str, folder: Path, loaded: dict[Path,
 def _filled(options: Mapping[str, Any], base: Tool, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The options, with what the file leaves out taken from the tool that its handler is."""
     spec = base.spec
-    said = {"kind": spec.kind, "reads": spec.reads, "polls": spec.polls, "timeout": base.timeout}
+    said: dict[str, Any] = {"kind": spec.kind, "reads": spec.reads, "polls": spec.polls, "timeout": base.timeout}
     said["description"] = spec.description
     return {**options, "final": base.is_final, **{key: value for key, value in said.items() if key not in entry}}
 
