@@ -64,14 +64,9 @@ class Echo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     phrases: tuple[str, ...] = (
         "I understand",
-        "understood",
         "I will answer directly",
         "I will answer the question directly",
         "I will now answer",
-        "okay",
-        "ok",
-        "sure",
-        "got it",
     )
     """A text made of these alone is an echo. Any language; case, spaces and punctuation do not count."""
     shorter_than: int = 100

@@ -150,9 +150,14 @@ async def test_B2_a_rule_that_raises_or_hangs_is_recorded_and_the_policy_decides
 # ---- B3
 
 
+@pytest.mark.parametrize("answer", ["OK", "Yes.", "Sure.", "42", "Understood."])
+async def test_B3_a_short_answer_is_an_answer(answer: str) -> None:
+    assert (await Engine(Scripted(answer)).run("go")).stop_reason == "text_final"
+
+
 @pytest.mark.parametrize(
     "echo",
-    ["I understand, I will answer directly", "Understood.", "OK", "Sure! I understand.", "i  UNDERSTAND …"],
+    ["I understand, I will answer directly", "I understand.", "i  UNDERSTAND …"],
 )
 async def test_B3_a_short_text_that_only_echoes_an_instruction_is_no_answer(echo: str) -> None:
     provider = Scripted(echo, "The port is 8080.")
@@ -201,9 +206,9 @@ async def test_B3_a_model_that_only_echoes_ends_as_no_answer() -> None:
 
 async def test_B3_the_filter_can_be_switched_off_and_its_length_is_a_setting() -> None:
     off = Policy(echo=Echo(shorter_than=0))
-    assert (await Engine(Scripted("Understood."), policy=off).run("go")).answer == "Understood."
+    assert (await Engine(Scripted("I understand."), policy=off).run("go")).answer == "I understand."
     short = Policy(echo=Echo(shorter_than=5))
-    assert (await Engine(Scripted("Understood."), policy=short).run("go")).answer == "Understood."
+    assert (await Engine(Scripted("I understand."), policy=short).run("go")).answer == "I understand."
 
 
 async def test_B3_an_announcement_is_no_answer_only_after_tools_and_only_if_wanted() -> None:
