@@ -17,6 +17,7 @@ from .errors import WrongUse
 from .events import Event
 from .facts import Facts, fold
 from .guards import GUARDS
+from .limits import Limits, SessionLimits
 from .messages import (
     AssistantMessage,
     FinishReason,
@@ -31,13 +32,15 @@ from .messages import (
     UserMessage,
 )
 from .outcome import STATUS_OF, LimitUse, Outcome, Question, Status, Verdict
-from .policy import POLICIES, Compaction, Limits, Patience, Policy, Prompts, policy_from
+from .policy import POLICIES, Compaction, Deadlines, Echo, Patience, Policy, Prompts, Repetition, policy_from
+from .recommended import RECOMMENDED
 from .rules import RULES, Rule
 from .transcript import Transcript
 
 __all__ = [
     "GUARDS",
     "POLICIES",
+    "RECOMMENDED",
     "RULES",
     "STATUS_OF",
     "AnyChunk",
@@ -45,7 +48,9 @@ __all__ = [
     "AssistantMessage",
     "Compaction",
     "Considered",
+    "Deadlines",
     "Decision",
+    "Echo",
     "Event",
     "Facts",
     "FinishReason",
@@ -63,7 +68,9 @@ __all__ = [
     "Question",
     "Reasoning",
     "ReasoningDelta",
+    "Repetition",
     "Rule",
+    "SessionLimits",
     "Status",
     "Stop",
     "SystemMessage",

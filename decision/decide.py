@@ -26,23 +26,26 @@ def decide(facts: Facts, policy: Policy, own: tuple[Rule, ...] = ()) -> Decision
     Raises WrongUse if the policy names a rule that nobody brought.
     """
     trace: list[Considered] = []
-    compact = False
+    added: list[GoOn] = []
     decision: Decision = GoOn(rule="none", why="no rule spoke")
     for rule in select(policy.rules, (*RULES, *own)):
         said = _ask(rule, facts, policy, trace)
         if isinstance(said, GoOn) and said.compact:
-            compact = True
+            added.append(said)
         elif said is not None:
             decision = said
             break
     if isinstance(decision, GoOn):
         for guard in select(policy.guards, (*GUARDS, *own)):
             said = _ask(guard, facts, policy, trace)
-            if said is not None:
+            if isinstance(said, GoOn):
+                added.append(said)
+            elif said is not None:
                 decision = said
                 break
-    if compact and isinstance(decision, GoOn):
-        decision = replace(decision, compact=True)
+    if isinstance(decision, GoOn):
+        for more in added:
+            decision = decision.and_also(more)
     return replace(decision, trace=tuple(trace))
 
 
@@ -67,7 +70,9 @@ def _ask(rule: Rule, facts: Facts, policy: Policy, trace: list[Considered]) -> D
 
 
 def _words(said: Decision) -> str:
-    return "compact" if isinstance(said, GoOn) and said.compact else str(said)
+    if not isinstance(said, GoOn):
+        return str(said)
+    return "compact" if said.compact else "remind" if said.remind else str(said)
 
 
 _PLAIN = frozenset({type(None), str, int, bool})

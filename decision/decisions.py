@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .outcome import STATUS_OF, Status
 
@@ -32,14 +33,29 @@ class GoOn(_Decided, frozen=True, tag="go_on", kw_only=True, omit_defaults=True)
     compact: bool = False
     hand_back: bool = False
     """True if the outer loop must look before the next step, though there is nothing to say."""
+    remind: str = ""
+    """Shown to the model with the next request, and never again."""
+    topics: tuple[str, ...] = ()
+    """The limits that `remind` is about."""
 
     @property
     def bare(self) -> bool:
         """True if the inner loop may go on by itself."""
-        return not (self.say or self.compact or self.hand_back)
+        return not (self.say or self.compact or self.hand_back or self.remind)
 
     def __str__(self) -> str:
         return "go on" + (f" ({self.why})" if self.why else "")
+
+    def and_also(self, other: GoOn) -> GoOn:
+        """Both go-ons in one: what either would say, and do first."""
+        return replace(
+            self,
+            say="\n".join(part for part in (self.say, other.say) if part),
+            remind="\n".join(part for part in (self.remind, other.remind) if part),
+            topics=self.topics + other.topics,
+            compact=self.compact or other.compact,
+            hand_back=self.hand_back or other.hand_back,
+        )
 
 
 class Pause(_Decided, frozen=True, tag="pause", kw_only=True, omit_defaults=True):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from .decisions import Pause, Stop
 from .facts import Facts
-from .outcome import LimitUse, Outcome
+from .outcome import Outcome
 from .policy import Policy
+from .spending import spending
 
 
 def conclude(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
@@ -14,7 +15,7 @@ def conclude(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
         status, reason, detail = decision.ends_as, decision.reason, decision.detail
     else:
         status, reason, detail = "awaiting_input", "awaiting_input", "the model waits for the user's answer"
-    limits = used_limits(facts, policy)
+    spent = list(spending(facts, policy))
     return Outcome(
         run_id=facts.run_id,
         session_id=facts.session_id,
@@ -26,28 +27,18 @@ def conclude(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
         rounds=facts.rounds,
         requests=facts.requests,
         usage=facts.usage,
-        limits=limits,
-        exceeded_limit=reason.endswith("_limit") or _over_soft(limits),
+        limits={one.name: one.use for one in spent},
+        exceeded_limit=reason.endswith("_limit") or any(one.use.soft and one.reached for one in spent),
         phases=facts.phases,
         pending_issues=facts.pending_issues,
         questions=facts.questions,
-        duration_ms=facts.t,
+        duration_ms=facts.t + facts.carried_ms,
     )
-
-
-def used_limits(facts: Facts, policy: Policy) -> dict[str, LimitUse]:
-    """Each limit that is set, with what was used of it."""
-    limits = {"steps": LimitUse(used=facts.steps, allowed=policy.limits.hard_steps)}
-    if policy.limits.soft_steps:
-        limits["soft_steps"] = LimitUse(used=facts.steps, allowed=policy.limits.soft_steps, soft=True)
-    return limits
-
-
-def _over_soft(limits: dict[str, LimitUse]) -> bool:
-    return any(use.soft and use.used > use.allowed for use in limits.values())
 
 
 def _answer(facts: Facts, reason: str) -> str:
     if facts.accepted is not None:
         return facts.answer
-    return facts.text if reason == "text_final" else ""
+    if facts.handled is not None:
+        return facts.handled
+    return facts.text if reason in ("text_final", "judged") or facts.closing else ""

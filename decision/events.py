@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from .decisions import Decision
 from .messages import AssistantMessage, FinishReason, Message, ResultStatus, ToolSpec, Usage
-from .outcome import Outcome, Verdict
+from .outcome import Outcome, Question, Verdict
 from .policy import Policy
 
 
@@ -46,6 +46,8 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     continues: str | None = None
     """The paused run that this one goes on from; its used limits are in `carried`."""
     carried: Carried | None = None
+    before: Carried | None = None
+    """What the session's runs before this one had used, for limits of the session."""
     started_at: str = ""
     """Wall-clock time, ISO 8601 in UTC."""
     engine: str = ""
@@ -62,12 +64,19 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rejections: int = 0
     usage: Usage = Usage()
     elapsed_ms: int = 0
+    reminded: tuple[str, ...] = ()
+    phases: tuple[dict[str, Any], ...] = ()
+    questions: tuple[Question, ...] = ()
+    """Questions that are still open; the answer to one of them begins the run."""
+    context_tokens: int = 0
+    """Size of the context at its end: if it is too large, it is compacted before the next request."""
 
 
 class RunResumed(_Event, frozen=True, kw_only=True, tag="RUN_RESUMED"):
-    """Reserved: a run whose process was killed goes on under its own id."""
+    """A run whose process was killed goes on under its own id."""
 
     interrupted_step: int | None = None
+    """The step whose response never came whole; it is requested again and not counted twice."""
 
 
 class MessageAdded(_Event, frozen=True, kw_only=True, tag="MESSAGE_ADDED"):
@@ -79,6 +88,8 @@ class MessageAdded(_Event, frozen=True, kw_only=True, tag="MESSAGE_ADDED"):
     text: str
     origin: Literal["user", "nudge", "reminder", "next_step", "closing", "handler"]
     ephemeral: bool = False
+    topics: tuple[str, ...] = ()
+    """Of a reminder: the limits that it is about. Each is reminded of once in a run."""
 
 
 class CancelRequested(_Event, frozen=True, kw_only=True, tag="CANCEL_REQUESTED"):
@@ -108,7 +119,7 @@ class StepStarted(_Event, frozen=True, kw_only=True, tag="STEP_STARTED"):
     step: int
     round: int
     closing: bool = False
-    """Reserved: the one step after a hard limit in which the model sums up; not counted."""
+    """The one step after a hard limit in which the model sums up; not counted."""
 
 
 class AttemptStarted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_STARTED"):
@@ -293,6 +304,9 @@ class QuestionAsked(_Event, frozen=True, kw_only=True, tag="QUESTION_ASKED"):
 
     call_id: str
     text: str
+    confirms: str | None = None
+    """If it asks to confirm a completion: the answer that the run then has."""
+    pending_issues: tuple[str, ...] = ()
 
 
 class QuestionAnswered(_Event, frozen=True, kw_only=True, tag="QUESTION_ANSWERED"):
@@ -313,11 +327,13 @@ class ThoughtRecorded(_Event, frozen=True, kw_only=True, tag="THOUGHT_RECORDED")
 
 
 class VerdictGiven(_Event, frozen=True, kw_only=True, tag="VERDICT_GIVEN"):
-    """Reserved: the verdict of a user's function, gate, judge or handler, by its qualified name."""
+    """What a function that is not ours said: a gate, judge, text rule, handler or compactor, by its qualified name."""
 
-    role: Literal["gate", "judge", "text_rule", "rule", "guard", "handler", "compactor"]
+    role: Literal["gate", "judge", "text_rule", "handler", "compactor"]
     name: str
     said: str
+    """gate: accept, reject. judge: complete, incomplete. text_rule: final, nudge, default. handler: answered,
+    prepared, passed. Any of them: failed, if it raised, hung or answered nonsense."""
     detail: str = ""
     call_id: str | None = None
     usage: Usage | None = None
@@ -336,19 +352,23 @@ class ContextCompacted(_Event, frozen=True, kw_only=True, tag="CONTEXT_COMPACTED
     """For the other strategies: how many of the oldest messages after the system prompt are gone."""
     put_first: tuple[Message, ...] = ()
     """What stands in their place."""
+    not_enough: bool = False
+    """True if the context was still over its threshold, so that another strategy is tried next."""
+    in_vain: bool = False
+    """True if the context was still over its threshold afterwards, or no smaller than before."""
 
 
 class StageFinished(_Event, frozen=True, kw_only=True, tag="STAGE_FINISHED"):
-    """Reserved: a stage of the run ended with a status of its own."""
+    """A stage of the run ended, with a status of its own."""
 
     stage: Literal["prepare", "run", "evaluate"]
-    status: Literal["ok", "failed", "skipped", "cancelled"]
+    status: Literal["ok", "failed", "skipped", "exhausted", "awaiting_input", "cancelled"]
     detail: str = ""
     duration_ms: int = 0
 
 
 class EvaluationFinished(_Event, frozen=True, kw_only=True, tag="EVALUATION_FINISHED"):
-    """Reserved: whether the work was good, by the caller's evaluator. It changes no status."""
+    """Whether the work was good, by the caller's evaluator. It changes no status."""
 
     verdict: Verdict
     name: str = ""

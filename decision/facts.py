@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from . import events as ev
 from .messages import FinishReason, Usage
 from .outcome import Question
+from .repetition import Trail
 
 Shape = Literal["none", "tool_results", "open_question", "text", "empty"]
 
@@ -40,6 +41,14 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """Tokens that the latest request and response held: the size of the context so far."""
     compactions: int = 0
     cancelled: str | None = None
+    carried_ms: int = 0
+    """Milliseconds that the paused run had used that this one goes on from."""
+    before: ev.Carried = ev.Carried()
+    """What the session's runs before this one had used."""
+    reminded: tuple[str, ...] = ()
+    """Limits that the model was reminded of."""
+    handled: str | None = None
+    """The answer of a handler that needed no model."""
 
     # the latest step
     finish: FinishReason | None = None
@@ -53,6 +62,13 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     cut_by: str | None = None
     rejection: str | None = None
     provider_error: str | None = None
+    error_kind: str | None = None
+    text_verdict: str | None = None
+    """What the user's own text rule said: `final`, `nudge` or `default`."""
+    judged: str | None = None
+    """Why the judge says that the task is complete."""
+    closing: bool = False
+    """Whether it is the closing step after a limit."""
 
     # control flow
     accepted: str | None = None
@@ -68,6 +84,17 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     truncations: int = 0
     refusals: int = 0
     invalid_steps: int = 0
+    monologue: int = 0
+    """Steps without any call."""
+    trail: Trail = Trail()
+    compactions_in_vain: int = 0
+    overflows: int = 0
+    """Requests that the provider refused because the context was too large."""
+
+    @property
+    def repeats(self) -> int:
+        """How often the latest steps have made the same calls with the same results, cycles included."""
+        return self.trail.repeats
 
     @property
     def shape(self) -> Shape:
@@ -87,6 +114,7 @@ def fold(facts: Facts, event: ev.Event) -> Facts:
 
 def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
     carried = event.carried or ev.Carried()
+    before = event.before or ev.Carried()
     return Facts(
         run_id=event.run_id,
         session_id=event.session_id,
@@ -96,7 +124,45 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         tool_calls=carried.tool_calls,
         rejections=carried.rejections,
         usage=carried.usage,
+        carried_ms=carried.elapsed_ms,
+        reminded=carried.reminded,
+        phases=carried.phases,
+        questions=carried.questions,
+        before=before,
+        context_tokens=(event.carried or before).context_tokens,
     )
+
+
+def _run_resumed(facts: Facts, event: ev.RunResumed) -> Facts:
+    if event.interrupted_step is None:
+        return replace(facts, t=event.t)
+    return replace(
+        facts,
+        t=event.t,
+        steps=facts.steps - (not facts.closing),
+        inner_steps=max(0, facts.inner_steps - 1),
+        provider_error=None,
+        error_kind=None,
+        overflows=0,
+    )
+
+
+def _message_added(facts: Facts, event: ev.MessageAdded) -> Facts:
+    return replace(facts, reminded=(*facts.reminded, *event.topics), t=event.t) if event.topics else facts
+
+
+def _verdict_given(facts: Facts, event: ev.VerdictGiven) -> Facts:
+    usage = facts.usage if event.usage is None else facts.usage + event.usage
+    facts = replace(facts, usage=usage, t=event.t)
+    match event.role, event.said:
+        case "text_rule", said:
+            return replace(facts, text_verdict=said)
+        case "judge", "complete":
+            return replace(facts, judged=event.detail or "the judge says so")
+        case "handler", "answered":
+            return replace(facts, handled=event.detail)
+        case _:
+            return facts
 
 
 def _cancel_requested(facts: Facts, event: ev.CancelRequested) -> Facts:
@@ -124,11 +190,16 @@ def _step_started(facts: Facts, event: ev.StepStarted) -> Facts:
         cut_by=None,
         rejection=None,
         provider_error=None,
+        error_kind=None,
+        text_verdict=None,
+        judged=None,
+        closing=event.closing,
+        trail=facts.trail.begun(),
     )
 
 
 def _attempt_started(facts: Facts, event: ev.AttemptStarted) -> Facts:
-    return replace(facts, requests=facts.requests + 1, provider_error=None, t=event.t)
+    return replace(facts, requests=facts.requests + 1, provider_error=None, error_kind=None, t=event.t)
 
 
 def _attempt_failed(facts: Facts, event: ev.AttemptFailed) -> Facts:
@@ -136,7 +207,9 @@ def _attempt_failed(facts: Facts, event: ev.AttemptFailed) -> Facts:
     if event.kind == "cancelled":
         return replace(facts, usage=usage, t=event.t)
     wait = "" if event.retry_after is None else f" (try again in {event.retry_after:g} s)"
-    return replace(facts, provider_error=f"{event.kind}: {event.message}{wait}", usage=usage, t=event.t)
+    overflows = facts.overflows + (event.kind == "context_overflow")
+    error = f"{event.kind}: {event.message}{wait}"
+    return replace(facts, provider_error=error, error_kind=event.kind, overflows=overflows, usage=usage, t=event.t)
 
 
 def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
@@ -157,6 +230,8 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
         empty_answers=facts.empty_answers + 1 if empty and not truncated and not filtered else 0,
         truncations=facts.truncations + 1 if truncated else 0,
         refusals=facts.refusals + 1 if filtered else 0,
+        monologue=0 if message.calls else facts.monologue + 1,
+        overflows=0,
     )
 
 
@@ -168,6 +243,7 @@ def _tool_call_result(facts: Facts, event: ev.ToolCallResult) -> Facts:
         failed=facts.failed + (status == "error"),
         invalid=facts.invalid + (status == "invalid"),
         tool_calls=facts.tool_calls + (status in ("ok", "error", "rejected")),
+        trail=facts.trail.with_result(event.fingerprint),
     )
 
 
@@ -178,6 +254,7 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
         t=event.t,
         cut_by=event.cut_by,
         invalid_steps=facts.invalid_steps + 1 if all_invalid else 0,
+        trail=facts.trail.ended(facts.calls),
     )
 
 
@@ -188,7 +265,8 @@ def _completion_accepted(facts: Facts, event: ev.CompletionAccepted) -> Facts:
 
 
 def _completion_rejected(facts: Facts, event: ev.CompletionRejected) -> Facts:
-    return replace(facts, rejection=event.reason, rejections=facts.rejections + 1, t=event.t)
+    counts = event.by != "user"  # a user who says no is not a loop
+    return replace(facts, rejection=event.reason, rejections=facts.rejections + counts, t=event.t)
 
 
 def _phase_reported(facts: Facts, event: ev.PhaseReported) -> Facts:
@@ -197,7 +275,8 @@ def _phase_reported(facts: Facts, event: ev.PhaseReported) -> Facts:
 
 
 def _question_asked(facts: Facts, event: ev.QuestionAsked) -> Facts:
-    return replace(facts, questions=(*facts.questions, Question(event.call_id, event.text)), t=event.t)
+    question = Question(event.call_id, event.text, event.confirms, event.pending_issues)
+    return replace(facts, questions=(*facts.questions, question), t=event.t)
 
 
 def _question_closed(facts: Facts, call_id: str) -> Facts:
@@ -209,7 +288,14 @@ def _question_answered(facts: Facts, event: ev.QuestionAnswered) -> Facts:
 
 
 def _context_compacted(facts: Facts, event: ev.ContextCompacted) -> Facts:
-    return replace(facts, context_tokens=event.after_tokens, compactions=facts.compactions + 1, t=event.t)
+    in_vain = facts.compactions_in_vain + event.in_vain if event.in_vain or event.not_enough else 0
+    return replace(
+        facts,
+        context_tokens=event.after_tokens,
+        compactions=facts.compactions + 1,
+        compactions_in_vain=in_vain,
+        t=event.t,
+    )
 
 
 def _run_finished(facts: Facts, event: ev.RunFinished) -> Facts:
@@ -218,6 +304,9 @@ def _run_finished(facts: Facts, event: ev.RunFinished) -> Facts:
 
 _CHANGES: dict[type, Callable[[Facts, Any], Facts]] = {
     ev.RunStarted: _run_started,
+    ev.RunResumed: _run_resumed,
+    ev.MessageAdded: _message_added,
+    ev.VerdictGiven: _verdict_given,
     ev.CancelRequested: _cancel_requested,
     ev.RoundStarted: _round_started,
     ev.StepStarted: _step_started,

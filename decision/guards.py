@@ -1,11 +1,25 @@
-"""Guards: each may turn a go-on, and only that, into something else. So no limit can overrule a completion."""
+"""Guards: each may turn a go-on, and only that, into something else. So no limit can overrule a completion.
+
+A guard that stops ends the asking; one that speaks to the model (a nudge, a reminder) adds to the go-on, and the next
+is asked.
+"""
 
 from __future__ import annotations
 
-from .decisions import Decision, Stop
+from collections.abc import Callable
+
+from .decisions import Decision, GoOn, Stop
 from .facts import Facts
+from .limits import STOP_REASONS
 from .policy import Policy
 from .rules import Rule
+from .spending import Spent, spending
+
+
+def _judged(facts: Facts, policy: Policy) -> Decision | None:
+    if facts.judged is None:
+        return None
+    return Stop(rule="judged", reason="judged", detail=facts.judged)
 
 
 def _invalid_calls(facts: Facts, policy: Policy) -> Decision | None:
@@ -15,15 +29,73 @@ def _invalid_calls(facts: Facts, policy: Policy) -> Decision | None:
     return Stop(rule="invalid_calls", reason="invalid_calls", detail=detail)
 
 
-def _step_limit(facts: Facts, policy: Policy) -> Decision | None:
-    allowed = policy.limits.hard_steps
-    if facts.steps < allowed:
+def _stuck(facts: Facts, policy: Policy) -> Decision | None:
+    settings = policy.repetition
+    if settings.stop_at is not None and facts.repeats >= settings.stop_at:
+        detail = f"the same calls with the same results came round {facts.repeats} times"
+        return Stop(rule="stuck", reason="stuck", detail=detail)
+    if settings.monologue is not None and facts.monologue >= settings.monologue:
+        return Stop(rule="stuck", reason="stuck", detail=f"{facts.monologue} steps in a row without any call")
+    return None
+
+
+def _compaction_stalled(facts: Facts, policy: Policy) -> Decision | None:
+    if facts.compactions_in_vain < max(1, policy.patience.compactions):
         return None
-    detail = f"{facts.steps} of {allowed} steps used; raise limits.steps if the task needs more"
-    return Stop(rule="step_limit", reason="step_limit", detail=detail)
+    detail = (
+        f"{facts.compactions_in_vain} compactions in a row did not help: {facts.context_tokens} tokens are left "
+        f"of a window of {policy.compaction.window}"
+    )
+    return Stop(rule="compaction_stalled", reason="compaction_stalled", detail=detail)
+
+
+def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
+    def reached(facts: Facts, policy: Policy) -> Decision | None:
+        for spent in spending(facts, policy):
+            if STOP_REASONS[spent.limit] == reason and not spent.use.soft and spent.reached:
+                return Stop(rule=reason, reason=reason, detail=_used_up(spent))
+        return None
+
+    return reached
+
+
+def _used_up(spent: Spent) -> str:
+    where = "session_limits" if spent.scope else "limits"
+    of = f"{spent.use.used:g} of {spent.use.allowed:g} {_unit(spent)}"
+    return f"{of} used; raise {where}.{spent.limit} if the task needs more"
+
+
+def _unit(spent: Spent) -> str:
+    words = {"cost_usd": "US dollars"}.get(spent.limit, spent.limit.replace("_", " "))
+    return f"{words} of the session" if spent.scope else words
+
+
+def _repetition(facts: Facts, policy: Policy) -> Decision | None:
+    if facts.repeats not in policy.repetition.nudge_at or not facts.trail.came_round:
+        return None
+    say = policy.prompts.repetition.replace("{count}", str(facts.repeats))
+    return GoOn(rule="repetition", say=say, why=f"the same calls {facts.repeats} times")
+
+
+def _reminder(facts: Facts, policy: Policy) -> Decision | None:
+    due = [spent for spent in spending(facts, policy) if spent.name not in facts.reminded and _near(spent, policy)]
+    if not due:
+        return None
+    lines = []
+    for spent in due:
+        line = policy.prompts.reminder.replace("{used}", f"{spent.use.used:g}")
+        lines.append(line.replace("{allowed}", f"{spent.use.allowed:g}").replace("{name}", _unit(spent)))
+    return GoOn(rule="reminder", remind="\n".join(lines), topics=tuple(s.name for s in due), why="near a limit")
+
+
+def _near(spent: Spent, policy: Policy) -> bool:
+    if spent.use.soft:
+        return spent.use.used >= spent.use.allowed
+    return policy.reminder is not None and spent.use.used >= spent.use.allowed * policy.reminder - 1e-9
 
 
 GUARDS: tuple[Rule, ...] = (
+    Rule("guard", "judged", "The judge says that the task is complete: stops as judged.", ("judged",), _judged),
     Rule(
         "guard",
         "invalid_calls",
@@ -31,5 +103,31 @@ GUARDS: tuple[Rule, ...] = (
         ("invalid_steps",),
         _invalid_calls,
     ),
-    Rule("guard", "step_limit", "The run's steps are used up: stops as exhausted.", ("steps",), _step_limit),
+    Rule(
+        "guard",
+        "stuck",
+        "The same calls with the same results once too often, cycles included, or only talk: stops as exhausted.",
+        ("repeats", "monologue"),
+        _stuck,
+    ),
+    Rule(
+        "guard",
+        "compaction_stalled",
+        "Compaction does not get the context below its threshold: stops as exhausted.",
+        ("compactions_in_vain", "context_tokens"),
+        _compaction_stalled,
+    ),
+    Rule("guard", "step_limit", "Steps or rounds are used up: stops.", ("steps", "rounds"), _limit("step_limit")),
+    Rule("guard", "tool_call_limit", "Tool calls are used up: stops.", ("tool_calls",), _limit("tool_call_limit")),
+    Rule("guard", "token_limit", "Input or output tokens are used up: stops.", ("usage",), _limit("token_limit")),
+    Rule("guard", "cost_limit", "The money is used up: stops.", ("usage",), _limit("cost_limit")),
+    Rule("guard", "time_limit", "The time is used up: stops.", ("t", "carried_ms"), _limit("time_limit")),
+    Rule("guard", "repetition", "The same calls with the same results: tells the model so.", ("repeats",), _repetition),
+    Rule(
+        "guard",
+        "reminder",
+        "Near a hard limit, or at a soft one: reminds the model, once for each limit.",
+        ("reminded",),
+        _reminder,
+    ),
 )

@@ -46,6 +46,8 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     kind: ToolKind = "ordinary"
     reads: bool = False
     """True if a call changes nothing: it may then run beside others, and while the stream goes on."""
+    polls: bool = False
+    """True if the same call with the same result again and again is what it is for: no repetition to speak of."""
 
 
 class Reasoning(Struct, frozen=True, omit_defaults=True):

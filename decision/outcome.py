@@ -48,6 +48,9 @@ class Question(Struct, frozen=True):
 
     call_id: str
     text: str
+    confirms: str | None = None
+    """If it asks to confirm a completion: the answer that is then accepted."""
+    pending_issues: tuple[str, ...] = ()
 
 
 class Outcome(Struct, frozen=True, kw_only=True):

@@ -11,41 +11,10 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import force_setattr
 
 from .errors import WrongUse, nearest
-
-DEFAULT_STEPS = 30
-
-
-def at_least(name: str, value: float | None, least: int) -> None:
-    """Raise WrongUse unless `value` is None or at least `least`."""
-    if value is not None and value < least:
-        raise WrongUse(f"{name} is {value}: use {least} or more")
-
-
-class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a run may use. A hard limit ends the run as `exhausted`; a soft one only flags it."""
-
-    steps: int | None = None
-    """Hard limit of model steps, 1 or more. Unset: twice `soft_steps` if that is set, else 30."""
-    soft_steps: int | None = None
-    """Soft limit of model steps, 1 to `steps`. Off unless set."""
-
-    def __post_init__(self) -> None:
-        at_least("limits.soft_steps", self.soft_steps, 1)
-        if self.steps is None:
-            steps = 2 * self.soft_steps if self.soft_steps else DEFAULT_STEPS
-            force_setattr(self, "steps", steps)
-        at_least("limits.steps", self.steps, 1)
-        if self.soft_steps and self.soft_steps > self.hard_steps:
-            raise WrongUse(f"limits.soft_steps ({self.soft_steps}) is above limits.steps ({self.steps}): lower it")
-
-    @property
-    def hard_steps(self) -> int:
-        """`steps`, which is always a number once the object exists."""
-        assert self.steps is not None
-        return self.steps
+from .limits import Limits, SessionLimits, at_least
+from .recommended import RECOMMENDED
 
 
 class Patience(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,49 +30,158 @@ class Patience(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Steps in which every call was invalid; then `invalid_calls`."""
     rejections: int = 3
     """Completions handed back, over the whole run; then `completion_rejected`."""
+    echoes: int = 2
+    """Texts in a row that only echo an instruction or announce what comes; then `no_answer`."""
+    compactions: int = 2
+    """Compactions in a row that left the context over its threshold; then `compaction_stalled`."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             at_least(f"patience.{name}", getattr(self, name), 0)
 
 
+class Repetition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is done about the same calls with the same results, also in cycles of up to 4 steps."""
+
+    nudge_at: tuple[int, ...] = (3, 5)
+    """At these repetitions the model is told so, each 2 or more."""
+    stop_at: int | None = 6
+    """At this repetition the run stops as `stuck`, 2 to 16; None: never."""
+    monologue: int | None = None
+    """Steps in a row without any call after which the run stops as `stuck`, 2 or more; None: never."""
+
+    def __post_init__(self) -> None:
+        for number in self.nudge_at:
+            at_least("repetition.nudge_at", number, 2)
+        at_least("repetition.stop_at", self.stop_at, 2)
+        at_least("repetition.monologue", self.monologue, 2)
+        if self.stop_at is not None and self.stop_at > 16:
+            raise WrongUse(f"repetition.stop_at is {self.stop_at}: use 16 or less")
+
+
+class Echo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Short texts that are no answer: they only echo an instruction, or only announce what comes."""
+
+    phrases: tuple[str, ...] = (
+        "I understand",
+        "I will answer directly",
+        "I will answer the question directly",
+        "I will now answer",
+    )
+    """A text made of these alone is an echo. Any language; case, spaces and punctuation do not count."""
+    shorter_than: int = 100
+    """Only texts of fewer characters are looked at; 0 switches the filter off."""
+    announcements: tuple[str, ...] = ()
+    """A text that begins with one of these, after tool calls, announces and does not answer ("I will now"). Off
+    unless set."""
+
+    def __post_init__(self) -> None:
+        at_least("echo.shorter_than", self.shorter_than, 0)
+
+
 class Compaction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When the context is made smaller (P0). Off unless the window's size is known."""
+    """When and how the context is made smaller (P0). Off unless the window's size is known."""
 
     window: int | None = None
     """Size of the model's context window, in tokens, 1 or more."""
     threshold: float = 0.8
     """Share of the window, above 0 and at most 1, at which the context is compacted."""
+    strategies: tuple[Literal["shorten_results", "summarise", "drop_oldest"], ...] = ("shorten_results", "drop_oldest")
+    """Tried in this order, until the context is below the threshold."""
     keep_results: int = 4
     """The latest tool results that stay whole; older ones are shortened."""
+    keep_messages: int = 8
+    """For the other two strategies: the latest messages that are never touched, 1 or more."""
 
     def __post_init__(self) -> None:
         at_least("compaction.window", self.window, 1)
         at_least("compaction.keep_results", self.keep_results, 0)
+        at_least("compaction.keep_messages", self.keep_messages, 1)
         if not 0 < self.threshold <= 1:
             raise WrongUse(f"compaction.threshold is {self.threshold}: use a share above 0 and at most 1")
+
+
+class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Seconds, above 0, that what is not ours may take."""
+
+    gate: float = 120.0
+    """One gate, per completion."""
+    handler: float = 60.0
+    """One intent handler, before the first request."""
+    text_rule: float = 10.0
+    """The user's text rule, per response."""
+    judge: float = 60.0
+    """The judge, per round."""
+    compactor: float = 120.0
+    """The model's summary in a compaction."""
+    closing: float = 60.0
+    """The closing step."""
+    evaluation: float = 600.0
+    """The evaluator, at the end of a run."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if getattr(self, name) <= 0:
+                raise WrongUse(f"deadlines.{name} is {getattr(self, name)}: use seconds above 0")
 
 
 class Prompts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the loop says to the model, in the user's role. No prompt names a tool."""
 
     empty: str = "Your last response was empty. Go on with the task, or give your final answer."
+    """After a response without text and calls."""
     truncated: str = "Your last response was cut off by the length limit. Go on in smaller pieces."
+    """After a response that the length limit cut off."""
     refused: str = "The last response was blocked by a content filter. Go on in a way that avoids it."
+    """After a response that a content filter blocked."""
+    echo: str = "That is no answer yet. Answer the question, or go on with the task."
+    """After a text that only echoes or announces."""
+    repetition: str = (
+        "You have made the same calls with the same results {count} times. Do something else: use what you know, "
+        "try another way, or finish and say what is missing."
+    )
+    """At the repetitions of `repetition.nudge_at`; `{count}` is filled in."""
+    reminder: str = (
+        "You have used {used} of {allowed} {name}. Finish the task now, or report what is done and what is missing."
+    )
+    """Near a limit; `{used}`, `{allowed}` and `{name}` are filled in."""
+    next_step: str = ""
+    """Added at the start of a round, unless it is among the last three messages of the user. Off while empty."""
+    closing: str = (
+        "The limit is reached and no tool can be used any more. Tell the user in a few sentences what was done, "
+        "what is missing, and how to go on."
+    )
+    """Asked in the closing step."""
+    summarise: str = (
+        "Sum up the conversation so far for somebody who must go on with the work: the task, what was done and "
+        "found, which files and values matter, what is left. Nothing else."
+    )
+    """Asked of the model in a compaction."""
     text_is_no_end: str = (
         "Text alone does not end this task. If the work is done, say so with the completion tool; if it is not, go on."
     )
+    """After text that does not end the run."""
 
 
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a run goes on, pauses and stops. `Policy()` is the shipped policy `agent`."""
 
     name: str = "agent"
+    """Stands in records and reports; a file's own name if it gives none."""
     limits: Limits = Limits()
+    """What a run may use."""
+    session_limits: SessionLimits = SessionLimits()
+    """What all runs of a session may use together."""
+    reminder: float | None = 5 / 6
+    """Share of a hard limit, above 0 and below 1, at which the model is reminded, once; None: never."""
+    closing: bool = False
+    """At a limit, ask once more, without tools, for a summary. Not counted as a step."""
     text: Literal["final", "nudge"] = "final"
     """`final`: a plain answer ends the run. `nudge`: it never does, and the model is told so."""
     completion: Literal["offered", "required", "none"] = "offered"
     """`required`: a run without a completion tool is refused at start. `none`: none is offered."""
+    mixed: Literal["before", "all", "none"] = "before"
+    """Which calls run beside a completion in one response: those before it, all (nothing is cut then), or none."""
     max_inner_steps: int = 10
     """Steps the inner layer may make before the outer one looks, 1 or more."""
     inner_cancel: bool = True
@@ -111,15 +189,38 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reject_after_failure: bool = True
     """Hand a completion back if a call before it in the same response failed."""
     patience: Patience = Patience()
+    """How often in a row something is handed back."""
+    repetition: Repetition = Repetition()
+    """What is done about repeated calls."""
+    echo: Echo = Echo()
+    """Short texts that are no answer."""
     compaction: Compaction = Compaction()
+    """When and how the context is made smaller."""
+    deadlines: Deadlines = Deadlines()
+    """Seconds for what is not ours."""
     prompts: Prompts = Prompts()
+    """What the loop says to the model."""
     rules: tuple[str, ...] = ("compaction", "control_flow", "finish_reason", "message_shape", "go_on")
     """The priorities by name, first to last. A user's own rule stands as `module:name`."""
-    guards: tuple[str, ...] = ("invalid_calls", "step_limit")
-    """What may turn a go-on, and only that, into something else; the first that fires speaks."""
+    guards: tuple[str, ...] = (
+        "judged",
+        "invalid_calls",
+        "stuck",
+        "compaction_stalled",
+        "step_limit",
+        "tool_call_limit",
+        "token_limit",
+        "cost_limit",
+        "time_limit",
+        "repetition",
+        "reminder",
+    )
+    """What may turn a go-on, and only that, into something else, first to last."""
 
     def __post_init__(self) -> None:
         at_least("max_inner_steps", self.max_inner_steps, 1)
+        if self.reminder is not None and not 0 < self.reminder < 1:
+            raise WrongUse(f"reminder is {self.reminder}: use a share above 0 and below 1")
         if self.text == "nudge" and self.completion == "none":
             raise WrongUse("text = 'nudge' with completion = 'none' can never end: change one of the two")
 
@@ -133,7 +234,10 @@ POLICIES: dict[str, Policy] = {
 
 
 def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
-    """A policy from plain data (a parsed TOML file). Key `base` names the shipped policy it starts from.
+    """A policy from plain data (a parsed TOML file).
+
+    Key `base` names the shipped policy that it starts from, `recommended` the recommended limits for a kind of task,
+    over which `limits` are laid.
 
     Raises WrongUse that names the key and the nearest known one, or the value and the expected type.
     """
@@ -142,7 +246,12 @@ def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
     if base not in POLICIES:
         raise WrongUse(f"{where}: unknown base {base!r}{nearest(str(base), POLICIES)}")
     plain = msgspec.to_builtins(POLICIES[base])
-    if "limits" in given:
+    task = given.pop("recommended", None)
+    if task is not None and task not in RECOMMENDED:
+        raise WrongUse(f"{where}: unknown kind of task in recommended: {task!r}{nearest(str(task), RECOMMENDED)}")
+    if task is not None:
+        plain["limits"] = msgspec.to_builtins(RECOMMENDED[task])
+    elif "limits" in given:
         plain["limits"] = {}  # limits depend on each other: unset ones are derived anew
     _merge(plain, given, msgspec.to_builtins(POLICIES[base]), where)
     try:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from .decisions import Decision, GoOn, Pause, Stop
 from .facts import Facts
 from .policy import Policy
-from .text import settle_text
+from .text import settle_calls, settle_text
 
 
 class Rule(Struct, frozen=True):
@@ -35,14 +35,22 @@ class Rule(Struct, frozen=True):
 
 def _compaction(facts: Facts, policy: Policy) -> Decision | None:
     window, threshold = policy.compaction.window, policy.compaction.threshold
+    if _overflowed_once(facts):
+        return GoOn(rule="compaction", compact=True, why="the provider says that the context is too large")
     if window is None or facts.context_tokens < window * threshold:
         return None
     return GoOn(rule="compaction", compact=True, why=f"context over {threshold:.0%} of {window} tokens")
 
 
+def _overflowed_once(facts: Facts) -> bool:
+    return facts.error_kind == "context_overflow" and facts.overflows == 1
+
+
 def _control_flow(facts: Facts, policy: Policy) -> Decision | None:
     if facts.accepted is not None:
         return Stop(rule="control_flow", reason="completed", detail="a completion was accepted")
+    if facts.handled is not None:
+        return Stop(rule="control_flow", reason="handled", detail="a handler answered, without the model")
     if facts.questions:
         return Pause(rule="control_flow", questions=tuple(q.call_id for q in facts.questions))
     if facts.rejection is None:
@@ -55,6 +63,8 @@ def _control_flow(facts: Facts, policy: Policy) -> Decision | None:
 
 def _finish_reason(facts: Facts, policy: Policy) -> Decision | None:
     rule = "finish_reason"
+    if _overflowed_once(facts):
+        return GoOn(rule=rule, why="once more with a smaller context", hand_back=True)
     if facts.provider_error is not None:
         return Stop(rule=rule, reason="provider_error", detail=facts.provider_error)
     if facts.cut_by is not None:
@@ -75,7 +85,7 @@ def _finish_reason(facts: Facts, policy: Policy) -> Decision | None:
         case "stop" if facts.shape == "text":
             return settle_text(facts, policy, rule)
         case "tool_calls" if facts.shape == "tool_results":
-            return GoOn(rule=rule, why="calls answered")
+            return settle_calls(facts, rule, "calls answered")
         case _:
             return None
 
@@ -84,7 +94,7 @@ def _message_shape(facts: Facts, policy: Policy) -> Decision | None:
     rule = "message_shape"
     match facts.shape:
         case "tool_results":
-            return GoOn(rule=rule, why="the last message is a tool result")
+            return settle_calls(facts, rule, "the last message is a tool result")
         case "text":
             return settle_text(facts, policy, rule)
         case "empty":
@@ -106,15 +116,15 @@ RULES: tuple[Rule, ...] = (
         "P0",
         "compaction",
         "Context over the threshold: compact before the next request. Never hides what comes below.",
-        ("context_tokens",),
+        ("context_tokens", "error_kind", "overflows"),
         _compaction,
     ),
     Rule(
         "P0.5",
         "control_flow",
-        "An accepted completion stops as completed; an open question pauses; a completion that was handed back "
-        "goes on, a bounded number of times.",
-        ("accepted", "questions", "rejection", "rejections"),
+        "An accepted completion stops as completed, a handler's answer as handled; an open question pauses; a "
+        "completion that was handed back goes on, a bounded number of times.",
+        ("accepted", "handled", "questions", "rejection", "rejections"),
         _control_flow,
     ),
     Rule(
@@ -122,7 +132,7 @@ RULES: tuple[Rule, ...] = (
         "finish_reason",
         "A provider's error stops; a step cut short by an accepted completion stops as completed; content_filter "
         "and length go on, bounded; stop with text is settled by the text policy; tool_calls with calls goes on.",
-        ("provider_error", "cut_by", "finish", "shape", "refusals", "truncations"),
+        ("provider_error", "cut_by", "finish", "shape", "refusals", "truncations", "text_verdict"),
         _finish_reason,
     ),
     Rule(
@@ -130,7 +140,7 @@ RULES: tuple[Rule, ...] = (
         "message_shape",
         "Whatever the finish reason says: tool results go on, text is settled by the text policy, an empty or "
         "reasoning-only response is asked again, bounded.",
-        ("shape", "reasoned", "empty_answers"),
+        ("shape", "reasoned", "empty_answers", "text_verdict", "monologue"),
         _message_shape,
     ),
     Rule("P3", "go_on", "Nothing says otherwise: go on.", (), _go_on),

@@ -23,6 +23,8 @@ class Transcript:
         """Goes up whenever messages already given out were changed: what was derived from them is void."""
         self.characters = 0
         """Characters of all messages."""
+        self.prompt: UserMessage | None = None
+        """What the user said last, apart from all that the loop says in the user's role."""
         self.counted = (0, 0)
         """Tokens of the context as a provider counted them last, and the characters of the messages then."""
         self._open: dict[str, ToolCall] = {}
@@ -60,6 +62,8 @@ class Transcript:
             case ev.QuestionAnswered(call_id=id, text=text):
                 if id in self._open:
                     self._answer(ToolResult(id, self._open[id].name, text))
+            case ev.VerdictGiven(role="handler", said="answered", detail=answer):
+                self._add(AssistantMessage(answer))
             case ev.ContextCompacted():
                 self._compact(event)
             case _:
@@ -76,7 +80,8 @@ class Transcript:
             return
         for call in self.open_calls:  # a question that the next prompt passes over
             self._answer(ToolResult(call.id, call.name, UNANSWERED, "unanswered"))
-        self._add(UserMessage(prompt))
+        self.prompt = UserMessage(prompt)
+        self._add(self.prompt)
 
     def _answer(self, result: ToolResult) -> None:
         self._results.setdefault(result.call_id, result)
@@ -138,6 +143,7 @@ _TOLD = frozenset(
         ev.ResponseFinished,
         ev.ToolCallResult,
         ev.QuestionAnswered,
+        ev.VerdictGiven,
         ev.ContextCompacted,
     }
 )

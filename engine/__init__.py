@@ -11,6 +11,7 @@ from .session import Session
 from .subscriber import Subscriber
 from .toolbox import Toolbox
 from .tools import Tool, tool
+from .tools_yaml import tools_from_yaml
 
 __all__ = [
     "Bus",
@@ -30,4 +31,5 @@ __all__ = [
     "Toolbox",
     "read_record",
     "tool",
+    "tools_from_yaml",
 ]

@@ -20,6 +20,10 @@ class Completion:
     error: str | None = None
     """Why it is no success; the completion is then handed back with it."""
     pending_issues: tuple[str, ...] = field(default=())
+    confirm: str | None = None
+    """A question to the user that must be answered with yes before the work counts as done; the run pauses."""
+    percentage: int | None = None
+    """100 for a tool that reports phases: the last one is then among the phases of the outcome."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,12 +38,17 @@ class Bus:
         self._waiting: list[asyncio.Future[None]] = []
         self.last = 0
         """The number of the latest event."""
+        self._first = 1
         self.closed = False
         """True once the terminal event is out."""
 
+    def begin_after(self, seq: int) -> None:
+        """Go on with a run of which events up to `seq` were published before, elsewhere."""
+        self.last, self._first = seq, seq + 1
+
     def publish(self, event: Event) -> None:
         """Put an event out. Returns at once, whoever reads."""
-        place, self.last = self.last, self.last + 1
+        place, self.last = self.last - self._first + 1, self.last + 1
         if place < self._keep:
             self._ring.append(event)
         else:
@@ -58,16 +63,16 @@ class Bus:
 
     async def read(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
         """The events after number `after`, up to the terminal one."""
-        read, ring, keep = after, self._ring, self._keep
+        read, ring, keep, first = after, self._ring, self._keep, self._first
         while True:
             waiting = self.last - read
-            if waiting > keep:
-                oldest = self.last - keep + 1
+            if waiting > len(ring):
+                oldest = self.last - len(ring) + 1
                 yield Lagged(oldest - read - 1, oldest)
                 read = oldest - 1
             elif waiting > 0:
                 read += 1
-                yield ring[(read - 1) % keep]
+                yield ring[(read - first) % keep]
             elif self.closed:
                 return
             else:

@@ -27,10 +27,12 @@ from ..decision.events import (
 from ..decision.messages import ResultStatus
 from .answers import Completion, Continue, Phase, Settled
 from .context import Context
-from .results import as_text, fingerprint
+from .hooks import qualified
+from .results import UNKNOWN, as_text, fingerprint, handed_back
 from .schema import InvalidArguments
 from .scope import Cause, RoundScope
 from .tools import Tool
+from .verdicts import ask, progress, read_gate
 
 SKIPPED = "Not run: it stood after the completion of the task."
 TRUNCATED = "Not run: the response was cut off inside this call. Call it again, with less in one piece."
@@ -54,8 +56,12 @@ class Calls:
     def may_end(self, call: ToolCall) -> bool | None:
         """Whether a completion's arguments are valid and make it a final one; None if it is no completion."""
         tool = self._context.toolbox.get(call.name)
+        return None if tool is None or tool.kind != "completion" else self._is_final(call)
+
+    def _is_final(self, call: ToolCall) -> bool:
+        tool = self._context.toolbox.get(call.name)
         if tool is None or tool.kind != "completion":
-            return None
+            return False
         try:
             return tool.is_final(tool.parse(call.arguments))
         except InvalidArguments:
@@ -67,17 +73,20 @@ class Calls:
         if tool is None:
             return
         self.asked = self.asked or tool.kind == "question"
-        if tool.spec.reads and self._early and tool.kind == "ordinary":
+        if tool.spec.reads and self._early and tool.kind == "ordinary" and not self._lost(call):
             self._start(tool, call)
         else:
             self._early = False
 
     async def settle(self, message: AssistantMessage, truncated: str | None) -> None:
         """Give every call of the response its result, open questions apart."""
-        reported: ToolCall | None = None
+        alone = self._context.policy.mixed == "none" and any(self._is_final(call) for call in message.calls)
+        done = False
         for call in message.calls:
             tool = self._context.toolbox.get(call.name)
-            if reported is not None:
+            if self._lost(call):
+                self._answer(call, UNKNOWN, "unknown")
+            elif self._is_left_out(call, tool, done, alone):
                 self._answer(call, SKIPPED, "skipped")
             elif call.id == truncated:
                 self._answer(call, TRUNCATED, "truncated")
@@ -89,9 +98,19 @@ class Calls:
                 self._start(tool, call)
             else:
                 await self._finish_running()
-                if await self._run_alone(tool, call):
-                    reported = call
+                done = await self._run_alone(tool, call) or done
         await self._finish_running()
+
+    def _is_left_out(self, call: ToolCall, tool: Tool | None, done: bool, alone: bool) -> bool:
+        """Whether a call does not run because of the completion beside it (`policy.mixed`)."""
+        kind = "ordinary" if tool is None else tool.kind
+        if done:
+            return self._context.policy.mixed != "all" or kind == "completion"
+        return alone and kind == "ordinary" and call.id not in self._running
+
+    def _lost(self, call: ToolCall) -> bool:
+        """In a replay: whether the process was killed before this call had its result."""
+        return self._context.recalled is not None and call.id in self._context.recalled.lost
 
     def abandon(self, message: AssistantMessage | None) -> None:
         """Answer what was cut off by a cancellation, without running anything."""
@@ -193,13 +212,13 @@ class Calls:
             case Completion(success=False) as failed:
                 self._reject(call, failed.error or failed.content or "It did not succeed.", "tool")
             case Completion() as completion:
-                self._accept(call, completion)
+                await self._check(call, completion)
             case str(word) if word.strip().lower() == "continue":
                 self._reject(call, Continue().reason, "tool")
             case value:
                 content, status = as_text(value)
                 if status == "ok":
-                    self._accept(call, Completion(answer=content))
+                    await self._check(call, Completion(answer=content))
                 else:
                     self._reject(call, content, "tool")
         return True
@@ -213,7 +232,33 @@ class Calls:
             return f"{first.name}, called before it, failed: {why}", "failed_call"
         return None
 
+    async def _check(self, call: ToolCall, completion: Completion) -> None:
+        """Ask the gates, then the user if that is wanted, and accept or hand back."""
+        for gate in self._context.gates:
+            arguments = (completion, progress(self._context))
+            verdict = await ask(self._context, "gate", gate, arguments, read_gate, call.id)
+            if verdict.said != "accept":
+                failed = "The check of the completion failed: " if verdict.said == "failed" else ""
+                self._reject(call, failed + verdict.detail, qualified(gate))
+                return
+        if completion.confirm is None:
+            self._accept(call, completion)
+            return
+        self._answered.add(call.id)  # stays open: whether it is done is for the user to say
+        self._log.append(
+            QuestionAsked(
+                call_id=call.id,
+                text=completion.confirm,
+                confirms=completion.answer,
+                pending_issues=completion.pending_issues,
+            )
+        )
+
     def _accept(self, call: ToolCall, completion: Completion) -> None:
+        if completion.percentage is not None:
+            self._log.append(
+                PhaseReported(call_id=call.id, percentage=completion.percentage, summary=completion.answer)
+            )
         self._log.append(
             CompletionAccepted(
                 call_id=call.id,
@@ -228,7 +273,7 @@ class Calls:
 
     def _reject(self, call: ToolCall, reason: str, by: str) -> None:
         self._log.append(CompletionRejected(call_id=call.id, name=call.name, reason=reason, by=by))
-        self._answer(call, f"Not accepted as complete: {reason}", "rejected")
+        self._answer(call, handed_back(reason), "rejected")
 
     def _report(self, call: ToolCall, phase: Phase) -> None:
         self._log.append(
@@ -256,9 +301,13 @@ class Calls:
                 name=call.name,
                 content=content,
                 status=status,
-                fingerprint=fingerprint(call, content),
+                fingerprint="" if status == "unknown" or self._polls(call) else fingerprint(call, content),
             )
         )
+
+    def _polls(self, call: ToolCall) -> bool:
+        tool = self._context.toolbox.get(call.name)
+        return tool is not None and tool.spec.polls
 
     def _unknown(self, name: str) -> str:
         offered = ", ".join(self._context.toolbox) or "none"

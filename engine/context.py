@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..decision import Decision, Facts, Policy, ToolCall, Transcript
+from ..decision import Decision, Facts, Message, Policy, ToolCall, Transcript
 from ..providers import Provider, ToolChoice
 from .clock import Clock
+from .hooks import Gate, Judge, Recalled, TextRule
+from .interrupted import Interrupted
 from .log import Log
 from .scope import Cause, RoundScope
 from .toolbox import Toolbox
@@ -41,12 +44,38 @@ class Context:
     """Call ids used so far in the session."""
     memo: dict[Any, Any]
     """The providers' own notes on the session."""
+    gates: Sequence[Gate] = ()
+    text_rule: TextRule | None = None
+    judge: Judge | None = None
+    recalled: Recalled | None = None
+    """In a replay: what a function that is not ours said then."""
+    prompt: str | None = None
+    started_at: str = ""
+    record_path: str | None = None
+    interrupted: Interrupted | None = None
+    """Where the run stood when its process was killed; None once it has been taken up."""
+    skip_next_step: bool = False
+    """A handler asked for no next-step prompt in this run."""
+    ephemeral: list[Message] = field(default_factory=list)
+    """Shown with the next request, and never again."""
     tool_choice: ToolChoice = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
     flush: Callable[[], None] = lambda: None
     """Hands all events so far to the operating system; called before every side effect."""
     scope: RoundScope | None = None
     cancelled: Cause | None = None
+
+    @contextmanager
+    def cancellable(self) -> Iterator[RoundScope]:
+        """A fresh shared scope for what is in flight; a cancel from outside ends it."""
+        scope = self.scope = RoundScope()
+        if self.cancelled is not None:
+            scope.cancel(self.cancelled)
+        try:
+            with scope.shared:
+                yield scope
+        finally:
+            self.scope = None
 
     def cancel(self, cause: str) -> None:
         """End everything in flight, for a reason from outside. Only the first call counts."""

@@ -17,6 +17,9 @@ from ..providers import Provider, ToolChoice
 from .bus import KEPT, Lagged
 from .clock import Clock, SystemClock
 from .context import Decide, Execute, execute_here
+from .evaluation import Evaluator
+from .hooks import Gate, Judge, Recalled, TextRule
+from .intents import Handler
 from .presets import finish_task
 from .prompts import system_prompt
 from .run import Run
@@ -36,6 +39,12 @@ class Engine:
     subscribers: called with each event and its run, from a task of their own; see `subscriber.py`.
     on_completed: called with the outcome of each run that completed.
     rules: a user's own rules and guards, for the names in the policy that are not ours.
+    gates: asked in order whether a completion is good; see `hooks.py`.
+    text_rule: the user's own rule on whether a response ends the run.
+    judge: asked after each round that would go on whether the task is complete.
+    evaluate: whether the work was good; asked at the end of every run but failed, cancelled and paused ones.
+    intents: handlers that may answer or prepare a prompt before the model is asked; see `intents.py`.
+    recalled: in a replay, what all of these said then.
     decide: what is asked after each step; the built-in one unless you bring your own.
     execute: runs a call; the place to run tools elsewhere, or to answer them from a record.
     tool_choice: passed to the provider: `auto`, `required` or `none`.
@@ -57,6 +66,12 @@ class Engine:
         subscribers: Sequence[Subscriber] = (),
         on_completed: Callable[[Outcome], Awaitable[None] | None] | None = None,
         rules: Sequence[Rule] = (),
+        gates: Sequence[Gate] = (),
+        text_rule: TextRule | None = None,
+        judge: Judge | None = None,
+        evaluate: Evaluator | None = None,
+        intents: Sequence[Handler] = (),
+        recalled: Recalled | None = None,
         decide: Decide | None = None,
         execute: Execute = execute_here,
         tool_choice: ToolChoice = "auto",
@@ -72,6 +87,12 @@ class Engine:
         self.system = system_prompt(self.toolbox.can_complete) if system is None else system
         self.decide: Decide = decide or partial(built_in_decide, own=tuple(rules))
         self.execute = execute
+        self.gates = tuple(gates)
+        self.text_rule = text_rule
+        self.judge = judge
+        self.evaluate = evaluate
+        self.intents = tuple(intents)
+        self.recalled = recalled
         self.tool_choice: ToolChoice = tool_choice
         self.settings = dict(settings or {})
         self.clock: Clock = clock or SystemClock()

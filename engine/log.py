@@ -32,6 +32,11 @@ class Log:
         self._transcript = transcript
         self._sinks = tuple(sinks)
 
+    def go_on(self, facts: Facts, seq: int, t: int) -> None:
+        """Take up a run that was interrupted after event `seq`, `t` milliseconds after it began."""
+        self.facts, self._seq = facts, seq
+        self._began = self._now() - t / 1000
+
     def append(self, event: E) -> E:
         """Add an event; returns it with its number and time."""
         if self.finished:

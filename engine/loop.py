@@ -2,29 +2,64 @@
 
 from __future__ import annotations
 
-from ..decision import GoOn, Outcome, Pause, Stop, conclude
-from ..decision.events import CancelRequested, DecisionMade, MessageAdded, RoundStarted, ToolCallResult
+from ..decision import Decision, GoOn, Outcome, Pause, Stop, UserMessage, conclude
+from ..decision.events import CancelRequested, Carried, DecisionMade, MessageAdded, RoundStarted, ToolCallResult
 from ..decision.transcript import UNANSWERED
 from .compaction import compact
 from .context import Context
-from .step import run_round
+from .step import run_closing_step, run_round
+from .verdicts import ask, progress, read_judge
+
+LOOKED_BACK = 3
+"""The next-step prompt is not added while it is among so many of the user's latest messages."""
 
 
 async def run_rounds(context: Context) -> Outcome:
     """Drive a run to its outcome."""
-    log = context.log
+    decision = _taken_up(context)
     while True:
-        log.append(RoundStarted(round=log.facts.rounds + 1))
-        await run_round(context)
-        if context.cancelled is not None and log.facts.accepted is None:
+        if decision is None:
+            await _round(context)
+            if context.cancelled is None or context.log.facts.accepted is not None:
+                decision = _decide(context)
+        if decision is None or _cancelled_before_its_end(context, decision):
             return cancelled(context)
-        decision = context.decide(log.facts, context.policy)
-        log.append(DecisionMade(round=log.facts.rounds, decision=decision))
         match decision:
             case Stop() | Pause():
-                return conclude(log.facts, context.policy, decision)
+                if _wants_closing(context, decision):
+                    await run_closing_step(context)
+                return conclude(context.log.facts, context.policy, decision)
             case GoOn():
-                _prepare(context, decision)
+                await _prepare(context, decision)
+        context.interrupted = decision = None
+
+
+def _decide(context: Context) -> Decision:
+    decision = context.decide(context.log.facts, context.policy)
+    context.log.append(DecisionMade(round=context.log.facts.rounds, decision=decision))
+    return decision
+
+
+def _taken_up(context: Context) -> Decision | None:
+    """What is decided before any round: by the run's beginning, or where its process was killed."""
+    facts, killed = context.log.facts, context.interrupted
+    if killed is not None and (killed.decision is not None or killed.in_round):
+        return killed.decision
+    if facts.accepted is not None or facts.handled is not None or facts.questions:
+        return _decide(context)
+    if facts.before == Carried() and facts.steps == 0:
+        return None
+    # Limits that an earlier run has used up end this one before it costs anything, and a context that is too large is
+    # made smaller before it is sent.
+    decision = context.decide(facts, context.policy)
+    if isinstance(decision, GoOn) and decision.bare:
+        return None
+    return _decide(context)
+
+
+def _cancelled_before_its_end(context: Context, decision: Decision) -> bool:
+    ended = isinstance(decision, Stop) or context.log.facts.accepted is not None
+    return context.cancelled is not None and not ended
 
 
 def cancelled(context: Context) -> Outcome:
@@ -36,11 +71,55 @@ def cancelled(context: Context) -> Outcome:
     return conclude(context.log.facts, context.policy, stop)
 
 
-def _prepare(context: Context, decision: GoOn) -> None:
+async def _round(context: Context) -> None:
+    log, killed = context.log, context.interrupted
+    if killed is None or not killed.in_round:
+        log.append(RoundStarted(round=log.facts.rounds + 1))
+    _add_next_step_prompt(context)
+    await run_round(context)
+    if context.judge is None or (killed is not None and killed.heard("judge")):
+        return
+    if context.cancelled is None and _would_go_on(context):
+        with context.cancellable():
+            await ask(context, "judge", context.judge, (progress(context),), read_judge)
+
+
+def _would_go_on(context: Context) -> bool:
+    return isinstance(context.decide(context.log.facts, context.policy), GoOn)
+
+
+def _wants_closing(context: Context, decision: Decision) -> bool:
+    if context.interrupted is not None and context.interrupted.closed:
+        return False
+    return context.policy.closing and isinstance(decision, Stop) and decision.reason.endswith("_limit")
+
+
+def _add_next_step_prompt(context: Context) -> None:
+    prompt = context.policy.prompts.next_step
+    if not prompt or context.skip_next_step:
+        return
+    latest: list[str] = []
+    for message in reversed(context.transcript.messages):
+        if isinstance(message, UserMessage):
+            latest.append(message.text)
+            if len(latest) == LOOKED_BACK:
+                break
+    if prompt not in latest:
+        context.log.append(MessageAdded(text=prompt, origin="next_step"))
+
+
+async def _prepare(context: Context, decision: GoOn) -> None:
     """Do what a go-on asks for before the next request."""
     for call in context.transcript.open_calls:  # only where the rule that pauses was taken out of the policy
         context.log.append(ToolCallResult(call_id=call.id, name=call.name, content=UNANSWERED, status="unanswered"))
-    if decision.compact:
-        compact(context)
-    if decision.say:
+    done = context.interrupted
+    if decision.compact and not (done and done.compacted):
+        with context.cancellable():
+            await compact(context)
+    if decision.say and not (done and done.has("nudge")):
         context.log.append(MessageAdded(text=decision.say, origin="nudge"))
+    if decision.remind and not (done and done.has("reminder")):
+        context.ephemeral.append(UserMessage(decision.remind))
+        context.log.append(
+            MessageAdded(text=decision.remind, origin="reminder", ephemeral=True, topics=decision.topics)
+        )

@@ -90,7 +90,7 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
     values = {
         id: Value(result.t, Settled(content=result.content, status=result.status))
         for id, result in results.items()
-        if result.status in ("ok", "error")
+        if result.status in ("ok", "error", "unknown")
     }
     for event in recorded.events:
         match event:
@@ -99,9 +99,13 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
                 values[id] = Value(event.t, Completion(answer=answer, content=content, pending_issues=pending))
             case ev.CompletionRejected(call_id=id, reason=reason, by="tool"):
                 values[id] = Value(event.t, Continue(reason))
+            case ev.CompletionRejected(call_id=id, by=by) if by not in ("failed_call", "open_question", "user"):
+                values[id] = Value(event.t, Completion(answer=""))  # a gate's name: its verdict is recalled
             case ev.PhaseReported(call_id=id):
                 phase = Phase(percentage=event.percentage, summary=event.summary, next_phase=event.next_phase)
                 values[id] = Value(event.t, phase)
+            case ev.QuestionAsked(call_id=id, text=text, confirms=str() as answer, pending_issues=pending):
+                values[id] = Value(event.t, Completion(answer=answer, confirm=text, pending_issues=pending))
             case ev.QuestionAsked(call_id=id, text=text) | ev.ThoughtRecorded(call_id=id, text=text):
                 values[id] = Value(event.t, text)
             case _:

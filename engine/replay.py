@@ -25,6 +25,7 @@ from .answers import Settled
 from .bus import Lagged
 from .context import Execute, execute_here
 from .engine import Engine
+from .recalled import RecordedVerdicts
 from .record import RecordedRun, read_record
 from .recorded import RecordedTool, exchanges_of, values_of
 from .run import Run
@@ -141,6 +142,7 @@ class _Player:
         self._begun = {e.call_id for e in recorded.events if isinstance(e, ToolExecutionStarted)}
         self._cause = next((e.cause for e in recorded.events if isinstance(e, CancelRequested)), None)
         execute: Execute = self._from_record if live is None else execute_here
+        verdicts = RecordedVerdicts(recorded)
         self.engine = Engine(
             _RecordedProvider(recorded, self._clock, self._sleep, self._hang),
             tools=[RecordedTool(spec, recorded) for spec in started.tools]
@@ -150,6 +152,11 @@ class _Player:
             policy=started.policy,
             system=started.system,
             rules=rules,
+            gates=verdicts.stand_ins("gate"),
+            text_rule=verdicts.stand_in("text_rule"),
+            judge=verdicts.stand_in("judge"),
+            intents=verdicts.stand_ins("handler"),
+            recalled=verdicts,
             clock=self._clock,
             execute=execute,
         )

@@ -11,6 +11,10 @@ from .answers import Completion, Continue, Phase, Settled
 
 LONGEST = 100_000
 """Characters of one result that reach the model and the record; the middle of a longer one is left out."""
+UNKNOWN = (
+    "The process died while this call was running or waiting to run. Its effect is not known: find out what it is "
+    "before you call it again."
+)
 
 
 def as_text(value: Any) -> tuple[str, ResultStatus]:
@@ -55,3 +59,8 @@ def fingerprint(call: ToolCall, content: str) -> str:
         digest.update(part.encode("utf-8", "surrogatepass"))
         digest.update(b"\0")
     return digest.hexdigest()
+
+
+def handed_back(reason: str) -> str:
+    """What the model reads where its completion is not accepted."""
+    return f"Not accepted as complete: {reason}"

@@ -13,13 +13,15 @@ going; a cancellation of the user's task ends it too and is passed on once the r
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from ..decision import Event, Facts, Outcome, Stop, WrongUse, conclude
 from ..decision.events import DecisionMade, RunFinished
 from ..providers.closing import outlive
 from .bus import Bus, Lagged
 from .context import Context
+from .evaluation import Evaluator, evaluated
+from .intents import Handler, ask_handlers
 from .loop import cancelled, run_rounds
 
 TIDY_SECONDS = 10.0
@@ -40,6 +42,8 @@ class Run:
         self._task: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
         self._cancel_early: str | None = None
+        self._intents: tuple[Handler, ...] = ()
+        self._evaluate: Evaluator | None = None
 
     @property
     def outcome(self) -> Outcome:
@@ -97,9 +101,11 @@ class Run:
             raise
         return self.outcome
 
-    def attach(self, context: Context) -> None:
+    def attach(self, context: Context, intents: Sequence[Handler], evaluate: Evaluator | None) -> None:
         """Give the run its parts; called by its session, in the run's own task."""
         self.context = context
+        self._intents = tuple(intents)
+        self._evaluate = evaluate
         if self._cancel_early is not None:
             context.cancel(self._cancel_early)
 
@@ -113,7 +119,11 @@ class Run:
         context = self.context
         assert context is not None
         try:
+            with context.cancellable():
+                await ask_handlers(context, self._intents)
             outcome = await run_rounds(context)
+            with context.cancellable():
+                outcome = await evaluated(context, self._evaluate, outcome)
         except asyncio.CancelledError:
             # Not ours: the event loop is shutting down, or somebody cancelled the run's own task.
             context.cancel("shutdown")

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from ..decision import Event, Facts, Outcome, Question, Transcript, WrongUse, fold
-from ..decision.events import Carried, QuestionAnswered, RunStarted, ToolCallStart
+from ..decision.events import Carried, ToolCallStart
 from ..providers import Exchange, Provider, Record
 from .bus import Bus
 from .context import Context
+from .interrupted import Interrupted
 from .log import Log
+from .opening import AnswerGiven, Opening, PromptGiven, RunIds, added, carried, resume, start
 from .record import RecordedRun, RecordWriter
 from .run import Run
 from .version import VERSION
@@ -54,12 +56,15 @@ class Session:
         self._drain = drain
         self._taken: set[str] = set()
         self._memo: dict[Any, Any] = {}
-        self._paused: Facts | None = None
-        """What was known when the latest run paused; None if it did not."""
+        self._latest: Facts | None = None
+        """What was known at the end of the latest run."""
+        self._before = Carried()
+        """What the runs had used that came before the latest one."""
+        self._interrupted: Interrupted | None = None
 
     def start(self, prompt: str) -> Run:
         """A run that answers `prompt`. Enter it with `async with`."""
-        return self._new_run(partial(self._begin, prompt=prompt))
+        return self._new_run(PromptGiven(prompt))
 
     async def run(self, prompt: str) -> Outcome:
         """Answer `prompt` and wait for the outcome."""
@@ -67,16 +72,31 @@ class Session:
             return await run.wait()
 
     def start_answer(self, call_id: str, text: str) -> Run:
-        """A run that goes on from a paused one with the user's answer to this question."""
-        if call_id not in {question.call_id for question in self.questions}:
+        """A run that goes on from a paused one with the user's answer to this question.
+
+        Where several questions are open, the run pauses again until the last one is answered.
+        """
+        question = next((question for question in self.questions if question.call_id == call_id), None)
+        if question is None:
             waiting = ", ".join(q.call_id for q in self.questions) or "none"
             raise WrongUse(f"no question {call_id!r} is open in session {self.id} (open: {waiting})")
-        return self._new_run(partial(self._begin, answer=(call_id, text)))
+        return self._new_run(AnswerGiven(question, text))
 
     async def answer(self, call_id: str, text: str) -> Outcome:
         """Answer an open question and wait for the outcome of the run that goes on."""
         async with self.start_answer(call_id, text) as run:
             return await run.wait()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the latest run has no end, because its process was killed."""
+        return self._interrupted is not None
+
+    def start_resumed(self) -> Run:
+        """The run that was killed, going on under its own id: finished steps and calls are not repeated."""
+        if self._interrupted is None:
+            raise WrongUse(f"session {self.id} has no interrupted run: its latest run has an end")
+        return self._new_run(self._interrupted, run_id=self._interrupted.facts.run_id)
 
     def recall(self, runs: Iterable[RecordedRun]) -> None:
         """Take in runs of a record: the session then stands where they ended."""
@@ -87,32 +107,53 @@ class Session:
                 self.transcript.feed(event)
                 if isinstance(event, ToolCallStart):
                     self._taken.add(event.call_id)
+            self._count_up(continues=run.started.continues is not None)
             self._remember(facts)
+            self._interrupted = None if run.finished is not None else Interrupted.at(run.events, facts)
 
     # ---- one run
 
-    def _new_run(self, begin: Callable[[Log, str], None]) -> Run:
-        run_id = f"run_{uuid4().hex[:12]}"
+    def _new_run(self, opening: Opening, run_id: str | None = None) -> Run:
         bus = Bus(self._engine.buffer)
-        return Run(run_id, self.id, bus, partial(self._body, begin=begin))
+        return Run(run_id or f"run_{uuid4().hex[:12]}", self.id, bus, partial(self._body, opening=opening))
 
-    async def _body(self, run: Run, begin: Callable[[Log, str], None]) -> None:
+    async def _body(self, run: Run, opening: Opening) -> None:
         """A run from its first to its last event, in the run's own task."""
         async with self._lease(), self._engine.opened():
             with self._recording() as record:
-                await self._drive(run, begin, record)
+                await self._drive(run, opening, record)
 
-    async def _drive(self, run: Run, begin: Callable[[Log, str], None], record: RecordWriter | None) -> None:
-        context = self._context(run.bus, record)
-        run.attach(context)
+    async def _drive(self, run: Run, opening: Opening, record: RecordWriter | None) -> None:
+        context = self._context(run.bus, record, opening)
+        run.attach(context, self._engine.intents, self._engine.evaluate)
         async with self._engine.watched(run):
-            begin(context.log, run.id)
+            self._open(context, opening, run.id)
             context.flush()
             run.ready()
             try:
                 await run.drive()
             finally:
                 self._remember(run.facts)
+
+    def _open(self, context: Context, opening: Opening, run_id: str) -> None:
+        """Write the first events of the run."""
+        if isinstance(opening, Interrupted):
+            resume(context, opening)
+            self._interrupted = None
+            return
+        paused = self._latest if isinstance(opening, AnswerGiven) else None
+        self._count_up(continues=paused is not None)
+        start(context, self._engine, opening, RunIds(run_id, self.id), paused, self._before)
+
+    def _count_up(self, *, continues: bool) -> None:
+        """Add what the latest run has used to what stands before the next one, unless that goes on from it."""
+        if self._latest is not None and not continues:
+            self._before = added(self._before, carried(self._latest))
+
+    def _remember(self, facts: Facts) -> None:
+        """Where a run has left the session."""
+        self._latest = facts
+        self.questions = facts.questions
 
     @asynccontextmanager
     async def _lease(self) -> AsyncIterator[None]:
@@ -134,7 +175,7 @@ class Session:
         finally:
             writer.close()
 
-    def _context(self, bus: Bus, record: RecordWriter | None) -> Context:
+    def _context(self, bus: Bus, record: RecordWriter | None, opening: Opening) -> Context:
         engine = self._engine
         sinks: list[Callable[[Event], None]] = []
         if record is not None:
@@ -143,8 +184,12 @@ class Session:
         provider: Provider = engine.provider
         if record is not None and self._drain:
             provider = Record(provider, partial(_keep_rest, record), drain=True)
+        log = Log(engine.clock, self.transcript.feed, sinks)
+        if isinstance(opening, Interrupted):
+            log.go_on(opening.facts, opening.seq, opening.t)
+            bus.begin_after(opening.seq)
         return Context(
-            log=Log(engine.clock, self.transcript.feed, sinks),
+            log=log,
             transcript=self.transcript,
             provider=provider,
             toolbox=engine.toolbox,
@@ -154,56 +199,21 @@ class Session:
             clock=engine.clock,
             taken_ids=self._taken,
             memo=self._memo,
+            gates=engine.gates,
+            text_rule=engine.text_rule,
+            judge=engine.judge,
+            recalled=engine.recalled,
+            prompt=None if isinstance(opening, AnswerGiven) else opening.prompt,
+            record_path=str(record.path) if record is not None else None,
             tool_choice=engine.tool_choice,
             settings=engine.settings,
             flush=record.flush if record is not None else _nothing,
         )
 
-    def _begin(
-        self, log: Log, run_id: str, *, prompt: str | None = None, answer: tuple[str, str] | None = None
-    ) -> None:
-        engine, paused = self._engine, self._paused if answer is not None else None
-        log.append(
-            RunStarted(
-                run_id=run_id,
-                session_id=self.id,
-                prompt=prompt,
-                system=engine.system,
-                model=engine.provider.model,
-                policy=engine.policy,
-                tools=engine.toolbox.specs,
-                tool_choice=engine.tool_choice,
-                settings=engine.settings,
-                continues=paused.run_id if paused else None,
-                carried=_carried(paused) if paused else None,
-                started_at=engine.clock.wall().isoformat(timespec="milliseconds"),
-                engine=VERSION,
-            )
-        )
-        if answer is not None:
-            log.append(QuestionAnswered(call_id=answer[0], text=answer[1]))
-
-    def _remember(self, facts: Facts) -> None:
-        """Where a run has left the session."""
-        self.questions = facts.questions
-        self._paused = facts if facts.questions else None
-
 
 def _keep_rest(record: RecordWriter, exchange: Exchange) -> None:
     for chunk in exchange.after_cut:
         record.write_after_cut(exchange.attempt, chunk)
-
-
-def _carried(paused: Facts) -> Carried:
-    return Carried(
-        steps=paused.steps,
-        rounds=paused.rounds,
-        requests=paused.requests,
-        tool_calls=paused.tool_calls,
-        rejections=paused.rejections,
-        usage=paused.usage,
-        elapsed_ms=paused.t,
-    )
 
 
 def _nothing() -> None:

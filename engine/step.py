@@ -10,20 +10,23 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from ..decision import Assembler, AssistantMessage, GoOn, ToolCall, Usage
+from ..decision import Assembler, AssistantMessage, GoOn, Policy, ToolCall, Usage, UserMessage
 from ..decision.events import (
     AttemptFailed,
     AttemptStarted,
+    MessageAdded,
     ResponseFinished,
     StepFinished,
     StepStarted,
     ToolCallEnd,
+    ToolCallResult,
 )
 from ..decision.transcript import rough_tokens, size
-from ..providers import Cancelled, Interrupted, ProviderError, Request
+from ..providers import Cancelled, Interrupted, ProviderError, Request, ToolChoice
 from .calls import Calls
 from .context import Context
 from .scope import RoundScope
+from .verdicts import ask, read_text_rule
 
 
 class _Step:
@@ -38,24 +41,48 @@ class _Step:
 
 async def run_round(context: Context) -> None:
     """Make steps until the outer loop must look, or the shared scope is cancelled."""
-    scope = context.scope = RoundScope()
-    if context.cancelled is not None:
-        scope.cancel(context.cancelled)
     step = _Step(0)
-    with scope.shared:
+    with context.cancellable() as scope:
         async with anyio.create_task_group() as tasks:
-            for _ in range(context.policy.max_inner_steps):
+            await _hear_text_rule_again(context)
+            while _goes_on(context):
                 step = _Step(context.log.facts.steps + 1)
                 await _run_step(context, scope, step, tasks)
                 if not step.finished:
                     tasks.cancel_scope.cancel()  # the provider gave up: what began early ends, and then the step
                     break
-                decision = context.decide(context.log.facts, context.policy)
-                if not (isinstance(decision, GoOn) and decision.bare) or context.log.facts.questions:
-                    break
     if step.number and not step.finished:
         _close(context, scope, step)
-    context.scope = None
+
+
+def _goes_on(context: Context) -> bool:
+    """Whether the inner layer may make another step by itself; the first of a round always."""
+    facts = context.log.facts
+    if facts.inner_steps == 0:
+        return True
+    if facts.inner_steps >= context.policy.max_inner_steps or facts.questions:
+        return False
+    decision = context.decide(facts, _inside_a_round(context.policy))
+    return isinstance(decision, GoOn) and decision.bare
+
+
+def _inside_a_round(policy: Policy) -> Policy:
+    """The policy without its limits on rounds: the last round that is allowed is not cut off in its middle."""
+    limits, session = policy.limits, policy.session_limits
+    if limits.rounds is None and session.rounds is None:
+        return policy
+    return replace(
+        policy,
+        limits=replace(limits, rounds=None, soft_rounds=None),
+        session_limits=replace(session, rounds=None, soft_rounds=None),
+    )
+
+
+async def _hear_text_rule_again(context: Context) -> None:
+    """Ask the text rule about a response after which the process was killed before it could be asked."""
+    killed = context.interrupted
+    if killed is not None and killed.in_round and killed.message is not None and not killed.heard("text_rule"):
+        await _ask_text_rule(context, killed.message)
 
 
 async def _run_step(context: Context, scope: RoundScope, step: _Step, tasks: TaskGroup) -> None:
@@ -66,10 +93,40 @@ async def _run_step(context: Context, scope: RoundScope, step: _Step, tasks: Tas
         return
     context.log.append(response)
     step.message = response.message
+    await _ask_text_rule(context, response.message)
     if response.message.calls:
         await calls.settle(response.message, response.truncated)
     step.finished = True
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
+
+
+async def run_closing_step(context: Context) -> None:
+    """One more response at a limit, without tools: what was done and what is missing, for the user.
+
+    The list of tools stays as it is, because some providers refuse a history with calls without it; a call that comes
+    nevertheless is not run. It has its own deadline and counts as no step.
+    """
+    number = context.log.facts.steps + 1
+    context.ephemeral.append(UserMessage(context.policy.prompts.closing))
+    context.log.append(MessageAdded(text=context.policy.prompts.closing, origin="closing", ephemeral=True))
+    context.log.append(StepStarted(step=number, round=context.log.facts.rounds, closing=True))
+    with context.cancellable() as scope, context.clock.deadline(context.policy.deadlines.closing):
+        async with anyio.create_task_group() as tasks:
+            response = await _respond(context, number, Calls(context, scope, tasks), tool_choice="none")
+            if response is not None:
+                context.log.append(response)
+                for call in response.message.calls:
+                    content = "Not run: the limit is reached."
+                    context.log.append(
+                        ToolCallResult(call_id=call.id, name=call.name, content=content, status="skipped")
+                    )
+    context.log.append(StepFinished(step=number))
+
+
+async def _ask_text_rule(context: Context, message: AssistantMessage) -> None:
+    """Let the user's own rule say what this response means, if there is one."""
+    if context.text_rule is not None:
+        await ask(context, "text_rule", context.text_rule, (message.text, message.calls), read_text_rule)
 
 
 def _close(context: Context, scope: RoundScope, step: _Step) -> None:
@@ -79,20 +136,22 @@ def _close(context: Context, scope: RoundScope, step: _Step) -> None:
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
 
 
-async def _respond(context: Context, step: int, calls: Calls) -> ResponseFinished | None:
-    """Stream one response; None if the provider gave up."""
+async def _respond(
+    context: Context, step: int, calls: Calls, tool_choice: ToolChoice | None = None
+) -> ResponseFinished | None:
+    """Stream one response; None if the provider gave up. With `tool_choice` none no call is taken up."""
     log, attempt = context.log, f"{step}.1"
     log.append(AttemptStarted(attempt=attempt, model=context.provider.model))
     context.flush()
     assembler = Assembler(step, attempt, context.taken_ids)
     cut_at: str | None = None
     try:
-        async with context.provider.stream(_request(context, attempt)) as chunks:
+        async with context.provider.stream(_request(context, attempt, tool_choice)) as chunks:
             async for chunk in chunks:
                 for event in assembler.feed(chunk):
                     if type(event) is not ToolCallEnd:
                         log.append(event)
-                    elif _ends(context, calls, assembler.call(event.call_id), event):
+                    elif tool_choice != "none" and _ends(context, calls, assembler.call(event.call_id), event):
                         cut_at = event.call_id
                         break
                 if cut_at is not None:
@@ -123,15 +182,18 @@ def _ends(context: Context, calls: Calls, call: ToolCall, event: ToolCallEnd) ->
     may_end = calls.may_end(call)
     context.log.append(replace(event, may_end=may_end))
     calls.offer(call)
-    return may_end is True and not calls.asked and context.policy.inner_cancel
+    policy = context.policy
+    return may_end is True and not calls.asked and policy.inner_cancel and policy.mixed != "all"
 
 
-def _request(context: Context, attempt: str) -> Request:
+def _request(context: Context, attempt: str, tool_choice: ToolChoice | None) -> Request:
+    ephemeral, context.ephemeral = context.ephemeral, []
     return Request(
         messages=context.transcript.messages,
+        ephemeral=ephemeral,
         edition=context.transcript.edition,
         tools=context.toolbox.specs,
-        tool_choice=context.tool_choice,
+        tool_choice=tool_choice or context.tool_choice,
         settings=context.settings,
         attempt=attempt,
         memo=context.memo,

@@ -27,6 +27,7 @@ import anyio.to_thread
 import docstring_parser
 
 from ..decision import ToolKind, ToolSpec, WrongUse
+from .json_schema import SchemaArguments
 from .schema import Arguments
 
 Function = Callable[..., Any]
@@ -39,8 +40,10 @@ TOOL_TIMEOUT = 120.0
 class Tool:
     """A function that a model may call.
 
+    `polls=True` says that it is made to be called again and again with the same result: no repetition to speak of.
     `timeout` is in seconds, None for none; a call that takes longer is answered with an error. `final` says of valid
     arguments whether a completion by them can be the last one (`completion_percentage` below 100 cannot).
+    `parameters` is a JSON schema that stands for the type hints; the function then gets plain JSON values.
     """
 
     def __init__(
@@ -51,8 +54,10 @@ class Tool:
         description: str | None = None,
         kind: ToolKind = "ordinary",
         reads: bool = False,
+        polls: bool = False,
         timeout: float | None = TOOL_TIMEOUT,
         final: Callable[[Mapping[str, Any]], bool] | None = None,
+        parameters: Mapping[str, Any] | None = None,
     ) -> None:
         self.function = function
         self.timeout = timeout
@@ -71,8 +76,13 @@ class Tool:
         if kind == "completion" and COMPLETION_MARK not in self._about:
             self._about = f"{COMPLETION_MARK} {self._about}"
         notes = {param.arg_name: param.description for param in described.params if param.description}
-        self._arguments = Arguments(function, self.name, notes)
+        self._arguments = (
+            Arguments(function, self.name, notes)
+            if parameters is None
+            else SchemaArguments(function, self.name, parameters)
+        )
         self._reads = reads or kind in ("think", "question")
+        self._polls = polls
 
     @cached_property
     def spec(self) -> ToolSpec:
@@ -83,6 +93,7 @@ class Tool:
             parameters=self._arguments.schema,
             kind=self.kind,
             reads=self._reads,
+            polls=self._polls,
         )
 
     def __repr__(self) -> str:
@@ -121,8 +132,10 @@ def tool(
     description: str | None = None,
     kind: ToolKind = "ordinary",
     reads: bool = False,
+    polls: bool = False,
     timeout: float | None = TOOL_TIMEOUT,
     final: Callable[[Mapping[str, Any]], bool] | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Callable[[Function], Tool]: ...
 def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
     """Make a tool of a function. Options as for `Tool`."""

@@ -16,9 +16,10 @@ from endstop.decision import Event
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "endstop.decision": """
-        GUARDS POLICIES RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction Considered Decision
-        Event Facts FinishReason FinishReport GoOn LimitUse Limits Message Outcome Patience Pause Policy
-        Prompts ProviderToolReport Question Reasoning ReasoningDelta Rule Status Stop SystemMessage
+        GUARDS POLICIES RECOMMENDED RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction Considered
+        Deadlines Decision Echo Event Facts FinishReason FinishReport GoOn LimitUse Limits Message Outcome Patience
+        Pause Policy Prompts ProviderToolReport Question Reasoning ReasoningDelta Repetition Rule
+        SessionLimits Status Stop SystemMessage
         TextDelta ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage UsageReport
         UserMessage Verdict WrongUse conclude decide fold policy_from
     """,
@@ -29,7 +30,7 @@ PUBLIC = {
     """,
     "endstop.engine": """
         Bus Clock Completion Continue Engine InvalidArguments Lagged Phase Run Session SessionRecord
-        Subscriber SystemClock Tool Toolbox read_record tool
+        Subscriber SystemClock Tool Toolbox read_record tool tools_from_yaml
     """,
     "endstop.engine.presets": """
         ask_user attempt_completion finish_task task_done think workspace_tools

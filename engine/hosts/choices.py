@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import shlex
+import shutil
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -19,9 +21,12 @@ from msgspec.structs import replace
 from ...decision import POLICIES, Policy, WrongUse, policy_from
 from ...decision.errors import nearest
 from ...providers import LiteLLM, OpenAICompatible, Provider
+from ..evaluation import CommandEvaluator
+from ..hooks import CommandGate
 from ..presets import ask_user, finish_task
 from ..presets.workspace import workspace_tools
 from ..tools import Tool
+from ..tools_yaml import tools_from_yaml
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -42,9 +47,17 @@ def provider_of(model: str | None, api_base: str | None, provider: str | None) -
     return LiteLLM(model, api_base=api_base)
 
 
-def policy_of(given: str, max_steps: int | None = None) -> Policy:
-    """The policy for `--policy NAME|FILE`, with `--max-steps` over its own limit."""
-    policy = POLICIES.get(given) or _policy_from_file(given)
+def policy_of(given: str, *, closing: bool = False) -> Policy:
+    """The policy for `--policy NAME|FILE`. `closing`: what holds where a file says nothing of a closing step."""
+    if given in POLICIES:
+        return replace(POLICIES[given], closing=closing)
+    return _policy_from_file(given, closing)
+
+
+def limited(policy: Policy, max_steps: int | None, *, closing: bool) -> Policy:
+    """The policy with `--max-steps` over its own limit, and without a closing step if `--no-closing` says so."""
+    if not closing and policy.closing:
+        policy = replace(policy, closing=False)
     if max_steps is None:
         return policy
     if max_steps < 1:
@@ -53,14 +66,43 @@ def policy_of(given: str, max_steps: int | None = None) -> Policy:
 
 
 def tools_of(places: Iterable[str]) -> list[Tool]:
-    """Every Tool in these Python files and modules, in the order in which they stand there."""
+    """Every Tool in these Python files, modules and YAML files, in the order in which they stand there."""
     found: dict[int, Tool] = {}
     for place in places:
-        here = [value for value in vars(_module(place)).values() if isinstance(value, Tool)]
+        here = _tools_in(place)
         if not here:
             raise WrongUse(f"--tools {place}: no tool in it; put @tool on the functions that the model may call")
         found.update((id(tool), tool) for tool in here)
     return list(found.values())
+
+
+def gates_of(commands: Iterable[str], folder: str | None) -> list[CommandGate]:
+    """The gates for `--gate CMD`; each runs in the workspace if there is one."""
+    gates = []
+    for command in commands:
+        if not command.strip():
+            raise WrongUse("--gate is empty: write a command, as in --gate 'pytest -q'")
+        gates.append(CommandGate(command, folder))
+    return gates
+
+
+def evaluator_of(command: str | None, workspace: str | None, reference: str | None) -> CommandEvaluator | None:
+    """The evaluator for `--evaluate CMD` and `--reference-workspace DIR`."""
+    if command is None:
+        if reference is not None:
+            raise WrongUse("--reference-workspace is for the evaluation: name its command with --evaluate CMD")
+        return None
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise WrongUse(f"--evaluate {command!r} is no command: {error}") from None
+    if not words:
+        raise WrongUse("--evaluate is empty: write a command, as in --evaluate 'python check.py'")
+    if shutil.which(words[0]) is None:
+        raise WrongUse(f"--evaluate {command!r}: there is no command {words[0]!r}")
+    if reference is not None and not Path(reference).is_dir():
+        raise WrongUse(f"--reference-workspace {reference}: no such folder")
+    return CommandEvaluator(command, workspace=workspace, reference=reference)
 
 
 def presets_of(tools: Iterable[Tool], wanted: bool) -> list[Tool]:
@@ -106,7 +148,7 @@ def check_record(given: str | None, drain: bool) -> None:
         raise WrongUse(f"--record {given} exists already, and a record is one session: name another file")
 
 
-def _policy_from_file(given: str) -> Policy:
+def _policy_from_file(given: str, closing: bool) -> Policy:
     path = Path(given)
     if not path.is_file():
         if path.suffix == ".toml" or os.sep in given:
@@ -119,13 +161,21 @@ def _policy_from_file(given: str) -> Policy:
     except OSError as error:
         raise WrongUse(f"--policy {given} cannot be read: {error.strerror}") from None
     data.setdefault("name", path.stem)
+    data.setdefault("closing", closing)
     return policy_from(data, where=given)
+
+
+def _tools_in(place: str) -> list[Tool]:
+    if Path(place).suffix in (".yaml", ".yml"):
+        try:
+            return tools_from_yaml(place)
+        except WrongUse as error:
+            raise WrongUse(f"--tools {error}") from None
+    return [value for value in vars(_module(place)).values() if isinstance(value, Tool)]
 
 
 def _module(place: str) -> ModuleType:
     path = Path(place)
-    if path.suffix in (".yaml", ".yml"):
-        raise WrongUse(f"--tools {place}: tools in YAML are not supported by this version; give a Python file")
     try:
         if path.suffix == ".py" or path.is_file():
             return _module_from_file(path)

@@ -52,6 +52,12 @@ def first_lines(text: str, most: int) -> tuple[list[str], int]:
     return lines[:most], max(0, len(lines) - most)
 
 
+def last_lines(text: str, most: int) -> list[str]:
+    """The last lines of the text that are not blank, under a line that says how many there are before them."""
+    lines = [line for line in clean(text).split("\n") if line.strip()]
+    return lines if len(lines) <= most else [f"… {len(lines) - most:,} lines before", *lines[-most:]]
+
+
 def arguments(written: str, longest: int) -> list[tuple[str, str]]:
     """Names and values of a call's arguments, each value in one line of at most so many characters."""
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 
 from rich import box
@@ -26,9 +26,10 @@ from ...decision.messages import ResultStatus
 from ..bus import Lagged
 from .channels import Channels
 from .clean import arguments, clean, first_lines, one_line
-from .phrases import Ending, Tone, actions_line, cost, duration, figures, tokens
+from .phrases import Ending, Recorded, Tone, actions_line, allowances, duration, figures
 from .saved import Saved
-from .story import Call, Kind, Shade, Story
+from .story import Story
+from .telling import Call, Kind, Shade
 from .trace import trace_lines
 
 WIDEST = 100
@@ -71,12 +72,13 @@ _SHADES: dict[Shade, str] = {
 class Live:
     """Shows a run in the terminal that `channels.stderr` is."""
 
-    def __init__(self, channels: Channels, *, explain: bool, saved: Saved, record: str | None = None) -> None:
+    def __init__(self, channels: Channels, *, explain: bool, saved: Saved, recorded: Recorded | None = None) -> None:
         self.tells_answer = channels.answers_to_terminal
         self._channels = channels
         self._saved = saved
-        self._record = record
-        self._story = Story(self, explain=explain)
+        self._recorded = recorded
+        self._story = Story(self, explain=explain, recorded=recorded)
+        self._heard = monotonic()
         self._console = _Terminal(channels.stderr)
         self._open = False
         self._stopping = False
@@ -98,13 +100,23 @@ class Live:
 
     def show(self, event: Event | Lagged) -> None:
         """Show one more event."""
+        self._begin()
+        with self._drawing:
+            self._heard = monotonic()
+            self._story.take(event)
+
+    def recall(self, events: Sequence[Event]) -> None:
+        """Begin with a run whose first events were shown elsewhere."""
+        self._begin()
+        with self._drawing:
+            self._story.recall(events)
+
+    def _begin(self) -> None:
         if not self._open:
             self._open = True
             self._channels.catch(self._caught)
             self._region.start()
             threading.Thread(target=self._refresh, name="endstop view", daemon=True).start()
-        with self._drawing:
-            self._story.take(event)
 
     def stopping(self) -> None:
         """Say that the user's wish has been heard."""
@@ -134,15 +146,18 @@ class Live:
             if more:
                 shown.append(Text(f"… {more:,} more lines", style="dim"))
         policy = started.policy
-        facts = (started.model, f"policy {policy.name}", f"up to {policy.limits.hard_steps} steps")
+        facts: tuple[str, ...] = (started.model, f"policy {policy.name}", f"up to {policy.limits.hard_steps} steps")
+        facts = (*facts, *allowances(policy))
         shown.append(Text(one_line(" · ".join(facts), WIDEST), style="dim"))
         self._print(Panel(Group(*shown), box=box.ROUNDED, border_style="dim", padding=(0, 2), width=self._width), "run")
 
     def step(self, number: int, closing: bool) -> None:
         """A rule across, with what was used so far at its right."""
         left = " closing step " if closing else f" step {number} of {self._story.allowed} "
-        right = " · ".join(part for part in (tokens(self._story.usage), duration(self._story.t)) if part)
-        right = f" {right} " if self._story.usage.input_tokens else ""
+        used = self._story.spent(self._story.t)
+        timed = self._story.policy.limits.seconds is not None
+        right = " · ".join(used if timed else (*used, duration(self._story.t)))
+        right = f" {right} " if self._story.facts.usage.input_tokens else ""
         rule = "─" * max(2, self._width - 4 - len(left) - len(right))
         self._print(Text(f"──{left}{rule}{right}──", style="dim", no_wrap=True, overflow="crop"), "step")
 
@@ -197,9 +212,13 @@ class Live:
             shown.append(Padding(Text(f"next: {one_line(next_phase, 200)}", style="dim"), (0, 0, 0, 4)))
         self._print(Group(*shown), "phase")
 
-    def note(self, text: str, shade: Shade) -> None:
-        """The note, in its colour."""
-        self._print(Padding(Text(text, style=_SHADES[shade]), (0, 0, 0, 2)), "note")
+    def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
+        """The note, in its colour, and what stands under it."""
+        shown: list[RenderableType] = [Padding(Text(text, style=_SHADES[shade]), (0, 0, 0, 2))]
+        under = Text("\n".join(body), style="dim", no_wrap=True, overflow="ellipsis")
+        if body:
+            shown.append(Padding(under, (0, 0, 0, 6)))
+        self._print(Group(*shown), "note")
 
     def decided(self, round: int, decision: Decision) -> None:
         """The decision, and each rule that was asked for it."""
@@ -235,7 +254,8 @@ class Live:
         shown.append(Text(figures(outcome), style="dim"))
         if (saved := self._saved()) and str(saved):
             shown.append(Text.assemble(("the cut saved ", "dim"), (str(saved), "green")))
-        title = Text(f"{glyph} {ending.title}", style=f"bold {colour}")
+        evaluation = f" · {ending.evaluation}" if ending.evaluation else ""
+        title = Text(f"{glyph} {ending.title}{evaluation}", style=f"bold {colour}")
         panel = Panel(
             Group(*shown),
             title=title,
@@ -246,8 +266,8 @@ class Live:
             width=self._width,
         )
         self._print(panel, "end")
-        if self._record:
-            self._print(Text(f"  recorded · endstop replay {self._record}", style="dim"), "end")
+        if self._recorded is not None:
+            self._print(Text(f"  recorded · endstop replay {self._recorded.path}", style="dim"), "end")
 
     # ---- the screen
 
@@ -320,11 +340,10 @@ class Live:
             doing, style = story.doing, ""
         line = Text(f"  {SPINNER[int(monotonic() * REFRESHES) % len(SPINNER)]} ", no_wrap=True)
         line.append(doing, style=style)
-        if story.step:
-            line.append(f" · step {story.step} of {story.allowed}", style="dim")
-        for part in (tokens(story.usage), cost(story.usage)):
-            if part:
-                line.append(f" · {part}", style="dim")
+        if story.facts.steps:
+            line.append(f" · step {story.facts.steps} of {story.allowed}", style="dim")
+        for part in story.spent(story.t + round((monotonic() - self._heard) * 1000)):
+            line.append(f" · {part}", style="dim")
         line.truncate(self._width - 4, overflow="ellipsis")  # room for the terminal's own ^C
         return line
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import Literal
 
-from ...decision import Outcome, Usage
+from ...decision import LimitUse, Outcome, Policy, Usage
 from ...decision.events import AttemptFailed
+from ...decision.limits import STOP_REASONS
 
 Tone = Literal["success", "limit", "failure", "cancelled", "question"]
 
@@ -36,6 +39,7 @@ _FAILURES = {
     "bad_request": "The provider refused the request as it is: see its message above.",
     "protocol": "Does the endpoint speak OpenAI's chat completions? See --api-base and --provider.",
     "interrupted": "The connection broke off: run again.",
+    "cancelled": "The request was cut off from outside: run again.",
 }
 """What to do about a provider's error, by its kind (`providers/errors.py`)."""
 
@@ -45,6 +49,21 @@ _CAUSES = {
     "shutdown": "The process was told to end.",
 }
 _UNDONE = "The task was not reported as done."
+
+
+_GO_ON = '"Go on."'
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Where a run is recorded, and what stands on the command line again when somebody goes on from it."""
+
+    path: str
+    options: str = ""
+
+    def resume(self, what: str = _GO_ON) -> str:
+        """The command that goes on from here."""
+        return " ".join(_some("endstop run --resume", quote(self.path), what, self.options))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,37 +78,90 @@ class Ending:
     """True if `text` is what was streamed last, word for word."""
     advice: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
+    evaluation: str = ""
+    """What the evaluation said, if there was one."""
 
 
-def ending_of(outcome: Outcome, failure: AttemptFailed | None = None, cause: str = "") -> Ending:
+def ending_of(
+    outcome: Outcome, failure: AttemptFailed | None = None, cause: str = "", recorded: Recorded | None = None
+) -> Ending:
     """The words for an outcome; `failure` is the provider's last error, `cause` why it was cancelled."""
     reason = outcome.stop_reason
+    evaluation = _evaluation(outcome)
+    go_on = f"Go on from here: {recorded.resume()}" if recorded is not None else ""
     match outcome.status:
         case "completed":
-            text_final = reason == "text_final"
+            bad = outcome.verdict == "failed"
             return Ending(
-                tone="success",
-                title="Answered" if text_final or reason == "handled" else "Task complete",
+                tone="failure" if bad else "success",
+                title=_good_title(reason, bad),
                 text=outcome.answer,
-                answered_above=text_final,
+                answered_above=reason == "text_final",
                 pending=outcome.pending_issues,
+                evaluation=evaluation,
+                advice=_some(go_on) if bad else (),
             )
         case "exhausted":
             title, advice = _LIMITS.get(reason, (f"Stopped: {_plain(reason)}", ""))
-            return Ending(tone="limit", title=title, text=outcome.detail, advice=_some(_UNDONE, advice))
+            advised = _some(_UNDONE, advice, go_on)
+            return Ending(tone="limit", title=title, text=outcome.detail, advice=advised, evaluation=evaluation)
         case "failed":
             title = {"refusal": "Refused", "internal_error": "Failed inside endstop"}.get(reason, "Failed")
             if failure is None or reason != "provider_error":
                 return Ending(tone="failure", title=title, text=outcome.detail)
             advice = _FAILURES.get(failure.kind, "")
-            return Ending(tone="failure", title=title, text=failure_words(failure), advice=_some(advice))
+            return Ending(tone="failure", title=title, text=failure_words(failure), advice=_some(advice, go_on))
         case "cancelled":
             text = _CAUSES.get(cause, outcome.detail)
-            return Ending(tone="cancelled", title="Cancelled", text=text, advice=(_UNDONE,))
+            return Ending(tone="cancelled", title="Cancelled", text=text, advice=_some(_UNDONE, go_on))
         case "awaiting_input":
             questions = "\n\n".join(question.text for question in outcome.questions)
-            advice = "The task is not done: run again with your answer in the prompt."
-            return Ending(tone="question", title="A question to you", text=questions, advice=(advice,))
+            confirming = bool(outcome.questions) and all(q.confirms is not None for q in outcome.questions)
+            title = "Please confirm" if confirming else "A question to you"
+            return Ending(
+                tone="question",
+                title=title,
+                text=questions,
+                advice=_how_to_answer(outcome, recorded, confirming),
+                pending=tuple(issue for question in outcome.questions for issue in question.pending_issues),
+            )
+
+
+def _good_title(reason: str, bad: bool) -> str:
+    if reason in ("text_final", "handled"):
+        return "Answered"
+    return "Reported as done" if bad else "Task complete"
+
+
+def _how_to_answer(outcome: Outcome, recorded: Recorded | None, confirming: bool) -> tuple[str, ...]:
+    if recorded is None:
+        return (
+            "The task is not done: run again with your answer in the prompt. "
+            "With --record FILE, endstop run --resume FILE --answer TEXT could go on from here.",
+        )
+    text = "yes" if confirming else "..."
+    if len(outcome.questions) == 1:
+        answers = f'--answer "{text}"'
+    else:
+        answers = " ".join(f'--answer {quote(question.call_id)}="..."' for question in outcome.questions)
+    also = "Anything but a yes hands it back to the model, with what you say." if confirming else ""
+    return _some(f"Answer it: {recorded.resume(answers)}", also)
+
+
+def _evaluation(outcome: Outcome) -> str:
+    if outcome.verdict != "not_run":
+        return f"evaluation {outcome.verdict}"
+    return "evaluation without a verdict" if outcome.evaluation is not None else ""
+
+
+def called(name: str) -> str:
+    """The short name of a function that stands in a record by its qualified one; a command is called by itself."""
+    short = name.rpartition(":")[2] if "Command" not in name else name.partition(":")[2]
+    command = _COMMAND.fullmatch(short)
+    return f"`{command[1]}`" if command else short
+
+
+_COMMAND = re.compile(r"""Command(?:Gate|Evaluator)\(['"](.*)['"]\)""", re.DOTALL)
 
 
 def failure_words(failure: AttemptFailed) -> str:
@@ -110,7 +182,47 @@ def figures(outcome: Outcome) -> str:
     """Steps, tokens, money and time in one line."""
     limit = outcome.limits.get("steps")
     steps = f"{outcome.steps} of {counted(int(limit.allowed), 'step')}" if limit else counted(outcome.steps, "step")
-    return " · ".join(_some(steps, tokens(outcome.usage), cost(outcome.usage), duration(outcome.duration_ms)))
+    timed = "" if "seconds" in outcome.limits else duration(outcome.duration_ms)
+    return " · ".join(_some(steps, *spent(outcome.usage, outcome.limits), timed))
+
+
+def spent(usage: Usage, limits: Mapping[str, LimitUse]) -> tuple[str, ...]:
+    """Tokens and money, and all else that has a hard limit besides the run's steps, each with what is allowed."""
+    hard = {name: use for name, use in limits.items() if not use.soft and name != "steps"}
+    if "input_tokens" in hard or "output_tokens" in hard:
+        used = {"input_tokens": f"{usage.input_tokens:,} tokens in", "output_tokens": f"{usage.output_tokens:,} out"}
+    else:
+        used = {"tokens": tokens(usage)}
+    used["cost_usd"] = cost(usage)
+    return _some(*(used | {name: _share(name, use) for name, use in hard.items()}).values())
+
+
+def allowances(policy: Policy) -> tuple[str, ...]:
+    """What is allowed besides the run's steps."""
+    run = {name: getattr(policy.limits, name) for name in STOP_REASONS if name != "steps"}
+    session = {name: getattr(policy.session_limits, name) for name in STOP_REASONS}
+    return (
+        *(_amount(name, allowed) for name, allowed in run.items() if allowed is not None),
+        *(f"{_amount(name, allowed)} in this session" for name, allowed in session.items() if allowed is not None),
+    )
+
+
+def _share(name: str, use: LimitUse) -> str:
+    bare = name.removeprefix("session_")
+    used = f"{use.used:,}" if isinstance(use.used, int) else _amount(bare, use.used)
+    return f"{used} of {_amount(bare, use.allowed)}" + (" in this session" if bare != name else "")
+
+
+def _amount(name: str, amount: float) -> str:
+    match name:
+        case "cost_usd":
+            return f"${amount:.4f}"
+        case "seconds":
+            return duration(amount * 1000)
+        case "input_tokens" | "output_tokens":
+            return f"{amount:,.0f} tokens {'in' if name == 'input_tokens' else 'out'}"
+        case _:
+            return counted(int(amount), name.replace("_", " ").removesuffix("s"))
 
 
 def tokens(usage: Usage) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ..bus import Lagged
 from .clean import arguments, clean, first_lines, one_line
-from .phrases import Ending, actions_line, duration, figures
+from .phrases import Ending, Recorded, actions_line, allowances, duration, figures
 from .saved import Saved
-from .story import Call, Kind, Shade, Story
+from .story import Story
+from .telling import Call, Kind, Shade
 from .trace import trace_lines
 
 RESULT_LINES = 10
@@ -23,16 +25,20 @@ class Plain:
 
     tells_answer = False
 
-    def __init__(self, *, explain: bool, saved: Saved, record: str | None = None) -> None:
-        self._story = Story(self, explain=explain)
+    def __init__(self, *, explain: bool, saved: Saved, recorded: Recorded | None = None) -> None:
+        self._story = Story(self, explain=explain, recorded=recorded)
         self._saved = saved
-        self._record = record
+        self._recorded = recorded
         self._kind: Kind | None = None
         self._row = ""
 
     def show(self, event: Event | Lagged) -> None:
         """Show one more event."""
         self._story.take(event)
+
+    def recall(self, events: Sequence[Event]) -> None:
+        """Begin with a run whose first events were shown elsewhere."""
+        self._story.recall(events)
 
     def stopping(self) -> None:
         """Nothing: the end will tell."""
@@ -49,7 +55,9 @@ class Plain:
     def begin(self, started: RunStarted) -> None:
         """Which run, which model, which policy."""
         policy = started.policy
-        self._line(f"endstop {started.run_id}: {started.model}, policy {policy.name}, {policy.limits.hard_steps} steps")
+        more = "".join(f", {allowed}" for allowed in allowances(policy))
+        steps = f"{policy.limits.hard_steps} steps{more}"
+        self._line(f"endstop {started.run_id}: {started.model}, policy {policy.name}, {steps}")
         if started.prompt:
             self._line(f"prompt: {one_line(started.prompt, LINE)}")
 
@@ -94,10 +102,12 @@ class Plain:
         following = f"; next: {one_line(next_phase, LINE)}" if next_phase else ""
         self._line(f"  {percentage} % done: {one_line(summary, LINE)}{following}")
 
-    def note(self, text: str, shade: Shade) -> None:
-        """The note."""
+    def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
+        """The note, and what stands under it."""
         self.end_writing()
-        self._line(f"  {text.lstrip('▸✘↺↩◌… ')}")
+        self._line(f"  {text.lstrip('▸✘✔⚖?↺↩◌… ')}")
+        for line in body:
+            self._line(f"    {line[:LINE]}")
 
     def decided(self, round: int, decision: Decision) -> None:
         """The decision, then each rule that was asked."""
@@ -107,8 +117,9 @@ class Plain:
 
     def end(self, ending: Ending, outcome: Outcome) -> None:
         """How it ended, what it took, how to go on."""
-        told = outcome.detail if ending.tone in ("success", "question") else ending.text
-        self._line(f"{outcome.status} ({outcome.stop_reason}): {one_line(told or ending.title, 1000)}")
+        told = outcome.detail if outcome.status in ("completed", "awaiting_input") else ending.text
+        evaluation = f", {ending.evaluation}" if ending.evaluation else ""
+        self._line(f"{outcome.status} ({outcome.stop_reason}){evaluation}: {one_line(told or ending.title, 1000)}")
         if ending.tone == "question":
             for line in clean(ending.text).split("\n"):
                 self._line(f"  {line}")
@@ -121,8 +132,8 @@ class Plain:
             self._line(f"  the cut saved {saved}")
         for advice in ending.advice:
             self._line(f"  {advice}")
-        if self._record:
-            self._line(f"  recorded in {self._record}; play it again: endstop replay {self._record}")
+        if self._recorded is not None:
+            self._line(f"  recorded in {self._recorded.path}; play it again: endstop replay {self._recorded.path}")
 
     def _written(self, line: str) -> None:
         if line.strip():

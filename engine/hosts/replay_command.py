@@ -20,7 +20,7 @@ from .choices import tools_of, workspace_of
 from .clean import one_line
 from .interrupts import Interrupts
 from .leaving import run_to_end
-from .phrases import counted
+from .phrases import Recorded, counted
 from .saved import Savings, savings_of
 from .views import View, choose_view
 
@@ -94,7 +94,7 @@ def as_json(report: ReplayReport) -> str:
 
 def as_text(report: ReplayReport) -> str:
     """The report in lines for people."""
-    lines = [_told(run) for run in report.runs]
+    lines = [*(_told(run) for run in report.runs), *_how_to_go_on(report)]
     if report.damaged:
         lines.append(f"{counted(len(report.damaged), 'line')} of the record could not be read")
     decisions = sum(run.decisions for run in report.runs)
@@ -110,6 +110,12 @@ def _told(run: ReplayedRun) -> str:
         return f"{run.run_id}: diverges: {one_line(run.divergence.what, 1000)}"
     ended = "the record ends before the run does" if run.recorded is None else run.outcome.stop_reason
     return f"{run.run_id}: {run.outcome.status} ({ended}), {counted(run.decisions, 'decision')} the same"
+
+
+def _how_to_go_on(report: ReplayReport) -> list[str]:
+    if report.runs[-1].recorded is not None:
+        return []
+    return [f"the last run was killed; it goes on with: {Recorded(report.path).resume('')}"]
 
 
 def _savings(record: SessionRecord) -> Iterator[Savings]:

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+from collections.abc import Sequence
 from contextlib import closing
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import msgspec
 
-from ...decision import Outcome, Status
+from ...decision import Event, Outcome, Status, WrongUse
+from ...providers import ToolChoice
 from ..engine import Engine
 from ..record import read_record
 from ..run import Run
 from .channels import Channels
-from .choices import check_record, policy_of, presets_of, prompt_of, provider_of, tools_of, workspace_of
+from .choices import (
+    check_record,
+    evaluator_of,
+    gates_of,
+    limited,
+    policy_of,
+    presets_of,
+    prompt_of,
+    provider_of,
+    tools_of,
+    workspace_of,
+)
 from .interrupts import Interrupts
 from .leaving import run_to_end
+from .phrases import Recorded
+from .resuming import Resumed, Start, options_again, resumed_from
 from .saved import Savings, savings_of
 from .views import View, choose_view
 
@@ -27,6 +43,8 @@ EXIT_CODES: dict[Status, int] = {
     "awaiting_input": 5,
     "cancelled": 130,
 }
+EVALUATION_FAILED = 6
+"""The exit code of a run that completed and did not pass its evaluation."""
 
 _HELP = "run an agent on a prompt until the work is done"
 _EPILOG = """\
@@ -36,9 +54,13 @@ exit codes:
   3    exhausted: a limit was reached, or the model went round in circles
   4    failed: the provider or the engine gave up
   5    awaiting input: the model asked a question
+  6    completed, but the evaluation failed
   130  cancelled, by Ctrl-C for instance
 
 The answer goes to stdout, all else to stderr.
+
+--resume takes model, policy, tools' names and settings from the record; --api-base, --provider, --tools, --workspace,
+--gate and --evaluate stand in no record and are given again.
 """
 
 
@@ -58,7 +80,7 @@ def add_to(commands: Any) -> None:
     model.add_argument("--model", metavar="M", help="its name, as litellm or the endpoint knows it")
     model.add_argument("--api-base", metavar="URL", help="an OpenAI-compatible endpoint, up to and with /v1")
     model.add_argument("--provider", choices=("litellm", "openai"), help="how to reach it; else decided by --api-base")
-    model.add_argument("--tool-choice", choices=("auto", "required", "none"), default="auto", help="default: auto")
+    model.add_argument("--tool-choice", choices=("auto", "required", "none"), help="default: auto")
     model.add_argument("--temperature", type=float, metavar="T", help="passed to the model")
     model.add_argument("--seed", type=int, metavar="N", help="passed to the model")
     tools = parser.add_argument_group("tools")
@@ -69,8 +91,27 @@ def add_to(commands: Any) -> None:
     tools.add_argument("--allow-run", action="store_true", help="let it run commands in the workspace, too")
     tools.add_argument("--no-presets", action="store_true", help="offer neither finish_task nor ask_user")
     ending = parser.add_argument_group("when to stop")
-    ending.add_argument("--policy", default="agent", metavar="P", help="chat, agent (default), strict, or a TOML file")
+    ending.add_argument("--policy", metavar="P", help="chat, agent (default), strict, or a TOML file")
     ending.add_argument("--max-steps", type=int, metavar="N", help="hard limit of model steps (default: 30)")
+    ending.add_argument("--no-closing", action="store_true", help="at a limit, do not ask the model to sum up")
+    ending.add_argument(
+        "--gate",
+        action="append",
+        default=[],
+        metavar="CMD",
+        help="a command that must succeed before a completion is accepted; runs in the workspace; repeatable",
+    )
+    ending.add_argument("--evaluate", metavar="CMD", help="a command that says whether the work was good")
+    ending.add_argument("--reference-workspace", metavar="DIR", help="a folder for it to compare the workspace with")
+    again = parser.add_argument_group("going on")
+    again.add_argument("--resume", metavar="RECORD", help="go on from this record, and append to it")
+    again.add_argument(
+        "--answer",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="the answer to its open question; CALL_ID=TEXT where there are several; repeatable",
+    )
     output = parser.add_argument_group("output")
     output.add_argument("--record", metavar="FILE", help="write every event to a new file, for `endstop replay`")
     output.add_argument("--drain", action="store_true", help="read the rest of cut responses into the record")
@@ -82,45 +123,95 @@ def add_to(commands: Any) -> None:
 def command(given: argparse.Namespace) -> int:
     """Run it; gives the exit code. Raises WrongUse."""
     channels = Channels()
-    check_record(given.record, given.drain)
-    policy = policy_of(given.policy, given.max_steps)
-    provider = provider_of(given.model, given.api_base, given.provider)
-    tools = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run)]
+    if given.resume is None:
+        check_record(given.record, given.drain)
+        if given.answer:
+            raise WrongUse("--answer answers a recorded question: name the record with --resume RECORD")
+        engine = _engine(given, None)
+        session = engine.session(record=given.record, drain=given.drain)
+        return run_to_end(_run([partial(session.start, prompt_of(given.prompt))], None, given, channels))
+    if given.record is not None:
+        raise WrongUse("--resume appends to its record: leave out --record")
+    resumed = resumed_from(given.resume)
+    engine = _engine(given, resumed)
+    session = engine.session(resumed.record.header.session_id, record=given.resume, drain=given.drain)
+    prompt = None if given.prompt is None else prompt_of(given.prompt)
+    return run_to_end(_run(resumed.starts(session, prompt, given.answer), resumed, given, channels))
+
+
+def _engine(given: argparse.Namespace, resumed: Resumed | None) -> Engine:
+    """What was chosen: on the command line first, then by the record that the run goes on from."""
+    started = resumed.started if resumed is not None else None
+    if started is None or given.policy is not None:
+        policy = policy_of(given.policy or "agent", closing=True)
+    else:
+        policy = started.policy
+    policy = limited(policy, given.max_steps, closing=not given.no_closing)
+    own = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run)]
+    presets = presets_of(own, not given.no_presets)
+    tools = own
+    if resumed is not None:
+        policy = resumed.policy(policy)
+        tools = resumed.tools(own, presets if given.policy else (), wanted=not given.no_presets)
+        presets = []
     settings = {"temperature": given.temperature, "seed": given.seed}
+    chosen = {name: value for name, value in settings.items() if value is not None}
     engine = Engine(
-        provider,
+        provider_of(given.model or (started.model if started else None), given.api_base, given.provider),
         tools=tools,
-        presets=presets_of(tools, not given.no_presets),
+        presets=presets,
         policy=policy,
-        tool_choice=given.tool_choice,
-        settings={name: value for name, value in settings.items() if value is not None},
+        system=started.system if started else None,
+        gates=gates_of(given.gate, given.workspace),
+        evaluate=evaluator_of(given.evaluate, given.workspace, given.reference_workspace),
+        tool_choice=given.tool_choice or cast(ToolChoice, started.tool_choice if started else "auto"),
+        settings=(started.settings if started else {}) | chosen,
     )
-    return run_to_end(_run(engine, prompt_of(given.prompt), given, channels))
+    if given.gate and not engine.toolbox.can_complete:
+        raise WrongUse("--gate checks completions, but no completion tool is offered: choose another --policy or tools")
+    return engine
 
 
-async def _run(engine: Engine, prompt: str, given: argparse.Namespace, channels: Channels) -> int:
+async def _run(starts: Sequence[Start], resumed: Resumed | None, given: argparse.Namespace, channels: Channels) -> int:
+    record = given.resume or given.record
     view = choose_view(
         channels,
         quiet=given.quiet,
         explain=given.explain,
-        saved=lambda: _savings(given.record) if given.drain else None,
-        record=given.record,
+        saved=lambda: _savings(record) if given.drain else None,
+        recorded=Recorded(record, options_again(given)) if record else None,
     )
-    run = engine.start(prompt, record=given.record, drain=given.drain)
     with Interrupts(view) as interrupts, closing(view):
-        interrupts.attach(run)
-        async with run:
-            outcome = await watched(run, view)
+        for start in starts[:-1]:  # each of them only hands its answer in and waits for the next
+            run = start()
+            interrupts.attach(run)
+            async with run:
+                if (await run.wait()).status != "awaiting_input":
+                    outcome = await watched(run, view)
+                    break
+        else:
+            run = starts[-1]()
+            interrupts.attach(run)
+            seen: Sequence[Event] = resumed.last.events if resumed is not None and resumed.same_run else ()
+            async with run:
+                outcome = await watched(run, view, seen)
     if given.json:
         channels.answer(as_json(outcome) + "\n")
     elif outcome.answer and not view.tells_answer:
         channels.answer(outcome.answer.rstrip("\n") + "\n")
+    return exit_code(outcome)
+
+
+def exit_code(outcome: Outcome) -> int:
+    """The process's exit code for this outcome."""
+    if outcome.status == "completed" and outcome.verdict == "failed":
+        return EVALUATION_FAILED
     return EXIT_CODES[outcome.status]
 
 
-async def watched(run: Run, view: View) -> Outcome:
-    """Show a run to its end; also one that dies without a last event."""
-    watching = asyncio.create_task(_watch(run, view))
+async def watched(run: Run, view: View, seen: Sequence[Event] = ()) -> Outcome:
+    """Show a run to its end, also one that dies without a last event. `seen`: what happened before it was killed."""
+    watching = asyncio.create_task(_watch(run, view, seen))
     try:
         outcome = await run.wait()
         await watching
@@ -129,8 +220,10 @@ async def watched(run: Run, view: View) -> Outcome:
         watching.cancel()
 
 
-async def _watch(run: Run, view: View) -> None:
-    async for event in run:
+async def _watch(run: Run, view: View, seen: Sequence[Event]) -> None:
+    if seen:
+        view.recall(seen)
+    async for event in run.events(after=seen[-1].seq if seen else 0):
         view.show(event)
 
 

@@ -6,114 +6,80 @@ neither `_TOLD` nor `UNTOLD` is one that somebody forgot, and a test finds it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from ...decision import Decision, Event, Outcome, Usage
+from msgspec.structs import replace
+
+from ...decision import Event, Facts, Policy, fold
 from ...decision import events as ev
-from ...decision.messages import ResultStatus, ToolKind
+from ...decision.messages import ToolKind
+from ...decision.spending import spending
 from ..bus import Lagged
-from .clean import brief, one_line
-from .phrases import Ending, ending_of, failure_words
+from .clean import brief, clean, last_lines, one_line
+from .phrases import Recorded, called, ending_of, failure_words, spent
+from .telling import Call, Shade, Teller
 
-Kind = Literal["text", "reasoning"]
-Shade = Literal["quiet", "loop", "good", "warning", "bad", "user"]
 NOTE = 400
 """Characters of a note."""
-
-
-@dataclass(slots=True)
-class Call:
-    """A call and what became of it."""
-
-    name: str
-    kind: ToolKind = "ordinary"
-    written: list[str] = field(default_factory=list)
-    running: bool = False
-    began: int = 0
-    ended: int = 0
-    result: str = ""
-    status: ResultStatus = "ok"
-
-    @property
-    def arguments(self) -> str:
-        """What the model wrote so far."""
-        return "".join(self.written)
-
-
-class Teller(Protocol):
-    """The ways in which a view tells things."""
-
-    def begin(self, started: ev.RunStarted) -> None:
-        """A run begins."""
-        ...
-
-    def step(self, number: int, closing: bool) -> None:
-        """A step begins."""
-        ...
-
-    def write(self, kind: Kind, delta: str) -> None:
-        """The model writes."""
-        ...
-
-    def end_writing(self) -> None:
-        """What the model wrote is whole, or will never be."""
-        ...
-
-    def call(self, call: Call) -> None:
-        """An ordinary call, or one that went wrong, has its result."""
-        ...
-
-    def thought(self, text: str) -> None:
-        """The model called a tool to think."""
-        ...
-
-    def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
-        """A part of the work is done."""
-        ...
-
-    def note(self, text: str, shade: Shade) -> None:
-        """Something in a line."""
-        ...
-
-    def decided(self, round: int, decision: Decision) -> None:
-        """The loop's decision, for those who want it explained."""
-        ...
-
-    def end(self, ending: Ending, outcome: Outcome) -> None:
-        """The run is over."""
-        ...
+BODY = 6
+"""Lines under a note: the last ones, where a command says what is wrong."""
 
 
 class Story:
     """What has happened so far, and the telling of it."""
 
-    def __init__(self, teller: Teller, *, explain: bool) -> None:
+    def __init__(self, teller: Teller, *, explain: bool, recorded: Recorded | None = None) -> None:
         self.calls: dict[str, Call] = {}
         """Calls without a result yet, by id."""
         self.doing = "starting"
         """What is going on, in a word or two."""
-        self.step = 0
-        self.allowed = 0
-        self.usage = Usage()
+        self.facts = Facts()
+        self.policy = Policy()
         self.actions: list[str] = []
         """Calls that may have changed something, in brief."""
         self.t = 0
         """Milliseconds since the run began."""
         self._teller = teller
         self._explain = explain
+        self._recorded = recorded
+        self._asked: dict[str, str] = {}
+        """Questions that an earlier run left open, by call id."""
         self._kinds: dict[str, ToolKind] = {}
         self._reading: set[str] = set()
         self._failure: ev.AttemptFailed | None = None
         self._cause = ""
+
+    @property
+    def allowed(self) -> int:
+        """Steps that the run may make."""
+        return self.policy.limits.hard_steps
+
+    def spent(self, t: int) -> tuple[str, ...]:
+        """What is used at this time, and how much is allowed."""
+        facts = replace(self.facts, t=t)
+        return spent(facts.usage, {one.name: one.use for one in spending(facts, self.policy)})
+
+    def recall(self, events: Sequence[Event]) -> None:
+        """Begin with a run whose first events were told elsewhere, by a process that was killed."""
+        for event in events:
+            match event:
+                case ev.RunStarted():
+                    self._run_started(event)
+                case ev.ResponseFinished(message=message):
+                    self.calls = {c.id: Call(c.name, self._kind(c.name), [c.arguments]) for c in message.calls}
+                case ev.ToolCallResult(call_id=id):
+                    self.calls.pop(id, None)
+                case _:
+                    pass
+            self.facts, self.t = fold(self.facts, event), event.t
 
     def take(self, event: Event | Lagged) -> None:
         """Tell one more event."""
         if isinstance(event, Lagged):
             self._teller.note(f"… {event.missed:,} events were not shown: this view was too slow", "quiet")
             return
-        self.t = event.t
+        self.facts, self.t = fold(self.facts, event), event.t
         tell = _TOLD.get(type(event))
         if tell is not None:
             tell(self, event)
@@ -121,11 +87,10 @@ class Story:
     # ---- the run and its steps
 
     def _run_started(self, event: ev.RunStarted) -> None:
-        carried = event.carried or ev.Carried()
         self.calls.clear()
         self.actions.clear()
-        self.step, self.usage = carried.steps, carried.usage
-        self.allowed = event.policy.limits.hard_steps
+        self.policy = event.policy
+        self._asked = {q.call_id: q.text for q in event.carried.questions} if event.carried else {}
         self._kinds = {tool.name: tool.kind for tool in event.tools}
         self._reading = {tool.name for tool in event.tools if tool.reads}
         self._failure, self._cause = None, ""
@@ -140,14 +105,11 @@ class Story:
 
     def _step_started(self, event: ev.StepStarted) -> None:
         self._teller.end_writing()
-        self.step = event.step
         self._teller.step(event.step, event.closing)
 
     def _attempt_started(self, event: ev.AttemptStarted) -> None:
         self.doing = "waiting for the model"
-        if self._failure is not None:  # one that was not the end
-            self._note("✘ the request failed", failure_words(self._failure), "bad")
-            self._failure = None
+        self._tell_failure()  # of an earlier one, which was not the end
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
         self._teller.end_writing()
@@ -161,7 +123,6 @@ class Story:
 
     def _response_finished(self, event: ev.ResponseFinished) -> None:
         self._teller.end_writing()
-        self.usage += event.usage
         self.doing = "running tools" if event.message.calls else "deciding"
 
     def _decision_made(self, event: ev.DecisionMade) -> None:
@@ -174,7 +135,14 @@ class Story:
     def _run_finished(self, event: ev.RunFinished) -> None:
         self._teller.end_writing()
         self.calls.clear()
-        self._teller.end(ending_of(event.outcome, self._failure, self._cause), event.outcome)
+        if event.outcome.stop_reason != "provider_error":
+            self._tell_failure()
+        self._teller.end(ending_of(event.outcome, self._failure, self._cause, self._recorded), event.outcome)
+
+    def _tell_failure(self) -> None:
+        if self._failure is not None and self._failure.kind != "cancelled":
+            self._note("✘ the request failed", failure_words(self._failure), "bad")
+        self._failure = None
 
     # ---- the response
 
@@ -189,7 +157,7 @@ class Story:
 
     def _call_started(self, event: ev.ToolCallStart) -> None:
         self._teller.end_writing()
-        self.calls[event.call_id] = Call(event.name, self._kinds.get(event.name, "ordinary"))
+        self.calls[event.call_id] = Call(event.name, self._kind(event.name))
         self.doing = "calling"
 
     def _call_arguments(self, event: ev.ToolCallArgs) -> None:
@@ -204,9 +172,11 @@ class Story:
     def _execution_started(self, event: ev.ToolExecutionStarted) -> None:
         if (call := self.calls.get(event.call_id)) is not None:
             call.running, call.began = True, event.t
+            if call.kind == "completion":
+                self.doing = "checking whether it is done"
 
     def _result(self, event: ev.ToolCallResult) -> None:
-        call = self.calls.pop(event.call_id, None) or Call(event.name, self._kinds.get(event.name, "ordinary"))
+        call = self.calls.pop(event.call_id, None) or Call(event.name, self._kind(event.name))
         call.ended, call.result, call.status = event.t, event.content, event.status
         if call.kind != "ordinary" and call.status in ("ok", "rejected", "unanswered"):
             return  # told as what it means: a completion, a phase, a thought, a question
@@ -220,7 +190,9 @@ class Story:
         self._teller.thought(event.text)
 
     def _rejected(self, event: ev.CompletionRejected) -> None:
-        self._note("↩ not accepted as complete", event.reason, "warning")
+        name = called(event.by) if ":" in event.by else ""
+        by = f" by {name}" if name and name not in event.reason else ""
+        self._tell(f"↩ not accepted as complete{by}", event.reason, "warning")
 
     def _phase(self, event: ev.PhaseReported) -> None:
         self._teller.phase(event.percentage, event.summary, event.next_phase)
@@ -230,24 +202,56 @@ class Story:
         self.doing = "about to ask you"
 
     def _question_answered(self, event: ev.QuestionAnswered) -> None:
+        if question := self._asked.get(event.call_id):
+            self._tell("? the question", question, "user")
         self._note("▸ your answer", event.text, "user")
 
     # ---- all else
 
     def _verdict(self, event: ev.VerdictGiven) -> None:
-        if self._explain:
-            self._note(f"{event.role} {event.name}", event.said, "quiet")
+        name = f"{event.role.replace('_', ' ')} {called(event.name)}"
+        match event.role, event.said:
+            case "gate", "accept":
+                self._note(f"✔ {name}", "accepts it", "good")
+            case "gate", _:
+                pass  # the rejection that follows tells why
+            case _, "failed":
+                self._note(f"✘ {name} failed", event.detail, "bad")
+            case "judge", said:
+                self._note(f"⚖ {name}: {said}", event.detail, "quiet")
+            case _, said:
+                if self._explain:
+                    self._note(f"{name}: {said}", event.detail, "quiet")
 
     def _compacted(self, event: ev.ContextCompacted) -> None:
         sizes = f"{event.before_tokens:,} tokens became {event.after_tokens:,}"
-        self._note("▸ context compacted", sizes, "loop")
+        how = {"shorten_results": "older results shortened", "summarise": "summed up by the model"}
+        words = how.get(event.strategy, f"{event.dropped:,} of the oldest messages dropped")
+        vain = ", which is not enough" if event.in_vain or event.not_enough else ""
+        self._note("▸ context compacted", f"{words}, {sizes}{vain}", "warning" if vain else "loop")
 
     def _stage(self, event: ev.StageFinished) -> None:
-        if event.status != "ok":
-            self._note(f"{event.stage}: {event.status}", event.detail, "warning")
+        if event.stage == "run":
+            self.doing = "evaluating"
+        if self._explain:
+            self._note(f"stage {event.stage}: {event.status}", event.detail, "quiet")
+        elif event.status == "skipped":
+            self._note(f"{event.stage}: skipped", event.detail, "quiet")
 
     def _evaluated(self, event: ev.EvaluationFinished) -> None:
-        self._note("evaluation", event.verdict, "good" if event.verdict == "passed" else "bad")
+        head = f"evaluation by {called(event.name)}" if event.name else "evaluation"
+        said = {"passed": "✔ passed", "failed": "✘ failed", "not_run": "✘ gave no verdict"}[event.verdict]
+        shade: Shade = "good" if event.verdict == "passed" else "bad"
+        told = str(event.details.get("error") or event.details.get("output") or "") if shade == "bad" else ""
+        self._teller.note(one_line(f"{said}: {head}", NOTE), shade, last_lines(told, BODY))
+
+    def _kind(self, name: str) -> ToolKind:
+        return self._kinds.get(name, "ordinary")
+
+    def _tell(self, head: str, text: str, shade: Shade) -> None:
+        """A note with the first line of the text, and the last ones of the rest under it."""
+        first, _, rest = clean(text).strip().partition("\n")
+        self._teller.note(one_line(f"{head}: {first}", NOTE), shade, last_lines(rest, BODY))
 
     def _note(self, head: str, text: str, shade: Shade) -> None:
         self._teller.note(one_line(f"{head}: {text}" if text else head, NOTE), shade)

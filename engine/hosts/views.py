@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
 from ...decision import Event
 from ..bus import Lagged
 from .channels import Channels
+from .phrases import Recorded
 from .plain import Plain
 from .saved import Saved
 
@@ -24,6 +26,10 @@ class View(Protocol):
 
     def show(self, event: Event | Lagged) -> None:
         """Show one more event."""
+        ...
+
+    def recall(self, events: Sequence[Event]) -> None:
+        """Begin with a run whose first events were shown elsewhere, by a process that was killed."""
         ...
 
     def stopping(self) -> None:
@@ -45,6 +51,9 @@ class Silent:
     tells_answer = False
 
     def show(self, event: Event | Lagged) -> None:
+        """Nothing."""
+
+    def recall(self, events: Sequence[Event]) -> None:
         """Nothing."""
 
     def stopping(self) -> None:
@@ -77,6 +86,13 @@ class Careful:
             except Exception as error:
                 self._fail(error)
 
+    def recall(self, events: Sequence[Event]) -> None:
+        """Begin with a run whose first events were shown elsewhere."""
+        try:
+            self._view.recall(events)
+        except Exception as error:
+            self._fail(error)
+
     def stopping(self) -> None:
         """The user has asked to stop."""
         self._view.stopping()
@@ -101,15 +117,17 @@ class Careful:
                 print(f"endstop: the view failed and is off ({type(error).__name__}: {error})", file=sys.stderr)
 
 
-def choose_view(channels: Channels, *, quiet: bool, explain: bool, saved: Saved, record: str | None = None) -> View:
+def choose_view(
+    channels: Channels, *, quiet: bool, explain: bool, saved: Saved, recorded: Recorded | None = None
+) -> View:
     """The view that fits where stderr goes: rich for a terminal, plain lines for all else."""
     if quiet:
         return Silent()
     if os.isatty(channels.stderr) and os.environ.get("TERM") not in (None, "", "dumb") and _speaks_unicode():
         from .live import Live
 
-        return Careful(Live(channels, explain=explain, saved=saved, record=record))
-    return Careful(Plain(explain=explain, saved=saved, record=record))
+        return Careful(Live(channels, explain=explain, saved=saved, recorded=recorded))
+    return Careful(Plain(explain=explain, saved=saved, recorded=recorded))
 
 
 def _speaks_unicode() -> bool:

@@ -54,7 +54,14 @@ async def task_done(
     """
     if completion_percentage < 100:
         return Phase(percentage=completion_percentage, summary=summary, next_phase=next_phase)
-    return Completion(answer=summary, content="Task done.", pending_issues=tuple(pending_issues))
+    confirm = f"{summary}\nDo you confirm that the task is done?" if requires_user_confirmation else None
+    return Completion(
+        answer=summary,
+        content="Task done.",
+        pending_issues=tuple(pending_issues),
+        confirm=confirm,
+        percentage=100,
+    )
 
 
 @tool(

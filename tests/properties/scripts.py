@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
-from endstop.decision import FinishReport, Limits, Patience, Policy, ReasoningDelta, ToolCallDelta
+from endstop.decision import Compaction, FinishReport, Limits, Patience, Policy, Prompts, ReasoningDelta, ToolCallDelta
+from endstop.decision.limits import SessionLimits
+from endstop.decision.policy import Echo, Repetition
 from endstop.engine import Completion, Continue, Engine, Tool, tool
+from endstop.engine.hooks import Accept, Progress, Reject
 from endstop.engine.presets import ask_user, finish_task, task_done, think
 from endstop.providers import Chaos, Interrupted, RateLimited, Scripted, Unavailable, call, say
 from hypothesis import strategies as st
@@ -63,10 +66,28 @@ PARTS = st.one_of(
 STEPS = st.one_of(st.lists(CALLS, min_size=1, max_size=4), st.lists(PARTS, max_size=5))
 SCRIPTS = st.lists(STEPS, min_size=1, max_size=8).map(lambda script: [*script, *[[say("The end.")]] * 8])
 
+
+def _maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.one_of(st.none(), st.none(), strategy)
+
+
+LIMITS = st.builds(
+    lambda soft, **hard: Limits(**hard, soft_steps=min(soft, hard["steps"]) if soft else None),
+    soft=_maybe(st.integers(1, 6)),
+    steps=st.integers(1, 6),
+    rounds=_maybe(st.integers(1, 4)),
+    tool_calls=_maybe(st.integers(1, 8)),
+    input_tokens=_maybe(st.integers(1, 60)),
+    output_tokens=_maybe(st.integers(1, 60)),
+)
 POLICIES = st.builds(
     Policy,
-    limits=st.builds(Limits, steps=st.integers(1, 6)),
+    limits=LIMITS,
+    session_limits=st.builds(SessionLimits, steps=_maybe(st.integers(1, 6))),
+    reminder=st.sampled_from([None, 0.5, 5 / 6]),
+    closing=st.booleans(),
     text=st.sampled_from(["final", "nudge"]),
+    mixed=st.sampled_from(["before", "all", "none"]),
     max_inner_steps=st.integers(1, 4),
     inner_cancel=st.booleans(),
     reject_after_failure=st.booleans(),
@@ -77,7 +98,29 @@ POLICIES = st.builds(
         refusals=st.integers(0, 2),
         invalid_calls=st.integers(0, 2),
         rejections=st.integers(0, 2),
+        echoes=st.integers(0, 2),
+        compactions=st.integers(0, 2),
     ),
+    repetition=st.builds(
+        Repetition,
+        nudge_at=st.sampled_from([(), (2,), (2, 3)]),
+        stop_at=st.sampled_from([None, 2, 3, 6]),
+        monologue=_maybe(st.integers(2, 4)),
+    ),
+    echo=st.builds(
+        Echo,
+        phrases=st.sampled_from([(), ("done",), ("äöü", "漢字")]),
+        shorter_than=st.sampled_from([0, 100]),
+        announcements=st.sampled_from([(), ("I look",)]),
+    ),
+    compaction=st.builds(
+        Compaction,
+        window=_maybe(st.sampled_from([5, 15, 40])),
+        strategies=st.sampled_from([(), ("shorten_results",), ("drop_oldest", "shorten_results")]),
+        keep_results=st.integers(0, 2),
+        keep_messages=st.integers(1, 4),
+    ),
+    prompts=st.builds(Prompts, next_step=st.sampled_from(["", "What is next?"])),
 )
 
 FAULTS = st.fixed_dictionaries(
@@ -86,6 +129,18 @@ FAULTS = st.fixed_dictionaries(
         for name in ("refuse", "fail", "cut", "lie", "shred", "bad_ids", "empty")
     }
 )
+
+
+def picky(completion: Completion, run: Progress) -> Accept | Reject:
+    """A gate that takes no blank answer, and breaks at some."""
+    if completion.answer == "{}":
+        raise ValueError("the gate is broken")
+    return Accept() if completion.answer.strip() else Reject("blank")
+
+
+def braces(text: str, calls: Any) -> bool | None:
+    """A text rule that takes braces for an answer."""
+    return True if text == "{}" else None
 
 
 class World:
@@ -99,6 +154,8 @@ class World:
             tools=self.tools(),
             policy=policy,
             presets=(),
+            gates=[picky],
+            text_rule=braces,
             **options,
         )
 

@@ -57,6 +57,11 @@ def test_a_run_ends_within_its_limit_and_its_trace_explains_why(script: Any, pol
     events, run, _ = drive(World(script, policy, faults))
     outcome = run.outcome
     assert outcome.steps <= policy.limits.hard_steps
+    assert outcome.rounds <= (policy.limits.rounds or outcome.rounds)
+    assert outcome.requests <= outcome.steps + policy.closing, "the closing step is one request more"
+    if outcome.stop_reason.endswith("_limit"):
+        assert outcome.status == "exhausted"
+        assert any(use.used >= use.allowed for use in outcome.limits.values())
     assert outcome.stop_reason != "internal_error", outcome.detail
     last = [event for event in events if isinstance(event, ev.DecisionMade)][-1].decision
     assert last.trace[-1].said == str(last)
@@ -81,7 +86,7 @@ def test_completed_means_an_accepted_completion_and_the_other_way_round(
 def test_no_tool_starts_after_an_accepted_completion(script: Any, policy: Policy, faults: Any) -> None:
     events, _, _ = drive(World(script, policy, faults))
     accepted = next((e.seq for e in events if isinstance(e, ev.CompletionAccepted)), None)
-    if accepted is not None:
+    if accepted is not None and policy.mixed != "all":  # which asks for just that
         assert not [e for e in events if e.seq > accepted and isinstance(e, ev.ToolExecutionStarted | ev.StepStarted)]
 
 
@@ -154,3 +159,35 @@ def test_the_order_in_which_parallel_calls_end_changes_no_fact(script: Any, poli
     for event in shuffled:
         facts = fold(facts, event)
     assert facts == run.facts
+
+
+@settings(max_examples=80, deadline=None)
+@given(SCRIPTS, POLICIES, st.floats(0, 1))
+def test_a_run_that_is_killed_anywhere_goes_on_to_one_end(script: Any, policy: Policy, place: float) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "r.jsonl"
+        drive(World(script, policy), record=path)
+        lines = path.read_bytes().splitlines(keepends=True)
+        kept = 2 + int(place * (len(lines) - 3))
+        path.write_bytes(b"".join(lines[:kept]))
+        answered = sum(b'"RESPONSE_FINISHED"' in line or b'"ATTEMPT_FAILED"' in line for line in lines[:kept])
+        session = asyncio.run(_resumed(World(script[answered:], policy), path))
+        (recorded,) = read_record(path).runs
+        report = asyncio.run(replay(str(path)))
+    terminal = [event for event in recorded.events if isinstance(event, ev.RunFinished)]
+    assert terminal == recorded.events[-1:]
+    assert terminal[0].outcome.steps <= policy.limits.hard_steps
+    assert terminal[0].outcome.stop_reason != "internal_error", terminal[0].outcome.detail
+    check_transcript(session.transcript.messages, [question.call_id for question in session.questions])
+    answered_calls = [e.call_id for e in recorded.events if isinstance(e, ev.CompletionAccepted)]
+    assert (terminal[0].outcome.stop_reason == "completed") == bool(answered_calls)
+    assert report.same, [run.divergence for run in report.runs]
+
+
+async def _resumed(world: World, path: Path) -> Any:
+    record = read_record(path)
+    session = world.engine.session(record.header.session_id, record=path)
+    session.recall(record.runs)
+    async with session.start_resumed() as run:
+        await run.wait()
+    return session

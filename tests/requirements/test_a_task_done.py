@@ -1,14 +1,24 @@
 """Row A: tell the loop that the work is done."""
 
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from endstop.decision import AssistantMessage, Limits, Policy, ToolResult
-from endstop.decision.events import CompletionAccepted, ThoughtRecorded, ToolExecutionStarted
-from endstop.engine import Engine, Tool, tool
+from endstop.decision.events import (
+    CompletionAccepted,
+    MessageAdded,
+    PhaseReported,
+    ThoughtRecorded,
+    ToolExecutionStarted,
+    VerdictGiven,
+)
+from endstop.engine import Completion, Engine, Tool, tool
+from endstop.engine.hooks import Accept, CommandGate, Progress, Reject
 from endstop.engine.presets import attempt_completion, finish_task, task_done, think
-from endstop.engine.testing import check_transcript
+from endstop.engine.replay import replay
+from endstop.engine.testing import FakeClock, check_transcript
 from endstop.providers import Request, Scripted, call, say
 
 
@@ -125,11 +135,11 @@ async def test_A10_a_hundred_tasks_at_once_finish_with_a_summary_each_and_bad_on
         if task == 31:
             return ConnectionError  # not a response at all: a bug in one provider stays with its run
         if step < 3 + task % 7:
-            return [say("working"), call("work", path=str(task))]
+            return [say("working"), call("work", path=str(task), step=step)]
         waits = [others_done] if task == 13 else []
         return [*waits, call("task_done", summary=f"task {task} is done")]
 
-    async def work(path: str) -> str:
+    async def work(path: str, step: int) -> str:
         if path == "47":
             raise RuntimeError("tool 47 is broken")
         await anyio.lowlevel.checkpoint()
@@ -184,3 +194,229 @@ async def test_A1_a_users_own_tool_of_kind_completion_ends_the_run_the_same_way(
     events, run = await events_of(Engine(Scripted([call("submit", report="fine")]), tools=[submit]))
     assert run.outcome.answer == "FINE"
     assert [e.name for e in events if isinstance(e, ToolExecutionStarted)] == ["submit"]
+
+
+# ---- A3
+
+
+async def test_A3_at_25_of_30_steps_the_model_is_reminded_once_and_the_reminder_never_piles_up() -> None:
+    provider = Scripted(*[[call("work", path=str(n))] for n in range(40)])
+    session = Engine(provider, tools=[spy("work", [])], presets=[task_done]).session()
+    async with session.start("go") as run:
+        events = [event async for event in run]
+    assert (run.outcome.stop_reason, run.outcome.steps) == ("step_limit", 30)
+    shown = [n for n, request in enumerate(provider.requests, 1) if request.ephemeral]
+    assert shown == [26], "with the request after the 25th step, and no other"
+    text = provider.requests[25].ephemeral[0].text  # type: ignore[union-attr]
+    assert "25 of 30 steps" in text
+    assert "what is missing" in text
+    assert all(text not in str(message) for message in session.transcript.messages)
+    assert len([e for e in events if isinstance(e, MessageAdded) and e.origin == "reminder"]) == 1
+    prefixes = [request.messages for request in provider.requests]
+    assert all(prefixes[n + 1][: len(prefixes[n])] == prefixes[n] for n in range(29)), "the stable prefix stays"
+
+
+async def test_A3_a_run_that_ends_before_is_not_reminded_and_the_reminder_can_be_switched_off() -> None:
+    for policy, script in (
+        (Policy(), [call("task_done", summary="done")]),
+        (Policy(reminder=None, limits=Limits(steps=6)), [call("work")]),
+    ):
+        provider = Scripted(*[script] * 9)
+        await Engine(provider, tools=[spy("work", [])], presets=[task_done], policy=policy).run("go")
+        assert not any("of" in str(request.ephemeral) for request in provider.requests)
+
+
+# ---- A4
+
+
+def done_times(times: int) -> Scripted:
+    return Scripted(*[[call("task_done", summary=f"attempt {n}")] for n in range(1, times + 1)])
+
+
+async def test_A4_a_gate_that_accepts_lets_the_run_end_and_sees_completion_and_progress() -> None:
+    seen: list[Any] = []
+
+    async def gate(completion: Completion, run: Progress) -> Accept:
+        seen.append((completion.answer, run.facts.steps))
+        return Accept()
+
+    outcome = await Engine(done_times(1), presets=[task_done], gates=[gate]).run("go")
+    assert (outcome.stop_reason, outcome.answer) == ("completed", "attempt 1")
+    assert seen == [("attempt 1", 1)]
+
+
+async def test_A4_a_gate_that_rejects_hands_the_completion_back_with_its_reason() -> None:
+    def gate(completion: Completion, run: Progress) -> Accept | Reject:
+        return Accept() if completion.answer == "attempt 2" else Reject("the tests do not pass")
+
+    provider = done_times(2)
+    session = Engine(provider, presets=[task_done], gates=[gate]).session()
+    outcome = await session.run("go")
+    assert (outcome.answer, outcome.steps) == ("attempt 2", 2)
+    (result,) = [m for m in provider.requests[1].messages if isinstance(m, ToolResult)]
+    assert (result.status, "the tests do not pass" in result.content) == ("rejected", True)
+    check_transcript(session.transcript.messages)
+
+
+async def test_A4_a_completion_is_handed_back_a_bounded_number_of_times() -> None:
+    provider = done_times(20)
+    events, run = await events_of(Engine(provider, presets=[task_done], gates=[lambda c, r: Reject("never good")]))
+    outcome = run.outcome
+    assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "completion_rejected", 4)
+    assert "never good" in outcome.detail
+    assert outcome.answer == ""
+    assert not [e for e in events if isinstance(e, CompletionAccepted)]
+
+
+async def test_A4_all_gates_must_accept_and_the_first_that_does_not_ends_the_asking() -> None:
+    asked: list[str] = []
+
+    def first(completion: Completion, run: Progress) -> bool:
+        asked.append("first")
+        return len(asked) > 1
+
+    def second(completion: Completion, run: Progress) -> None:
+        asked.append("second")
+
+    await Engine(done_times(2), presets=[task_done], gates=[first, second]).run("go")
+    assert asked == ["first", "first", "second"]
+
+
+async def test_A4_a_gate_that_raises_or_answers_nonsense_hands_back_with_a_recorded_verdict() -> None:
+    def crash(completion: Completion, run: Progress) -> Accept:
+        if completion.answer == "attempt 1":
+            raise RuntimeError("no such file")
+        return "fine" if completion.answer == "attempt 2" else Accept()  # type: ignore[return-value]
+
+    events, run = await events_of(Engine(done_times(3), presets=[task_done], gates=[crash]))
+    assert (run.outcome.stop_reason, run.outcome.answer) == ("completed", "attempt 3")
+    verdicts = [e for e in events if isinstance(e, VerdictGiven)]
+    assert [v.said for v in verdicts] == ["failed", "failed", "accept"]
+    assert "RuntimeError: no such file" in verdicts[0].detail
+    assert "not str" in verdicts[1].detail
+
+
+async def test_A4_a_gate_that_hangs_gets_a_recorded_verdict_at_its_deadline_and_the_run_goes_on() -> None:
+    clock = FakeClock()
+
+    async def gate(completion: Completion, run: Progress) -> Accept:
+        if completion.answer == "attempt 1":
+            await anyio.sleep_forever()
+        return Accept()
+
+    engine = Engine(done_times(2), presets=[task_done], gates=[gate], clock=clock)
+    async with engine.start("go") as run:
+        await clock.advance(119)
+        assert not run.finished
+        await clock.advance(2)
+        outcome = await run.wait()
+        events = [event async for event in run]
+    assert outcome.answer == "attempt 2"
+    (hung, _) = [e for e in events if isinstance(e, VerdictGiven)]
+    assert (hung.said, hung.detail, hung.duration_ms) == ("failed", "no answer within 120 seconds", 121_000)
+
+
+async def test_A4_a_command_is_a_gate_that_accepts_with_exit_code_zero(tmp_path: Path) -> None:
+    provider = Scripted(
+        [call("task_done", summary="too early")],
+        [call("write", path="done.txt"), call("task_done", summary="now it is there")],
+    )
+
+    async def write(path: str) -> str:
+        (tmp_path / path).write_text("x")
+        return "ok"
+
+    gate = CommandGate("ls done.txt", str(tmp_path))
+    engine = Engine(provider, tools=[Tool(write, description="Write.")], presets=[task_done], gates=[gate])
+    outcome = await engine.run("go")
+    assert outcome.answer == "now it is there"
+    (result,) = [m for m in provider.requests[1].messages if isinstance(m, ToolResult)]
+    assert "`ls done.txt` failed with exit code 2" in result.content
+
+
+async def test_A4_a_run_with_gates_replays_the_same_without_them(tmp_path: Path) -> None:
+    def gate(completion: Completion, run: Progress) -> Accept | Reject:
+        return Accept() if completion.answer == "attempt 3" else Reject("not yet")
+
+    path = tmp_path / "r.jsonl"
+    await Engine(done_times(3), presets=[task_done], gates=[gate]).run("go", record=path)
+    report = await replay(str(path))
+    assert report.same, report.runs[0].divergence
+    assert report.runs[0].outcome.answer == "attempt 3"
+
+
+# ---- A7
+
+
+async def test_A7_thirty_sixty_and_a_hundred_percent_are_phases_and_only_the_last_ends_the_run(tmp_path: Path) -> None:
+    provider = Scripted(
+        [call("task_done", summary="parsed", completion_percentage=30, next_phase="check"), call("work")],
+        [call("task_done", summary="checked", completion_percentage=60, next_phase="write")],
+        [call("task_done", summary="written", completion_percentage=100), call("work")],
+    )
+    ran: list[str] = []
+    engine = Engine(provider, tools=[spy("work", ran)], presets=[task_done])
+    async with engine.start("go", record=tmp_path / "r.jsonl") as run:
+        events = [event async for event in run]
+    assert (run.outcome.stop_reason, run.outcome.answer, run.outcome.steps) == ("completed", "written", 3)
+    phases = [(e.percentage, e.summary, e.next_phase) for e in events if isinstance(e, PhaseReported)]
+    assert phases == [(30, "parsed", "check"), (60, "checked", "write"), (100, "written", None)]
+    assert [phase["completion_percentage"] for phase in run.outcome.phases] == [30, 60, 100]
+    assert ran == ["work"], "a phase does not cut what stands after it"
+    assert (await replay(str(tmp_path / "r.jsonl"))).same
+
+
+# ---- A8
+
+
+def confirming() -> tuple[Scripted, Any]:
+    provider = Scripted(
+        [call("task_done", id="d1", summary="moved", requires_user_confirmation=True, pending_issues=["tests"])],
+        [call("task_done", id="d2", summary="moved and tested")],
+    )
+    return provider, Engine(provider, presets=[task_done]).session()
+
+
+async def test_A8_a_completion_that_needs_confirmation_pauses_for_the_user() -> None:
+    provider, session = confirming()
+    outcome = await session.run("go")
+    assert (outcome.status, outcome.stop_reason, outcome.answer) == ("awaiting_input", "awaiting_input", "")
+    (question,) = outcome.questions
+    assert (question.call_id, question.confirms, question.pending_issues) == ("d1", "moved", ("tests",))
+    assert "Do you confirm" in question.text
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.parametrize("word", ["yes", "Yes.", " OK ", "ja", "はい"])
+async def test_A8_yes_ends_the_run_as_completed_without_another_request(word: str) -> None:
+    provider, session = confirming()
+    first = await session.run("go")
+    outcome = await session.answer("d1", word)
+    assert (outcome.status, outcome.stop_reason, outcome.answer) == ("completed", "completed", "moved")
+    assert outcome.pending_issues == ("tests",)
+    assert (len(provider.requests), outcome.steps) == (1, 1)
+    assert outcome.run_id != first.run_id
+    check_transcript(session.transcript.messages)
+
+
+async def test_A8_no_goes_on_with_what_the_user_said_and_replays_the_same(tmp_path: Path) -> None:
+    provider, _ = confirming()
+    session = Engine(provider, presets=[task_done]).session(record=tmp_path / "r.jsonl")
+    await session.run("go")
+    outcome = await session.answer("d1", "No, run the tests first.")
+    assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("completed", "moved and tested", 2)
+    (result,) = [m for m in provider.requests[1].messages if isinstance(m, ToolResult)]
+    assert "run the tests first" in result.content
+    check_transcript(session.transcript.messages)
+    report = await replay(str(tmp_path / "r.jsonl"))
+    assert report.same, [run.divergence for run in report.runs]
+
+
+async def test_A8_a_user_who_says_no_many_times_never_exhausts_the_run() -> None:
+    script = [[call("task_done", id=f"d{n}", summary="x", requires_user_confirmation=True)] for n in range(7)]
+    session = Engine(Scripted(*script), presets=[task_done]).session()
+    outcome = await session.run("go")
+    for n in range(6):
+        outcome = await session.answer(f"d{n}", "no")
+        assert outcome.status == "awaiting_input", outcome.detail
+    assert (await session.answer("d6", "yes")).stop_reason == "completed"

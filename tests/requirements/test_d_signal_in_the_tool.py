@@ -1,12 +1,13 @@
 """Row D: the signal lives in the tool, not in the prompt."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from endstop.decision import Outcome, Prompts, ToolResult
+from endstop.decision import POLICIES, Outcome, Prompts, ToolResult, UserMessage, WrongUse, policy_from
 from endstop.decision.events import CompletionAccepted, RunFinished
-from endstop.engine import Completion, Engine, Tool, tool
+from endstop.engine import Completion, Engine, Tool, tool, tools_from_yaml
 from endstop.engine.presets import ask_user, attempt_completion, finish_task, task_done, think
 from endstop.engine.prompts import system_prompt
 from endstop.engine.tools import COMPLETION_MARK
@@ -111,3 +112,72 @@ async def test_D6_the_callback_is_silent_when_the_run_did_not_complete() -> None
     told: list[Outcome] = []
     await Engine(Scripted(*[""] * 5), on_completed=told.append).run("go")
     assert told == []
+
+
+async def test_D5_under_the_explicit_policy_text_alone_never_ends_the_run_and_the_model_is_nudged() -> None:
+    texts = ["All done, the port is 8080.", "It is finished.", "Done!"]
+    provider = Scripted(*texts, [call("attempt_completion", result="The port is 8080.")])
+    engine = Engine(provider, presets=[attempt_completion], policy=POLICIES["strict"])
+    outcome = await engine.run("Set the port")
+    assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("completed", "The port is 8080.", 4)
+    for request in provider.requests[1:]:
+        assert request.messages[-1] == UserMessage(Prompts().text_is_no_end)
+
+
+async def test_D5_a_model_that_never_completes_explicitly_ends_at_the_step_limit_and_not_as_completed() -> None:
+    policy = policy_from({"base": "strict", "limits": {"steps": 5}})
+    outcome = await Engine(Scripted(*["I am done."] * 9), presets=[attempt_completion], policy=policy).run("go")
+    assert (outcome.status, outcome.stop_reason, outcome.steps, outcome.answer) == ("exhausted", "step_limit", 5, "")
+
+
+async def test_D5_the_explicit_policy_without_a_completion_tool_is_refused_at_start() -> None:
+    with pytest.raises(WrongUse, match="no completion tool is offered"):
+        Engine(Scripted(), presets=[think], policy=POLICIES["strict"])
+
+
+async def test_D7_tools_are_defined_in_a_yaml_file_with_description_parameters_kind_and_handler(tmp_path: Path) -> None:
+    (tmp_path / "server.py").write_text(
+        "ports = []\n"
+        "def set_port(port):\n    ports.append(port)\n    return f'the port is {port}'\n"
+        "async def hand_in(report):\n    return report.upper()\n"
+    )
+    (tmp_path / "tools.yaml").write_text(
+        """
+        tools:
+          - name: set_port
+            description: Set the port of the server.
+            parameters: {port: integer}
+            handler: server.py:set_port
+          - name: hand_in
+            description: Hand in the report. Call this once.
+            kind: completion
+            parameters:
+              type: object
+              properties: {report: {type: string, description: What was done.}}
+              required: [report]
+            handler: server.py:hand_in
+        """
+    )
+    tools = tools_from_yaml(tmp_path / "tools.yaml")
+    provider = Scripted(
+        [call("set_port", port="many")],
+        [call("set_port", port=8080)],
+        [call("hand_in", report="done"), call("set_port", port=1)],
+    )
+    session = Engine(provider, tools=tools, presets=()).session()
+    outcome = await session.run("Set the port")
+    assert (outcome.stop_reason, outcome.answer) == ("completed", "DONE")
+    results = [m for m in session.transcript.messages if isinstance(m, ToolResult)]
+    assert [(m.status, m.content) for m in results[1:]] == [("ok", "the port is 8080"), ("ok", "DONE")]
+    assert (results[0].status, "port: 'many' is not of type 'integer'" in results[0].content) == ("invalid", True)
+    wire = {entry["function"]["name"]: entry["function"] for entry in tools_out([made.spec for made in tools])}
+    assert wire["set_port"]["parameters"]["properties"] == {"port": {"type": "integer"}}
+    assert wire["hand_in"]["description"] == f"{COMPLETION_MARK} Hand in the report. Call this once."
+
+
+def test_D7_a_bad_file_is_refused_with_file_tool_and_key(tmp_path: Path) -> None:
+    (tmp_path / "tools.yaml").write_text(
+        "tools: [{name: set_port, description: Set it., handelr: 'server.py:set_port'}]"
+    )
+    with pytest.raises(WrongUse, match=r"tools\.yaml, tool 'set_port': unknown key 'handelr' .*'handler'"):
+        tools_from_yaml(tmp_path / "tools.yaml")

@@ -1,0 +1,95 @@
+"""Limits: what a run, or a whole session, may use.
+
+A hard limit ends the run as exhausted; a soft one flags it, reminds the model and lets it go on. Limits are looked at
+after each step, so none is overshot by more than one step.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from .errors import WrongUse
+
+DEFAULT_STEPS = 30
+
+STOP_REASONS: dict[str, str] = {
+    "steps": "step_limit",
+    "rounds": "step_limit",
+    "tool_calls": "tool_call_limit",
+    "input_tokens": "token_limit",
+    "output_tokens": "token_limit",
+    "cost_usd": "cost_limit",
+    "seconds": "time_limit",
+}
+"""Each limit by name, with the stop reason of a run that it ends."""
+
+
+def at_least(name: str, value: float | None, least: float) -> None:
+    """Raise WrongUse unless `value` is None or at least `least`."""
+    if value is not None and value < least:
+        raise WrongUse(f"{name} is {value}: use {least} or more")
+
+
+class SessionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What all runs of a session may use together. Everything is off unless set.
+
+    A hard limit must be above 0; a soft one may not be above its hard one. Where only the soft one is set, the hard
+    one is twice that.
+    """
+
+    steps: int | None = None
+    """Model steps."""
+    rounds: int | None = None
+    """Rounds of the outer loop."""
+    tool_calls: int | None = None
+    """Tool calls that were run."""
+    input_tokens: int | None = None
+    """Tokens of all requests, cached ones included."""
+    output_tokens: int | None = None
+    """Tokens of all responses."""
+    cost_usd: float | None = None
+    """US dollars. Attempts whose price is not known count as nothing."""
+    seconds: float | None = None
+    """Seconds since the run began; for a session, the seconds of all its runs."""
+    soft_steps: int | None = None
+    """The soft limit of `steps`: flags the run and reminds the model."""
+    soft_rounds: int | None = None
+    """The soft limit of `rounds`: flags the run and reminds the model."""
+    soft_tool_calls: int | None = None
+    """The soft limit of `tool_calls`: flags the run and reminds the model."""
+    soft_input_tokens: int | None = None
+    """The soft limit of `input_tokens`: flags the run and reminds the model."""
+    soft_output_tokens: int | None = None
+    """The soft limit of `output_tokens`: flags the run and reminds the model."""
+    soft_cost_usd: float | None = None
+    """The soft limit of `cost_usd`: flags the run and reminds the model."""
+    soft_seconds: float | None = None
+    """The soft limit of `seconds`: flags the run and reminds the model."""
+
+    def __post_init__(self) -> None:
+        for name in STOP_REASONS:
+            soft, hard = getattr(self, f"soft_{name}"), getattr(self, name)
+            for key, value in ((name, hard), (f"soft_{name}", soft)):
+                if value is not None and value <= 0:
+                    least = "above 0" if name in ("cost_usd", "seconds") else "1 or more"
+                    raise WrongUse(f"limits.{key} is {value}: use {least}")
+            if soft is not None and hard is None:
+                force_setattr(self, name, 2 * soft)
+            elif soft is not None and hard is not None and soft > hard:
+                raise WrongUse(f"limits.soft_{name} ({soft}) is above limits.{name} ({hard}): lower it")
+
+
+class Limits(SessionLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a run may use. As for a session, but that `steps` is 30 where neither it nor `soft_steps` is set."""
+
+    def __post_init__(self) -> None:
+        if self.steps is None and self.soft_steps is None:
+            force_setattr(self, "steps", DEFAULT_STEPS)
+        super().__post_init__()
+
+    @property
+    def hard_steps(self) -> int:
+        """`steps`, which is always a number once the object exists."""
+        assert self.steps is not None
+        return self.steps

@@ -1,0 +1,82 @@
+"""What of each limit is used, by the facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from msgspec import Struct
+
+from .events import Carried
+from .facts import Facts
+from .limits import STOP_REASONS as LIMITS
+from .limits import SessionLimits
+from .messages import Usage
+from .outcome import LimitUse
+from .policy import Policy
+
+
+class Spent(Struct, frozen=True):
+    """One limit that is set, and what is used of it."""
+
+    limit: str
+    """A key of `STOP_REASONS`."""
+    scope: str
+    """Empty for the run, `session` for all runs of the session."""
+    use: LimitUse
+
+    @property
+    def name(self) -> str:
+        """The name under which it stands in the outcome: `steps`, `soft_steps`, `session_steps`, ..."""
+        soft = "soft_" if self.use.soft else ""
+        return f"{self.scope}_{soft}{self.limit}" if self.scope else f"{soft}{self.limit}"
+
+    @property
+    def reached(self) -> bool:
+        """Whether a hard limit is used up, or a soft one passed."""
+        return self.use.used > self.use.allowed if self.use.soft else self.use.used >= self.use.allowed
+
+
+def spending(facts: Facts, policy: Policy) -> Iterator[Spent]:
+    """Every limit of the policy that is set, hard before soft, the run's before the session's."""
+    for name, soft, allowed in _set(policy.limits):
+        yield Spent(name, "", LimitUse(used=_used(facts, name), allowed=allowed, soft=soft))
+    for name, soft, allowed in _set(policy.session_limits):
+        used = _used(facts, name) + _used_before(facts.before, name)
+        yield Spent(name, "session", LimitUse(used=used, allowed=allowed, soft=soft))
+
+
+@lru_cache(maxsize=256)
+def _set(limits: SessionLimits) -> tuple[tuple[str, bool, float], ...]:
+    """The limits that are set, as name, soft and allowed."""
+    every = [
+        (name, soft, getattr(limits, f"soft_{name}" if soft else name)) for name in LIMITS for soft in (False, True)
+    ]
+    return tuple(limit for limit in every if limit[2] is not None)
+
+
+def _used(facts: Facts, name: str) -> float:
+    match name:
+        case "steps" | "rounds" | "tool_calls":
+            used: float = getattr(facts, name)
+            return used
+        case "seconds":
+            return (facts.t + facts.carried_ms) / 1000
+        case _:
+            return _tokens_or_money(facts.usage, name)
+
+
+def _used_before(carried: Carried, name: str) -> float:
+    match name:
+        case "steps" | "rounds" | "tool_calls":
+            used: float = getattr(carried, name)
+            return used
+        case "seconds":
+            return carried.elapsed_ms / 1000
+        case _:
+            return _tokens_or_money(carried.usage, name)
+
+
+def _tokens_or_money(usage: Usage, name: str) -> float:
+    used: float | None = getattr(usage, name)
+    return used or 0

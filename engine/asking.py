@@ -1,0 +1,55 @@
+"""Asking a model one thing beside the run: a judgement, a summary. Not a step; its tokens are counted by who asks."""
+
+from __future__ import annotations
+
+from ..decision import (
+    AssistantMessage,
+    FinishReason,
+    FinishReport,
+    Message,
+    SystemMessage,
+    TextDelta,
+    ToolResult,
+    Usage,
+    UsageReport,
+    UserMessage,
+)
+from ..decision.transcript import rough_tokens
+from ..providers import Provider, Request
+
+
+async def answer_of(provider: Provider, question: str) -> tuple[str, Usage, FinishReason]:
+    """The model's text, what it cost, and why it ended. Raises ProviderError."""
+    request = Request(messages=[UserMessage(question)], attempt="aside")
+    parts: list[str] = []
+    usage: Usage | None = None
+    finish: FinishReason = "other"
+    async with provider.stream(request) as chunks:
+        async for chunk in chunks:
+            match chunk:
+                case TextDelta(text):
+                    parts.append(text)
+                case UsageReport(reported):
+                    usage = reported
+                case FinishReport(reason):
+                    finish = reason
+                case _:
+                    pass
+    text = "".join(parts)
+    if usage is None:
+        usage = Usage(input_tokens=rough_tokens(len(question)), output_tokens=rough_tokens(len(text)), estimated=True)
+    return text, usage, finish
+
+
+def as_told(message: Message) -> str:
+    """One message of a run, told to a model that is not part of it."""
+    match message:
+        case SystemMessage(text):
+            return f"Instructions: {text}"
+        case UserMessage(text):
+            return f"User: {text}"
+        case AssistantMessage():
+            calls = "".join(f"\n[calls {call.name} {call.arguments}]" for call in message.calls)
+            return f"Agent: {message.text}{calls}"
+        case ToolResult():
+            return f"Result of {message.name}: {message.content}"

@@ -1,0 +1,124 @@
+"""Evaluation: whether the work was good, which is another question than how the run ended.
+
+It runs for every ending but failed, cancelled and awaiting input, so a run that hit its limit can still pass. The
+verdict stands beside the status and never inside it. An evaluator that raises, hangs or answers nonsense leaves
+`not_run` with the reason.
+
+A command gets `--res_log_file`, `--agent_workspace`, `--groundtruth_workspace` and `--launch_time` (those that are
+known), and passes with exit code 0.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from typing import Any
+
+from msgspec.structs import replace
+
+from ..decision import Outcome, Status, Verdict
+from ..decision.events import EvaluationFinished, StageFinished
+from .context import Context
+from .hooks import qualified, run_command
+
+EVALUATED: frozenset[Status] = frozenset({"completed", "exhausted"})
+"""The statuses of runs whose work is evaluated."""
+KEPT = 20_000
+"""Characters of an evaluator's output that are kept, from its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """What an evaluator looks at."""
+
+    outcome: Outcome
+    record: str | None
+    """Path of the record so far, if one is kept."""
+    started_at: str
+    """When the run began, ISO 8601."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation:
+    """What an evaluator says."""
+
+    passed: bool
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+Evaluator = Callable[[Evaluated], Awaitable[Evaluation | bool] | Evaluation | bool]
+
+
+class CommandEvaluator:
+    """An evaluator that runs a command, as benchmarks of agents do."""
+
+    def __init__(self, command: str, *, workspace: str | None = None, reference: str | None = None) -> None:
+        self.command = command
+        self.workspace = workspace
+        self.reference = reference
+        self.__qualname__ = f"CommandEvaluator({command!r})"
+
+    async def __call__(self, evaluated: Evaluated) -> Evaluation:
+        """Run it."""
+        given = {
+            "--res_log_file": evaluated.record,
+            "--agent_workspace": self.workspace,
+            "--groundtruth_workspace": self.reference,
+            "--launch_time": evaluated.started_at,
+        }
+        arguments = [part for name, value in given.items() if value is not None for part in (name, value)]
+        code, output = await run_command([*shlex.split(self.command), *arguments], None)
+        details = {"command": self.command, "exit_code": code, "output": output[-KEPT:]}
+        return Evaluation(passed=code == 0, details=details)
+
+
+async def evaluated(context: Context, evaluator: Evaluator | None, outcome: Outcome) -> Outcome:
+    """The outcome with its verdict, and the stages of the run in the log."""
+    log = context.log
+    log.append(StageFinished(stage="run", status=_STAGE[outcome.status], detail=outcome.stop_reason))
+    if evaluator is None or outcome.status not in EVALUATED:
+        if evaluator is not None:
+            log.append(StageFinished(stage="evaluate", status="skipped", detail=f"the run is {outcome.status}"))
+        return outcome
+    context.flush()
+    began = context.clock.now()
+    verdict, details = await _ask(context, evaluator, outcome)
+    duration = round((context.clock.now() - began) * 1000)
+    log.append(EvaluationFinished(verdict=verdict, name=qualified(evaluator), details=details))
+    failed = verdict == "not_run"
+    log.append(
+        StageFinished(stage="evaluate", status="failed" if failed else "ok", detail=verdict, duration_ms=duration)
+    )
+    return replace(outcome, verdict=verdict, evaluation={"name": qualified(evaluator), **details})
+
+
+_STAGE: dict[str, Any] = {
+    "completed": "ok",
+    "exhausted": "exhausted",
+    "failed": "failed",
+    "awaiting_input": "awaiting_input",
+    "cancelled": "cancelled",
+}
+
+
+async def _ask(context: Context, evaluator: Evaluator, outcome: Outcome) -> tuple[Verdict, dict[str, Any]]:
+    seconds = context.policy.deadlines.evaluation
+    said: Any = None
+    with context.clock.deadline(seconds) as deadline:
+        try:
+            looked_at = Evaluated(outcome=outcome, record=context.record_path, started_at=context.started_at)
+            told = evaluator(looked_at)
+            said = await told if isawaitable(told) else told
+        except Exception as error:
+            return "not_run", {"error": f"{type(error).__name__}: {error}"}
+    if deadline.cancelled_caught:
+        return "not_run", {"error": f"no verdict within {seconds:g} seconds"}
+    match said:
+        case bool():
+            return ("passed" if said else "failed"), {}
+        case Evaluation(passed=passed, details=details):
+            return ("passed" if passed else "failed"), details
+        case _:
+            return "not_run", {"error": f"an evaluator answers Evaluation or bool, not {type(said).__name__}"}

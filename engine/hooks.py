@@ -1,0 +1,130 @@
+"""What a user may bring to say when a run is done: gates, a text rule, a judge. What each takes and answers.
+
+    async def tests_pass(completion: Completion, run: Progress) -> Accept | Reject:
+        ...
+
+    Engine(provider, gates=[tests_pass], text_rule=lambda text, calls: bool(text) and not calls)
+
+Whatever they say is recorded, so that a replay needs none of them. One that raises or takes too long never loses the
+run: it gets a recorded verdict, and a completion whose gate failed is handed back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import anyio
+from msgspec import Struct
+
+from ..decision import Facts, Message, ToolCall, Usage
+from ..decision.events import VerdictGiven
+from .answers import Completion
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """The completion is good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reject:
+    """The completion is handed back to the model, with this reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """What a gate, a judge or an evaluator may look at."""
+
+    facts: Facts
+    messages: Sequence[Message]
+    record: str | None = None
+    """Path of the record so far, if one is kept."""
+
+
+class Verdict(Struct, frozen=True):
+    """What was said, in the words of `VerdictGiven`."""
+
+    said: str
+    detail: str = ""
+    usage: Usage | None = None
+
+
+Gate = Callable[[Completion, Progress], Awaitable[Accept | Reject] | Accept | Reject]
+"""Says whether a completion is good."""
+
+TextRule = Callable[[str, Sequence[ToolCall]], Awaitable[bool | None] | bool | None]
+"""Takes text and calls of a response. True: this ends the run. False: it does not. None: as the policy says."""
+
+Judge = Callable[[Progress], Awaitable[Verdict]]
+"""Says `complete` or `incomplete`; asked after each round that would go on."""
+
+
+class Recalled(Protocol):
+    """In a replay, what is known from the record."""
+
+    @property
+    def lost(self) -> Collection[str]:
+        """Ids of calls that were open when the process was killed: they are answered `unknown` again."""
+        ...
+
+    def __call__(self, role: str, name: str, call_id: str | None, /) -> VerdictGiven | None:
+        """The recorded verdict for a role, a name and a call id."""
+        ...
+
+
+def qualified(function: Any) -> str:
+    """The name under which a function stands in records."""
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return f"{getattr(function, '__module__', None) or type(function).__module__}:{name}"
+
+
+class CommandGate:
+    """A gate that runs a command: exit code 0 accepts, any other hands back, with the end of its output."""
+
+    def __init__(self, command: str, folder: str | None = None) -> None:
+        self.command = command
+        self.folder = folder
+        self.__qualname__ = f"CommandGate({command!r})"
+
+    async def __call__(self, completion: Completion, run: Progress) -> Accept | Reject:
+        """Run it."""
+        code, output = await run_command(self.command, self.folder)
+        if code == 0:
+            return Accept()
+        return Reject(f"`{self.command}` failed with exit code {code}:\n{output[-2000:]}")
+
+
+async def run_command(command: str | Sequence[str], folder: str | None) -> tuple[int, str]:
+    """Exit code and output of a command, through the shell if it is one string.
+
+    If it is cancelled, all that the command has started is killed with it: it has a process group of its own.
+    """
+    options: dict[str, Any] = {
+        "cwd": folder,
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.STDOUT,
+        "start_new_session": True,
+    }
+    if isinstance(command, str):
+        process = await asyncio.create_subprocess_shell(command, **options)
+    else:
+        process = await asyncio.create_subprocess_exec(*command, **options)
+    try:
+        output, _ = await process.communicate()
+    except BaseException:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        with anyio.move_on_after(5, shield=True):
+            await process.wait()
+        raise
+    return process.returncode or 0, output.decode("utf-8", "replace")

@@ -1,0 +1,152 @@
+"""`endstop run --resume RECORD`: what a record says about how its session goes on.
+
+A question waits for its answer, a killed run for its process, and any other session for a new prompt. What was chosen
+for the last run holds again unless it is given anew; what no record can hold (endpoint, functions of tools, gates,
+evaluator) has to be brought again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ...decision import Facts, Policy, Question, WrongUse, fold
+from ...decision.events import RunStarted
+from .. import presets
+from ..presets import workspace_tools
+from ..record import RecordedRun, SessionRecord, read_record
+from ..run import Run
+from ..session import Session
+from ..tools import Tool
+from .clean import one_line
+
+Start = Callable[[], Run]
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A record to go on from."""
+
+    record: SessionRecord
+    questions: tuple[Question, ...]
+    """Those that are open."""
+
+    @property
+    def last(self) -> RecordedRun:
+        """The latest run."""
+        return self.record.runs[-1]
+
+    @property
+    def started(self) -> RunStarted:
+        """What was chosen for it."""
+        return self.last.started
+
+    @property
+    def killed(self) -> bool:
+        """Whether it has no end."""
+        return self.last.finished is None
+
+    @property
+    def same_run(self) -> bool:
+        """Whether that very run goes on, and no new one begins."""
+        return self.killed and not self.questions
+
+    def policy(self, given: Policy) -> Policy:
+        """The policy as given, unless it is that very run that goes on: what its record says must stay true."""
+        if self.same_run and given != self.started.policy:
+            raise WrongUse(
+                f"{self.record.path}: its last run was killed and goes on under the policy that it began with: leave "
+                "out --policy, --max-steps and --no-closing, and give them with a new prompt once it has ended"
+            )
+        return given
+
+    def tools(self, own: Sequence[Tool], defaults: Sequence[Tool], *, wanted: bool) -> list[Tool]:
+        """The recorded tools in their order, then what is brought besides; presets come by themselves if `wanted`."""
+        shipped = [value for value in vars(presets).values() if isinstance(value, Tool)] if wanted else []
+        brought = {tool.name: tool for tool in (*shipped, *own)}
+        missing = [spec.name for spec in self.started.tools if spec.name not in brought]
+        if missing:
+            raise WrongUse(f"{self.record.path} offers tools that are not brought now: {_how_to_bring(missing)}")
+        recorded = [brought[spec.name] for spec in self.started.tools]
+        if self.same_run:
+            return recorded
+        names = {tool.name for tool in recorded}
+        return recorded + [tool for tool in (*own, *defaults) if tool.name not in names]
+
+    def starts(self, session: Session, prompt: str | None, answers: Sequence[str]) -> list[Start]:
+        """The runs to make, one after another; all but the last only wait for the next answer. Raises WrongUse."""
+        path = self.record.path
+        told = self._told(answers)
+        if prompt is not None and told:
+            raise WrongUse("a PROMPT and --answer are two ways to go on: give one of them")
+        if prompt is not None and self.same_run:
+            raise WrongUse(f"{path}: its last run was killed: let it go on first, without a PROMPT")
+        if prompt is None and not told and self.questions:
+            raise WrongUse(f"{path} waits for an answer: give it with --answer TEXT\n{_listed(self.questions)}")
+        if prompt is None and not told and not self.killed:
+            ended = self.last.finished
+            how = ended.outcome.stop_reason if ended is not None else ""
+            raise WrongUse(f"{path}: its last run has ended ({how}): write a PROMPT to go on with")
+        session.recall(self.record.runs)
+        starts: list[Start] = [session.start_resumed] if self.killed else []
+        starts += [partial(session.start_answer, call_id, text) for call_id, text in told]
+        return starts if prompt is None else [*starts, partial(session.start, prompt)]
+
+    def _told(self, answers: Sequence[str]) -> list[tuple[str, str]]:
+        """Each answer with the call id of its question."""
+        path, open_ids = self.record.path, [question.call_id for question in self.questions]
+        told: dict[str, str] = {}
+        for answer in answers:
+            if not open_ids:
+                raise WrongUse(f"{path}: no question is open, so --answer answers nothing")
+            named, equals, text = answer.partition("=")
+            if not (equals and named in open_ids):
+                if len(open_ids) > 1:
+                    raise WrongUse(
+                        f"{path} has several open questions: write --answer CALL_ID=TEXT\n{_listed(self.questions)}"
+                    )
+                named, text = open_ids[0], answer
+            if named in told:
+                raise WrongUse(f"--answer is given twice for {named}")
+            if not text.strip():
+                raise WrongUse("--answer is empty")
+            told[named] = text
+        return list(told.items())
+
+
+def resumed_from(path: str) -> Resumed:
+    """The record of this name. Raises WrongUse if it is none."""
+    record = read_record(path)
+    facts = Facts()
+    for event in record.runs[-1].events:
+        facts = fold(facts, event)
+    return Resumed(record, facts.questions)
+
+
+def options_again(given: argparse.Namespace) -> str:
+    """What stands on the command line and in no record, to be written again by who goes on."""
+    written: list[str] = []
+    for name in ("api_base", "provider", "tools", "workspace", "gate", "evaluate", "reference_workspace"):
+        value = getattr(given, name)
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None:
+                written += [f"--{name.replace('_', '-')}", one]
+    written += ["--allow-run"] if given.allow_run else []
+    return shlex.join(written)
+
+
+def _listed(questions: Iterable[Question]) -> str:
+    return "\n".join(f"  {question.call_id}: {one_line(question.text, 300)}" for question in questions)
+
+
+def _how_to_bring(missing: Sequence[str]) -> str:
+    ours = [tool.name for tool in workspace_tools(".", allow_run=True)]
+    hints = []
+    if any(name in ours for name in missing):
+        hints.append("--workspace DIR" + (" --allow-run" if "run_command" in missing else ""))
+    if any(name not in ours for name in missing):
+        hints.append("--tools FILE")
+    return f"{', '.join(missing)} (give {' and '.join(hints)} again)"

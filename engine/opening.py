@@ -1,0 +1,167 @@
+"""How a run begins: with a prompt, with the answer to a question, or where a killed process left it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..decision import Facts, Question, ToolCall, UserMessage
+from ..decision.events import (
+    Carried,
+    CompletionAccepted,
+    CompletionRejected,
+    QuestionAnswered,
+    RunResumed,
+    RunStarted,
+    StepFinished,
+    ToolCallResult,
+)
+from .context import Context
+from .interrupted import Interrupted
+from .results import UNKNOWN, fingerprint, handed_back
+from .version import VERSION
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+YES = frozenset(
+    {"yes", "y", "ok", "okay", "confirm", "confirmed", "true", "done", "ja", "oui", "si", "sí", "是", "はい"}
+)
+"""Answers that confirm a completion; everything else hands it back with what the user said."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptGiven:
+    """The user says something new."""
+
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerGiven:
+    """The user answers an open question."""
+
+    question: Question
+    text: str
+
+
+Opening = PromptGiven | AnswerGiven | Interrupted
+
+
+@dataclass(frozen=True, slots=True)
+class RunIds:
+    """Who the run is."""
+
+    run: str
+    session: str
+
+
+def start(
+    context: Context,
+    engine: Engine,
+    opening: PromptGiven | AnswerGiven,
+    ids: RunIds,
+    paused: Facts | None,
+    before: Carried,
+) -> None:
+    """Write the first events of a new run. `paused`: the run that it goes on from."""
+    context.started_at = context.clock.wall().isoformat(timespec="milliseconds")
+    context.log.append(
+        RunStarted(
+            run_id=ids.run,
+            session_id=ids.session,
+            prompt=opening.prompt if isinstance(opening, PromptGiven) else None,
+            system=engine.system,
+            model=engine.provider.model,
+            policy=context.policy,
+            tools=context.toolbox.specs,
+            tool_choice=context.tool_choice,
+            settings=dict(context.settings),
+            continues=paused.run_id if paused else None,
+            carried=carried(paused) if paused else None,
+            before=before if before != Carried() else None,
+            started_at=context.started_at,
+            engine=VERSION,
+        )
+    )
+    if isinstance(opening, AnswerGiven):
+        _answer(context, opening.question, opening.text)
+
+
+def resume(context: Context, interrupted: Interrupted) -> None:
+    """Go on with a run that was killed: an unfinished response is asked for again, an open call is `unknown`."""
+    facts, step = interrupted.facts, interrupted.step
+    context.interrupted = interrupted
+    context.started_at = interrupted.started_at
+    context.skip_next_step = interrupted.skip_next_step
+    context.ephemeral += [UserMessage(text) for text in interrupted.ephemeral]
+    if interrupted.facts.cancelled is not None:
+        context.cancel(interrupted.facts.cancelled)
+    context.log.append(RunResumed(interrupted_step=step if interrupted.message is None else None))
+    asked = {question.call_id for question in facts.questions}
+    for call in context.transcript.open_calls:
+        if call.id not in asked:
+            context.log.append(_settled(call, interrupted))
+    if step is not None and interrupted.message is not None:
+        cut_by = facts.accepted if context.policy.inner_cancel else None
+        context.log.append(StepFinished(step=step, cut_by=cut_by))
+
+
+def _settled(call: ToolCall, interrupted: Interrupted) -> ToolCallResult:
+    """The result of a call that had none: what is known of it."""
+    if call.id == interrupted.facts.accepted:
+        return ToolCallResult(call_id=call.id, name=call.name, content=interrupted.facts.answer)
+    if call.id in interrupted.rejected:
+        content = handed_back(interrupted.rejected[call.id])
+        mark = fingerprint(call, content)
+        return ToolCallResult(call_id=call.id, name=call.name, content=content, status="rejected", fingerprint=mark)
+    return ToolCallResult(call_id=call.id, name=call.name, content=UNKNOWN, status="unknown")
+
+
+def _answer(context: Context, question: Question, text: str) -> None:
+    name = next((call.name for call in context.transcript.open_calls if call.id == question.call_id), "")
+    context.log.append(QuestionAnswered(call_id=question.call_id, text=text))
+    if question.confirms is None:
+        return
+    if text.strip().strip(".!").casefold() in YES:
+        context.log.append(
+            CompletionAccepted(
+                call_id=question.call_id,
+                name=name,
+                answer=question.confirms,
+                pending_issues=question.pending_issues,
+            )
+        )
+    else:
+        reason = f"The user does not confirm it and says: {text}"
+        context.log.append(CompletionRejected(call_id=question.call_id, name=name, reason=reason, by="user"))
+
+
+def carried(facts: Facts) -> Carried:
+    """What a run has used, for the one that goes on from it."""
+    return Carried(
+        steps=facts.steps,
+        rounds=facts.rounds,
+        requests=facts.requests,
+        tool_calls=facts.tool_calls,
+        rejections=facts.rejections,
+        usage=facts.usage,
+        elapsed_ms=facts.t + facts.carried_ms,
+        reminded=facts.reminded,
+        phases=facts.phases,
+        questions=facts.questions,
+        context_tokens=facts.context_tokens,
+    )
+
+
+def added(one: Carried, other: Carried) -> Carried:
+    """What both have used, for limits of the session."""
+    return Carried(
+        steps=one.steps + other.steps,
+        rounds=one.rounds + other.rounds,
+        requests=one.requests + other.requests,
+        tool_calls=one.tool_calls + other.tool_calls,
+        usage=one.usage + other.usage if one != Carried() else other.usage,
+        elapsed_ms=one.elapsed_ms + other.elapsed_ms,
+        context_tokens=other.context_tokens,
+    )

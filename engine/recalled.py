@@ -1,0 +1,46 @@
+"""For a replay: the functions that are not ours, as stand-ins that only have the names, and what they said then."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from ..decision import events as ev
+from .record import RecordedRun
+
+
+class StandIn:
+    """A gate, judge, text rule or handler that is known only by its name. It is never called."""
+
+    def __init__(self, name: str) -> None:
+        self.__module__, _, self.__qualname__ = name.partition(":")
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Where the record holds no word of it."""
+        raise LookupError("the record holds no word of this function")
+
+
+class RecordedVerdicts:
+    """The verdicts of a recorded run, each given once, in order."""
+
+    def __init__(self, recorded: RecordedRun) -> None:
+        self._left: dict[tuple[str, str, str | None], deque[ev.VerdictGiven]] = {}
+        self._names: dict[str, dict[str, StandIn]] = {}
+        self.lost = {e.call_id for e in recorded.events if isinstance(e, ev.ToolCallResult) and e.status == "unknown"}
+        for event in recorded.events:
+            if isinstance(event, ev.VerdictGiven):
+                self._left.setdefault((event.role, event.name, event.call_id), deque()).append(event)
+                self._names.setdefault(event.role, {}).setdefault(event.name, StandIn(event.name))
+
+    def __call__(self, role: str, name: str, call_id: str | None) -> ev.VerdictGiven | None:
+        """What this function said then; None if the record does not hold it."""
+        left = self._left.get((role, name, call_id))
+        return left.popleft() if left else None
+
+    def stand_ins(self, role: str) -> list[Any]:
+        """Those who were asked in this role, in the order in which they were first asked."""
+        return list(self._names.get(role, {}).values())
+
+    def stand_in(self, role: str) -> Any:
+        """The only one in this role, if there was one."""
+        return next(iter(self._names.get(role, {}).values()), None)

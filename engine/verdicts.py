@@ -1,0 +1,88 @@
+"""Asking functions that are not ours: with a deadline, recorded, and answered from the record in a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from typing import Any, Literal
+
+from ..decision.events import VerdictGiven
+from .context import Context
+from .hooks import Accept, Progress, Reject, Verdict, qualified
+
+Role = Literal["gate", "judge", "text_rule", "handler", "compactor"]
+Read = Callable[[Any], Verdict]
+
+
+async def ask(
+    context: Context, role: Role, function: Any, arguments: tuple[Any, ...], read: Read, call_id: str | None = None
+) -> Verdict:
+    """What the function says; `failed` if it raises, takes too long or answers what `read` cannot make sense of."""
+    name = qualified(function)
+    recorded = context.recalled(role, name, call_id) if context.recalled is not None else None
+    began = context.clock.now()
+    if recorded is not None:
+        verdict = Verdict(recorded.said, recorded.detail, recorded.usage)
+    else:
+        context.flush()
+        verdict = await _within(context, role, lambda: function(*arguments), read)
+    context.log.append(
+        VerdictGiven(
+            role=role,
+            name=name,
+            said=verdict.said,
+            detail=verdict.detail,
+            call_id=call_id,
+            usage=verdict.usage,
+            duration_ms=round((context.clock.now() - began) * 1000),
+        )
+    )
+    return verdict
+
+
+async def _within(context: Context, role: Role, make: Callable[[], Awaitable[Any] | Any], read: Read) -> Verdict:
+    seconds: float = getattr(context.policy.deadlines, role)
+    verdict = Verdict("failed", f"no answer within {seconds:g} seconds")
+    with context.clock.deadline(seconds):
+        try:
+            said = make()
+            verdict = read(await said if isawaitable(said) else said)
+        except Exception as error:
+            verdict = Verdict("failed", f"{type(error).__name__}: {error}")
+    return verdict
+
+
+def read_gate(said: Any) -> Verdict:
+    """Accept, Reject, or a plain truth value."""
+    match said:
+        case Accept() | True | None:
+            return Verdict("accept")
+        case Reject(reason):
+            return Verdict("reject", reason)
+        case False:
+            return Verdict("reject", "The work does not pass its check yet.")
+        case _:
+            raise TypeError(f"a gate answers Accept or Reject, not {type(said).__name__}")
+
+
+def read_text_rule(said: Any) -> Verdict:
+    """True, False or None."""
+    match said:
+        case True | False | None:
+            return Verdict({True: "final", False: "nudge", None: "default"}[said])
+        case "final" | "nudge" | "default":
+            return Verdict(said)
+        case _:
+            raise TypeError(f"a text rule answers True, False or None, not {type(said).__name__}")
+
+
+def read_judge(said: Any) -> Verdict:
+    """A Verdict of complete or incomplete."""
+    if isinstance(said, Verdict) and said.said in ("complete", "incomplete"):
+        return said
+    raise TypeError(f"a judge answers Verdict('complete') or Verdict('incomplete'), not {said!r}")
+
+
+def progress(context: Context) -> Progress:
+    """What a function that is not ours may look at."""
+    return Progress(facts=context.log.facts, messages=tuple(context.transcript.messages), record=context.record_path)

@@ -1,0 +1,499 @@
+"""Row E: limits are not failures."""
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from endstop.decision import Limits, Outcome, Policy, ToolResult, Usage, UsageReport, UserMessage, WrongUse, policy_from
+from endstop.decision import events as ev
+from endstop.decision.limits import STOP_REASONS
+from endstop.decision.policy import Repetition
+from endstop.engine import Engine, Tool, read_record
+from endstop.engine.evaluation import CommandEvaluator, Evaluated, Evaluation
+from endstop.engine.intents import Answer
+from endstop.engine.presets import ask_user, finish_task
+from endstop.engine.replay import replay
+from endstop.engine.testing import FakeClock, check_transcript
+from endstop.providers import Scripted, Unavailable, call, say
+
+
+async def work(n: int = 1) -> str:
+    return f"worked on {n}"
+
+
+WORK = Tool(work, description="Work.")
+DONE = [call("finish_task", summary="done")]
+
+
+def busy(steps: int, *then: Any) -> list[Any]:
+    """So many steps with a call each, all different, and what comes then."""
+    return [*[[call("work", n=n)] for n in range(steps)], *then]
+
+
+async def run_of(script: Sequence[Any], **options: Any) -> tuple[list[Any], Outcome]:
+    async with Engine(Scripted(*script), tools=[WORK], **options).start("go") as run:
+        events = [event async for event in run]
+    return events, run.outcome
+
+
+def steps(hard: int, **more: Any) -> Policy:
+    return Policy(limits=Limits(steps=hard), **more)
+
+
+# ---- E1
+
+
+@pytest.mark.parametrize(
+    ("script", "policy", "good", "expected"),
+    [
+        (busy(1, DONE), steps(5), True, ("completed", False, "passed")),
+        (busy(9), steps(3), True, ("exhausted", True, "passed")),
+        (busy(9), steps(3), False, ("exhausted", True, "failed")),
+        (busy(1, Unavailable("down")), steps(5), True, ("failed", False, "not_run")),
+        (busy(1, DONE), steps(5), False, ("completed", False, "failed")),
+        (busy(3, DONE), Policy(limits=Limits(soft_steps=2)), True, ("completed", True, "passed")),
+    ],
+)
+async def test_E1_the_verdict_stands_beside_the_status_and_never_inside_it(
+    script: list[Any], policy: Policy, good: bool, expected: tuple[Any, ...]
+) -> None:
+    events, outcome = await run_of(script, policy=policy, evaluate=lambda looked_at: good)
+    assert (outcome.status, outcome.exceeded_limit, outcome.verdict) == expected
+    assert len([e for e in events if isinstance(e, ev.EvaluationFinished)]) == (expected[2] != "not_run")
+    assert isinstance(events[-1], ev.RunFinished)
+    assert events[-1].outcome.verdict == outcome.verdict
+
+
+async def test_E1_a_paused_or_cancelled_run_is_not_evaluated() -> None:
+    asked: list[Any] = []
+    engine = Engine(Scripted([call("ask_user", question="?")]), presets=[ask_user], evaluate=asked.append)  # type: ignore[arg-type]
+    assert (await engine.run("go")).verdict == "not_run"
+    async with Engine(Scripted([say("a"), anyio.Event()]), evaluate=asked.append).start("go") as run:  # type: ignore[arg-type]
+        run.cancel()
+        assert (await run.wait()).verdict == "not_run"
+    assert asked == []
+
+
+async def test_E1_an_evaluator_sees_the_outcome_and_may_bring_details() -> None:
+    async def evaluate(looked_at: Evaluated) -> Evaluation:
+        return Evaluation(passed=looked_at.outcome.answer == "done", details={"tests": 12})
+
+    _, outcome = await run_of([DONE], evaluate=evaluate)
+    assert outcome.verdict == "passed"
+    assert outcome.evaluation is not None
+    assert outcome.evaluation["tests"] == 12
+    assert "evaluate" in outcome.evaluation["name"]
+
+
+async def test_E1_an_evaluator_that_raises_hangs_or_answers_nonsense_leaves_not_run_with_the_reason() -> None:
+    clock = FakeClock()
+
+    async def hangs(looked_at: Evaluated) -> bool:
+        await anyio.sleep_forever()
+        return True
+
+    def raises(looked_at: Evaluated) -> bool:
+        raise FileNotFoundError("expected.txt")
+
+    async with Engine(Scripted(DONE), evaluate=hangs, clock=clock).start("go") as run:
+        await clock.advance(601)
+        hung = await run.wait()
+    raised = (await run_of([DONE], evaluate=raises))[1]
+    nonsense = (await run_of([DONE], evaluate=lambda looked_at: "good"))[1]
+    for outcome, why in ((hung, "within 600 seconds"), (raised, "expected.txt"), (nonsense, "not str")):
+        assert (outcome.status, outcome.verdict, outcome.answer) == ("completed", "not_run", "done")
+        assert why in str(outcome.evaluation)
+
+
+# ---- E2
+
+
+def evaluator_script(folder: Path) -> str:
+    script = folder / "evaluate.py"
+    script.write_text(
+        "import argparse, json, sys\n"
+        "p = argparse.ArgumentParser()\n"
+        "for name in ('res_log_file', 'agent_workspace', 'groundtruth_workspace', 'launch_time'):\n"
+        "    p.add_argument('--' + name, required=True)\n"
+        "a = p.parse_args()\n"
+        "lines = open(a.res_log_file).read().splitlines()\n"
+        "print(json.dumps([a.agent_workspace, a.groundtruth_workspace, a.launch_time, len(lines)]))\n"
+        "same = open(a.agent_workspace + '/x').read() == open(a.groundtruth_workspace + '/x').read()\n"
+        "print('the files differ', file=sys.stderr) if not same else None\n"
+        "sys.exit(0 if same else 3)\n"
+    )
+    return f"{sys.executable} {script}"
+
+
+@pytest.mark.parametrize(("content", "verdict", "code"), [("8080", "passed", 0), ("80", "failed", 3)])
+async def test_E2_a_command_evaluates_by_its_arguments_and_its_exit_code(
+    tmp_path: Path, content: str, verdict: str, code: int
+) -> None:
+    mine, reference = tmp_path / "mine folder", tmp_path / "reference"
+    for folder, text in ((mine, content), (reference, "8080")):
+        folder.mkdir()
+        (folder / "x").write_text(text)
+    evaluate = CommandEvaluator(evaluator_script(tmp_path), workspace=str(mine), reference=str(reference))
+    path = tmp_path / "r.jsonl"
+    outcome = await Engine(Scripted(DONE), evaluate=evaluate, clock=FakeClock()).run("go", record=path)
+    assert (outcome.status, outcome.verdict) == ("completed", verdict)
+    assert outcome.evaluation is not None
+    assert outcome.evaluation["exit_code"] == code
+    first = outcome.evaluation["output"].splitlines()[0]
+    given = json.loads(first)
+    assert given[:3] == [str(mine), str(reference), "2026-01-01T00:00:00.000+00:00"]
+    assert given[3] > 5, "it reads the record so far"
+    assert ("the files differ" in outcome.evaluation["output"]) == (code == 3), "both outputs are kept"
+    assert read_record(path).runs[0].finished.outcome.verdict == verdict  # type: ignore[union-attr]
+
+
+async def test_E2_a_command_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+    clock, started = FakeClock(), tmp_path / "pid"
+    command = f"sh -c 'sleep 1000 & echo $! > {started}; wait'"
+    async with Engine(Scripted(DONE), evaluate=CommandEvaluator(command), clock=clock).start("go") as run:
+        with anyio.fail_after(20):
+            while not (started.exists() and started.read_text().strip()):
+                await anyio.lowlevel.checkpoint()
+        await clock.advance(601)
+        outcome = await run.wait()
+    assert (outcome.status, outcome.verdict) == ("completed", "not_run")
+    assert "within 600 seconds" in str(outcome.evaluation)
+    with anyio.fail_after(20):
+        while running(int(started.read_text())):
+            await anyio.lowlevel.checkpoint()
+
+
+def running(pid: int) -> bool:
+    """Whether a process lives; one that only waits to be collected does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+async def test_E2_a_command_that_does_not_exist_leaves_not_run_with_the_reason() -> None:
+    _, outcome = await run_of([DONE], evaluate=CommandEvaluator("no-such-evaluator --strict"))
+    assert (outcome.verdict, "no-such-evaluator" in str(outcome.evaluation)) == ("not_run", True)
+
+
+async def test_E2_without_an_evaluator_the_verdict_is_not_run() -> None:
+    _, outcome = await run_of([DONE])
+    assert (outcome.verdict, outcome.evaluation) == ("not_run", None)
+
+
+# ---- E3
+
+
+async def test_E3_steps_inside_a_round_rounds_and_steps_of_the_run_are_limits_of_their_own() -> None:
+    events, outcome = await run_of(busy(20), policy=steps(7, max_inner_steps=3, reminder=None))
+    assert [e.round for e in events if isinstance(e, ev.StepStarted)] == [1, 1, 1, 2, 2, 2, 3]
+    assert (outcome.stop_reason, outcome.steps, outcome.rounds) == ("step_limit", 7, 3)
+    policy = Policy(limits=Limits(rounds=2), max_inner_steps=3, reminder=None)
+    _, outcome = await run_of(busy(20), policy=policy)
+    assert (outcome.stop_reason, outcome.steps, outcome.rounds) == ("step_limit", 6, 2)
+    assert "2 of 2 rounds used" in outcome.detail
+    assert (outcome.limits["rounds"].used, outcome.limits["steps"].used) == (2, 6)
+
+
+async def test_E3_in_single_round_mode_the_run_ends_after_one_round() -> None:
+    policy = Policy(limits=Limits(rounds=1), max_inner_steps=4)
+    _, outcome = await run_of(busy(20), policy=policy)
+    assert (outcome.status, outcome.stop_reason, outcome.steps, outcome.rounds) == ("exhausted", "step_limit", 4, 1)
+
+
+async def test_E3_in_single_step_mode_the_run_ends_after_one_step_and_the_session_goes_on() -> None:
+    session = Engine(Scripted(*busy(2, "Done.")), tools=[WORK], policy=steps(1)).session()
+    outcomes = [await session.run("go"), await session.run("go on"), await session.run("go on")]
+    assert [outcome.stop_reason for outcome in outcomes] == ["step_limit", "step_limit", "text_final"]
+    assert [outcome.steps for outcome in outcomes] == [1, 1, 1]
+    check_transcript(session.transcript.messages)
+
+
+# ---- E4
+
+
+async def test_E4_at_the_soft_limit_the_run_is_reminded_and_goes_on_and_beyond_it_it_is_flagged() -> None:
+    policy = Policy(limits=Limits(soft_steps=3), reminder=None)
+    provider = Scripted(*busy(4, DONE))
+    outcome = await Engine(provider, tools=[WORK], policy=policy).run("go")
+    assert (outcome.status, outcome.exceeded_limit, outcome.steps) == ("completed", True, 5)
+    assert [n for n, request in enumerate(provider.requests, 1) if request.ephemeral] == [4]
+    assert "3 of 3 steps" in provider.requests[3].ephemeral[0].text  # type: ignore[union-attr]
+    soft, hard = outcome.limits["soft_steps"], outcome.limits["steps"]
+    assert (soft.used, soft.allowed, soft.soft, hard.allowed, hard.soft) == (5, 3, True, 6, False)
+
+
+async def test_E4_the_hard_limit_is_twice_the_soft_one_and_ends_the_run_as_exhausted() -> None:
+    _, outcome = await run_of(busy(20), policy=Policy(limits=Limits(soft_steps=3)))
+    assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "step_limit", 6)
+    with pytest.raises(WrongUse, match=r"limits.soft_steps \(9\) is above limits.steps \(3\)"):
+        Limits(soft_steps=9, steps=3)
+
+
+async def test_E4_a_run_that_ends_at_its_soft_limit_is_not_over_it() -> None:
+    _, outcome = await run_of(busy(2, DONE), policy=Policy(limits=Limits(soft_steps=3)))
+    assert (outcome.steps, outcome.exceeded_limit) == (3, False)
+
+
+# ---- E5
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason"),
+    [
+        ({"steps": 2}, "step_limit"),
+        ({"rounds": 2}, "step_limit"),
+        ({"tool_calls": 2}, "tool_call_limit"),
+        ({"input_tokens": 20}, "token_limit"),
+        ({"output_tokens": 10}, "token_limit"),
+        ({"cost_usd": 0.5}, "cost_limit"),
+        ({"seconds": 2.0}, "time_limit"),
+    ],
+)
+async def test_E5_a_limit_that_was_hit_is_exhausted_and_stands_in_the_outcome_as_used_and_allowed(
+    limits: dict[str, Any], reason: str
+) -> None:
+    clock = FakeClock()
+    usage = UsageReport(Usage(input_tokens=10, output_tokens=5, cost_usd=0.25))
+
+    async def tick(n: int) -> str:
+        clock._now += 1
+        return f"{n}"
+
+    script = [[call("tick", n=n), usage] for n in range(9)]
+    policy = Policy(limits=Limits(**limits), max_inner_steps=1)
+    engine = Engine(Scripted(*script), tools=[Tool(tick, description="Tick.")], policy=policy, clock=clock)
+    outcome = await engine.run("go")
+    assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", reason, 2)
+    assert outcome.exceeded_limit
+    ((name, allowed),) = limits.items()
+    assert (outcome.limits[name].used, outcome.limits[name].allowed) == (allowed, allowed)
+    assert f"raise limits.{name}" in outcome.detail
+    assert STOP_REASONS[name] == reason
+
+
+async def test_E5_a_limit_never_overrules_a_completion_in_the_last_step() -> None:
+    _, outcome = await run_of(busy(2, DONE), policy=steps(3))
+    assert (outcome.status, outcome.stop_reason, outcome.steps) == ("completed", "completed", 3)
+    _, outcome = await run_of(busy(2, "Paris."), policy=steps(3))
+    assert (outcome.status, outcome.stop_reason) == ("completed", "text_final")
+
+
+async def test_E5_no_limit_is_overshot_by_more_than_one_step() -> None:
+    _, outcome = await run_of(
+        [[call("work", n=n), call("work", n=n + 100), call("work", n=n + 200)] for n in range(9)],
+        policy=Policy(limits=Limits(tool_calls=4)),
+    )
+    assert (outcome.stop_reason, outcome.limits["tool_calls"].used, outcome.steps) == ("tool_call_limit", 6, 2)
+
+
+# ---- E6
+
+
+async def stuck(pattern: Sequence[Any], policy: Policy = Policy(), **options: Any) -> tuple[list[int], Outcome]:  # noqa: B008
+    """At which steps the model was told that it repeats itself, and the outcome, for calls in a cycle."""
+    script = [pattern[n % len(pattern)] for n in range(40)]
+    provider = Scripted(*script)
+    outcome = await Engine(provider, tools=[WORK, *options.pop("tools", ())], policy=policy, **options).run("go")
+    nudged, before = [], 0
+    for number, request in enumerate(provider.requests):
+        users = sum(isinstance(m, UserMessage) and "same calls" in m.text for m in request.messages)
+        if users > before:
+            nudged.append(number)
+        before = users
+    return nudged, outcome
+
+
+async def test_E6_the_same_call_with_the_same_result_is_nudged_at_3_and_5_and_stopped_at_6() -> None:
+    nudged, outcome = await stuck([[call("work", n=1)]])
+    assert nudged == [3, 5]
+    assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "stuck", 6)
+    assert "6 times" in outcome.detail
+
+
+@pytest.mark.parametrize("length", [2, 3, 4])
+async def test_E6_a_cycle_is_nudged_when_it_comes_round_and_stopped_at_the_sixth_time(length: int) -> None:
+    nudged, outcome = await stuck([[call("work", n=n)] for n in range(length)])
+    assert nudged == [3 * length, 5 * length], "once each, and not at every step in between"
+    assert (outcome.stop_reason, outcome.steps) == ("stuck", 6 * length)
+
+
+async def test_E6_the_same_calls_side_by_side_in_another_order_are_the_same_step() -> None:
+    _, outcome = await stuck(
+        [[call("work", n=1), call("work", n=2)], [call("work", n=2), call("work", n=1)]],
+    )
+    assert (outcome.stop_reason, outcome.steps) == ("stuck", 6)
+
+
+async def test_E6_the_same_call_with_other_results_is_no_repetition() -> None:
+    seen: list[int] = []
+
+    async def look() -> str:
+        seen.append(1)
+        return f"{len(seen)} files"
+
+    nudged, outcome = await stuck([[call("look")]], tools=[Tool(look, description="Look.")])
+    assert (nudged, outcome.stop_reason, outcome.steps) == ([], "step_limit", 30)
+
+
+async def test_E6_other_calls_with_the_same_result_are_no_repetition() -> None:
+    async def touch(n: int) -> str:
+        return "ok"
+
+    tools = [Tool(touch, description="Touch.")]
+    nudged, outcome = await stuck([[call("touch", n=n)] for n in range(40)], tools=tools)
+    assert (nudged, outcome.stop_reason) == ([], "step_limit")
+
+
+async def test_E6_a_tool_that_polls_is_exempt() -> None:
+    async def poll() -> str:
+        return "still running"
+
+    tools = [Tool(poll, description="Poll.", polls=True)]
+    nudged, outcome = await stuck([[call("poll")]], tools=tools)
+    assert (nudged, outcome.stop_reason) == ([], "step_limit")
+
+
+async def test_E6_polling_in_between_does_not_hide_a_repetition_nor_nudge_twice() -> None:
+    async def poll() -> str:
+        return "still running"
+
+    tools = [Tool(poll, description="Poll.", polls=True)]
+    nudged, outcome = await stuck([[call("work", n=1)], [call("poll")]], tools=tools)
+    assert nudged == [5, 9], "after the third and the fifth time"
+    assert (outcome.stop_reason, outcome.steps) == ("stuck", 11)
+
+
+async def test_E6_only_talk_can_be_stopped_as_stuck_and_is_not_by_default() -> None:
+    policy = Policy(text="nudge", repetition=Repetition(monologue=3), limits=Limits(steps=9))
+    _, outcome = await stuck(["Hm.", "So."], policy)
+    assert (outcome.stop_reason, outcome.steps) == ("stuck", 3)
+    _, outcome = await stuck(["Hm.", "So."], Policy(text="nudge", limits=Limits(steps=9)))
+    assert outcome.stop_reason == "step_limit"
+
+
+async def test_E6_the_numbers_are_settings_and_it_can_be_switched_off() -> None:
+    policy = Policy(repetition=Repetition(nudge_at=(2,), stop_at=3), limits=Limits(steps=9))
+    nudged, outcome = await stuck([[call("work", n=1)]], policy)
+    assert (nudged, outcome.stop_reason, outcome.steps) == ([2], "stuck", 3)
+    off = policy_from({"repetition": {"nudge_at": []}, "limits": {"steps": 9}})
+    off = Policy(repetition=Repetition(nudge_at=(), stop_at=None), limits=off.limits)
+    nudged, outcome = await stuck([[call("work", n=1)]], off)
+    assert (nudged, outcome.stop_reason) == ([], "step_limit")
+
+
+async def test_E6_a_model_that_does_something_else_after_the_nudge_is_left_alone() -> None:
+    same = [call("work", n=1)]
+    events, outcome = await run_of([same] * 3 + [[call("work", n=2)]] + [same] * 2 + [DONE])
+    assert outcome.stop_reason == "completed"
+    assert len([e for e in events if isinstance(e, ev.MessageAdded) and e.origin == "nudge"]) == 1
+
+
+# ---- E7
+
+
+async def test_E7_prepare_run_and_evaluate_have_a_recorded_status_each(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    engine = Engine(
+        Scripted(*busy(9)),
+        tools=[WORK],
+        policy=steps(2),
+        intents=[lambda prompt, run: None],
+        evaluate=lambda looked_at: False,
+    )
+    await engine.run("go", record=path)
+    stages = [e for e in read_record(path).runs[0].events if isinstance(e, ev.StageFinished)]
+    assert [(stage.stage, stage.status, stage.detail) for stage in stages] == [
+        ("prepare", "ok", ""),
+        ("run", "exhausted", "step_limit"),
+        ("evaluate", "ok", "failed"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("script", "run", "evaluate"),
+    [
+        ([DONE], "ok", "ok"),
+        ([Unavailable("down")], "failed", "skipped"),
+        ([[call("ask_user", question="?")]], "awaiting_input", "skipped"),
+    ],
+)
+async def test_E7_a_stage_that_failed_or_was_skipped_says_so(script: Any, run: str, evaluate: str) -> None:
+    events, _ = await run_of(script, presets=[finish_task, ask_user], evaluate=lambda looked_at: True)
+    stages = {e.stage: e.status for e in events if isinstance(e, ev.StageFinished)}
+    assert (stages["run"], stages["evaluate"]) == (run, evaluate)
+
+
+async def test_E7_an_evaluation_that_failed_to_run_is_a_failed_stage_of_a_completed_run() -> None:
+    events, outcome = await run_of([DONE], evaluate=lambda looked_at: 1 / 0)
+    stages = {e.stage: (e.status, e.detail) for e in events if isinstance(e, ev.StageFinished)}
+    assert (outcome.status, stages["run"][0], stages["evaluate"]) == ("completed", "ok", ("failed", "not_run"))
+
+
+async def test_E7_a_handler_that_answers_is_a_prepared_and_finished_run() -> None:
+    events, _ = await run_of([], intents=[lambda prompt, run: Answer("hi")])
+    stages = [(e.stage, e.status) for e in events if isinstance(e, ev.StageFinished)]
+    assert stages == [("prepare", "ok"), ("run", "ok")]
+
+
+# ---- E9
+
+
+async def closing(last: Any, tmp_path: Path, **options: Any) -> tuple[Scripted, Any, Outcome]:
+    provider = Scripted(*busy(2), last)
+    engine = Engine(provider, tools=[WORK], policy=steps(2, closing=True), **options)
+    session = engine.session(record=tmp_path / "r.jsonl")
+    outcome = await session.run("go")
+    check_transcript(session.transcript.messages)
+    assert (await replay(str(tmp_path / "r.jsonl"))).same
+    return provider, session, outcome
+
+
+async def test_E9_at_the_hard_limit_one_closing_step_tells_the_user_what_was_done(tmp_path: Path) -> None:
+    provider, session, outcome = await closing("Two of three files are done.", tmp_path)
+    assert (outcome.status, outcome.stop_reason) == ("exhausted", "step_limit")
+    assert outcome.answer == "Two of three files are done."
+    assert (outcome.steps, outcome.requests, len(provider.requests)) == (2, 3, 3), "reserved outside the limit"
+    asked = provider.requests[-1]
+    assert asked.tool_choice == "none"
+    assert asked.tools == provider.requests[0].tools, "the same list: some providers refuse a history without it"
+    assert [type(m) for m in asked.ephemeral] == [UserMessage]
+    assert "no tool can be used" in asked.ephemeral[0].text  # type: ignore[union-attr]
+    assert all("no tool can be used" not in str(m) for m in session.transcript.messages)
+
+
+async def test_E9_a_call_that_comes_nevertheless_is_not_run(tmp_path: Path) -> None:
+    last = [say("Two files are done."), call("work", n=99), call("finish_task", summary="all is done")]
+    _, session, outcome = await closing(last, tmp_path)
+    assert (outcome.stop_reason, outcome.answer) == ("step_limit", "Two files are done.")
+    results = [m for m in session.transcript.messages if isinstance(m, ToolResult)]
+    assert [r.status for r in results] == ["ok", "ok", "skipped", "skipped"]
+
+
+@pytest.mark.parametrize("last", ["", Unavailable("down")])
+async def test_E9_a_closing_step_that_fails_changes_nothing_about_the_end(last: Any, tmp_path: Path) -> None:
+    _, _, outcome = await closing(last, tmp_path)
+    assert (outcome.status, outcome.stop_reason, outcome.answer, outcome.steps) == ("exhausted", "step_limit", "", 2)
+
+
+async def test_E9_it_has_a_deadline_of_its_own() -> None:
+    clock = FakeClock()
+    provider = Scripted(*busy(2), [say("Two files"), anyio.Event()])
+    engine = Engine(provider, tools=[WORK], policy=steps(2, closing=True), clock=clock)
+    async with engine.start("go") as run:
+        await clock.advance(59)
+        assert not run.finished
+        await clock.advance(2)
+        outcome = await run.wait()
+    assert (outcome.status, outcome.stop_reason, outcome.requests) == ("exhausted", "step_limit", 3)
+
+
+async def test_E9_a_run_that_ends_otherwise_has_no_closing_step(tmp_path: Path) -> None:
+    for script in ([DONE], ["Paris."], [[call("work")]] * 6):
+        provider = Scripted(*script)
+        await Engine(provider, tools=[WORK], policy=Policy(closing=True)).run("go")
+        assert len(provider.requests) == len(script)

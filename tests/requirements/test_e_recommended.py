@@ -1,0 +1,47 @@
+"""Row E8: recommended limits by kind of task, as named presets."""
+
+import pytest
+from endstop.decision import RECOMMENDED, Policy, WrongUse, policy_from
+from endstop.engine import Engine, tool
+from endstop.providers import Scripted, call
+
+
+@pytest.mark.parametrize(
+    ("task", "soft", "hard"),
+    [("look_up", 10, 20), ("data_and_files", 50, 100), ("many_systems", 100, 200), ("open_search", 200, 400)],
+)
+def test_E8_each_kind_of_task_has_its_recommended_soft_and_hard_limit(task: str, soft: int, hard: int) -> None:
+    assert (RECOMMENDED[task].soft_steps, RECOMMENDED[task].steps) == (soft, hard)
+    assert set(RECOMMENDED) == {"look_up", "data_and_files", "many_systems", "open_search"}
+
+
+async def test_E8_a_run_over_the_soft_limit_is_flagged_reminded_once_and_can_still_complete() -> None:
+    @tool
+    async def look(at: int) -> str:
+        "Look."
+        return f"nothing at {at}"
+
+    provider = Scripted(*[[call("look", at=n)] for n in range(11)], [call("finish_task", summary="There it is.")])
+    outcome = await Engine(provider, tools=[look], policy=Policy(limits=RECOMMENDED["look_up"])).run("Where is it?")
+    assert (outcome.stop_reason, outcome.exceeded_limit, outcome.steps) == ("completed", True, 12)
+    assert (outcome.limits["soft_steps"].used, outcome.limits["soft_steps"].allowed) == (12, 10)
+    assert [bool(request.ephemeral) for request in provider.requests] == [False] * 10 + [True, False]
+
+
+async def test_E8_the_hard_limit_ends_a_run_as_exhausted_with_used_and_allowed() -> None:
+    @tool
+    async def look(at: int) -> str:
+        "Look."
+        return f"nothing at {at}"
+
+    provider = Scripted(*[[call("look", at=n)] for n in range(30)])
+    outcome = await Engine(provider, tools=[look], policy=Policy(limits=RECOMMENDED["look_up"])).run("Where is it?")
+    assert (outcome.status, outcome.stop_reason) == ("exhausted", "step_limit")
+    assert (outcome.limits["steps"].used, outcome.limits["steps"].allowed) == (20, 20)
+
+
+def test_E8_a_policy_file_names_the_kind_of_task_and_its_own_limits_are_laid_over() -> None:
+    policy = policy_from({"base": "strict", "recommended": "many_systems", "limits": {"cost_usd": 2.0}})
+    assert (policy.limits.soft_steps, policy.limits.steps, policy.limits.cost_usd) == (100, 200, 2.0)
+    with pytest.raises(WrongUse, match=r"unknown kind of task in recommended: 'lookup' \(did you mean 'look_up'\?\)"):
+        policy_from({"recommended": "lookup"})
