@@ -358,11 +358,14 @@ class ContextCompacted(_Event, frozen=True, kw_only=True, tag="CONTEXT_COMPACTED
     """True if the context was still over its threshold afterwards, or no smaller than before."""
 
 
+StageStatus = Literal["ok", "failed", "skipped", "exhausted", "awaiting_input", "cancelled"]
+
+
 class StageFinished(_Event, frozen=True, kw_only=True, tag="STAGE_FINISHED"):
     """A stage of the run ended, with a status of its own."""
 
     stage: Literal["prepare", "run", "evaluate"]
-    status: Literal["ok", "failed", "skipped", "exhausted", "awaiting_input", "cancelled"]
+    status: StageStatus
     detail: str = ""
     duration_ms: int = 0
 

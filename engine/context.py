@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from ..decision import Decision, Facts, Message, Policy, ToolCall, Transcript
+from ..decision import Decision, Event, Facts, Message, Policy, ToolCall, Transcript
+from ..decision.events import StageFinished
 from ..providers import Provider, ToolChoice
 from .clock import Clock
 from .hooks import Gate, Judge, Recalled, TextRule
@@ -16,6 +17,8 @@ from .log import Log
 from .scope import Cause, RoundScope
 from .toolbox import Toolbox
 from .tools import Tool
+
+E = TypeVar("E", bound=Event)
 
 Decide = Callable[[Facts, Policy], Decision]
 
@@ -64,6 +67,15 @@ class Context:
     """Hands all events so far to the operating system; called before every side effect."""
     scope: RoundScope | None = None
     cancelled: Cause | None = None
+
+    def before_kill(self, kind: type[E], **fields: object) -> E | None:
+        """What the process that was killed had recorded of this, if the run goes on from there; claimed once."""
+        return None if self.interrupted is None else self.interrupted.claim(kind, **fields)
+
+    def stage(self, finished: StageFinished) -> None:
+        """Record the end of a stage, once: not again where a run goes on that was killed after it."""
+        if self.before_kill(StageFinished, stage=finished.stage) is None:
+            self.log.append(finished)
 
     @contextmanager
     def cancellable(self) -> Iterator[RoundScope]:

@@ -13,13 +13,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from inspect import isawaitable
 from typing import Any
 
 from msgspec.structs import replace
 
 from ..decision import Outcome, Status, Verdict
-from ..decision.events import EvaluationFinished, StageFinished
+from ..decision.events import EvaluationFinished, StageFinished, StageStatus
+from .calling import call
 from .context import Context
 from .hooks import qualified, run_command
 
@@ -76,25 +76,31 @@ class CommandEvaluator:
 
 async def evaluated(context: Context, evaluator: Evaluator | None, outcome: Outcome) -> Outcome:
     """The outcome with its verdict, and the stages of the run in the log."""
-    log = context.log
-    log.append(StageFinished(stage="run", status=_STAGE[outcome.status], detail=outcome.stop_reason))
+    context.stage(StageFinished(stage="run", status=_STAGE[outcome.status], detail=outcome.stop_reason))
     if evaluator is None or outcome.status not in EVALUATED:
-        if evaluator is not None:
-            log.append(StageFinished(stage="evaluate", status="skipped", detail=f"the run is {outcome.status}"))
+        why = "there is no evaluator" if evaluator is None else f"the run is {outcome.status}"
+        context.stage(StageFinished(stage="evaluate", status="skipped", detail=why))
         return outcome
-    context.flush()
     began = context.clock.now()
-    verdict, details = await _ask(context, evaluator, outcome)
+    finished = context.before_kill(EvaluationFinished) or await _evaluate(context, evaluator, outcome)
     duration = round((context.clock.now() - began) * 1000)
-    log.append(EvaluationFinished(verdict=verdict, name=qualified(evaluator), details=details))
-    failed = verdict == "not_run"
-    log.append(
-        StageFinished(stage="evaluate", status="failed" if failed else "ok", detail=verdict, duration_ms=duration)
-    )
-    return replace(outcome, verdict=verdict, evaluation={"name": qualified(evaluator), **details})
+    status: StageStatus = "ok"
+    if finished.verdict == "not_run":
+        status = "failed" if context.cancelled is None else "cancelled"
+    context.stage(StageFinished(stage="evaluate", status=status, detail=finished.verdict, duration_ms=duration))
+    return replace(outcome, verdict=finished.verdict, evaluation={"name": finished.name, **finished.details})
 
 
-_STAGE: dict[str, Any] = {
+async def _evaluate(context: Context, evaluator: Evaluator, outcome: Outcome) -> EvaluationFinished:
+    verdict: Verdict = "not_run"
+    details: dict[str, Any] = {"error": "cancelled before it had a verdict"}
+    context.flush()
+    with context.cancellable():
+        verdict, details = await _ask(context, evaluator, outcome)
+    return context.log.append(EvaluationFinished(verdict=verdict, name=qualified(evaluator), details=details))
+
+
+_STAGE: dict[Status, StageStatus] = {
     "completed": "ok",
     "exhausted": "exhausted",
     "failed": "failed",
@@ -109,8 +115,7 @@ async def _ask(context: Context, evaluator: Evaluator, outcome: Outcome) -> tupl
     with context.clock.deadline(seconds) as deadline:
         try:
             looked_at = Evaluated(outcome=outcome, record=context.record_path, started_at=context.started_at)
-            told = evaluator(looked_at)
-            said = await told if isawaitable(told) else told
+            said = await call(evaluator, looked_at)
         except Exception as error:
             return "not_run", {"error": f"{type(error).__name__}: {error}"}
     if deadline.cancelled_caught:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from ..decision.events import MessageAdded, StageFinished
+from ..decision.events import MessageAdded, StageFinished, StageStatus
 from .context import Context
 from .hooks import Progress, Verdict, qualified
 from .verdicts import ask, progress
@@ -42,25 +42,28 @@ Handler = Callable[[str, Progress], Awaitable[Answer | Prepare | None] | Answer 
 
 
 async def ask_handlers(context: Context, handlers: Sequence[Handler]) -> None:
-    """Let each handler see the run's prompt, until one answers."""
+    """The stage `prepare`: let each handler see the run's prompt, until one answers."""
     killed = context.interrupted
-    if context.prompt is None or not handlers or (killed is not None and (killed.in_round or killed.decision)):
+    if killed is not None and (killed.in_round or killed.decision is not None or killed.facts.steps):
+        return
+    if context.prompt is None or not handlers:
+        why = "there is no new prompt" if context.prompt is None else "there are no handlers"
+        context.stage(StageFinished(stage="prepare", status="skipped", detail=why))
         return
     began = context.clock.now()
-    heard = killed.heard("handler") if killed is not None else []
-    failed = await _ask_each(context, handlers[len(heard) :], context.prompt)
-    duration = round((context.clock.now() - began) * 1000)
-    detail = f"no answer of use from {', '.join(failed)}" if failed else ""
-    context.log.append(
-        StageFinished(stage="prepare", status="failed" if failed else "ok", detail=detail, duration_ms=duration)
-    )
-
-
-async def _ask_each(context: Context, handlers: Sequence[Handler], prompt: str) -> list[str]:
-    """Ask until one answers. The names of those that failed."""
     failed: list[str] = []
-    if context.log.facts.handled is not None:
-        return failed
+    with context.cancellable():
+        await _ask_each(context, handlers, context.prompt, failed)
+    duration = round((context.clock.now() - began) * 1000)
+    status: StageStatus = "failed" if failed else "ok"
+    detail = f"no answer of use from {', '.join(failed)}" if failed else ""
+    if context.cancelled is not None:
+        status = "cancelled"
+    context.stage(StageFinished(stage="prepare", status=status, detail=detail, duration_ms=duration))
+
+
+async def _ask_each(context: Context, handlers: Sequence[Handler], prompt: str, failed: list[str]) -> None:
+    """Ask until one answers; the names of those that failed are noted."""
     for handler in handlers:
         verdict = await ask(context, "handler", handler, (prompt, progress(context)), _read)
         if verdict.said == "answered":
@@ -70,9 +73,8 @@ async def _ask_each(context: Context, handlers: Sequence[Handler], prompt: str) 
         if verdict.said == "prepared":
             prepared = msgspec.json.decode(verdict.detail, type=Prepare)
             context.skip_next_step = context.skip_next_step or not prepared.next_step
-            if prepared.message:
+            if prepared.message and context.before_kill(MessageAdded, origin="handler") is None:
                 context.log.append(MessageAdded(text=prepared.message, origin="handler"))
-    return failed
 
 
 def _read(said: Any) -> Verdict:

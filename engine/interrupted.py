@@ -1,26 +1,37 @@
-"""Where a killed run stands: what of it had happened, so that what is finished is not done again."""
+"""Where a killed run stands: what of it had happened, so that what is finished is not done again.
+
+Whoever is about to ask a function or to add a message claims it here first: what the record holds since the latest
+round, step or decision began was said and done already, and is claimed once each, in order.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import msgspec
 
-from ..decision import AssistantMessage, Decision, Event, Facts
+from ..decision import AssistantMessage, Decision, Event, Facts, Question
 from ..decision.events import (
+    CompletionAccepted,
     CompletionRejected,
     ContextCompacted,
     DecisionMade,
+    EvaluationFinished,
     MessageAdded,
+    QuestionAnswered,
     ResponseFinished,
     RoundStarted,
     RunResumed,
     RunStarted,
+    StageFinished,
     StepFinished,
     StepStarted,
     VerdictGiven,
 )
+
+E = TypeVar("E", bound=Event)
 
 
 @dataclass(slots=True)
@@ -48,6 +59,10 @@ class Interrupted:
     """Why completions were handed back, by call id: one of them may not have its result yet."""
     skip_next_step: bool = False
     """A handler had asked for no next-step prompt."""
+    questions: tuple[Question, ...] = ()
+    """What the paused run had asked that this one goes on from."""
+    answered: tuple[Question, str] | None = None
+    """The question that the user answered, with the answer, if what follows from it was not written."""
 
     @classmethod
     def at(cls, events: Iterable[Event], facts: Facts) -> Interrupted:
@@ -62,6 +77,9 @@ class Interrupted:
         match event:
             case RunStarted():
                 self.prompt, self.started_at = event.prompt, event.started_at
+                self.questions = event.carried.questions if event.carried is not None else ()
+            case QuestionAnswered(call_id=id, text=text):
+                self.answered = next(((q, text) for q in self.questions if q.call_id == id), None)
             case RunResumed():
                 self.step = None
             case RoundStarted():
@@ -70,10 +88,15 @@ class Interrupted:
                 self.step, self.message, self.since = event.step, None, []
             case DecisionMade():
                 self.in_round, self.decision, self.since = False, event.decision, []
+            case CompletionAccepted():
+                self.answered = None
             case CompletionRejected():
                 self.rejected[event.call_id] = event.reason
+                self.answered = None
             case MessageAdded() | VerdictGiven() | ContextCompacted() | ResponseFinished() | StepFinished():
                 self._note(event)
+            case StageFinished() | EvaluationFinished():
+                self.since.append(event)
             case _:
                 pass
 
@@ -92,18 +115,13 @@ class Interrupted:
             case _:
                 pass
 
-    def has(self, origin: str) -> bool:
-        """Whether a message of this origin was added already."""
-        return any(isinstance(event, MessageAdded) and event.origin == origin for event in self.since)
-
-    def heard(self, role: str) -> list[VerdictGiven]:
-        """What functions of this role have said already."""
-        return [event for event in self.since if isinstance(event, VerdictGiven) and event.role == role]
-
-    @property
-    def compacted(self) -> bool:
-        """Whether the context was made smaller already."""
-        return any(isinstance(event, ContextCompacted) for event in self.since)
+    def claim(self, kind: type[E], **fields: object) -> E | None:
+        """The first event of this kind with these values, if it happened already; nobody else gets it then."""
+        for number, event in enumerate(self.since):
+            if isinstance(event, kind) and all(getattr(event, name) == value for name, value in fields.items()):
+                del self.since[number]
+                return event
+        return None
 
     @property
     def closed(self) -> bool:

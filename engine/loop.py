@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from ..decision import Decision, GoOn, Outcome, Pause, Stop, UserMessage, conclude
-from ..decision.events import CancelRequested, Carried, DecisionMade, MessageAdded, RoundStarted, ToolCallResult
+from ..decision.events import (
+    CancelRequested,
+    Carried,
+    ContextCompacted,
+    DecisionMade,
+    MessageAdded,
+    RoundStarted,
+    ToolCallResult,
+)
 from ..decision.transcript import UNANSWERED
 from .compaction import compact
 from .context import Context
@@ -72,14 +80,12 @@ def cancelled(context: Context) -> Outcome:
 
 
 async def _round(context: Context) -> None:
-    log, killed = context.log, context.interrupted
+    killed = context.interrupted
     if killed is None or not killed.in_round:
-        log.append(RoundStarted(round=log.facts.rounds + 1))
+        context.log.append(RoundStarted(round=context.log.facts.rounds + 1))
     _add_next_step_prompt(context)
     await run_round(context)
-    if context.judge is None or (killed is not None and killed.heard("judge")):
-        return
-    if context.cancelled is None and _would_go_on(context):
+    if context.judge is not None and context.cancelled is None and _would_go_on(context):
         with context.cancellable():
             await ask(context, "judge", context.judge, (progress(context),), read_judge)
 
@@ -112,13 +118,12 @@ async def _prepare(context: Context, decision: GoOn) -> None:
     """Do what a go-on asks for before the next request."""
     for call in context.transcript.open_calls:  # only where the rule that pauses was taken out of the policy
         context.log.append(ToolCallResult(call_id=call.id, name=call.name, content=UNANSWERED, status="unanswered"))
-    done = context.interrupted
-    if decision.compact and not (done and done.compacted):
+    if decision.compact and context.before_kill(ContextCompacted) is None:
         with context.cancellable():
             await compact(context)
-    if decision.say and not (done and done.has("nudge")):
+    if decision.say and context.before_kill(MessageAdded, origin="nudge") is None:
         context.log.append(MessageAdded(text=decision.say, origin="nudge"))
-    if decision.remind and not (done and done.has("reminder")):
+    if decision.remind and context.before_kill(MessageAdded, origin="reminder") is None:
         context.ephemeral.append(UserMessage(decision.remind))
         context.log.append(
             MessageAdded(text=decision.remind, origin="reminder", ephemeral=True, topics=decision.topics)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..decision import Facts, Question, ToolCall, UserMessage
+from ..decision import AssistantMessage, Facts, Question, ToolCall, UserMessage
 from ..decision.events import (
     Carried,
     CompletionAccepted,
@@ -98,6 +98,8 @@ def resume(context: Context, interrupted: Interrupted) -> None:
     if interrupted.facts.cancelled is not None:
         context.cancel(interrupted.facts.cancelled)
     context.log.append(RunResumed(interrupted_step=step if interrupted.message is None else None))
+    if interrupted.answered is not None:
+        _settle_confirmation(context, *interrupted.answered)
     asked = {question.call_id for question in facts.questions}
     for call in context.transcript.open_calls:
         if call.id not in asked:
@@ -119,10 +121,15 @@ def _settled(call: ToolCall, interrupted: Interrupted) -> ToolCallResult:
 
 
 def _answer(context: Context, question: Question, text: str) -> None:
-    name = next((call.name for call in context.transcript.open_calls if call.id == question.call_id), "")
     context.log.append(QuestionAnswered(call_id=question.call_id, text=text))
+    _settle_confirmation(context, question, text)
+
+
+def _settle_confirmation(context: Context, question: Question, text: str) -> None:
+    """Accept or hand back the completion that the user was asked to confirm, if that was the question."""
     if question.confirms is None:
         return
+    name = _name_of(context, question.call_id)
     if text.strip().strip(".!").casefold() in YES:
         context.log.append(
             CompletionAccepted(
@@ -135,6 +142,12 @@ def _answer(context: Context, question: Question, text: str) -> None:
     else:
         reason = f"The user does not confirm it and says: {text}"
         context.log.append(CompletionRejected(call_id=question.call_id, name=name, reason=reason, by="user"))
+
+
+def _name_of(context: Context, call_id: str) -> str:
+    """The tool that a call of the transcript names; looked for from its end."""
+    latest = (message for message in reversed(context.transcript.messages) if isinstance(message, AssistantMessage))
+    return next((call.name for message in latest for call in message.calls if call.id == call_id), "")
 
 
 def carried(facts: Facts) -> Carried:

@@ -119,11 +119,9 @@ class Run:
         context = self.context
         assert context is not None
         try:
-            with context.cancellable():
-                await ask_handlers(context, self._intents)
+            await ask_handlers(context, self._intents)
             outcome = await run_rounds(context)
-            with context.cancellable():
-                outcome = await evaluated(context, self._evaluate, outcome)
+            outcome = await evaluated(context, self._evaluate, outcome)
         except asyncio.CancelledError:
             # Not ours: the event loop is shutting down, or somebody cancelled the run's own task.
             context.cancel("shutdown")

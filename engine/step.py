@@ -81,7 +81,7 @@ def _inside_a_round(policy: Policy) -> Policy:
 async def _hear_text_rule_again(context: Context) -> None:
     """Ask the text rule about a response after which the process was killed before it could be asked."""
     killed = context.interrupted
-    if killed is not None and killed.in_round and killed.message is not None and not killed.heard("text_rule"):
+    if killed is not None and killed.in_round and killed.message is not None:
         await _ask_text_rule(context, killed.message)
 
 

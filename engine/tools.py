@@ -16,17 +16,16 @@ Epydoc style). Sync functions run in a thread. A tool without a kind is ordinary
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property
-from typing import Any, cast, overload
+from typing import Any, overload
 
-import anyio.to_thread
 import docstring_parser
 
 from ..decision import ToolKind, ToolSpec, WrongUse
+from .calling import in_a_thread, is_async
 from .json_schema import SchemaArguments
 from .schema import Arguments
 
@@ -62,9 +61,7 @@ class Tool:
         self.function = function
         self.timeout = timeout
         self._final = final or _full_percentage
-        self._is_async = inspect.iscoroutinefunction(inspect.unwrap(function)) or inspect.iscoroutinefunction(
-            getattr(function, "__call__", None)  # noqa: B004  an object with an async __call__ is a function too
-        )
+        self._is_async = is_async(function)
         described = docstring_parser.parse(inspect.getdoc(function) or "")
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         """The name that the model calls."""
@@ -117,10 +114,8 @@ class Tool:
     async def run(self, arguments: Mapping[str, Any]) -> Any:
         """Call the function; a sync one in a thread, whose late result is dropped if the call is cancelled."""
         if self._is_async:
-            return await cast("Awaitable[Any]", self.function(**arguments))
-        work = functools.partial(self.function, **arguments)
-        value = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
-        return await value if inspect.isawaitable(value) else value
+            return await self.function(**arguments)
+        return await in_a_thread(self.function, **arguments)
 
 
 @overload

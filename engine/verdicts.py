@@ -1,12 +1,15 @@
-"""Asking functions that are not ours: with a deadline, recorded, and answered from the record in a replay."""
+"""Asking functions that are not ours: with a deadline and recorded.
+
+In a replay, and where a killed run goes on, what the record holds is taken instead of asking again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from inspect import isawaitable
+from collections.abc import Callable
 from typing import Any, Literal
 
 from ..decision.events import VerdictGiven
+from .calling import call
 from .context import Context
 from .hooks import Accept, Progress, Reject, Verdict, qualified
 
@@ -19,13 +22,16 @@ async def ask(
 ) -> Verdict:
     """What the function says; `failed` if it raises, takes too long or answers what `read` cannot make sense of."""
     name = qualified(function)
+    before = context.before_kill(VerdictGiven, role=role, name=name, call_id=call_id)
+    if before is not None:
+        return Verdict(before.said, before.detail, before.usage)
     recorded = context.recalled(role, name, call_id) if context.recalled is not None else None
     began = context.clock.now()
     if recorded is not None:
         verdict = Verdict(recorded.said, recorded.detail, recorded.usage)
     else:
         context.flush()
-        verdict = await _within(context, role, lambda: function(*arguments), read)
+        verdict = await _within(context, role, function, arguments, read)
     context.log.append(
         VerdictGiven(
             role=role,
@@ -40,13 +46,12 @@ async def ask(
     return verdict
 
 
-async def _within(context: Context, role: Role, make: Callable[[], Awaitable[Any] | Any], read: Read) -> Verdict:
+async def _within(context: Context, role: Role, function: Any, arguments: tuple[Any, ...], read: Read) -> Verdict:
     seconds: float = getattr(context.policy.deadlines, role)
     verdict = Verdict("failed", f"no answer within {seconds:g} seconds")
     with context.clock.deadline(seconds):
         try:
-            said = make()
-            verdict = read(await said if isawaitable(said) else said)
+            verdict = read(await call(function, *arguments))
         except Exception as error:
             verdict = Verdict("failed", f"{type(error).__name__}: {error}")
     return verdict

@@ -8,9 +8,10 @@ import pytest
 from endstop.decision import Limits, Policy, Prompts, SessionLimits, ToolResult, UserMessage, WrongUse
 from endstop.decision import events as ev
 from endstop.engine import Completion, Engine, Tool, read_record, tool
+from endstop.engine.evaluation import Evaluated
 from endstop.engine.hooks import Accept, Progress, Reject, Verdict
 from endstop.engine.intents import Prepare
-from endstop.engine.presets import ask_user, finish_task, think
+from endstop.engine.presets import ask_user, finish_task, task_done, think
 from endstop.engine.replay import replay
 from endstop.engine.session import Session
 from endstop.engine.testing import check_transcript
@@ -42,6 +43,14 @@ def no_rule(text: str, calls: Sequence[Any]) -> None:
     return None
 
 
+EVALUATIONS: list[str] = []
+
+
+def evaluated(looked_at: Evaluated) -> bool:
+    EVALUATIONS.append(looked_at.outcome.answer)
+    return True
+
+
 class Script:
     """The n-th step's response, whichever process asks for it: a killed step gets the same one again."""
 
@@ -64,7 +73,8 @@ class Script:
             return f"read {path}"
 
         provider = Scripted(*self._responses[given:])
-        return Engine(provider, tools=[write, read, finish_task, ask_user, think], presets=(), **options)
+        tools = [write, read, finish_task, task_done, ask_user, think]
+        return Engine(provider, tools=tools, presets=(), **options)
 
 
 def eventful() -> tuple[Script, dict[str, Any]]:
@@ -82,7 +92,9 @@ def eventful() -> tuple[Script, dict[str, Any]]:
         "judge": judged,
         "intents": [prepared],
         "text_rule": no_rule,
+        "evaluate": evaluated,
     }
+    EVALUATIONS.clear()
     return script, options
 
 
@@ -99,6 +111,16 @@ def pausing() -> tuple[Script, dict[str, Any]]:
     script = Script(
         [call("write", path="a", id="w1")],
         [call("ask_user", question="Which?", id="q1"), call("write", path="b", id="w2")],
+    )
+    return script, {"policy": POLICY}
+
+
+def confirming() -> tuple[Script, dict[str, Any]]:
+    """Ends once the user has confirmed the completion, which another run had asked for."""
+    script = Script(
+        [call("write", path="a", id="w1")],
+        [call("task_done", summary="done", requires_user_confirmation=True, id="f1")],
+        [call("task_done", summary="asked again", id="f2")],
     )
     return script, {"policy": POLICY}
 
@@ -160,9 +182,50 @@ def check(events: Sequence[Any], session: Session, run_id: str, where: str) -> N
     assert len(set(begun)) == len(begun), (where, "a call was run twice")
     reminders = [e.topics for e in events if isinstance(e, ev.MessageAdded) and e.origin == "reminder"]
     assert len(set(reminders)) == len(reminders), where
+    stages = [e.stage for e in events if isinstance(e, ev.StageFinished)]
+    assert stages == ["prepare", "run", "evaluate"], where
+    verdicts = [e.verdict for e in events if isinstance(e, ev.EvaluationFinished)]
+    assert len(verdicts) <= 1, where
     texts = [m.text for m in session.transcript.messages if isinstance(m, UserMessage)]
     assert texts.count("What is next?") <= 2, (where, texts)
     assert texts.count("The workspace is empty.") <= 1, where
+
+
+async def test_a_run_killed_after_its_evaluation_is_not_evaluated_again(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    script, options = eventful()
+    await script.engine(0, **options).run("go", record=path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    done = next(number for number, line in enumerate(lines) if b"EVALUATION_FINISHED" in line)
+    assert EVALUATIONS == ["done and tested"]
+    outcome, _ = await killed_after(path, lines[: done + 1], script, options)
+    assert (outcome.verdict, EVALUATIONS) == ("passed", ["done and tested"])
+
+
+async def test_a_run_killed_before_its_message_was_added_still_gets_what_a_handler_prepared(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    script, options = eventful()
+    await script.engine(0, **options).run("go", record=path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    heard = next(number for number, line in enumerate(lines) if b'"role":"handler"' in line)
+    _, session = await killed_after(path, lines[: heard + 1], script, options)
+    texts = [m.text for m in session.transcript.messages if isinstance(m, UserMessage)]
+    assert texts.count("The workspace is empty.") == 1
+
+
+async def test_a_run_killed_between_the_users_yes_and_the_acceptance_is_completed_by_it(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    script, options = confirming()
+    session = script.engine(0, **options).session(record=path)
+    paused = await session.run("go")
+    await session.answer(paused.questions[0].call_id, "yes")
+    lines = path.read_bytes().splitlines(keepends=True)
+    yes = next(number for number, line in enumerate(lines) if b"QUESTION_ANSWERED" in line)
+    for kept in range(yes + 1, len(lines)):
+        outcome, again = await killed_after(path, lines[:kept], script, options)
+        assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("completed", "done", 2), kept
+        check_transcript(again.transcript.messages)
+        assert (await replay(str(path))).same, kept
 
 
 async def test_a_run_that_is_killed_again_and_again_goes_on_each_time(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from endstop.decision import Limits, Outcome, Policy, ToolResult, Usage, UsageReport, UserMessage, WrongUse, policy_from
 from endstop.decision import events as ev
 from endstop.decision.limits import STOP_REASONS
-from endstop.decision.policy import Repetition
+from endstop.decision.policy import Patience, Repetition
 from endstop.engine import Engine, Tool, read_record
 from endstop.engine.evaluation import CommandEvaluator, Evaluated, Evaluation
 from endstop.engine.intents import Answer
@@ -437,7 +438,67 @@ async def test_E7_an_evaluation_that_failed_to_run_is_a_failed_stage_of_a_comple
 async def test_E7_a_handler_that_answers_is_a_prepared_and_finished_run() -> None:
     events, _ = await run_of([], intents=[lambda prompt, run: Answer("hi")])
     stages = [(e.stage, e.status) for e in events if isinstance(e, ev.StageFinished)]
-    assert stages == [("prepare", "ok"), ("run", "ok")]
+    assert stages == [("prepare", "ok"), ("run", "ok"), ("evaluate", "skipped")]
+
+
+async def test_E7_stages_that_nobody_is_there_for_are_recorded_as_skipped() -> None:
+    events, _ = await run_of([DONE])
+    stages = [(e.stage, e.status, e.detail) for e in events if isinstance(e, ev.StageFinished)]
+    assert stages == [
+        ("prepare", "skipped", "there are no handlers"),
+        ("run", "ok", "completed"),
+        ("evaluate", "skipped", "there is no evaluator"),
+    ]
+
+
+async def test_E7_an_evaluation_that_is_cancelled_leaves_a_completed_run_without_a_verdict() -> None:
+    asked = anyio.Event()
+
+    async def hangs(looked_at: Evaluated) -> bool:
+        asked.set()
+        await anyio.sleep_forever()
+        return True
+
+    async with Engine(Scripted(DONE), evaluate=hangs).start("go") as run:
+        await asked.wait()
+        run.cancel("shutdown")
+        events = [event async for event in run]
+    stages = {e.stage: e.status for e in events if isinstance(e, ev.StageFinished)}
+    assert (run.outcome.status, run.outcome.verdict, stages["evaluate"]) == ("completed", "not_run", "cancelled")
+
+
+@pytest.mark.parametrize("role", ["gates", "judge", "text_rule", "intents", "evaluate"])
+async def test_A4_E1_a_sync_function_that_blocks_is_given_up_at_its_deadline(role: str) -> None:
+    release = threading.Event()
+    asked = threading.Event()
+
+    def blocks(*arguments: Any) -> None:
+        asked.set()
+        release.wait(30)
+
+    clock = FakeClock()
+    hook: Any = [blocks] if role in ("gates", "intents") else blocks
+    options: dict[str, Any] = {role: hook, "clock": clock}
+    script = ["Hm.", DONE] if role == "text_rule" else [DONE, DONE]
+    policy = Policy(completion="required", text="nudge", max_inner_steps=1, patience=Patience(rejections=0))
+    if role == "judge":
+        script = [[call("work")], DONE]
+    try:
+        async with Engine(Scripted(*script), tools=[WORK], policy=policy, **options).start("go") as run:
+            with anyio.fail_after(20):
+                while not run.finished:
+                    if asked.is_set():
+                        await clock.advance(1000)
+                    await anyio.sleep(0)
+    finally:
+        release.set()
+    events = [event async for event in run.events()]
+    failed = [e.role for e in events if isinstance(e, ev.VerdictGiven) and e.said == "failed"]
+    if role == "evaluate":
+        assert run.outcome.verdict == "not_run" and "no verdict within" in str(run.outcome.evaluation)
+    else:
+        assert failed and f"{failed[0]}s".startswith(role[:4].replace("inte", "hand"))
+    assert run.outcome.status == ("exhausted" if role == "gates" else "completed")
 
 
 # ---- E9
