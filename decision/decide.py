@@ -11,7 +11,7 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
-from .decisions import Considered, Decision, GoOn
+from .decisions import Considered, Decision, GoOn, Pause, Stop
 from .errors import WrongUse, nearest
 from .facts import Facts
 from .guards import GUARDS
@@ -60,8 +60,13 @@ def select(names: tuple[str, ...], offered: tuple[Rule, ...]) -> tuple[Rule, ...
 
 
 def _ask(rule: Rule, facts: Facts, policy: Policy, trace: list[Considered]) -> Decision | None:
-    said = rule.judge(facts, policy)
-    saw = {name: getattr(facts, name) for name in rule.sees}
+    try:
+        said = rule.judge(facts, policy)
+        saw = {name: getattr(facts, name) for name in rule.sees}
+    except Exception as error:
+        raise WrongUse(f"rule {rule.name!r}: {type(error).__name__}: {error}") from error
+    if not (said is None or isinstance(said, GoOn | Pause | Stop)):
+        raise WrongUse(f"rule {rule.name!r} answers {said!r}, and not GoOn, Pause, Stop or None")
     for name, value in saw.items():
         if type(value) not in _PLAIN:
             saw[name] = msgspec.to_builtins(value)

@@ -43,6 +43,10 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     tool_choice: str = "auto"
     settings: dict[str, Any] = {}
     """What every request passes to the provider, such as `temperature`."""
+    endpoint: str = ""
+    """Where the provider reaches its model, if that was set by hand; without user, password and query."""
+    functions: dict[str, tuple[str, ...]] = {}
+    """The user functions that had a say, by role (`gate`, `judge`, ...) and qualified name."""
     continues: str | None = None
     """The paused run that this one goes on from; its used limits are in `carried`."""
     carried: Carried | None = None
@@ -282,9 +286,10 @@ class CompletionAccepted(_Event, frozen=True, kw_only=True, tag="COMPLETION_ACCE
 
 
 class CompletionRejected(_Event, frozen=True, kw_only=True, tag="COMPLETION_REJECTED"):
-    """A completion was handed back. `by`: `tool`, `failed_call`, `open_question` or a gate's name."""
+    """A completion was handed back. `by`: `tool`, `failed_call`, `open_question`, `user` or a gate's name."""
 
     call_id: str
+    """Empty, as the name is, for plain text that would have ended the run."""
     name: str
     reason: str
     by: str
@@ -307,6 +312,7 @@ class QuestionAsked(_Event, frozen=True, kw_only=True, tag="QUESTION_ASKED"):
     confirms: str | None = None
     """If it asks to confirm a completion: the answer that the run then has."""
     pending_issues: tuple[str, ...] = ()
+    percentage: int | None = None
 
 
 class QuestionAnswered(_Event, frozen=True, kw_only=True, tag="QUESTION_ANSWERED"):

@@ -275,7 +275,7 @@ def _phase_reported(facts: Facts, event: ev.PhaseReported) -> Facts:
 
 
 def _question_asked(facts: Facts, event: ev.QuestionAsked) -> Facts:
-    question = Question(event.call_id, event.text, event.confirms, event.pending_issues)
+    question = Question(event.call_id, event.text, event.confirms, event.pending_issues, event.percentage)
     return replace(facts, questions=(*facts.questions, question), t=event.t)
 
 

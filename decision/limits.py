@@ -6,10 +6,12 @@ after each step, so none is overshot by more than one step.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import ClassVar
+
 from msgspec.structs import force_setattr
 
 from .errors import WrongUse
+from .settings import Settings
 
 DEFAULT_STEPS = 30
 
@@ -31,12 +33,14 @@ def at_least(name: str, value: float | None, least: float) -> None:
         raise WrongUse(f"{name} is {value}: use {least} or more")
 
 
-class SessionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SessionLimits(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What all runs of a session may use together. Everything is off unless set.
 
     A hard limit must be above 0; a soft one may not be above its hard one. Where only the soft one is set, the hard
     one is twice that.
     """
+
+    section: ClassVar[str] = "session_limits."
 
     steps: int | None = None
     """Model steps."""
@@ -68,20 +72,26 @@ class SessionLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The soft limit of `seconds`: flags the run and reminds the model."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in STOP_REASONS:
             soft, hard = getattr(self, f"soft_{name}"), getattr(self, name)
             for key, value in ((name, hard), (f"soft_{name}", soft)):
                 if value is not None and value <= 0:
                     least = "above 0" if name in ("cost_usd", "seconds") else "1 or more"
-                    raise WrongUse(f"limits.{key} is {value}: use {least}")
+                    raise WrongUse(f"{self.section}{key} is {value}: use {least}")
             if soft is not None and hard is None:
                 force_setattr(self, name, 2 * soft)
             elif soft is not None and hard is not None and soft > hard:
-                raise WrongUse(f"limits.soft_{name} ({soft}) is above limits.{name} ({hard}): lower it")
+                raise WrongUse(
+                    f"{self.section}soft_{name} ({soft}) is above {self.section}{name} ({hard}): "
+                    "lower the soft limit or raise the hard one"
+                )
 
 
 class Limits(SessionLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a run may use. As for a session, but that `steps` is 30 where neither it nor `soft_steps` is set."""
+
+    section: ClassVar[str] = "limits."
 
     def __post_init__(self) -> None:
         if self.steps is None and self.soft_steps is None:

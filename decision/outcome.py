@@ -51,6 +51,8 @@ class Question(Struct, frozen=True):
     confirms: str | None = None
     """If it asks to confirm a completion: the answer that is then accepted."""
     pending_issues: tuple[str, ...] = ()
+    percentage: int | None = None
+    """If that completion reports phases: its own."""
 
 
 class Outcome(Struct, frozen=True, kw_only=True):

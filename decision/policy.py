@@ -7,18 +7,20 @@ change of a default changes no old record.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
-from msgspec import Struct
 
 from .errors import WrongUse, nearest
 from .limits import Limits, SessionLimits, at_least
 from .recommended import RECOMMENDED
+from .settings import Settings
 
 
-class Patience(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often in a row something is handed back to the model before the run stops. 0: never, stop at once."""
+
+    section: ClassVar[str] = "patience."
 
     empty_answers: int = 2
     """Responses without text and calls; then `no_answer`."""
@@ -36,12 +38,15 @@ class Patience(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Compactions in a row that left the context over its threshold; then `compaction_stalled`."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in self.__struct_fields__:
             at_least(f"patience.{name}", getattr(self, name), 0)
 
 
-class Repetition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is done about the same calls with the same results, also in cycles of up to 4 steps."""
+
+    section: ClassVar[str] = "repetition."
 
     nudge_at: tuple[int, ...] = (3, 5)
     """At these repetitions the model is told so, each 2 or more."""
@@ -51,6 +56,7 @@ class Repetition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Steps in a row without any call after which the run stops as `stuck`, 2 or more; None: never."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for number in self.nudge_at:
             at_least("repetition.nudge_at", number, 2)
         at_least("repetition.stop_at", self.stop_at, 2)
@@ -59,8 +65,10 @@ class Repetition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise WrongUse(f"repetition.stop_at is {self.stop_at}: use 16 or less")
 
 
-class Echo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Short texts that are no answer: they only echo an instruction, or only announce what comes."""
+
+    section: ClassVar[str] = "echo."
 
     phrases: tuple[str, ...] = (
         "I understand",
@@ -76,11 +84,14 @@ class Echo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     unless set."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         at_least("echo.shorter_than", self.shorter_than, 0)
 
 
-class Compaction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Compaction(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When and how the context is made smaller (P0). Off unless the window's size is known."""
+
+    section: ClassVar[str] = "compaction."
 
     window: int | None = None
     """Size of the model's context window, in tokens, 1 or more."""
@@ -94,6 +105,7 @@ class Compaction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """For the other two strategies: the latest messages that are never touched, 1 or more."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         at_least("compaction.window", self.window, 1)
         at_least("compaction.keep_results", self.keep_results, 0)
         at_least("compaction.keep_messages", self.keep_messages, 1)
@@ -101,8 +113,10 @@ class Compaction(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise WrongUse(f"compaction.threshold is {self.threshold}: use a share above 0 and at most 1")
 
 
-class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Deadlines(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Seconds, above 0, that what is not ours may take."""
+
+    section: ClassVar[str] = "deadlines."
 
     gate: float = 120.0
     """One gate, per completion."""
@@ -120,13 +134,16 @@ class Deadlines(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The evaluator, at the end of a run."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in self.__struct_fields__:
             if getattr(self, name) <= 0:
                 raise WrongUse(f"deadlines.{name} is {getattr(self, name)}: use seconds above 0")
 
 
-class Prompts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the loop says to the model, in the user's role. No prompt names a tool."""
+
+    section: ClassVar[str] = "prompts."
 
     empty: str = "Your last response was empty. Go on with the task, or give your final answer."
     """After a response without text and calls."""
@@ -163,7 +180,7 @@ class Prompts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """After text that does not end the run."""
 
 
-class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a run goes on, pauses and stops. `Policy()` is the shipped policy `agent`."""
 
     name: str = "agent"
@@ -218,6 +235,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What may turn a go-on, and only that, into something else, first to last."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         at_least("max_inner_steps", self.max_inner_steps, 1)
         if self.reminder is not None and not 0 < self.reminder < 1:
             raise WrongUse(f"reminder is {self.reminder}: use a share above 0 and below 1")
@@ -233,21 +251,25 @@ POLICIES: dict[str, Policy] = {
 """The shipped policies: text ends the run; text or a completion does; only an accepted completion does."""
 
 
+OFF = "off"
+"""What stands in a file, which has no None, for a setting that is switched off."""
+
+
 def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
     """A policy from plain data (a parsed TOML file).
 
     Key `base` names the shipped policy that it starts from, `recommended` the recommended limits for a kind of task,
-    over which `limits` are laid.
+    over which `limits` are laid. A setting that can be None in Python is "off" in a file.
 
     Raises WrongUse that names the key and the nearest known one, or the value and the expected type.
     """
     given = dict(data)
     base = given.pop("base", "agent")
-    if base not in POLICIES:
+    if not isinstance(base, str) or base not in POLICIES:
         raise WrongUse(f"{where}: unknown base {base!r}{nearest(str(base), POLICIES)}")
     plain = msgspec.to_builtins(POLICIES[base])
     task = given.pop("recommended", None)
-    if task is not None and task not in RECOMMENDED:
+    if task is not None and not (isinstance(task, str) and task in RECOMMENDED):
         raise WrongUse(f"{where}: unknown kind of task in recommended: {task!r}{nearest(str(task), RECOMMENDED)}")
     if task is not None:
         plain["limits"] = msgspec.to_builtins(RECOMMENDED[task])
@@ -255,9 +277,15 @@ def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
         plain["limits"] = {}  # limits depend on each other: unset ones are derived anew
     _merge(plain, given, msgspec.to_builtins(POLICIES[base]), where)
     try:
-        return msgspec.convert(plain, Policy)
-    except msgspec.ValidationError as error:
+        return Policy(**{name: _group(name, value) for name, value in plain.items()})
+    except WrongUse as error:
         raise WrongUse(f"{where}: {error}") from None
+
+
+def _group(name: str, value: Any) -> Any:
+    """A section as its settings; anything else as it is."""
+    default = getattr(POLICIES["agent"], name)
+    return type(default)(**value) if isinstance(default, Settings) and isinstance(value, Mapping) else value
 
 
 def _merge(into: dict[str, Any], given: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
@@ -267,4 +295,4 @@ def _merge(into: dict[str, Any], given: Mapping[str, Any], known: Mapping[str, A
         if isinstance(known[key], dict) and isinstance(value, Mapping):
             _merge(into[key], value, known[key], f"{where}, [{key}]")
         else:
-            into[key] = value
+            into[key] = None if value == OFF and not isinstance(known[key], str) else value

@@ -17,7 +17,7 @@ from msgspec import Struct
 from .decisions import Decision, GoOn, Pause, Stop
 from .facts import Facts
 from .policy import Policy
-from .text import settle_calls, settle_text
+from .text import not_accepted, settle_calls, settle_text
 
 
 class Rule(Struct, frozen=True):
@@ -58,7 +58,8 @@ def _control_flow(facts: Facts, policy: Policy) -> Decision | None:
     if facts.rejections > policy.patience.rejections:
         detail = f"completion handed back {facts.rejections} times, the last time because: {facts.rejection}"
         return Stop(rule="control_flow", reason="completion_rejected", detail=detail)
-    return GoOn(rule="control_flow", why="completion handed back", hand_back=True)
+    say = "" if facts.calls else not_accepted(facts.rejection)  # a call has read it in its result
+    return GoOn(rule="control_flow", why="completion handed back", hand_back=True, say=say)
 
 
 def _finish_reason(facts: Facts, policy: Policy) -> Decision | None:

@@ -38,6 +38,11 @@ def settle_calls(facts: Facts, rule: str, why: str) -> Decision:
     return GoOn(rule=rule, why=why)
 
 
+def not_accepted(reason: str) -> str:
+    """What the model reads where its answer, a completion or plain text, is handed back."""
+    return f"Not accepted as complete: {reason}"
+
+
 def echoes(text: str, echo: Echo) -> bool:
     """Whether a short text is made of nothing but the phrases."""
     if len(text) >= echo.shorter_than:

@@ -16,10 +16,11 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from types import CodeType, FunctionType
-from typing import Any
+from types import CodeType, FunctionType, NoneType
+from typing import Any, NamedTuple, get_args, get_origin
 
-from endstop.decision import GUARDS, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule
+from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
+from endstop.decision.settings import Settings, kinds, wanted
 from endstop.engine.evaluation import EVALUATED
 from endstop.engine.hosts.run_command import EXIT_CODES
 from msgspec import Struct
@@ -56,35 +57,120 @@ def statuses() -> str:
     return _table(("status", "stop reasons"), [(f"`{status}`", ", ".join(them)) for status, them in reasons.items()])
 
 
-HOW_TO_GO_ON = {
-    "completed": "the session's next prompt",
-    "awaiting_input": "answer: `session.answer(call_id, text)`, or `--resume RECORD --answer TEXT`",
-    "exhausted": "raise what is used up or change the policy, then the session's next prompt",
-    "failed": "mend what `detail` names, then the session's next prompt",
-    "cancelled": "the session's next prompt; calls that were cut are marked",
+class Ending(NamedTuple):
+    """What a reader wants to know of a stop reason."""
+
+    cause: str
+    """Who or what ended the run, and when, in one short sentence."""
+    go_on: str
+    """What to do about it. Settings and options in backquotes are checked against the code."""
+    by: str = ""
+    """Where no rule and no guard stops with it."""
+
+
+AGAIN = "Give the session its next prompt."
+ENDINGS = {
+    "completed": Ending("The model called a completion tool, and its handler and all gates accepted.", AGAIN),
+    "text_final": Ending(
+        "The model answered in plain text, and the text policy or the text rule takes that as the end.",
+        f"{AGAIN} If text should end no run: `text`.",
+    ),
+    "judged": Ending("The judge said, after a round, that the task is complete.", AGAIN),
+    "handled": Ending("An intent's handler answered the prompt; the model was not asked.", AGAIN),
+    "awaiting_input": Ending(
+        "The model called a question tool, or a completion waits for the user's yes.",
+        "Answer: `session.answer(call_id, text)`, or `--resume RECORD --answer TEXT`.",
+        "`control_flow`",
+    ),
+    "step_limit": Ending(
+        "As many steps or rounds were made as are allowed.",
+        "Allow more: `--max-steps N`, `limits.steps`, `limits.rounds`.",
+    ),
+    "token_limit": Ending(
+        "As many tokens went in or came out as are allowed.",
+        "Allow more: `limits.input_tokens`, `limits.output_tokens`.",
+    ),
+    "cost_limit": Ending("The money that is allowed is spent.", "Allow more: `limits.cost_usd`."),
+    "time_limit": Ending(
+        "The time that is allowed has passed, looked at after a step.", "Allow more: `limits.seconds`."
+    ),
+    "tool_call_limit": Ending("As many tool calls were run as are allowed.", "Allow more: `limits.tool_calls`."),
+    "stuck": Ending(
+        "The same calls gave the same results too often, cycles included; or the model only talked.",
+        "Say in the prompt what to do differently; `repetition.stop_at`, `repetition.monologue`; a tool that waits "
+        "gets `polls=True`.",
+    ),
+    "compaction_stalled": Ending(
+        "Compaction was tried again and again, and the context stayed over its threshold.",
+        "Take a model with a larger context; `compaction.window`, `compaction.strategies`, `patience.compactions`.",
+    ),
+    "completion_rejected": Ending(
+        "A gate, or the completion's own handler, handed completions back too often.",
+        "`detail` has the last reason, each `COMPLETION_REJECTED` in the record its own: mend the work or the gate; "
+        "`patience.rejections`.",
+    ),
+    "no_answer": Ending(
+        "Too many responses in a row were empty, cut off by their length, or an echo of an instruction.",
+        "Try another model, or more `max_tokens`; `patience.empty_answers`, `patience.truncated`, `patience.echoes`, "
+        "`echo.phrases`.",
+    ),
+    "invalid_calls": Ending(
+        "Too many steps in a row held nothing but calls that cannot be run.",
+        "The results in the record say what was wrong: describe the tools better; `patience.invalid_calls`.",
+    ),
+    "refusal": Ending(
+        "The provider's content filter blocked too many responses in a row.",
+        "Put the prompt differently, or take another model; `patience.refusals`.",
+    ),
+    "provider_error": Ending(
+        "The provider answered with an error, and nothing is left to try.",
+        "`detail` has its words: mend key, `--model`, `--api-base` or the network, then prompt again.",
+    ),
+    "internal_error": Ending(
+        "A function of ours or a rule of yours raised, or the record could not be written.",
+        "`detail` has the error: mend the disk or the rule, or report it.",
+        "the engine",
+    ),
+    "cancelled": Ending(
+        "`run.cancel()`, a cancelled caller, Ctrl-C or a shutdown came first.",
+        f"{AGAIN} Calls that were cut are marked `cancelled`.",
+        "the engine",
+    ),
 }
-BESIDE_RULES = {
-    "awaiting_input": "`control_flow`: a question to the user is open",
-    "internal_error": "the engine: something of ours, or the record, broke",
-    "cancelled": "the loop: the caller, a disconnect, a timeout or a shutdown ended it",
-}
-"""What no rule stops with: a pause is no stop, and the other two come from outside the decision."""
+KILLED = (
+    "none",
+    "The process was killed: the record has no end.",
+    "-",
+    "-",
+    "-",
+    "no",
+    "`--resume RECORD`, no prompt.",
+)
 
 
 def endings() -> str:
-    """Each stop reason: who stops with it and what that one says, status, exit code, evaluation, how to go on."""
+    """Each stop reason: its cause, what stops with it, status, exit code, evaluation, how to go on."""
     rows = []
     for reason, status in STATUS_OF.items():
-        rules = [rule for rule in (*RULES, *GUARDS) if reason in _reasons(rule)]
-        cause = BESIDE_RULES.get(reason) or "; ".join(f"`{rule.name}`: {rule.says}" for rule in rules)
+        ending = ENDINGS[reason]
+        by = ending.by or ", ".join(f"`{rule.name}`" for rule in (*RULES, *GUARDS) if reason in _reasons(rule))
         evaluated = "yes" if status in EVALUATED else "no"
-        rows.append((f"`{reason}`", cause, f"`{status}`", str(EXIT_CODES[status]), evaluated, HOW_TO_GO_ON[status]))
-    return _table(("stop reason", "who stops, and when", "status", "exit code", "evaluated", "to go on"), rows)
+        code = str(EXIT_CODES[status])
+        rows.append((f"`{reason}`", ending.cause, by, f"`{status}`", code, evaluated, ending.go_on))
+    head = ("stop reason", "cause", "rule or guard", "status", "exit code", "evaluated", "how to go on")
+    return _table(head, [*rows, KILLED])
 
 
 def settings() -> str:
-    """Every setting of a policy, with its default and what it means, from the source."""
-    return _table(("setting", "default", "meaning"), list(_settings("", Policy())))
+    """Every setting of a policy, with its default, its values and what it means, from the source."""
+    return _table(("setting", "default", "values", "meaning"), list(_settings("", Policy())))
+
+
+def policies() -> str:
+    """The shipped policies by what they set differently."""
+    names = [name for name in Policy.__struct_fields__ if len({getattr(p, name) for p in POLICIES.values()}) > 1]
+    rows = [(f"`{key}`", *(_default(getattr(p, name)) for name in names[1:])) for key, p in POLICIES.items()]
+    return _table(("policy", *(f"`{name}`" for name in names[1:])), rows)
 
 
 def recommended() -> str:
@@ -95,20 +181,63 @@ def recommended() -> str:
 
 def before_after() -> str:
     """What the example measures."""
-    command = [sys.executable, str(ROOT / "docs" / "examples" / "before_after.py")]
+    return _printed("docs/examples/before_after.py")
+
+
+def steps_golden() -> str:
+    """How many steps the project's golden records took."""
+    return _printed("docs/steps.py", "golden")
+
+
+def steps_foreign() -> str:
+    """How many steps foreign sessions took; empty where they are not."""
+    return _printed("docs/steps.py", "foreign")
+
+
+def _printed(script: str, *arguments: str) -> str:
+    command = [sys.executable, str(ROOT / script), *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
-def _settings(path: str, group: Struct) -> Iterable[tuple[str, str, str]]:
+def _settings(path: str, group: Struct) -> Iterable[tuple[str, str, str, str]]:
     for name in group.__struct_fields__:
         value = getattr(group, name)
         meaning = _meanings(type(group))[name]
         if isinstance(value, Struct):
             about = " ".join((inspect.getdoc(type(value)) or "").split())
-            yield f"**`{path}{name}`**", "", about
+            yield f"**`{path}{name}`**", "", "", about
             yield from _settings(f"{path}{name}.", value)
         else:
-            yield f"`{path}{name}`", _default(value), meaning
+            yield f"`{path}{name}`", _default(value), _values(type(group), name), meaning
+
+
+def _values(group: type[Settings], name: str) -> str:
+    """What a setting takes: its type, and the bounds that are found by trying."""
+    kind = kinds(group)[name]
+    off = ', or "off"' if _takes(group, name, None) and getattr(group(**{name: None}), name) is None else ""
+    of = [part for part in get_args(kind) if part not in (NoneType, Ellipsis)] or [kind]
+    if not {int, float} & set(of):
+        return wanted(kind).replace(" or ", ", ").replace("'", "`") + off
+    whole, many = int in of, get_origin(kind) is tuple
+    taken = [n for n in (TRIED if whole else TRIED_SHARES) if _takes(group, name, (n,) if many else n)]
+    least, most = taken[0], taken[-1]
+    words = ["whole numbers" if many else "whole number" if whole else "number"]
+    words.append(f"{least} or more" if whole else "above 0" if least > 0 else "0 or more")
+    if most < (TRIED if whole else TRIED_SHARES)[-1]:
+        words[-1] = f"{least} to {most}" if whole else f"{words[-1]}, {'at most' if most == 1 else 'below'} 1"
+    return ", ".join(words) + off
+
+
+TRIED = (-1, 0, 1, 2, *range(3, 20), 10**9)
+TRIED_SHARES = (-1.0, 0.0, 1e-9, 0.5, 1.0, 1e9)
+
+
+def _takes(group: type[Settings], name: str, value: Any) -> bool:
+    try:
+        group(**{name: value})
+    except WrongUse:
+        return False
+    return True
 
 
 @cache
@@ -165,13 +294,21 @@ TABLES: dict[str, Callable[[], str]] = {
     "endings": endings,
     "settings": settings,
     "recommended": recommended,
+    "policies": policies,
     "before_after": before_after,
+    "steps_golden": steps_golden,
+    "steps_foreign": steps_foreign,
 }
 
 
 def rendered(page: str) -> str:
-    """The page with every table written anew."""
-    return MARKED.sub(lambda found: found[1] + TABLES[found["name"]]() + found[3], page)
+    """The page with every table written anew, but for one whose data is not here."""
+
+    def anew(found: re.Match[str]) -> str:
+        table = TABLES[found["name"]]()
+        return found[1] + table + found[3] if table else found[0]
+
+    return MARKED.sub(anew, page)
 
 
 def _rule_table(what: str, lines: Iterable[Rule]) -> str:

@@ -14,11 +14,12 @@ from ..decision import Event, Facts, Outcome, Policy, Rule
 from ..decision import decide as built_in_decide
 from ..decision.events import RunFinished
 from ..providers import Provider, ToolChoice
+from .brought import as_tuple, check_functions, check_plain, check_together
 from .bus import KEPT, Lagged
 from .clock import Clock, SystemClock
 from .context import Decide, Execute, execute_here
 from .evaluation import Evaluator
-from .hooks import Gate, Judge, Recalled, TextRule
+from .hooks import Gate, Judge, Recalled, TextRule, qualified
 from .intents import Handler
 from .presets import finish_task
 from .prompts import system_prompt
@@ -79,6 +80,7 @@ class Engine:
         clock: Clock | None = None,
         buffer: int = KEPT,
     ) -> None:
+        check_plain(provider, policy, tool_choice, buffer)
         own = Toolbox(tools)
         extra = [preset for preset in presets if not (preset.kind == "completion" and own.can_complete)]
         self.provider = provider
@@ -87,17 +89,27 @@ class Engine:
         self.system = system_prompt(self.toolbox.can_complete) if system is None else system
         self.decide: Decide = decide or partial(built_in_decide, own=tuple(rules))
         self.execute = execute
-        self.gates = tuple(gates)
+        self.gates: tuple[Gate, ...] = as_tuple("gates", gates)
         self.text_rule = text_rule
         self.judge = judge
         self.evaluate = evaluate
-        self.intents = tuple(intents)
+        self.intents: tuple[Handler, ...] = as_tuple("intents", intents)
         self.recalled = recalled
         self.tool_choice: ToolChoice = tool_choice
         self.settings = dict(settings or {})
         self.clock: Clock = clock or SystemClock()
         self.buffer = buffer
-        self._subscribers = list(subscribers)
+        self._subscribers: list[Subscriber] = list(as_tuple("subscribers", subscribers))
+        check_functions(
+            gates=self.gates,
+            text_rule=text_rule,
+            judge=judge,
+            evaluate=evaluate,
+            intents=self.intents,
+            subscribers=tuple(self._subscribers),
+            on_completed=on_completed,
+        )
+        check_together(policy, judge, self.toolbox.specs, tool_choice)
         if on_completed is not None:
             self._subscribers.append(_when_completed(on_completed))
         self.decide(Facts(), policy)  # a policy that names unknown rules fails here, not in a run
@@ -109,6 +121,14 @@ class Engine:
 
     async def __aexit__(self, *exc: object) -> None:
         await self._open.aclose()
+
+    @property
+    def functions(self) -> dict[str, tuple[str, ...]]:
+        """The user functions that have a say in a run, by role and qualified name, as records hold them."""
+        one = {"text_rule": self.text_rule, "judge": self.judge, "evaluator": self.evaluate}
+        many = {"gate": self.gates, "handler": self.intents}
+        all_of = {**many, **{role: (function,) for role, function in one.items() if function is not None}}
+        return {role: tuple(map(qualified, functions)) for role, functions in all_of.items() if functions}
 
     def session(
         self,

@@ -19,9 +19,10 @@ from msgspec.structs import replace
 
 from ..decision import Outcome, Status, Verdict
 from ..decision.events import EvaluationFinished, StageFinished, StageStatus
-from .calling import call
+from .calling import call, in_words
 from .context import Context
 from .hooks import qualified, run_command
+from .results import plain
 
 EVALUATED: frozenset[Status] = frozenset({"completed", "exhausted"})
 """The statuses of runs whose work is evaluated."""
@@ -117,13 +118,15 @@ async def _ask(context: Context, evaluator: Evaluator, outcome: Outcome) -> tupl
             looked_at = Evaluated(outcome=outcome, record=context.record_path, started_at=context.started_at)
             said = await call(evaluator, looked_at)
         except Exception as error:
-            return "not_run", {"error": f"{type(error).__name__}: {error}"}
+            return "not_run", {"error": in_words(error)}
     if deadline.cancelled_caught:
         return "not_run", {"error": f"no verdict within {seconds:g} seconds"}
     match said:
         case bool():
             return ("passed" if said else "failed"), {}
-        case Evaluation(passed=passed, details=details):
-            return ("passed" if passed else "failed"), details
+        case Evaluation(passed=bool(passed), details=details):
+            return ("passed" if passed else "failed"), dict(plain(details))
+        case Evaluation(passed=passed):
+            return "not_run", {"error": f"Evaluation.passed is True or False, not {passed!r}"}
         case _:
             return "not_run", {"error": f"an evaluator answers Evaluation or bool, not {type(said).__name__}"}

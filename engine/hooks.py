@@ -59,7 +59,7 @@ class Verdict(Struct, frozen=True):
 
 
 Gate = Callable[[Completion, Progress], Awaitable[Accept | Reject] | Accept | Reject]
-"""Says whether a completion is good."""
+"""Says whether a completion is good. Plain text that would end the run is asked about as well, as its answer."""
 
 TextRule = Callable[[str, Sequence[ToolCall]], Awaitable[bool | None] | bool | None]
 """Takes text and calls of a response. True: this ends the run. False: it does not. None: as the policy says."""

@@ -93,6 +93,7 @@ class Interrupted:
             case CompletionRejected():
                 self.rejected[event.call_id] = event.reason
                 self.answered = None
+                self.since.append(event)
             case MessageAdded() | VerdictGiven() | ContextCompacted() | ResponseFinished() | StepFinished():
                 self._note(event)
             case StageFinished() | EvaluationFinished():

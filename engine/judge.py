@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..decision import Message, UserMessage
+from ..decision import Message, UserMessage, WrongUse
 from ..providers import Provider
 from .asking import answer_of, as_told
 from .hooks import Progress, Verdict
@@ -21,6 +21,8 @@ class ModelJudge:
     """Asks a model of its own, or the same one, after each round that would go on."""
 
     def __init__(self, provider: Provider, question: str = QUESTION) -> None:
+        if not callable(getattr(provider, "stream", None)):
+            raise WrongUse(f"judge: it asks a model, and {provider!r} is no provider of one; see endstop.providers")
         self._provider = provider
         self._question = question
 

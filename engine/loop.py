@@ -60,8 +60,8 @@ def _taken_up(context: Context) -> Decision | None:
     # Limits that an earlier run has used up end this one before it costs anything, and a context that is too large is
     # made smaller before it is sent.
     decision = context.decide(facts, context.policy)
-    if isinstance(decision, GoOn) and decision.bare:
-        return None
+    if isinstance(decision, GoOn) and not (decision.compact or decision.remind):
+        return None  # there is nothing yet to say anything about
     return _decide(context)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..decision import AssistantMessage, Facts, Question, ToolCall, UserMessage
+from ..decision import AssistantMessage, Facts, Question, ToolCall, UserMessage, WrongUse
 from ..decision.events import (
     Carried,
-    CompletionAccepted,
     CompletionRejected,
     QuestionAnswered,
     RunResumed,
@@ -16,9 +16,12 @@ from ..decision.events import (
     StepFinished,
     ToolCallResult,
 )
+from ..decision.text import not_accepted
+from .answers import Completion
+from .completions import record_acceptance
 from .context import Context
 from .interrupted import Interrupted
-from .results import UNKNOWN, fingerprint, handed_back
+from .results import UNKNOWN, fingerprint
 from .version import VERSION
 
 if TYPE_CHECKING:
@@ -77,6 +80,8 @@ def start(
             tools=context.toolbox.specs,
             tool_choice=context.tool_choice,
             settings=dict(context.settings),
+            endpoint=getattr(engine.provider, "endpoint", ""),
+            functions=engine.functions,
             continues=paused.run_id if paused else None,
             carried=carried(paused) if paused else None,
             before=before if before != Carried() else None,
@@ -114,7 +119,7 @@ def _settled(call: ToolCall, interrupted: Interrupted) -> ToolCallResult:
     if call.id == interrupted.facts.accepted:
         return ToolCallResult(call_id=call.id, name=call.name, content=interrupted.facts.answer)
     if call.id in interrupted.rejected:
-        content = handed_back(interrupted.rejected[call.id])
+        content = not_accepted(interrupted.rejected[call.id])
         mark = fingerprint(call, content)
         return ToolCallResult(call_id=call.id, name=call.name, content=content, status="rejected", fingerprint=mark)
     return ToolCallResult(call_id=call.id, name=call.name, content=UNKNOWN, status="unknown")
@@ -131,17 +136,26 @@ def _settle_confirmation(context: Context, question: Question, text: str) -> Non
         return
     name = _name_of(context, question.call_id)
     if text.strip().strip(".!").casefold() in YES:
-        context.log.append(
-            CompletionAccepted(
-                call_id=question.call_id,
-                name=name,
-                answer=question.confirms,
-                pending_issues=question.pending_issues,
-            )
+        confirmed = Completion(
+            answer=question.confirms, pending_issues=question.pending_issues, percentage=question.percentage
         )
+        record_acceptance(context.log, question.call_id, name, confirmed)
     else:
         reason = f"The user does not confirm it and says: {text}"
         context.log.append(CompletionRejected(call_id=question.call_id, name=name, reason=reason, by="user"))
+
+
+def check_functions(recorded: Mapping[str, Sequence[str]], brought: Mapping[str, Sequence[str]]) -> None:
+    """Refuse to go on without a role that had a say when the run began: it would end by other rules unnoticed.
+
+    Another function in that role will do, as functions get new names.
+    """
+    for role, names in recorded.items():
+        if role not in brought:
+            raise WrongUse(
+                f"the run began with a {role.replace('_', ' ')}, {', '.join(names)}, which no record can hold: "
+                "bring it, or another one in its place"
+            )
 
 
 def _name_of(context: Context, call_id: str) -> str:

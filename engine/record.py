@@ -6,6 +6,7 @@ so that a killed process loses nothing it acted on. A torn last line costs that 
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -46,6 +47,14 @@ class AfterCut(Struct, frozen=True, kw_only=True, tag="AFTER_CUT"):
 
 _encoder = msgspec.json.Encoder()
 _decode: Callable[[bytes], Header | AfterCut | Event] = msgspec.json.Decoder(Header | AfterCut | Event).decode
+
+
+def _encoded(line: Struct) -> bytes:
+    """One line. What has no form in JSON stands there in words, and half a surrogate pair as a question mark."""
+    try:
+        return _encoder.encode(line)
+    except (TypeError, ValueError):
+        return json.dumps(msgspec.to_builtins(line, enc_hook=repr), ensure_ascii=False).encode("utf-8", "replace")
 
 
 class RecordWriter:
@@ -103,7 +112,7 @@ class RecordWriter:
         if self._broken:
             return  # the run was told, and ends by it; its last events still reach its readers
         try:
-            self._file.write(_encoder.encode(line) + b"\n")
+            self._file.write(_encoded(line) + b"\n")
         except OSError:
             self._give_up()
             raise
@@ -114,7 +123,7 @@ class RecordWriter:
             return
         try:
             self._file.write(_encoder.encode_lines(events))
-        except (TypeError, ValueError):  # one of them cannot be written: those before it are
+        except (TypeError, ValueError):  # one of them is not quite JSON: it is written as far as it can be
             for event in events:
                 self._write(event)
         except OSError:
@@ -179,7 +188,7 @@ def read_record(path: str | os.PathLike[str]) -> SessionRecord:
                         raise WrongUse(f"{path}, line {number}: an event before any RUN_STARTED")
                     runs[-1].events.append(event)
     if not runs:
-        raise WrongUse(f"{path}: the record holds no run")
+        raise WrongUse(f"{path}: the record holds no run; its process was killed before one began, so start anew")
     for run in runs:
         _check_whole(path, run.events, damaged)
     return SessionRecord(path=str(path), header=header, runs=runs, damaged=damaged)
@@ -199,7 +208,9 @@ def header_of(path: str | os.PathLike[str]) -> Header:
     if header is None or header.format != FORMAT:
         raise WrongUse(f"{path} is no endstop record: its first line is not the header of one")
     major = header.version.split(".", 1)[0]
-    if not major.isdigit() or int(major) > VERSION[0]:
+    if not major.isdigit():
+        raise WrongUse(f"{path} is damaged: its version is {header.version!r}, and should be like {VERSION[0]}.0")
+    if int(major) > VERSION[0]:
         raise WrongUse(
             f"{path} has version {header.version}, and this endstop reads up to {VERSION[0]}.x: upgrade endstop"
         )
@@ -230,7 +241,10 @@ def _check_whole(path: str | os.PathLike[str], events: Iterable[Event], damaged:
         expected += 1
         if event.seq > expected and damaged:
             lines = ", ".join(map(str, damaged))
-            raise WrongUse(f"{path}: events {expected} to {event.seq - 1} of a run are lost (damaged line {lines})")
+            raise WrongUse(
+                f"{path}: events {expected} to {event.seq - 1} of a run are lost (damaged line {lines}): mend these "
+                "lines or take the file from a backup; the runs before that line are whole"
+            )
         expected = event.seq
 
 

@@ -105,7 +105,8 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
                 phase = Phase(percentage=event.percentage, summary=event.summary, next_phase=event.next_phase)
                 values[id] = Value(event.t, phase)
             case ev.QuestionAsked(call_id=id, text=text, confirms=str() as answer, pending_issues=pending):
-                values[id] = Value(event.t, Completion(answer=answer, confirm=text, pending_issues=pending))
+                asked = Completion(answer=answer, confirm=text, pending_issues=pending, percentage=event.percentage)
+                values[id] = Value(event.t, asked)
             case ev.QuestionAsked(call_id=id, text=text) | ev.ThoughtRecorded(call_id=id, text=text):
                 values[id] = Value(event.t, text)
             case _:

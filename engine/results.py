@@ -61,6 +61,8 @@ def fingerprint(call: ToolCall, content: str) -> str:
     return digest.hexdigest()
 
 
-def handed_back(reason: str) -> str:
-    """What the model reads where its completion is not accepted."""
-    return f"Not accepted as complete: {reason}"
+def plain(value: Any) -> Any:
+    """The value as JSON can hold it; what has no form in JSON stands there in words."""
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(value, fallback=repr, inf_nan_mode="strings")

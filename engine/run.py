@@ -127,7 +127,7 @@ class Run:
             context.cancel("shutdown")
             self._finish(cancelled(context))
             raise
-        except Exception as error:
+        except BaseException as error:
             self._finish(_crashed(context, error))
             raise
         self._finish(outcome)
@@ -159,8 +159,8 @@ class Run:
         await outlive(task, TIDY_SECONDS)
 
 
-def _crashed(context: Context, error: Exception) -> Outcome:
-    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+def _crashed(context: Context, error: BaseException) -> Outcome:
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     stop = Stop(rule="internal_error", reason="internal_error", detail=f"{type(error).__name__}: {error}")
     context.log.append(DecisionMade(round=context.log.facts.rounds, decision=stop))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +21,7 @@ from .bus import Bus
 from .context import Context
 from .interrupted import Interrupted
 from .log import Log
-from .opening import AnswerGiven, Opening, PromptGiven, RunIds, added, carried, resume, start
+from .opening import AnswerGiven, Opening, PromptGiven, RunIds, added, carried, check_functions, resume, start
 from .record import RecordedRun, RecordWriter
 from .run import Run
 from .version import VERSION
@@ -61,6 +61,8 @@ class Session:
         self._before = Carried()
         """What the runs had used that came before the latest one."""
         self._interrupted: Interrupted | None = None
+        self._functions: Mapping[str, Sequence[str]] = {}
+        """The functions of the latest run that was recalled from a record."""
 
     def start(self, prompt: str) -> Run:
         """A run that answers `prompt`. Enter it with `async with`."""
@@ -80,6 +82,7 @@ class Session:
         if question is None:
             waiting = ", ".join(q.call_id for q in self.questions) or "none"
             raise WrongUse(f"no question {call_id!r} is open in session {self.id} (open: {waiting})")
+        self._check_functions()
         return self._new_run(AnswerGiven(question, text))
 
     async def answer(self, call_id: str, text: str) -> Outcome:
@@ -96,6 +99,7 @@ class Session:
         """The run that was killed, going on under its own id: finished steps and calls are not repeated."""
         if self._interrupted is None:
             raise WrongUse(f"session {self.id} has no interrupted run: its latest run has an end")
+        self._check_functions()
         return self._new_run(self._interrupted, run_id=self._interrupted.facts.run_id)
 
     def recall(self, runs: Iterable[RecordedRun]) -> None:
@@ -109,7 +113,12 @@ class Session:
                     self._taken.add(event.call_id)
             self._count_up(continues=run.started.continues is not None)
             self._remember(facts)
+            self._functions = run.started.functions
             self._interrupted = None if run.finished is not None else Interrupted.at(run.events, facts)
+
+    def _check_functions(self) -> None:
+        if self._engine.recalled is None:
+            check_functions(self._functions, self._engine.functions)
 
     # ---- one run
 

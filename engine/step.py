@@ -26,7 +26,7 @@ from ..providers import Cancelled, Interrupted, ProviderError, Request, ToolChoi
 from .calls import Calls
 from .context import Context
 from .scope import RoundScope
-from .verdicts import ask, read_text_rule
+from .texts import ask_text_rule, check_text, hear_again
 
 
 class _Step:
@@ -44,7 +44,7 @@ async def run_round(context: Context) -> None:
     step = _Step(0)
     with context.cancellable() as scope:
         async with anyio.create_task_group() as tasks:
-            await _hear_text_rule_again(context)
+            await hear_again(context)
             while _goes_on(context):
                 step = _Step(context.log.facts.steps + 1)
                 await _run_step(context, scope, step, tasks)
@@ -78,13 +78,6 @@ def _inside_a_round(policy: Policy) -> Policy:
     )
 
 
-async def _hear_text_rule_again(context: Context) -> None:
-    """Ask the text rule about a response after which the process was killed before it could be asked."""
-    killed = context.interrupted
-    if killed is not None and killed.in_round and killed.message is not None:
-        await _ask_text_rule(context, killed.message)
-
-
 async def _run_step(context: Context, scope: RoundScope, step: _Step, tasks: TaskGroup) -> None:
     context.log.append(StepStarted(step=step.number, round=context.log.facts.rounds))
     step.calls = calls = Calls(context, scope, tasks)
@@ -93,9 +86,10 @@ async def _run_step(context: Context, scope: RoundScope, step: _Step, tasks: Tas
         return
     context.log.append(response)
     step.message = response.message
-    await _ask_text_rule(context, response.message)
+    await ask_text_rule(context, response.message)
     if response.message.calls:
         await calls.settle(response.message, response.truncated)
+    await check_text(context, response.message)
     step.finished = True
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
 
@@ -121,12 +115,6 @@ async def run_closing_step(context: Context) -> None:
                         ToolCallResult(call_id=call.id, name=call.name, content=content, status="skipped")
                     )
     context.log.append(StepFinished(step=number))
-
-
-async def _ask_text_rule(context: Context, message: AssistantMessage) -> None:
-    """Let the user's own rule say what this response means, if there is one."""
-    if context.text_rule is not None:
-        await ask(context, "text_rule", context.text_rule, (message.text, message.calls), read_text_rule)
 
 
 def _close(context: Context, scope: RoundScope, step: _Step) -> None:

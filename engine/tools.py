@@ -25,7 +25,7 @@ from typing import Any, overload
 import docstring_parser
 
 from ..decision import ToolKind, ToolSpec, WrongUse
-from .calling import in_a_thread, is_async
+from .calling import call
 from .json_schema import SchemaArguments
 from .schema import Arguments
 
@@ -61,7 +61,6 @@ class Tool:
         self.function = function
         self.timeout = timeout
         self._final = final or _full_percentage
-        self._is_async = is_async(function)
         described = docstring_parser.parse(inspect.getdoc(function) or "")
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         """The name that the model calls."""
@@ -113,9 +112,7 @@ class Tool:
 
     async def run(self, arguments: Mapping[str, Any]) -> Any:
         """Call the function; a sync one in a thread, whose late result is dropped if the call is cancelled."""
-        if self._is_async:
-            return await self.function(**arguments)
-        return await in_a_thread(self.function, **arguments)
+        return await call(self.function, **arguments)
 
 
 @overload

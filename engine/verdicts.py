@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from ..decision.events import VerdictGiven
-from .calling import call
+from .calling import call, in_words
 from .context import Context
 from .hooks import Accept, Progress, Reject, Verdict, qualified
 
@@ -53,7 +53,7 @@ async def _within(context: Context, role: Role, function: Any, arguments: tuple[
         try:
             verdict = read(await call(function, *arguments))
         except Exception as error:
-            verdict = Verdict("failed", f"{type(error).__name__}: {error}")
+            verdict = Verdict("failed", in_words(error))
     return verdict
 
 

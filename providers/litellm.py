@@ -28,6 +28,7 @@ from ..decision import (
     UsageReport,
     WrongUse,
 )
+from .address import shown
 from .closing import outlive
 from .errors import Interrupted, ProviderError, TimedOut
 from .litellm_errors import error_of
@@ -69,6 +70,11 @@ class LiteLLM:
 
     def __repr__(self) -> str:
         return f"LiteLLM({self.model!r})"
+
+    @property
+    def endpoint(self) -> str:
+        """The `api_base`, as records show it; empty where litellm knows the address by itself."""
+        return shown(self._api_base or "")
 
     async def __aenter__(self) -> LiteLLM:
         if self._fixed is None:

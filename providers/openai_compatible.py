@@ -18,6 +18,7 @@ import anyio
 import msgspec
 
 from ..decision import AnyChunk, Message, ToolSpec, WrongUse
+from .address import shown
 from .chat_stream import ChatStream, error_message, whole_reply
 from .errors import Interrupted, ProviderError, TimedOut, Unreachable, from_status, redact
 from .provider import Request
@@ -67,7 +68,12 @@ class OpenAICompatible:
         self._holders = 0
 
     def __repr__(self) -> str:
-        return f"OpenAICompatible({self.model!r}, {self.url.removesuffix('/chat/completions')!r})"
+        return f"OpenAICompatible({self.model!r}, {self.endpoint!r})"
+
+    @property
+    def endpoint(self) -> str:
+        """The `api_base`, as records show it."""
+        return shown(self.url.removesuffix("/chat/completions"))
 
     async def __aenter__(self) -> OpenAICompatible:
         self._holders += 1

@@ -5,6 +5,7 @@ Source: OpenAI API reference, "Chat Completions" (create, and the chunk object).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -17,6 +18,7 @@ from ..decision import (
     ToolSpec,
     UserMessage,
 )
+from ..decision.assembler import members
 from .provider import Request
 
 FINISH: dict[str, FinishReason] = {
@@ -58,11 +60,22 @@ def message_out(message: Message) -> dict[str, Any]:
                     {
                         "id": call.id,
                         "type": "function",
-                        "function": {"name": call.name, "arguments": call.arguments or "{}"},
+                        "function": {"name": call.name, "arguments": arguments_out(call.arguments)},
                     }
                     for call in calls
                 ]
             return out
+
+
+def arguments_out(arguments: str) -> str:
+    """A call's arguments as every provider takes them back: one JSON object.
+
+    What a model wrote is not always one (a response cut off in the middle of a call, a slip), and servers answer each
+    later request of the session with an error if it comes back to them. The model still reads what it wrote.
+    """
+    if not arguments.strip():
+        return "{}"
+    return arguments if members(arguments) is not None else json.dumps({"invalid_json": arguments})
 
 
 def tools_out(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:

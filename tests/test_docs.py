@@ -8,18 +8,21 @@ import importlib.util
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import pytest
+from endstop.decision import GUARDS, RULES, STATUS_OF, Policy, policy_from
 
 ROOT = Path(__file__).parent.parent
 LONG_AT = 300
 LONG = {
     "decision/events.py": "the record's format: one union, best read on one page",
     "decision/facts.py": "the fold: what changes each fact, best read on one page",
-    "engine/calls.py": "the calls of one step; what concerns completions is to become a file of its own",
     "engine/hosts/live.py": "one view: what scrolls by and the rows at the bottom share one state and one lock",
 }
 """Files of the rooms that are longer than 300 lines, and why they may be. To look at, release by release."""
@@ -71,6 +74,55 @@ def test_the_generated_tables_are_what_the_code_says(page: str) -> None:
 def test_every_table_stands_on_a_page() -> None:
     text = "".join((ROOT / page).read_text(encoding="utf-8") for page in _tables().PAGES)
     assert set(re.findall(r"<!-- table: (\w+) -->", text)) == set(_tables().TABLES)
+
+
+def test_every_stop_reason_has_one_cause_in_a_sentence_and_what_stops_with_it() -> None:
+    endings, known = _tables().ENDINGS, {rule.name for rule in (*RULES, *GUARDS)} | {"the engine"}
+    assert list(endings) == list(STATUS_OF)
+    rows = [line.split(" | ") for line in _tables().endings().splitlines()[2:]]
+    for (_, cause, by, *_), reason in zip(rows, STATUS_OF, strict=False):
+        assert re.fullmatch(r"[A-Z`][^.]*(\.[a-z][^.]*)*\.", cause), reason
+        assert len(cause) < 120, reason
+        assert set(by.replace("`", "").split(", ")) <= known, reason
+
+
+def test_what_the_endings_name_to_go_on_exists() -> None:
+    settings = set(_leaves(msgspec.to_builtins(Policy())))
+    options = (ROOT / "engine" / "hosts" / "run_command.py").read_text(encoding="utf-8")
+    for reason, ending in _tables().ENDINGS.items():
+        assert ending.go_on.endswith("."), reason
+        named = re.findall(r"`(\w+\.\w+)`", ending.go_on)
+        assert {name for name in named if name not in settings} == set(), reason
+        assert [option for option in re.findall(r"--[a-z-]+", ending.go_on) if f'"{option}"' not in options] == []
+
+
+def _leaves(group: dict[str, Any], path: str = "") -> Iterator[str]:
+    for name, value in group.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{path}{name}.")
+        else:
+            yield path + name
+
+
+def test_every_setting_of_a_policy_has_a_row_with_its_values_and_what_it_means() -> None:
+    page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| `([\w.]+)` \| (.+?) \| (.+?) \| (.+) \|$", page.partition("## Every setting")[2], re.MULTILINE
+    )
+    assert [row[0] for row in rows] == list(_leaves(msgspec.to_builtins(Policy())))
+    assert all(word.strip() for row in rows for word in row)
+
+
+@pytest.mark.parametrize("text", _blocks("toml"))
+def test_a_policy_file_that_is_shown_is_one(text: str) -> None:
+    assert policy_from(tomllib.loads(text)) != Policy()
+
+
+def test_a_table_whose_data_is_absent_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = _tables()
+    monkeypatch.setitem(tables.TABLES, "steps_foreign", lambda: "")
+    page = "<!-- table: steps_foreign -->\n| measured elsewhere |\n<!-- end -->"
+    assert tables.rendered(page) == page
 
 
 @pytest.mark.parametrize("code", _blocks("python"))

@@ -8,8 +8,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable
@@ -62,7 +64,10 @@ def limited(policy: Policy, max_steps: int | None, *, closing: bool) -> Policy:
         return policy
     if max_steps < 1:
         raise WrongUse(f"--max-steps is {max_steps}: use 1 or more")
-    return replace(policy, limits=replace(policy.limits, steps=max_steps))
+    try:
+        return replace(policy, limits=replace(policy.limits, steps=max_steps))
+    except WrongUse as error:
+        raise WrongUse(f"--max-steps {max_steps} with policy {policy.name!r}: {error}") from None
 
 
 def tools_of(places: Iterable[str]) -> list[Tool]:
@@ -82,8 +87,28 @@ def gates_of(commands: Iterable[str], folder: str | None) -> list[CommandGate]:
     for command in commands:
         if not command.strip():
             raise WrongUse("--gate is empty: write a command, as in --gate 'pytest -q'")
+        _check_shell(command)
         gates.append(CommandGate(command, folder))
     return gates
+
+
+_PLAIN_WORD = re.compile(r"[\w.+-]+")
+
+
+def _check_shell(command: str) -> None:
+    """Refuse what no shell can run: text that it cannot read, or a first word that it does not know.
+
+    A path is not looked at, since the model may be about to write that file.
+    """
+    read = subprocess.run(["/bin/sh", "-n", "-c", command], capture_output=True, text=True, check=False)
+    if read.returncode:
+        why = read.stderr.strip().rpartition(": ")[2]
+        raise WrongUse(f"--gate {command!r} is no command for the shell: {why}")
+    word = command.split()[0]
+    if _PLAIN_WORD.fullmatch(word):
+        known = subprocess.run(["/bin/sh", "-c", 'command -v -- "$1"', "sh", word], capture_output=True, check=False)
+        if known.returncode:
+            raise WrongUse(f"--gate {command!r}: there is no command {word!r}")
 
 
 def evaluator_of(command: str | None, workspace: str | None, reference: str | None) -> CommandEvaluator | None:
@@ -149,14 +174,20 @@ def check_record(given: str | None, drain: bool) -> None:
 
 
 def _policy_from_file(given: str, closing: bool) -> Policy:
+    if not given.strip():
+        raise WrongUse(f"--policy is empty: name one of {', '.join(POLICIES)}, or a TOML file")
     path = Path(given)
+    if path.is_dir():
+        raise WrongUse(f"--policy {given} is a folder: name a TOML file in it")
     if not path.is_file():
         if path.suffix == ".toml" or os.sep in given:
             raise WrongUse(f"--policy {given}: no such file")
         raise WrongUse(f"--policy {given}: neither a policy{nearest(given, POLICIES)} nor a TOML file")
     try:
         data = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise WrongUse(f"--policy {given} is no TOML file: it is no text in UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
         raise WrongUse(f"--policy {given} is no valid TOML: {error}") from None
     except OSError as error:
         raise WrongUse(f"--policy {given} cannot be read: {error.strerror}") from None

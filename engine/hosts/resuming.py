@@ -54,6 +54,19 @@ class Resumed:
         """Whether that very run goes on, and no new one begins."""
         return self.killed and not self.questions
 
+    def check(self, given: argparse.Namespace) -> None:
+        """Refuse to go on without what stands in the record by name only: it would end by other rules unnoticed."""
+        path, functions = self.record.path, self.started.functions
+        if self.started.endpoint and given.api_base is None and given.provider is None:
+            raise WrongUse(
+                f"{path}: its model was reached at {self.started.endpoint}: give --api-base again, "
+                "or --provider litellm to reach it another way"
+            )
+        for role, option in (("gate", "gate"), ("evaluator", "evaluate")):
+            if (self.killed or self.questions) and role in functions and not getattr(given, option):
+                names = ", ".join(one_line(name.partition(":")[2], 200) for name in functions[role])
+                raise WrongUse(f"{path}: its run began with {names}: give --{option} again, the same or another one")
+
     def policy(self, given: Policy) -> Policy:
         """The policy as given, unless it is that very run that goes on: what its record says must stay true."""
         if self.same_run and given != self.started.policy:
@@ -144,9 +157,12 @@ def _listed(questions: Iterable[Question]) -> str:
 
 def _how_to_bring(missing: Sequence[str]) -> str:
     ours = [tool.name for tool in workspace_tools(".", allow_run=True)]
+    shipped = [value.name for value in vars(presets).values() if isinstance(value, Tool)]
     hints = []
     if any(name in ours for name in missing):
-        hints.append("--workspace DIR" + (" --allow-run" if "run_command" in missing else ""))
-    if any(name not in ours for name in missing):
-        hints.append("--tools FILE")
-    return f"{', '.join(missing)} (give {' and '.join(hints)} again)"
+        hints.append("give --workspace DIR" + (" --allow-run" if "run_command" in missing else "") + " again")
+    if any(name not in (*ours, *shipped) for name in missing):
+        hints.append("give --tools FILE again")
+    if any(name in shipped for name in missing):
+        hints.append("leave out --no-presets")
+    return f"{', '.join(missing)} ({', '.join(hints)})"

@@ -143,9 +143,11 @@ def _engine(given: argparse.Namespace, resumed: Resumed | None) -> Engine:
     """What was chosen: on the command line first, then by the record that the run goes on from."""
     started = resumed.started if resumed is not None else None
     if started is None or given.policy is not None:
-        policy = policy_of(given.policy or "agent", closing=True)
+        policy = policy_of("agent" if given.policy is None else given.policy, closing=True)
     else:
         policy = started.policy
+    if resumed is not None:
+        resumed.check(given)
     policy = limited(policy, given.max_steps, closing=not given.no_closing)
     own = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run)]
     presets = presets_of(own, not given.no_presets)
@@ -156,7 +158,7 @@ def _engine(given: argparse.Namespace, resumed: Resumed | None) -> Engine:
         presets = []
     settings = {"temperature": given.temperature, "seed": given.seed}
     chosen = {name: value for name, value in settings.items() if value is not None}
-    engine = Engine(
+    return Engine(
         provider_of(given.model or (started.model if started else None), given.api_base, given.provider),
         tools=tools,
         presets=presets,
@@ -167,9 +169,6 @@ def _engine(given: argparse.Namespace, resumed: Resumed | None) -> Engine:
         tool_choice=given.tool_choice or cast(ToolChoice, started.tool_choice if started else "auto"),
         settings=(started.settings if started else {}) | chosen,
     )
-    if given.gate and not engine.toolbox.can_complete:
-        raise WrongUse("--gate checks completions, but no completion tool is offered: choose another --policy or tools")
-    return engine
 
 
 async def _run(starts: Sequence[Start], resumed: Resumed | None, given: argparse.Namespace, channels: Channels) -> int:

@@ -1,8 +1,10 @@
 """Policies: defaults, ranges, and files with mistakes in them."""
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
-from endstop.decision import POLICIES, Limits, Policy, Rule, Stop, WrongUse, decide, policy_from
+from endstop.decision import POLICIES, Limits, Policy, Rule, SessionLimits, Stop, WrongUse, decide, policy_from
 from endstop.decision.facts import Facts
 
 
@@ -22,20 +24,58 @@ def test_a_soft_limit_alone_gives_a_hard_one_of_twice_that() -> None:
     [
         ({"limts": {}}, r"unknown key 'limts' \(did you mean 'limits'\?\)"),
         ({"limits": {"stpes": 3}}, r"\[limits\]: unknown key 'stpes' \(did you mean 'steps'\?\)"),
-        ({"limits": {"steps": "many"}}, r"int.*limits\.steps"),
+        ({"limits": {"steps": "many"}}, r"mine\.toml: limits\.steps is 'many': use a whole number"),
+        ({"limits": {"steps": True}}, r"limits\.steps is True: use a whole number"),
+        ({"limits": {"seconds": float("nan")}}, r"limits\.seconds is nan: use a finite number"),
+        ({"limits": 3}, r"limits is 3: use Limits\(\.\.\.\), in a file a section of its own"),
         ({"limits": {"steps": 0}}, "limits.steps is 0: use 1 or more"),
         ({"limits": {"steps": 2, "soft_steps": 3}}, r"soft_steps \(3\) is above limits.steps \(2\)"),
-        ({"text": "maybe"}, r"maybe"),
+        (
+            {"session_limits": {"steps": 2, "soft_steps": 3}},
+            r"session_limits\.soft_steps \(3\) is above session_limits\.steps \(2\)",
+        ),
+        ({"text": "maybe"}, r"text is 'maybe': use 'final' or 'nudge'"),
+        ({"closing": "yes"}, "closing is 'yes': use true or false"),
+        ({"rules": "go_on"}, "rules is 'go_on': use a list of texts"),
+        ({"max_inner_steps": "off"}, "max_inner_steps is None: use a whole number"),
+        ({"deadlines": {"gate": float("inf")}}, r"deadlines\.gate is inf: use a finite number"),
         ({"max_inner_steps": 0}, "max_inner_steps is 0"),
         ({"patience": {"rejections": -1}}, "patience.rejections is -1"),
         ({"compaction": {"threshold": 2.0}}, "threshold is 2.0"),
         ({"base": "stirct"}, r"unknown base 'stirct' \(did you mean 'strict'\?\)"),
+        ({"base": ["strict"]}, r"unknown base \['strict'\]"),
+        ({"recommended": {"look_up": 1}}, "unknown kind of task"),
         ({"text": "nudge", "completion": "none"}, "can never end"),
     ],
 )
 def test_a_mistake_is_named_with_what_to_do(data: dict[str, object], complaint: str) -> None:
     with pytest.raises(WrongUse, match=complaint):
         policy_from(data, "mine.toml")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        (lambda: Limits(steps="many"), "limits.steps is 'many': use a whole number"),  # type: ignore[arg-type]
+        (lambda: SessionLimits(steps=0), "session_limits.steps is 0: use 1 or more"),
+        (lambda: Policy(completion="requird"), "completion is 'requird': use 'offered' or"),  # type: ignore[arg-type]
+        (lambda: Policy(limits={"steps": 3}), r"limits is \{'steps': 3\}: use Limits"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_mistake_in_python_is_named_as_one_in_a_file(wrong: Callable[[], object], complaint: str) -> None:
+    with pytest.raises(WrongUse, match=complaint):
+        wrong()
+
+
+def test_a_list_will_do_where_a_tuple_is_kept() -> None:
+    policy = Policy(rules=["go_on"])  # type: ignore[arg-type]
+    assert policy.rules == ("go_on",)
+    assert hash(policy.rules)
+
+
+def test_what_can_be_none_in_python_is_off_in_a_file() -> None:
+    policy = policy_from({"reminder": "off", "repetition": {"stop_at": "off"}, "prompts": {"next_step": "off"}})
+    assert (policy.reminder, policy.repetition.stop_at, policy.prompts.next_step) == (None, None, "off")
 
 
 def test_a_policy_starts_from_the_shipped_one_that_it_names() -> None:

@@ -115,6 +115,12 @@ def pausing() -> tuple[Script, dict[str, Any]]:
     return script, {"policy": POLICY}
 
 
+def checking() -> tuple[Script, dict[str, Any]]:
+    """Plain text that a gate hands back, and text that it accepts."""
+    script = Script([call("write", path="a", id="w1")], "done", "done and tested")
+    return script, {"policy": Policy(), "gates": [checked], "text_rule": no_rule}
+
+
 def confirming() -> tuple[Script, dict[str, Any]]:
     """Ends once the user has confirmed the completion, which another run had asked for."""
     script = Script(
@@ -141,12 +147,12 @@ async def killed_after(path: Path, lines: Sequence[bytes], script: Script, optio
     return outcome, session
 
 
-@pytest.mark.parametrize("make", [eventful, exhausting, pausing])
+@pytest.mark.parametrize("make", [eventful, exhausting, pausing, checking])
 async def test_a_run_killed_after_any_of_its_events_goes_on_to_the_same_end(tmp_path: Path, make: Any) -> None:
     whole = tmp_path / "whole.jsonl"
     script, options = make()
     expected = await script.engine(0, **options).run("go", record=whole)
-    assert expected.stop_reason in ("completed", "step_limit", "awaiting_input"), expected.detail
+    assert expected.stop_reason in ("completed", "text_final", "step_limit", "awaiting_input"), expected.detail
     lines = whole.read_bytes().splitlines(keepends=True)
     run_id = read_record(whole).runs[0].started.run_id
     path = tmp_path / "killed.jsonl"

@@ -136,7 +136,7 @@ async def test_a_tool_that_calls_exit_ends_nothing() -> None:
         raise SystemExit(3)
 
     result = await result_of(leave)
-    assert (result.status, result.content) == ("error", "SystemExit: 3")
+    assert (result.status, result.content) == ("error", "it wanted to end the process: SystemExit: 3")
 
 
 async def test_a_tool_that_hangs_is_stopped_at_its_timeout_and_the_run_goes_on() -> None:

@@ -615,6 +615,17 @@ async def test_the_request_holds_the_messages_as_the_chat_format_wants_them() ->
     }
 
 
+@pytest.mark.parametrize("arguments", ['{"path": "a', "[1]", "no json", '{"a": 1} x', '"text"'])
+async def test_arguments_that_are_no_json_object_come_back_as_one_that_holds_them(arguments: str) -> None:
+    """llama.cpp answers 500 to each later request of a session whose history holds a call that was cut off."""
+    broken = AssistantMessage("", (ToolCall("a", "look", arguments),))
+    messages = [UserMessage("Look."), broken, ToolResult("a", "look", "Call it again.", "truncated")]
+    async with Endpoint(stream(OK)) as server:
+        await chunks_of(provider_at(server), Request(messages=messages))
+    sent = server.body()["messages"][1]["tool_calls"][0]["function"]["arguments"]
+    assert json.loads(sent) == {"invalid_json": arguments}
+
+
 async def test_tools_and_tool_choice_are_sent_only_where_they_say_something() -> None:
     async with Endpoint(stream(OK)) as server:
         provider = provider_at(server)

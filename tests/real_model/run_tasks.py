@@ -1,6 +1,6 @@
 """Run the tasks with a real model, each through the real command line, and print what came of them.
 
-    python tests/real_model/run_tasks.py http://127.0.0.1:PORT/v1 [--only port,hello] [--temperature 0] [--seed 1]
+    python tests/real_model/run_tasks.py http://127.0.0.1:PORT/v1 [--only port,hello] [--policy strict --as _strict]
 
 Each works in a fresh folder below /tmp/endstop-tasks. There its record lies, NAME.jsonl, and beside it NAME.json: the
 folder before and after, and the verdict.
@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--temperature", default="0")
     parser.add_argument("--seed")
     parser.add_argument("--max-steps", default="12")
+    parser.add_argument("--policy", default="agent")
     parser.add_argument("--no-presets", action="store_true", help="without finish_task and ask_user")
     given = parser.parse_args()
     print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS), flush=True)
@@ -54,6 +55,7 @@ def run(task: tasks.Task, given: argparse.Namespace) -> dict[str, Any]:
     command = [sys.executable, "-m", "endstop.engine.hosts.command_line", "run", task.prompt]
     command += ["--model", "local", "--api-base", given.url, "--workspace", folder, "--record", record, "--drain"]
     command += ["--max-steps", given.max_steps, "--temperature", given.temperature, "--json"]
+    command += ["--policy", given.policy]
     command += ["--seed", given.seed] if given.seed else []
     command += ["--no-presets"] if given.no_presets else []
     began = time.monotonic()
@@ -79,7 +81,7 @@ def run(task: tasks.Task, given: argparse.Namespace) -> dict[str, Any]:
         "status": outcome["status"],
         "stop_reason": outcome["stop_reason"],
         "steps": outcome["steps"],
-        "work": "right" if right else "wrong",
+        "work": "right" if right else "wrong" if outcome["status"] == "completed" else "not done",
         "seconds": f"{seconds:.0f}",
         "tokens in/out": "{:,} / {:,}".format(*counted(recorded)),
         "after the cut": str(saved) or "nothing",

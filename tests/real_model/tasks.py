@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -52,8 +54,37 @@ def says(*words: str) -> Check:
     return lambda folder, answer: any(word in answer.lower() for word in words)
 
 
+def only(words: str, never: str = "(?!)", **files: str) -> Check:
+    """The answer matches the one pattern and not the other, by whole words, and these files are as they were."""
+    kept = holds(**files)
+    return lambda folder, answer: (
+        kept(folder, answer)
+        and re.search(rf"\b({words})\b", answer.lower()) is not None
+        and re.search(rf"\b({never})\b", answer.lower()) is None
+        and len(files_in(folder)) == len(files)
+    )
+
+
+def number_of_retries(folder: Path, answer: str) -> bool:
+    """data.json is as it was, but that the retries are a number now."""
+    try:
+        return bool(json.loads((folder / "data.json").read_text(encoding="utf-8")) == {"name": "demo", "retries": 3})
+    except (OSError, ValueError):
+        return False
+
+
+def login_is_news(folder: Path, answer: str) -> bool:
+    """The line stands among those of Unreleased, first or last, and nothing else has changed but blank lines."""
+    lines = [line for line in (folder / "CHANGELOG.md").read_text(encoding="utf-8").splitlines() if line.strip()]
+    new, old = "- Fixed the login", "- New colors"
+    rest = ["## 1.0", "- First release"]
+    return lines in [["# Changelog", "## Unreleased", *pair, *rest] for pair in ([new, old], [old, new])]
+
+
 CONFIG = "[server]\nhost = localhost\nport = 3000\ndebug = false\n"
 PORT = holds(config__ini=CONFIG.replace("3000", "8080"))
+SETTINGS = '{"name": "demo", "retries": "3"}\n'
+NEWS = "# Changelog\n\n## Unreleased\n\n- New colors\n\n## 1.0\n\n- First release\n"
 LETTERS = {"a.txt": "", "b.txt": "", "c.txt": ""}
 HOW_MANY = "How many files are in the working folder? Give the number in the summary."
 
@@ -129,6 +160,62 @@ TASKS = {
             "Set the port in config.ini to 8080. Make all calls that you need in one response.",
             {"config.ini": CONFIG},
             PORT,
+        ),
+        # Ten more, run under two policies.
+        Task(
+            "drop",
+            "Delete the line 'debug = false' from config.ini.",
+            {"config.ini": CONFIG},
+            holds(config__ini="[server]\nhost = localhost\nport = 3000"),
+        ),
+        Task(
+            "two",
+            "In which city does the author of the book live? Look in book.txt and people.txt.",
+            {"book.txt": "Title: Rivers\nAuthor: Ada Lind\n", "people.txt": "Tom Berg: Oslo\nAda Lind: Turku\n"},
+            only(
+                "turku",
+                "oslo",
+                book__txt="Title: Rivers\nAuthor: Ada Lind",
+                people__txt="Tom Berg: Oslo\nAda Lind: Turku",
+            ),
+        ),
+        Task(
+            "both",
+            "Set host to 0.0.0.0 and port to 9000 in config.ini.",
+            {"config.ini": CONFIG},
+            holds(config__ini="[server]\nhost = 0.0.0.0\nport = 9000\ndebug = false"),
+        ),
+        Task(
+            "longest",
+            "Which line of trees.txt is the longest? Give only that line.",
+            {"trees.txt": "fir\nchestnut\noak\nmaple\n"},
+            only("chestnut", "fir|oak|maple", trees__txt="fir\nchestnut\noak\nmaple"),
+        ),
+        Task(
+            "word",
+            "Does the word 'copper' occur in metals.txt? Answer yes or no.",
+            {"metals.txt": "iron\nzinc\ntin\n"},
+            only("no|not", "yes", metals__txt="iron\nzinc\ntin"),
+        ),
+        Task(
+            "json",
+            "In data.json change the value of retries from a string to a number.",
+            {"data.json": SETTINGS},
+            number_of_retries,
+        ),
+        Task(
+            "changelog",
+            "Add the line '- Fixed the login' to the section Unreleased of CHANGELOG.md.",
+            {"CHANGELOG.md": NEWS},
+            login_is_news,
+        ),
+        Task("times", "What is 7 times 6?", {}, only("42|forty-two")),
+        Task("greeting", "Hello!", {"config.ini": CONFIG}, only("hello|hi|help|assist", config__ini=CONFIG.rstrip())),
+        Task(
+            "missing",
+            "What does plan.txt say about June?",
+            {"notes.txt": "Buy bread.\n"},
+            only("not|no|cannot|missing|doesn't|couldn't", notes__txt="Buy bread."),
         ),
     )
 }

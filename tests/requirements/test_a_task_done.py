@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop.decision import AssistantMessage, Limits, Policy, ToolResult
+from endstop.decision import POLICIES, AssistantMessage, Limits, Policy, ToolResult, UserMessage
 from endstop.decision.events import (
     CompletionAccepted,
     MessageAdded,
@@ -256,6 +256,34 @@ async def test_A4_a_gate_that_rejects_hands_the_completion_back_with_its_reason(
     (result,) = [m for m in provider.requests[1].messages if isinstance(m, ToolResult)]
     assert (result.status, "the tests do not pass" in result.content) == ("rejected", True)
     check_transcript(session.transcript.messages)
+
+
+async def test_A4_plain_text_that_would_end_the_run_is_checked_too_and_handed_back_in_words(tmp_path: Path) -> None:
+    def gate(completion: Completion, run: Progress) -> Accept | Reject:
+        return Accept() if "tests pass" in completion.answer else Reject("run the tests first")
+
+    provider = Scripted("I fixed it.", [call("nobody")], "I fixed it, and the tests pass.")
+    path = tmp_path / "r.jsonl"
+    session = Engine(provider, gates=[gate]).session(record=path)
+    outcome = await session.run("go")
+    assert (outcome.stop_reason, outcome.steps) == ("text_final", 3)
+    assert provider.requests[1].messages[-1] == UserMessage("Not accepted as complete: run the tests first")
+    check_transcript(session.transcript.messages)
+    assert (await replay(str(path))).same
+
+
+async def test_A4_plain_text_is_handed_back_a_bounded_number_of_times_and_asked_about_only_if_it_would_end() -> None:
+    asked: list[str] = []
+
+    def gate(completion: Completion, run: Progress) -> bool:
+        asked.append(completion.answer)
+        return False
+
+    outcome = await Engine(Scripted(*["Done."] * 9), gates=[gate]).run("go")
+    assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "completion_rejected", 4)
+    asked.clear()
+    await Engine(Scripted(*["Done."] * 9), policy=POLICIES["strict"], gates=[gate]).run("go")
+    assert asked == [], "under strict, text is nudged and no answer"
 
 
 async def test_A4_a_completion_is_handed_back_a_bounded_number_of_times() -> None:

@@ -287,17 +287,19 @@ async def test_B5_a_handler_may_ask_for_no_next_step_prompt_in_this_run() -> Non
 
 
 async def test_B5_a_handler_that_raises_or_hangs_is_passed_over_and_the_next_is_asked() -> None:
-    clock = FakeClock()
+    clock, asked = FakeClock(), anyio.Event()
 
     def broken(prompt: str, run: Progress) -> Answer:
         raise RuntimeError("no index")
 
     async def hangs(prompt: str, run: Progress) -> Answer:
+        asked.set()
         await anyio.sleep_forever()
         return Answer("too late")
 
     engine = Engine(Scripted(), intents=[broken, hangs, greet], clock=clock)
     async with engine.start("hello") as run:
+        await asked.wait()
         await clock.advance(61)
         outcome = await run.wait()
         events = [event async for event in run]

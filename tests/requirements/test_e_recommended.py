@@ -1,9 +1,16 @@
-"""Row E8: recommended limits by kind of task, as named presets."""
+"""Row E8: recommended limits by kind of task, as named presets, checked against records."""
+
+import importlib.util
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 from endstop.decision import RECOMMENDED, Policy, WrongUse, policy_from
 from endstop.engine import Engine, tool
 from endstop.providers import Scripted, call
+
+from ..shared_data import ABSENT
 
 
 @pytest.mark.parametrize(
@@ -45,3 +52,34 @@ def test_E8_a_policy_file_names_the_kind_of_task_and_its_own_limits_are_laid_ove
     assert (policy.limits.soft_steps, policy.limits.steps, policy.limits.cost_usd) == (100, 200, 2.0)
     with pytest.raises(WrongUse, match=r"unknown kind of task in recommended: 'lookup' \(did you mean 'look_up'\?\)"):
         policy_from({"recommended": "lookup"})
+
+
+def _steps() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("steps", Path(__file__).parents[2] / "docs" / "steps.py")
+    assert spec is not None
+    assert spec.loader is not None
+    steps = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(steps)
+    return steps
+
+
+def test_E8_every_golden_record_that_ended_by_itself_is_within_the_soft_limit_of_its_kind() -> None:
+    found = list(_steps().golden())
+    assert {one.kind for one in found} == {"look_up", "data_and_files"}
+    assert [one.name for one in found if one.cut] == ["loop"]
+    over = [one.name for one in found if not one.cut and one.steps > (RECOMMENDED[one.kind].soft_steps or 0)]
+    assert (len(found) >= 14, over) == (True, [])
+
+
+@ABSENT
+def test_E8_every_foreign_session_that_ended_by_itself_is_within_the_soft_limit_of_its_kind() -> None:
+    found = list(_steps().foreign())
+    assert Counter(one.source for one in found) == {"tau-bench": 100, "swe-agent": 3, "cline": 9}
+    assert [one.steps for one in found if one.cut] == [30, 30], "the benchmark's own limit"
+    over = [one.name for one in found if not one.cut and one.steps > (RECOMMENDED[one.kind].soft_steps or 0)]
+    assert over == []
+
+
+def test_E8_where_no_foreign_sessions_are_there_is_no_table_of_them(tmp_path: Path) -> None:
+    steps = _steps()
+    assert steps.table(steps.foreign(tmp_path)) == ""

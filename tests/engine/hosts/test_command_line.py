@@ -252,6 +252,11 @@ def _policy(folder: Path, text: str) -> Path:
     return folder / "policy.toml"
 
 
+def _bytes(folder: Path) -> Path:
+    (folder / "policy.toml").write_bytes(b"\xff\xfe\x00")
+    return folder / "policy.toml"
+
+
 WRONG = {
     "no prompt in the pipe": (lambda folder: [], "prompt is empty"),
     "an empty prompt": (lambda folder: ["  "], "prompt is empty"),
@@ -259,6 +264,9 @@ WRONG = {
     "steps in words": (lambda folder: ["Hi", "--max-steps", "many"], "--max-steps"),
     "an unknown policy": (lambda folder: ["Hi", "--policy", "agnet"], "did you mean 'agent'"),
     "a policy file that is missing": (lambda folder: ["Hi", "--policy", "my.toml"], "my.toml: no such file"),
+    "a policy that is a folder": (lambda folder: ["Hi", "--policy", folder], "is a folder"),
+    "a policy that is no text": (lambda folder: ["Hi", "--policy", _bytes(folder)], "it is no text in UTF-8"),
+    "a policy from a list": (lambda folder: ["Hi", "--policy", _policy(folder, "base = ['a']")], "unknown base ['a']"),
     "a policy with an unknown key": (
         lambda folder: ["Hi", "--policy", _policy(folder, "[limits]\nstep = 3")],
         "policy.toml, [limits]: unknown key 'step' (did you mean 'steps'?)",

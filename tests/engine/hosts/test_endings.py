@@ -117,17 +117,25 @@ async def test_the_closing_step_is_on_unless_something_says_no(
     assert len(server.requests) == requests
 
 
+async def test_a_gate_checks_plain_answers_too(tmp_path: Path) -> None:
+    async with ChatServer("Hello.", "Hello again.", "Bye.", "Bye.") as server:
+        done = await endstop("run", "Hi", *at(server), "--policy", "chat", "--gate", "false", "--json", cwd=tmp_path)
+    assert (done.code, json.loads(done.out)["stop_reason"]) == (3, "completion_rejected")
+
+
 # ---- wrong use
 
 WRONG = {
-    "a gate without a completion": (["--gate", "true", "--policy", "chat"], "no completion tool is offered"),
+    "an empty policy": (["--policy", ""], "--policy is empty"),
     "an empty gate": (["--gate", " "], "--gate is empty"),
+    "a gate that no shell can read": (["--gate", "'test"], "is no command for the shell: "),
+    "a gate that is not there": (["--gate", "no-such-command x"], "no command 'no-such-command'"),
     "an empty evaluation": (["--evaluate", ""], "--evaluate is empty"),
     "an evaluation that is no command": (["--evaluate", "'"], "is no command"),
     "an evaluation that is not there": (["--evaluate", "no-such-command x"], "no command 'no-such-command'"),
     "a reference for nothing": (["--reference-workspace", "."], "--evaluate CMD"),
     "a reference that is missing": (["--evaluate", "true", "--reference-workspace", "gone"], "gone: no such folder"),
-    "a soft limit above a hard one": (["--policy", "soft.toml", "--max-steps", "3"], "soft_steps (5) is above"),
+    "a soft limit above a hard one": (["--policy", "soft.toml", "--max-steps", "3"], "--max-steps 3 with policy"),
 }
 
 

@@ -146,13 +146,15 @@ async def test_a_killed_run_goes_on_without_repeating_what_it_did(tmp_path: Path
             await resume(server, record, *tools, "Go on."),
             await resume(server, record, *tools, "--max-steps", 40),
             await resume(server, record),
+            await resume(server, record, *tools, "--no-presets"),
         ]
         assert server.requests == []
         done = await resume(server, record, *tools, "--json")
-    assert [each.code for each in wrong] == [2, 2, 2]
+    assert [each.code for each in wrong] == [2, 2, 2, 2]
     assert "was killed" in wrong[0].err
     assert "the policy that it began with" in wrong[1].err
     assert "add_line (give --tools FILE again)" in wrong[2].err
+    assert "(leave out --no-presets)" in wrong[3].err
     assert (done.code, done.json["run_id"], done.json["steps"]) == (0, run_id, 2)
     assert (tmp_path / "out").read_text() == "line\n"
     assert server.requests[0]["messages"][-1] == {"role": "tool", "tool_call_id": "a1", "content": "added"}

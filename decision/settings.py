@@ -1,0 +1,66 @@
+"""What can be set. Each value is checked as soon as it is given, in Python as in a file, and a wrong one is named."""
+
+from __future__ import annotations
+
+import types
+from functools import cache
+from math import isfinite
+from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from .errors import WrongUse
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A group of settings. Raises WrongUse that names the setting, what it is and what it could be."""
+
+    section: ClassVar[str] = ""
+    """Where it stands in a file, with a dot."""
+
+    def __post_init__(self) -> None:
+        for name, kind in kinds(type(self)).items():
+            value = getattr(self, name)
+            if isinstance(value, float) and not isfinite(value):
+                raise WrongUse(f"{self.section}{name} is {value}: use a finite number, or leave it out")
+            if not _fits(value, kind):
+                raise WrongUse(f"{self.section}{name} is {value!r}: use {wanted(kind)}")
+            if isinstance(value, list):
+                force_setattr(self, name, tuple(value))
+
+
+@cache
+def kinds(group: type[Struct]) -> dict[str, Any]:
+    """The type of each setting of a group."""
+    hints = get_type_hints(group)
+    return {name: hints[name] for name in group.__struct_fields__}
+
+
+def wanted(kind: Any) -> str:
+    """The values of a type, in words."""
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        words = " or ".join(wanted(part) for part in parts if part is not type(None))
+        return f'{words}, or None ("off" in a file)' if type(None) in parts else words
+    if origin is Literal:
+        return " or ".join(repr(part) for part in parts)
+    if origin is tuple:
+        of = _MANY.get(parts[0]) or wanted(parts[0])
+        return f"a list of {of}"
+    return _ONE.get(kind) or f"{kind.__name__}(...), in a file a section of its own"
+
+
+_ONE = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
+_MANY = {int: "whole numbers", str: "texts"}
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return isinstance(value, kind)
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True

@@ -1,0 +1,45 @@
+"""What a user brings to an engine, checked before the first run: a wrong thing is refused with its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, get_args
+
+from ..decision import Policy, WrongUse
+from ..providers import ToolChoice
+
+
+def check_functions(**roles: Any) -> None:
+    """Refuse what cannot be called. A role's value is a function, a sequence of functions, or None."""
+    for role, value in roles.items():
+        for function in value if isinstance(value, tuple) else (value,):
+            if function is not None and not callable(function):
+                raise WrongUse(f"{role}: {function!r} is no function and cannot be called")
+
+
+def as_tuple(role: str, functions: Iterable[Callable[..., Any]]) -> tuple[Any, ...]:
+    """Functions of one role. Raises WrongUse if they are no sequence."""
+    if callable(functions) or isinstance(functions, str):
+        raise WrongUse(f"{role} takes several functions: write {role}=[{functions!r}]")
+    return tuple(functions)
+
+
+def check_plain(provider: Any, policy: Any, tool_choice: Any, buffer: Any) -> None:
+    """Refuse a provider, policy, tool choice or buffer that is none."""
+    if not callable(getattr(provider, "stream", None)):
+        raise WrongUse(f"provider: {provider!r} has no method `stream`; see endstop.providers")
+    if not isinstance(policy, Policy):
+        hint = f"; a shipped one is POLICIES[{policy!r}]" if isinstance(policy, str) else ""
+        raise WrongUse(f"policy: {policy!r} is no Policy{hint}")
+    if tool_choice not in get_args(ToolChoice):
+        raise WrongUse(f"tool_choice is {tool_choice!r}: use one of {', '.join(get_args(ToolChoice))}")
+    if type(buffer) is not int or buffer < 1:
+        raise WrongUse(f"buffer is {buffer!r}: use a whole number of events, 1 or more")
+
+
+def check_together(policy: Policy, judge: object, tools: Sequence[object], tool_choice: ToolChoice) -> None:
+    """Refuse what contradicts each other, with both names."""
+    if judge is not None and "judged" not in policy.guards:
+        raise WrongUse("judge: policy.guards leaves out 'judged', so nobody would act on what the judge says")
+    if tool_choice == "required" and not tools:
+        raise WrongUse("tool_choice is 'required', but no tools are offered")

@@ -1,0 +1,131 @@
+"""Completion calls: may this one end the run, and if not, why it is handed back.
+
+A completion's handler runs first and may say that the work is not done; then the gates are asked, then, if it is
+wanted, the user. Acceptance cancels the shared scope of the round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..decision import ToolCall
+from ..decision.events import CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked
+from ..decision.text import not_accepted
+from .answers import Completion, Continue, Phase
+from .context import Context
+from .execution import execute
+from .gates import ask_gates
+from .ledger import Ledger
+from .log import Log
+from .results import as_text
+from .schema import InvalidArguments
+from .scope import Cause, RoundScope
+from .tools import Tool
+
+
+def record_acceptance(log: Log, call_id: str, name: str, completion: Completion) -> None:
+    """Write that a completion is accepted; one that reports phases is the last of them."""
+    if completion.percentage is not None:
+        log.append(PhaseReported(call_id=call_id, percentage=completion.percentage, summary=completion.answer))
+    log.append(
+        CompletionAccepted(
+            call_id=call_id, name=name, answer=completion.answer, pending_issues=completion.pending_issues
+        )
+    )
+
+
+class Completions:
+    """Settles the completion calls of one step."""
+
+    def __init__(self, context: Context, scope: RoundScope, ledger: Ledger) -> None:
+        self._context = context
+        self._log = context.log
+        self._scope = scope
+        self._ledger = ledger
+
+    def may_end(self, call: ToolCall) -> bool | None:
+        """Whether a completion's arguments are valid and make it a final one; None if it is no completion."""
+        tool = self._context.toolbox.get(call.name)
+        if tool is None or tool.kind != "completion":
+            return None
+        try:
+            return tool.is_final(tool.parse(call.arguments))
+        except InvalidArguments:
+            return False
+
+    async def complete(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> bool:
+        """Run a completion's handler and act on what it says; False if it only reported a phase."""
+        objection = self._objection() if tool.is_final(arguments) else None
+        if objection is not None:
+            self._reject(call, *objection)
+            return True
+        match await execute(self._context, self._scope, tool, call, arguments):
+            case Phase() as phase:
+                self._report(call, phase)
+                return False
+            case Continue(reason):
+                self._reject(call, reason, "tool")
+            case Completion(success=False) as failed:
+                self._reject(call, failed.error or failed.content or "It did not succeed.", "tool")
+            case Completion() as completion:
+                await self._check(call, completion)
+            case str(word) if word.strip().lower() == "continue":
+                self._reject(call, Continue().reason, "tool")
+            case value:
+                content, status = as_text(value)
+                if status == "ok":
+                    await self._check(call, Completion(answer=content))
+                else:
+                    self._reject(call, content, "tool")
+        return True
+
+    def _objection(self) -> tuple[str, str] | None:
+        """Why no completion can be final now, and by which rule; a mere phase may still be reported."""
+        if self._ledger.asked:
+            return "A question to the user is still open. Complete the task once it is answered.", "open_question"
+        if self._ledger.failure is not None and self._context.policy.reject_after_failure:
+            return self._ledger.failure, "failed_call"
+        return None
+
+    async def _check(self, call: ToolCall, completion: Completion) -> None:
+        """Ask the gates, then the user if that is wanted, and accept or hand back."""
+        objection = await ask_gates(self._context, completion, call.id)
+        if objection is not None:
+            self._reject(call, *objection)
+            return
+        if completion.confirm is None:
+            self._accept(call, completion)
+            return
+        self._ledger.leave_open(call)  # whether it is done is for the user to say
+        self._log.append(
+            QuestionAsked(
+                call_id=call.id,
+                text=completion.confirm,
+                confirms=completion.answer,
+                pending_issues=completion.pending_issues,
+                percentage=completion.percentage,
+            )
+        )
+
+    def _accept(self, call: ToolCall, completion: Completion) -> None:
+        record_acceptance(self._log, call.id, call.name, completion)
+        self._ledger.answer(call, completion.answer if completion.content is None else completion.content, "ok")
+        if self._context.policy.inner_cancel:
+            self._scope.cancel(Cause("completion", call.id))
+
+    def _reject(self, call: ToolCall, reason: str, by: str) -> None:
+        self._log.append(CompletionRejected(call_id=call.id, name=call.name, reason=reason, by=by))
+        self._ledger.answer(call, not_accepted(reason), "rejected")
+
+    def _report(self, call: ToolCall, phase: Phase) -> None:
+        self._log.append(
+            PhaseReported(
+                call_id=call.id,
+                percentage=phase.percentage,
+                summary=phase.summary,
+                next_phase=phase.next_phase,
+            )
+        )
+        following = f" Go on with: {phase.next_phase}" if phase.next_phase else " Go on."
+        self._ledger.answer(call, f"Noted: {phase.percentage} % done.{following}", "ok")

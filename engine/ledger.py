@@ -1,0 +1,46 @@
+"""What the calls of one step have come to: one result for each, and what the rest of the step must know of them."""
+
+from __future__ import annotations
+
+from ..decision import ToolCall
+from ..decision.events import ToolCallResult
+from ..decision.messages import ResultStatus
+from .context import Context
+from .results import fingerprint
+
+
+class Ledger:
+    """The results of one step. The first result of a call counts, later ones are dropped."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._answered: set[str] = set()
+        self.asked = False
+        """Whether a question to the user stands in this step."""
+        self.failure: str | None = None
+        """The first call that failed, and why."""
+
+    def answer(self, call: ToolCall, content: str, status: ResultStatus) -> None:
+        """Give a call its result."""
+        if call.id in self._answered:
+            return
+        self._answered.add(call.id)
+        if status in ("error", "invalid", "truncated") and self.failure is None:
+            self.failure = f"{call.name}, called before it, failed: {content}"
+        self._context.log.append(
+            ToolCallResult(
+                call_id=call.id,
+                name=call.name,
+                content=content,
+                status=status,
+                fingerprint="" if status == "unknown" or self._polls(call) else fingerprint(call, content),
+            )
+        )
+
+    def leave_open(self, call: ToolCall) -> None:
+        """Its answer will come from the user."""
+        self._answered.add(call.id)
+
+    def _polls(self, call: ToolCall) -> bool:
+        tool = self._context.toolbox.get(call.name)
+        return tool is not None and tool.spec.polls
