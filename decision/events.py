@@ -364,7 +364,8 @@ class ContextCompacted(_Event, frozen=True, kw_only=True, tag="CONTEXT_COMPACTED
     """True if the context was still over its threshold afterwards, or no smaller than before."""
 
 
-StageStatus = Literal["ok", "failed", "skipped", "exhausted", "awaiting_input", "cancelled"]
+StageStatus = Literal["ok", "failed", "skipped", "absent", "exhausted", "awaiting_input", "cancelled"]
+"""`skipped`: not made because of how the run stands. `absent`: nobody was brought who could make it."""
 
 
 class StageFinished(_Event, frozen=True, kw_only=True, tag="STAGE_FINISHED"):

@@ -79,13 +79,13 @@ async def evaluated(context: Context, evaluator: Evaluator | None, outcome: Outc
     """The outcome with its verdict, and the stages of the run in the log."""
     context.stage(StageFinished(stage="run", status=_STAGE[outcome.status], detail=outcome.stop_reason))
     if evaluator is None or outcome.status not in EVALUATED:
-        why = "there is no evaluator" if evaluator is None else f"the run is {outcome.status}"
-        context.stage(StageFinished(stage="evaluate", status="skipped", detail=why))
+        status: StageStatus = "absent" if evaluator is None else "skipped"
+        context.stage(StageFinished(stage="evaluate", status=status, detail=f"the run is {outcome.status}"))
         return outcome
     began = context.clock.now()
     finished = context.before_kill(EvaluationFinished) or await _evaluate(context, evaluator, outcome)
     duration = round((context.clock.now() - began) * 1000)
-    status: StageStatus = "ok"
+    status = "ok"
     if finished.verdict == "not_run":
         status = "failed" if context.cancelled is None else "cancelled"
     context.stage(StageFinished(stage="evaluate", status=status, detail=finished.verdict, duration_ms=duration))

@@ -47,8 +47,7 @@ async def ask_handlers(context: Context, handlers: Sequence[Handler]) -> None:
     if killed is not None and (killed.in_round or killed.decision is not None or killed.facts.steps):
         return
     if context.prompt is None or not handlers:
-        why = "there is no new prompt" if context.prompt is None else "there are no handlers"
-        context.stage(StageFinished(stage="prepare", status="skipped", detail=why))
+        context.stage(StageFinished(stage="prepare", status="skipped" if handlers else "absent"))
         return
     began = context.clock.now()
     failed: list[str] = []

@@ -61,7 +61,13 @@ def command(given: argparse.Namespace) -> int:
         raise WrongUse("--tools, --workspace and --allow-run are for live tools: add --live-tools")
     tools = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run)]
     saved = _savings(read_record(given.record))
-    view = choose_view(channels, quiet=given.quiet, explain=given.explain, saved=lambda: next(saved, None))
+    view = choose_view(
+        channels,
+        quiet=given.quiet,
+        explain=given.explain,
+        saved=lambda: next(saved, None),
+        recorded=Recorded(given.record),
+    )
     return run_to_end(_replay(given, tools, channels, view))
 
 

@@ -438,16 +438,16 @@ async def test_E7_an_evaluation_that_failed_to_run_is_a_failed_stage_of_a_comple
 async def test_E7_a_handler_that_answers_is_a_prepared_and_finished_run() -> None:
     events, _ = await run_of([], intents=[lambda prompt, run: Answer("hi")])
     stages = [(e.stage, e.status) for e in events if isinstance(e, ev.StageFinished)]
-    assert stages == [("prepare", "ok"), ("run", "ok"), ("evaluate", "skipped")]
+    assert stages == [("prepare", "ok"), ("run", "ok"), ("evaluate", "absent")]
 
 
-async def test_E7_stages_that_nobody_is_there_for_are_recorded_as_skipped() -> None:
+async def test_E7_stages_that_nobody_is_there_for_are_recorded_as_absent() -> None:
     events, _ = await run_of([DONE])
     stages = [(e.stage, e.status, e.detail) for e in events if isinstance(e, ev.StageFinished)]
     assert stages == [
-        ("prepare", "skipped", "there are no handlers"),
+        ("prepare", "absent", ""),
         ("run", "ok", "completed"),
-        ("evaluate", "skipped", "there is no evaluator"),
+        ("evaluate", "absent", "the run is completed"),
     ]
 
 
