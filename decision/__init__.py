@@ -3,12 +3,14 @@
 from .assembler import Assembler
 from .chunks import (
     AnyChunk,
+    AttemptEnded,
     FinishReport,
     ProviderToolReport,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
     UsageReport,
+    Voice,
 )
 from .decide import decide
 from .decisions import Considered, Decision, GoOn, Pause, Stop
@@ -46,6 +48,7 @@ __all__ = [
     "AnyChunk",
     "Assembler",
     "AssistantMessage",
+    "AttemptEnded",
     "Compaction",
     "Considered",
     "Deadlines",
@@ -85,6 +88,7 @@ __all__ = [
     "UsageReport",
     "UserMessage",
     "Verdict",
+    "Voice",
     "WrongUse",
     "conclude",
     "decide",

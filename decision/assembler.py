@@ -14,12 +14,14 @@ import msgspec
 from . import events as ev
 from .chunks import (
     AnyChunk,
+    AttemptEnded,
     FinishReport,
     ProviderToolReport,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
     UsageReport,
+    Voice,
 )
 from .messages import AssistantMessage, FinishReason, Reasoning, ToolCall, Usage
 
@@ -84,6 +86,8 @@ class Assembler:
             case UsageReport(usage):
                 self.usage = usage
                 return [ev.UsageReported(attempt=self._attempt, usage=usage)]
+            case Voice() | AttemptEnded():
+                return []  # about attempts, of which this is one
             case ProviderToolReport():
                 return [
                     ev.ProviderToolReported(

@@ -55,4 +55,40 @@ class UsageReport(Chunk, frozen=True):
     usage: Usage
 
 
-AnyChunk = TextDelta | ReasoningDelta | ToolCallDelta | ProviderToolReport | FinishReport | UsageReport
+class Voice(Chunk, frozen=True):
+    """From here on this model speaks. Said by wrappers that ask several, or one several times.
+
+    After an `AttemptEnded` it begins the attempt that takes its place; otherwise it only says who is heard.
+    """
+
+    model: str
+
+
+class AttemptEnded(Chunk, frozen=True, omit_defaults=True, kw_only=True):
+    """An attempt at this response that came to nothing. What the stream has shown of it is void.
+
+    `beside`: it was made beside the one that is heard (a race), which goes on as if nothing had been.
+    """
+
+    model: str
+    kind: str
+    """One of `providers.errors.KINDS`; `cancelled` if it was given up because another was faster."""
+    message: str
+    status: int | None = None
+    retry_after: float | None = None
+    """Seconds that the provider asked to wait."""
+    usage: Usage | None = None
+    """What it cost, where that is known or can be estimated."""
+    beside: bool = False
+
+
+AnyChunk = (
+    TextDelta
+    | ReasoningDelta
+    | ToolCallDelta
+    | ProviderToolReport
+    | FinishReport
+    | UsageReport
+    | Voice
+    | AttemptEnded
+)

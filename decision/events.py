@@ -137,6 +137,7 @@ class AttemptFailed(_Event, frozen=True, kw_only=True, tag="ATTEMPT_FAILED"):
     """A provider gave up on a request, or (kind `cancelled`) the caller did."""
 
     attempt: str
+    model: str = ""
     kind: str
     """One of `providers.errors.KINDS`."""
     message: str
@@ -148,10 +149,12 @@ class AttemptFailed(_Event, frozen=True, kw_only=True, tag="ATTEMPT_FAILED"):
     """True if part of the response had already been shown."""
     usage: Usage | None = None
     """What was used until then, where something was; nearly always estimated."""
+    beside: bool = False
+    """True if it was made beside another one that is heard instead (a race): nothing has failed by it."""
 
 
 class AttemptRetracted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_RETRACTED"):
-    """Reserved: what this attempt has shown is void, another one takes its place."""
+    """What this attempt has shown is void: the attempt `by` takes its place."""
 
     attempt: str
     by: str = ""
@@ -162,6 +165,8 @@ class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED
 
     step: int
     attempt: str = ""
+    model: str = ""
+    """The model that was heard, where a wrapper chose among several."""
     message: AssistantMessage
     finish: FinishReason
     raw_finish: str = ""

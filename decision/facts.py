@@ -204,7 +204,7 @@ def _attempt_started(facts: Facts, event: ev.AttemptStarted) -> Facts:
 
 def _attempt_failed(facts: Facts, event: ev.AttemptFailed) -> Facts:
     usage = facts.usage if event.usage is None else facts.usage + event.usage
-    if event.kind == "cancelled":
+    if event.kind == "cancelled" or event.beside:
         return replace(facts, usage=usage, t=event.t)
     wait = "" if event.retry_after is None else f" (try again in {event.retry_after:g} s)"
     overflows = facts.overflows + (event.kind == "context_overflow")

@@ -1,8 +1,8 @@
 """The body: everything that waits. Runs agents, calls tools, keeps records."""
 
+from ..providers.clock import Clock, SystemClock
 from .answers import Completion, Continue, Phase
 from .bus import Bus, Lagged
-from .clock import Clock, SystemClock
 from .engine import Engine
 from .record import SessionRecord, read_record
 from .run import Run

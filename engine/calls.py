@@ -36,10 +36,14 @@ class Calls:
         self._log = context.log
         self._scope = scope
         self._tasks = tasks
+        self._start_over()
+
+    def _start_over(self) -> None:
         self._early = True
         self._running: dict[str, anyio.Event] = {}
-        self._ledger = Ledger(context)
-        self._completions = Completions(context, scope, self._ledger)
+        self._begun: list[anyio.CancelScope] = []
+        self._ledger = Ledger(self._context)
+        self._completions = Completions(self._context, self._scope, self._ledger)
 
     @property
     def asked(self) -> bool:
@@ -95,6 +99,13 @@ class Calls:
         """In a replay: whether the process was killed before this call had its result."""
         return self._context.recalled is not None and call.id in self._context.recalled.lost
 
+    def void(self) -> None:
+        """Forget the calls of an attempt that came to nothing; those that began early are given up."""
+        for scope in self._begun:
+            scope.cancel()
+        self._ledger.close()
+        self._start_over()
+
     def abandon(self, message: AssistantMessage | None) -> None:
         """Answer what was cut off by a cancellation, without running anything."""
         for call in message.calls if message is not None else ():
@@ -109,10 +120,13 @@ class Calls:
             self._ledger.answer(call, str(error), "invalid")
             return
         self._running[call.id] = done = anyio.Event()
+        scope, ledger = anyio.CancelScope(), self._ledger
+        self._begun.append(scope)
 
         async def run() -> None:
             try:
-                await self._run_ordinary(tool, call, arguments)
+                with scope:
+                    await self._run_ordinary(tool, call, arguments, ledger)
             finally:
                 done.set()
 
@@ -132,7 +146,7 @@ class Calls:
             return False
         match tool.kind:
             case "ordinary":
-                await self._run_ordinary(tool, call, arguments)
+                await self._run_ordinary(tool, call, arguments, self._ledger)
             case "think":
                 await self._think(tool, call, arguments)
             case "question":
@@ -141,9 +155,9 @@ class Calls:
                 return await self._completions.complete(tool, call, arguments)
         return False
 
-    async def _run_ordinary(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
+    async def _run_ordinary(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], ledger: Ledger) -> None:
         content, status = as_text(await execute(self._context, self._scope, tool, call, arguments))
-        self._ledger.answer(call, content, status)
+        ledger.answer(call, content, status)
 
     async def _think(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
         content, status = as_text(await execute(self._context, self._scope, tool, call, arguments))

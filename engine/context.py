@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from ..decision import Decision, Event, Facts, Message, Policy, ToolCall, Transcript
 from ..decision.events import StageFinished
 from ..providers import Provider, ToolChoice
-from .clock import Clock
+from ..providers.clock import Clock
 from .hooks import Gate, Judge, Recalled, TextRule
 from .interrupted import Interrupted
 from .log import Log

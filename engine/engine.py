@@ -14,9 +14,9 @@ from ..decision import Event, Facts, Outcome, Policy, Rule
 from ..decision import decide as built_in_decide
 from ..decision.events import RunFinished
 from ..providers import Provider, ToolChoice
+from ..providers.clock import Clock, SystemClock
 from .brought import as_tuple, check_functions, check_plain, check_together
 from .bus import KEPT, Lagged
-from .clock import Clock, SystemClock
 from .context import Decide, Execute, execute_here
 from .evaluation import Evaluator
 from .hooks import Gate, Judge, Recalled, TextRule, qualified

@@ -15,6 +15,7 @@ class Ledger:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._answered: set[str] = set()
+        self._closed = False
         self.asked = False
         """Whether a question to the user stands in this step."""
         self.failure: str | None = None
@@ -22,7 +23,7 @@ class Ledger:
 
     def answer(self, call: ToolCall, content: str, status: ResultStatus) -> None:
         """Give a call its result."""
-        if call.id in self._answered:
+        if self._closed or call.id in self._answered:
             return
         self._answered.add(call.id)
         if status in ("error", "invalid", "truncated") and self.failure is None:
@@ -36,6 +37,10 @@ class Ledger:
                 fingerprint="" if status == "unknown" or self._polls(call) else fingerprint(call, content),
             )
         )
+
+    def close(self) -> None:
+        """Take no results any more: the calls are void."""
+        self._closed = True
 
     def leave_open(self, call: ToolCall) -> None:
         """Its answer will come from the user."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ..decision import Event, Facts, fold
 from ..decision.events import STREAM_PARTS, RunFinished
-from .clock import Clock
+from ..providers.clock import Clock
 
 E = TypeVar("E", bound=Event)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from ..decision import (
     AnyChunk,
+    AttemptEnded,
     FinishReport,
     ProviderToolReport,
     ReasoningDelta,
@@ -17,6 +18,7 @@ from ..decision import (
     ToolCallDelta,
     ToolSpec,
     UsageReport,
+    Voice,
 )
 from ..decision import events as ev
 from ..providers import Exchange, Failure
@@ -115,44 +117,89 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
 
 
 def exchanges_of(recorded: RecordedRun) -> list[tuple[int, Exchange]]:
-    """The responses of a run, with the time at which each was asked for."""
-    attempts: dict[str, _Attempt] = {}
+    """The responses of a run, with the time at which each was asked for; all attempts of one response in one."""
+    beside = {e.attempt for e in recorded.events if isinstance(e, ev.AttemptFailed) and e.beside}
+    responses: dict[str, _Response] = {}
     for event in recorded.events:
-        if isinstance(event, ev.AttemptStarted):
-            attempts[event.attempt] = _Attempt(event.t)
-        elif (attempt := attempts.get(getattr(event, "attempt", ""))) is not None:
-            attempt.take(event)
+        if isinstance(event, ev.StepStarted):
+            responses[str(event.step)] = _Response(beside)  # one that was killed is asked for again: the later counts
+        elif (response := responses.get(_step_of(getattr(event, "attempt", "")))) is not None:
+            response.take(event)
     for rest in recorded.after_cut:
-        if rest.attempt in attempts:
-            attempts[rest.attempt].after_cut.append(rest.chunk)
-    return [(attempt.start, attempt.exchange(id)) for id, attempt in attempts.items()]
+        if (response := responses.get(_step_of(rest.attempt))) is not None:
+            response.after_cut.append(rest.chunk)
+    return [(response.start, response.exchange()) for response in responses.values() if response.start is not None]
 
 
-class _Attempt:
-    def __init__(self, start: int) -> None:
-        self.start = start
+def _step_of(attempt: str) -> str:
+    return attempt.partition(".")[0]
+
+
+class _Response:
+    """One step's response as one stream, in which an attempt that took over is announced as it was then."""
+
+    def __init__(self, beside: Collection[str]) -> None:
+        self.start: int | None = None
         self.after_cut: list[AnyChunk] = []
+        self._beside = beside
+        self._attempt = ""
         self._chunks: list[AnyChunk] = []
         self._times: list[int] = []
         self._index: dict[str, int] = {}
+        self._failed: ev.AttemptFailed | None = None
+        """The latest failure, as long as no other attempt has taken over."""
         self._ended = False
-        self._failure: Failure | None = None
 
     def take(self, event: ev.Event) -> None:
         match event:
+            case ev.AttemptStarted(attempt=attempt):
+                if attempt not in self._beside:
+                    self._started(event)
+            case ev.AttemptFailed(beside=True):
+                self._add(event.t, _ended(event))
             case ev.AttemptFailed(kind="cancelled"):
                 pass  # not its end: that came from outside
             case ev.AttemptFailed():
-                self._failure = Failure(
-                    kind=event.kind, message=event.message, status=event.status, retry_after=event.retry_after
-                )
+                self._failed = event
             case ev.ResponseFinished():
                 self._ended = True
+                if event.model:
+                    self._speaks(event)
             case _:
                 chunk = self._chunk(event)
                 if chunk is not None:
-                    self._chunks.append(chunk)
-                    self._times.append(event.t - self.start)
+                    self._add(event.t, chunk)
+
+    def exchange(self) -> Exchange:
+        failed = self._failed
+        return Exchange(
+            attempt=self._attempt,
+            model="",
+            chunks=tuple(self._chunks),
+            times=tuple(self._times),
+            ended="finished" if self._ended or failed is not None else "cancelled",
+            failure=None if failed is None else _failure(failed),
+            after_cut=tuple(self.after_cut),
+        )
+
+    def _started(self, event: ev.AttemptStarted) -> None:
+        if self.start is None:
+            self.start, self._attempt = event.t, event.attempt
+        if self._failed is not None:
+            self._add(self._failed.t, _ended(self._failed))
+            self._add(event.t, Voice(event.model))
+            self._failed, self._index = None, {}
+
+    def _add(self, t: int, chunk: AnyChunk) -> None:
+        assert self.start is not None
+        self._chunks.append(chunk)
+        self._times.append(t - self.start)
+
+    def _speaks(self, event: ev.ResponseFinished) -> None:
+        """Say at its beginning who was heard in the first attempt; for later ones it stands there already."""
+        if event.attempt == self._attempt:
+            self._chunks.insert(0, Voice(event.model))
+            self._times.insert(0, 0)
 
     def _chunk(self, event: ev.Event) -> AnyChunk | None:
         match event:
@@ -174,14 +221,18 @@ class _Attempt:
             case _:
                 return None
 
-    def exchange(self, attempt: str) -> Exchange:
-        ended = self._ended or self._failure is not None
-        return Exchange(
-            attempt=attempt,
-            model="",
-            chunks=tuple(self._chunks),
-            times=tuple(self._times),
-            ended="finished" if ended else "cancelled",
-            failure=self._failure,
-            after_cut=tuple(self.after_cut),
-        )
+
+def _failure(event: ev.AttemptFailed) -> Failure:
+    return Failure(kind=event.kind, message=event.message, status=event.status, retry_after=event.retry_after)
+
+
+def _ended(event: ev.AttemptFailed) -> AttemptEnded:
+    return AttemptEnded(
+        model=event.model,
+        kind=event.kind,
+        message=event.message,
+        status=event.status,
+        retry_after=event.retry_after,
+        usage=event.usage,
+        beside=event.beside,
+    )

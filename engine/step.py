@@ -10,19 +10,16 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from ..decision import Assembler, AssistantMessage, GoOn, Policy, ToolCall, Usage, UserMessage
+from ..decision import AssistantMessage, GoOn, Policy, UserMessage
 from ..decision.events import (
-    AttemptFailed,
-    AttemptStarted,
     MessageAdded,
     ResponseFinished,
     StepFinished,
     StepStarted,
-    ToolCallEnd,
     ToolCallResult,
 )
-from ..decision.transcript import rough_tokens, size
 from ..providers import Cancelled, Interrupted, ProviderError, Request, ToolChoice
+from .attempts import Attempts
 from .calls import Calls
 from .context import Context
 from .scope import RoundScope
@@ -104,16 +101,13 @@ async def run_closing_step(context: Context) -> None:
     context.ephemeral.append(UserMessage(context.policy.prompts.closing))
     context.log.append(MessageAdded(text=context.policy.prompts.closing, origin="closing", ephemeral=True))
     context.log.append(StepStarted(step=number, round=context.log.facts.rounds, closing=True))
-    with context.cancellable() as scope, context.clock.deadline(context.policy.deadlines.closing):
-        async with anyio.create_task_group() as tasks:
-            response = await _respond(context, number, Calls(context, scope, tasks), tool_choice="none")
-            if response is not None:
-                context.log.append(response)
-                for call in response.message.calls:
-                    content = "Not run: the limit is reached."
-                    context.log.append(
-                        ToolCallResult(call_id=call.id, name=call.name, content=content, status="skipped")
-                    )
+    with context.cancellable(), context.clock.deadline(context.policy.deadlines.closing):
+        response = await _respond(context, number, None, tool_choice="none")
+        if response is not None:
+            context.log.append(response)
+            for call in response.message.calls:
+                content = "Not run: the limit is reached."
+                context.log.append(ToolCallResult(call_id=call.id, name=call.name, content=content, status="skipped"))
     context.log.append(StepFinished(step=number))
 
 
@@ -125,53 +119,26 @@ def _close(context: Context, scope: RoundScope, step: _Step) -> None:
 
 
 async def _respond(
-    context: Context, step: int, calls: Calls, tool_choice: ToolChoice | None = None
+    context: Context, step: int, calls: Calls | None, tool_choice: ToolChoice | None = None
 ) -> ResponseFinished | None:
-    """Stream one response; None if the provider gave up. With `tool_choice` none no call is taken up."""
-    log, attempt = context.log, f"{step}.1"
-    log.append(AttemptStarted(attempt=attempt, model=context.provider.model))
+    """Stream one response; None if the provider gave up. Without `calls` no call is taken up."""
+    attempts = Attempts(context, step, calls)
     context.flush()
-    assembler = Assembler(step, attempt, context.taken_ids)
-    cut_at: str | None = None
     try:
-        async with context.provider.stream(_request(context, attempt, tool_choice)) as chunks:
+        async with context.provider.stream(_request(context, attempts.attempt, tool_choice)) as chunks:
             async for chunk in chunks:
-                for event in assembler.feed(chunk):
-                    if type(event) is not ToolCallEnd:
-                        log.append(event)
-                    elif tool_choice != "none" and _ends(context, calls, assembler.call(event.call_id), event):
-                        cut_at = event.call_id
-                        break
-                if cut_at is not None:
+                attempts.take(chunk)
+                if attempts.cut_at is not None:
                     break  # leaving the stream's context closes it: at once, and without being cancelled itself
-        if assembler.finish is None and cut_at is None:
+        if not attempts.finished:
             raise Interrupted(f"the stream of {context.provider.model} ended without a finish reason")
     except ProviderError as error:
-        _failed(context, attempt, error, assembler)
+        attempts.failed(error)
         return None
     except anyio.get_cancelled_exc_class():
-        _failed(context, attempt, Cancelled("cancelled in the middle of the response"), assembler)
+        attempts.failed(Cancelled("cancelled in the middle of the response"))
         raise
-    message = assembler.message
-    return ResponseFinished(
-        step=step,
-        attempt=attempt,
-        message=message,
-        finish=assembler.finish or ("tool_calls" if cut_at else "other"),
-        raw_finish=assembler.raw_finish,
-        usage=_usage(context, assembler, message),
-        cut_at=cut_at,
-        truncated=assembler.truncated,
-    )
-
-
-def _ends(context: Context, calls: Calls, call: ToolCall, event: ToolCallEnd) -> bool:
-    """Take a call that has become whole; True if the stream is to be cut at it."""
-    may_end = calls.may_end(call)
-    context.log.append(replace(event, may_end=may_end))
-    calls.offer(call)
-    policy = context.policy
-    return may_end is True and not calls.asked and policy.inner_cancel and policy.mixed != "all"
+    return attempts.response()
 
 
 def _request(context: Context, attempt: str, tool_choice: ToolChoice | None) -> Request:
@@ -186,37 +153,3 @@ def _request(context: Context, attempt: str, tool_choice: ToolChoice | None) -> 
         attempt=attempt,
         memo=context.memo,
     )
-
-
-def _failed(context: Context, attempt: str, error: ProviderError, assembler: Assembler) -> None:
-    message = assembler.message
-    shown = bool(message.text or message.calls or message.reasoning)
-    context.log.append(
-        AttemptFailed(
-            attempt=attempt,
-            kind=error.kind,
-            message=error.message,
-            status=error.status,
-            retry_after=error.retry_after,
-            after_output=shown,
-            usage=_usage(context, assembler, message) if shown else None,
-        )
-    )
-
-
-def _usage(context: Context, assembler: Assembler, message: AssistantMessage) -> Usage:
-    """What the provider reported; estimated (4 characters a token) where a cut came before its report."""
-    reported = assembler.usage
-    if reported is not None and assembler.finish is not None:
-        return reported
-    output = rough_tokens(size(message))
-    if reported is not None:
-        return replace(reported, output_tokens=max(reported.output_tokens, output), estimated=True)
-    return Usage(input_tokens=_context_now(context), output_tokens=output, estimated=True)
-
-
-def _context_now(context: Context) -> int:
-    """The tokens of the context: what the provider counted last, and a rough count of what has come since."""
-    tokens, characters = context.transcript.counted
-    since = context.transcript.characters - characters
-    return tokens + rough_tokens(max(0, since if tokens else since + context.toolbox.characters))

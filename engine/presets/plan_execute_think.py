@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from ...decision import POLICIES, Limits, Policy, WrongUse
 from ...providers import Provider
+from ...providers.clock import Clock, SystemClock
 from ..answers import Completion, Phase, Settled
-from ..clock import Clock, SystemClock
 from ..engine import Engine
 from ..results import LONGEST, as_text, shortened
 from ..schema import InvalidArguments

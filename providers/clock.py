@@ -1,4 +1,4 @@
-"""Time as the engine sees it. Nothing else in the engine reads a clock or sleeps, so tests can own time."""
+"""Time as engine and wrappers see it. Nothing else reads a clock or sleeps, so tests can own time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import anyio
 
 
 class Clock(Protocol):
-    """Where the engine gets its time."""
+    """Where engine and wrappers get their time."""
 
     def now(self) -> float:
         """Seconds on a clock that never goes back."""

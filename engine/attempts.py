@@ -1,0 +1,167 @@
+"""One step's response, through all attempts that it takes.
+
+A provider may be several in one (retries, fallbacks, races): its stream then says who speaks, and that what an attempt
+has shown is void. Each attempt has an id, `{step}.{number}`, which its deltas carry, so that a reader can take back
+what came to nothing. Reading calls that a void attempt began are given up; writing calls had not begun.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ..decision import AnyChunk, Assembler, AssistantMessage, AttemptEnded, Usage, Voice
+from ..decision.events import AttemptFailed, AttemptRetracted, AttemptStarted, ResponseFinished, ToolCallEnd
+from ..decision.transcript import rough_tokens, size
+from ..providers import ProviderError
+from .calls import Calls
+from .context import Context
+
+
+class Attempts:
+    """Takes the chunks of one response. `calls`: what its calls are handed to; None where no call is taken up."""
+
+    def __init__(self, context: Context, step: int, calls: Calls | None) -> None:
+        self.cut_at: str | None = None
+        """The completion call at which the stream is to be cut."""
+        self._context = context
+        self._log = context.log
+        self._step = step
+        self._calls = calls
+        self._made = 0
+        self._speaker = ""
+        self._begin(context.provider.model)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the response came to an end of its own, or was cut by us."""
+        return self._assembler.finish is not None or self.cut_at is not None
+
+    @property
+    def attempt(self) -> str:
+        """The id of the attempt that is heard."""
+        return self._attempt
+
+    def take(self, chunk: AnyChunk) -> None:
+        """One more chunk; nothing may follow once `cut_at` is set."""
+        if type(chunk) is Voice:
+            self._speaks(chunk.model)
+        elif type(chunk) is AttemptEnded:
+            self._note_beside(chunk) if chunk.beside else self._void(chunk)
+        else:
+            for event in self._assembler.feed(chunk):
+                if type(event) is not ToolCallEnd:
+                    self._log.append(event)
+                elif self._calls is not None and self._ends(self._calls, event):
+                    self.cut_at = event.call_id
+                    return
+
+    def failed(self, error: ProviderError) -> None:
+        """The last attempt failed, and no other takes its place."""
+        message = self._assembler.message
+        shown = _shows(message)
+        self._log.append(
+            AttemptFailed(
+                attempt=self._attempt,
+                model=self._speaker,
+                kind=error.kind,
+                message=error.message,
+                status=error.status,
+                retry_after=error.retry_after,
+                after_output=shown,
+                usage=self._usage(message) if shown else None,
+            )
+        )
+
+    def response(self) -> ResponseFinished:
+        """The response as a whole."""
+        assembler, message = self._assembler, self._assembler.message
+        return ResponseFinished(
+            step=self._step,
+            attempt=self._attempt,
+            model=self._speaker,
+            message=message,
+            finish=assembler.finish or ("tool_calls" if self.cut_at else "other"),
+            raw_finish=assembler.raw_finish,
+            usage=self._usage(message),
+            cut_at=self.cut_at,
+            truncated=assembler.truncated,
+        )
+
+    # ---- one after another
+
+    def _begin(self, model: str) -> None:
+        self._attempt = self._next_id()
+        self._ended = False
+        self._assembler = Assembler(self._step, self._attempt, self._context.taken_ids)
+        self._log.append(AttemptStarted(attempt=self._attempt, model=model))
+
+    def _next_id(self) -> str:
+        self._made += 1
+        return f"{self._step}.{self._made}"
+
+    def _speaks(self, model: str) -> None:
+        self._speaker = model
+        if self._ended:
+            self._begin(model)
+
+    def _void(self, ended: AttemptEnded) -> None:
+        message = self._assembler.message
+        shown = _shows(message)
+        usage = ended.usage or (self._usage(message) if shown else None)
+        self._log.append(_failure(ended, self._attempt, usage, shown))
+        if shown:
+            self._log.append(AttemptRetracted(attempt=self._attempt, by=f"{self._step}.{self._made + 1}"))
+        if self._calls is not None:
+            self._calls.void()
+        self._ended = True
+
+    def _note_beside(self, ended: AttemptEnded) -> None:
+        attempt = self._next_id()
+        self._log.append(AttemptStarted(attempt=attempt, model=ended.model))
+        self._log.append(_failure(ended, attempt, ended.usage, shown=False))
+
+    def _ends(self, calls: Calls, event: ToolCallEnd) -> bool:
+        """Take a call that has become whole; True if the stream is to be cut at it."""
+        call = self._assembler.call(event.call_id)
+        may_end = calls.may_end(call)
+        self._log.append(replace(event, may_end=may_end))
+        calls.offer(call)
+        policy = self._context.policy
+        return may_end is True and not calls.asked and policy.inner_cancel and policy.mixed != "all"
+
+    # ---- what it cost
+
+    def _usage(self, message: AssistantMessage) -> Usage:
+        """What the provider reported; estimated (4 characters a token) where a cut came before its report."""
+        reported = self._assembler.usage
+        if reported is not None and self._assembler.finish is not None:
+            return reported
+        output = rough_tokens(size(message))
+        if reported is not None:
+            return replace(reported, output_tokens=max(reported.output_tokens, output), estimated=True)
+        return Usage(input_tokens=_context_now(self._context), output_tokens=output, estimated=True)
+
+
+def _shows(message: AssistantMessage) -> bool:
+    return bool(message.text or message.calls or message.reasoning)
+
+
+def _failure(ended: AttemptEnded, attempt: str, usage: Usage | None, shown: bool) -> AttemptFailed:
+    return AttemptFailed(
+        attempt=attempt,
+        model=ended.model,
+        kind=ended.kind,
+        message=ended.message,
+        status=ended.status,
+        retry_after=ended.retry_after,
+        after_output=shown,
+        usage=usage,
+        beside=ended.beside,
+    )
+
+
+def _context_now(context: Context) -> int:
+    """The tokens of the context: what the provider counted last, and a rough count of what has come since."""
+    tokens, characters = context.transcript.counted
+    since = context.transcript.characters - characters
+    return tokens + rough_tokens(max(0, since if tokens else since + context.toolbox.characters))
