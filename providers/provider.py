@@ -45,5 +45,9 @@ class Provider(Protocol):
         ...
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[AnyChunk]]:
-        """Open one response. Leaving the context closes it. Raises ProviderError."""
+        """Open one response. Leaving the context closes it. Raises ProviderError.
+
+        It leaves no cancel scope and no task group open in the caller's task: a wrapper may open it inside a scope of
+        its own that ends before the stream does.
+        """
         ...

@@ -19,14 +19,15 @@ PUBLIC = {
         GUARDS POLICIES RECOMMENDED RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction Considered
         Deadlines Decision Echo Event Facts FinishReason FinishReport GoOn LimitUse Limits Message Outcome Patience
         Pause Policy Prompts ProviderToolReport Question Reasoning ReasoningDelta Repetition Rule
-        SessionLimits Status Stop SystemMessage
+        SessionLimits Status Stop SystemMessage Voice AttemptEnded
         TextDelta ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage UsageReport
         UserMessage Verdict WrongUse conclude decide fold policy_from
     """,
     "endstop.providers": """
-        KINDS BadRequest Broken Cancelled Chaos ContextOverflow Exchange Exhausted Failure Interrupted LiteLLM
-        NotFound OpenAICompatible Provider ProviderError RateLimited Record Replay Request Scripted TimedOut
-        ToolChoice Unauthorized Unavailable Unreachable call say
+        KINDS BadRequest Broken Cancelled Chaos Clock ContextOverflow Exchange Exhausted Failure Fallback Hedge
+        Interrupted Limit LiteLLM NotFound OpenAICompatible Provider ProviderError Race RateLimited Record Replay
+        Request Retry Scripted SystemClock TimedOut Timeouts ToolChoice Unauthorized Unavailable Unreachable Wrapper
+        call say
     """,
     "endstop.engine": """
         Bus Clock Completion Continue Engine InvalidArguments Lagged Phase Run Session SessionRecord
