@@ -54,7 +54,7 @@ class Timeouts(Wrapper):
 
     async def _bounded(self, chunks: AsyncIterator[AnyChunk], ends: float | None) -> AsyncGenerator[AnyChunk]:
         bound, what = self._first, "no first chunk"
-        while True:
+        while ends is None or self._clock.now() < ends:
             with self._clock.deadline(self._left(bound, ends)) as scope:
                 chunk = await anext(chunks, None)
             if scope.cancelled_caught:
@@ -63,6 +63,7 @@ class Timeouts(Wrapper):
                 return
             bound, what = self._between, "no further chunk"
             yield chunk
+        raise self._late(None, ends, what)
 
     def _left(self, bound: float | None, ends: float | None) -> float | None:
         """Seconds until the nearer of the two."""
@@ -72,6 +73,6 @@ class Timeouts(Wrapper):
         return left if bound is None else min(bound, left)
 
     def _late(self, bound: float | None, ends: float | None, what: str) -> TimedOut:
-        if ends is not None and self._clock.now() >= ends:
+        if bound is None or (ends is not None and self._clock.now() >= ends):
             return TimedOut(f"{self.model}: the response was not complete within {self._total:g} s")
         return TimedOut(f"{self.model}: {what} within {bound:g} s")
