@@ -6,40 +6,44 @@ came to nothing. Used by `Retry` and `Fallback`, which only say who is asked nex
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 
 from ..decision import AnyChunk, AttemptEnded, Voice
+from .clock import Clock
 from .errors import ProviderError
 from .provider import Provider, Request
 
-Next = Callable[[ProviderError, bool], Awaitable[Provider | None]]
-"""Who is asked after this error; None: nobody. True: something of the attempt had been shown."""
+Next = Callable[[ProviderError, bool], tuple[Provider, float] | None]
+"""Who is asked after this error, and after how many seconds; None: nobody. True: something had been shown of it."""
 
 
 class Attempts:
     """Iterates over the chunks of all attempts. Close it: it may hold a connection."""
 
-    def __init__(self, first: Provider, request: Request, next_one: Next) -> None:
+    def __init__(self, first: Provider, request: Request, next_one: Next, clock: Clock | None = None) -> None:
         self._provider: Provider | None = first
         self._request = request
         self._next_one = next_one
         self._stream: AbstractAsyncContextManager[AsyncIterator[AnyChunk]] | None = None
         self._chunks: AsyncIterator[AnyChunk] | None = None
-        self._speaks: str | None = None
-        """Who is to be announced before the next chunk."""
+        self._clock = clock
+        self._wait: float | None = None
+        """Seconds until the next attempt, which is then to be announced."""
         self._shown = False
 
     def __aiter__(self) -> AsyncIterator[AnyChunk]:
         return self
 
     async def __anext__(self) -> AnyChunk:
-        if self._speaks is not None:
-            voice, self._speaks = Voice(self._speaks), None
-            return voice
         provider = self._provider
         if provider is None:
             raise StopAsyncIteration
+        if self._wait is not None:
+            wait, self._wait = self._wait, None
+            if self._clock is not None:
+                await self._clock.sleep(wait)
+            return Voice(provider.model)
         try:
             if self._chunks is None:
                 await self._open(provider)
@@ -69,10 +73,10 @@ class Attempts:
         """Ask the next one, and say so; raise the error if there is none."""
         await self.aclose()
         self._provider, shown, self._shown = None, self._shown, False
-        self._provider = await self._next_one(error, shown)
-        if self._provider is None:
+        turn = self._next_one(error, shown)
+        if turn is None:
             raise error
-        self._speaks = self._provider.model
+        self._provider, self._wait = turn
         return AttemptEnded(
             model=failed.model,
             kind=error.kind,

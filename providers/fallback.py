@@ -32,10 +32,11 @@ class Fallback(Wrapper):
         """Open a response of the first provider that gives one."""
         left = iter(self.providers[1:])
 
-        async def next_one(error: ProviderError, shown: bool) -> Provider | None:
+        def next_one(error: ProviderError, shown: bool) -> tuple[Provider, float] | None:
             if error.kind in self._unless or (shown and not self._after_output):
                 return None
-            return next(left, None)
+            following = next(left, None)
+            return None if following is None else (following, 0.0)
 
         attempts = Attempts(self.provider, request, next_one)
         try:

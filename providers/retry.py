@@ -62,17 +62,16 @@ class Retry(Wrapper):
         left = dict(self._times)
         made = 0
 
-        async def again(error: ProviderError, shown: bool) -> Provider | None:
+        def again(error: ProviderError, shown: bool) -> tuple[Provider, float] | None:
             nonlocal made
             wait = self._wait(error, made)
             if left.get(error.kind, 0) < 1 or wait is None or (shown and not self._after_output):
                 return None
             left[error.kind] -= 1
             made += 1
-            await self._clock.sleep(wait)
-            return self.provider
+            return self.provider, wait
 
-        attempts = Attempts(self.provider, request, again)
+        attempts = Attempts(self.provider, request, again, self._clock)
         try:
             yield attempts
         finally:

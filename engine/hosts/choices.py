@@ -22,7 +22,8 @@ from msgspec.structs import replace
 
 from ...decision import POLICIES, Policy, WrongUse, policy_from
 from ...decision.errors import nearest
-from ...providers import LiteLLM, OpenAICompatible, Provider
+from ...providers import LiteLLM, OpenAICompatible, Provider, Retry, Timeouts
+from ...providers.retry import PASSING
 from ..evaluation import CommandEvaluator
 from ..hooks import CommandGate
 from ..presets import ask_user, finish_task
@@ -47,6 +48,17 @@ def provider_of(model: str | None, api_base: str | None, provider: str | None) -
             raise WrongUse(f"model {model!r} at api.openai.com needs a key: set OPENAI_API_KEY, or give --api-base")
         return OpenAICompatible(model, api_base or OPENAI)
     return LiteLLM(model, api_base=api_base)
+
+
+def guarded(provider: Provider, retries: int, seconds: float) -> Provider:
+    """The provider with `--retries` and `--response-timeout` around it."""
+    if retries < 0:
+        raise WrongUse(f"--retries is {retries}: use 0 or more")
+    if not seconds > 0:
+        raise WrongUse(f"--response-timeout is {seconds:g}: use seconds above 0")
+    bounded = Timeouts(provider, connect=None, first=None, between=None, total=seconds)
+    times = {kind: min(times, retries) for kind, times in PASSING.items()}
+    return Retry(bounded, times=times) if retries else bounded
 
 
 def policy_of(given: str, *, closing: bool = False) -> Policy:

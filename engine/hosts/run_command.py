@@ -21,6 +21,7 @@ from .choices import (
     check_record,
     evaluator_of,
     gates_of,
+    guarded,
     limited,
     policy_of,
     presets_of,
@@ -80,6 +81,20 @@ def add_to(commands: Any) -> None:
     model.add_argument("--model", metavar="M", help="its name, as litellm or the endpoint knows it")
     model.add_argument("--api-base", metavar="URL", help="an OpenAI-compatible endpoint, up to and with /v1")
     model.add_argument("--provider", choices=("litellm", "openai"), help="how to reach it; else decided by --api-base")
+    model.add_argument(
+        "--retries",
+        type=int,
+        default=2,
+        metavar="N",
+        help="ask again so often after an error that may pass (default 2)",
+    )
+    model.add_argument(
+        "--response-timeout",
+        type=float,
+        default=600.0,
+        metavar="S",
+        help="seconds that one response may take (default 600)",
+    )
     model.add_argument("--tool-choice", choices=("auto", "required", "none"), help="default: auto")
     model.add_argument("--temperature", type=float, metavar="T", help="passed to the model")
     model.add_argument("--seed", type=int, metavar="N", help="passed to the model")
@@ -159,7 +174,11 @@ def _engine(given: argparse.Namespace, resumed: Resumed | None) -> Engine:
     settings = {"temperature": given.temperature, "seed": given.seed}
     chosen = {name: value for name, value in settings.items() if value is not None}
     return Engine(
-        provider_of(given.model or (started.model if started else None), given.api_base, given.provider),
+        guarded(
+            provider_of(given.model or (started.model if started else None), given.api_base, given.provider),
+            given.retries,
+            given.response_timeout,
+        ),
         tools=tools,
         presets=presets,
         policy=policy,

@@ -112,6 +112,9 @@ class Story:
         self._tell_failure()  # of an earlier one, which was not the end
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
+        if event.beside:
+            self._note(f"· {event.model} was asked, too", event.message, "quiet")
+            return
         self._teller.end_writing()
         self.calls.clear()
         self._failure = event

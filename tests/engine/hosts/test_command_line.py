@@ -229,10 +229,28 @@ FAILURES = {
 async def test_whatever_the_provider_answers_is_a_failed_run_with_a_clear_word(case: str) -> None:
     response, words = FAILURES[case]
     async with ChatServer(response) as server:
-        done = await run(server, "--json")
+        done = await run(server, "--json", "--retries", "0")
     assert (done.code, done.json["status"], done.json["stop_reason"]) == (4, "failed", "provider_error")
     assert [word for word in words if word not in done.err] == []
     assert "Traceback" not in done.err
+
+
+async def test_what_may_pass_is_asked_again_and_what_may_not_is_not() -> None:
+    script = [Refusal(429, "slow down", {"retry-after": "0"}), ["Half of", CUT], "All of it."]
+    async with ChatServer(*script) as server:
+        done = await run(server, "--json")
+    assert (done.code, done.json["answer"], done.json["steps"], done.json["requests"]) == (0, "All of it.", 1, 3)
+    assert "attempt 1.2 is void" in done.err
+    async with ChatServer(FAILURES["401"][0], "never") as server:
+        refused = await run(server)
+        assert (refused.code, len(server.requests)) == (4, 1)
+
+
+async def test_a_response_that_never_ends_is_given_up() -> None:
+    async with ChatServer(["On and", STALL]) as server:
+        done = await run(server, "--response-timeout", "0.5", "--retries", "0")
+    assert done.code == 4
+    assert "the response was not complete within 0.5 s" in done.err
 
 
 async def test_a_refused_connection_names_the_place() -> None:
