@@ -19,6 +19,7 @@ from .errors import (
 )
 from .litellm import LiteLLM
 from .openai_compatible import OpenAICompatible
+from .prices import Prices
 from .provider import Provider, Request, ToolChoice
 from .record import Exchange, Failure, Record
 from .replay import Replay
@@ -38,6 +39,7 @@ __all__ = [
     "LiteLLM",
     "NotFound",
     "OpenAICompatible",
+    "Prices",
     "Provider",
     "ProviderError",
     "RateLimited",

@@ -69,6 +69,16 @@ class Record:
         """The wrapped provider's model."""
         return self._provider.model
 
+    @property
+    def endpoint(self) -> str:
+        """The wrapped provider's endpoint."""
+        return getattr(self._provider, "endpoint", "")
+
+    @property
+    def reports_cost(self) -> bool:
+        """Whether the wrapped provider's responses name their cost."""
+        return getattr(self._provider, "reports_cost", True)
+
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
         """Open the wrapped provider's response and keep what comes of it."""

@@ -18,14 +18,14 @@ PUBLIC = {
     "endstop.decision": """
         GUARDS POLICIES RECOMMENDED RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction Considered
         Deadlines Decision Echo Event Facts FinishReason FinishReport GoOn LimitUse Limits Message Outcome Patience
-        Pause Policy Prompts ProviderToolReport Question Reasoning ReasoningDelta Repetition Rule
+        Pause Policy Price Prompts ProviderToolReport Question Reasoning ReasoningDelta Repetition Rule
         SessionLimits Status Stop SystemMessage
         TextDelta ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage UsageReport
         UserMessage Verdict WrongUse conclude decide fold policy_from
     """,
     "endstop.providers": """
         KINDS BadRequest Broken Cancelled Chaos ContextOverflow Exchange Exhausted Failure Interrupted LiteLLM
-        NotFound OpenAICompatible Provider ProviderError RateLimited Record Replay Request Scripted TimedOut
+        NotFound OpenAICompatible Prices Provider ProviderError RateLimited Record Replay Request Scripted TimedOut
         ToolChoice Unauthorized Unavailable Unreachable call say
     """,
     "endstop.engine": """
