@@ -19,6 +19,7 @@ from .decisions import Decision
 from .messages import AssistantMessage, FinishReason, Message, ResultStatus, ToolSpec, Usage
 from .outcome import Outcome, Question, Verdict
 from .policy import Policy
+from .prices import Price
 
 
 class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -45,6 +46,8 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     """What every request passes to the provider, such as `temperature`."""
     endpoint: str = ""
     """Where the provider reaches its model, if that was set by hand; without user, password and query."""
+    prices: dict[str, Price] = {}
+    """What the run's costs are reckoned by, by model; empty where no price is known, or in older records."""
     functions: dict[str, tuple[str, ...]] = {}
     """The user functions that had a say, by role (`gate`, `judge`, ...) and qualified name."""
     continues: str | None = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from ..decision import Policy, WrongUse
-from ..providers import ToolChoice
+from ..providers import Provider, ToolChoice
 
 
 def check_functions(**roles: Any) -> None:
@@ -43,3 +43,18 @@ def check_together(policy: Policy, judge: object, tools: Sequence[object], tool_
         raise WrongUse("judge: policy.guards leaves out 'judged', so nobody would act on what the judge says")
     if tool_choice == "required" and not tools:
         raise WrongUse("tool_choice is 'required', but no tools are offered")
+
+
+def check_measurable(policy: Policy, provider: Provider, known_prices: Callable[[], Mapping[str, object]]) -> None:
+    """Refuse a limit on cost that could never be reached, because nobody knows what the model costs.
+
+    A provider says with `reports_cost = False` that its responses never name their cost; of one that says nothing it
+    is believed that they do.
+    """
+    sections = {"limits": policy.limits, "session_limits": policy.session_limits}
+    limited = [f"{name}.cost_usd" for name, limits in sections.items() if limits.cost_usd is not None]
+    if limited and not getattr(provider, "reports_cost", True) and not known_prices():
+        raise WrongUse(
+            f"{limited[0]} is set, and what model {provider.model!r} costs is not known: "
+            f"give Engine(prices=Prices({{{provider.model!r}: Price(input=..., output=...)}})), or limit tokens instead"
+        )

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..decision import Decision, Event, Facts, Message, Policy, ToolCall, Transcript
+from ..decision import Decision, Event, Facts, Message, Policy, Price, ToolCall, Transcript
 from ..decision.events import StageFinished
-from ..providers import Provider, ToolChoice
+from ..providers import Prices, Provider, ToolChoice
 from .clock import Clock
 from .hooks import Gate, Judge, Recalled, TextRule
 from .interrupted import Interrupted
@@ -47,6 +47,10 @@ class Context:
     """Call ids used so far in the session."""
     memo: dict[Any, Any]
     """The providers' own notes on the session."""
+    price_list: Prices = field(default_factory=Prices)
+    """What any model costs; for those that are asked beside the run's own."""
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """What the run's own model costs, as its first event holds it."""
     gates: Sequence[Gate] = ()
     text_rule: TextRule | None = None
     judge: Judge | None = None

@@ -17,7 +17,7 @@ import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import anyio
@@ -25,6 +25,7 @@ from msgspec import Struct
 
 from ..decision import Facts, Message, ToolCall, Usage
 from ..decision.events import VerdictGiven
+from ..providers import Prices
 from .answers import Completion
 
 
@@ -48,6 +49,8 @@ class Progress:
     messages: Sequence[Message]
     record: str | None = None
     """Path of the record so far, if one is kept."""
+    prices: Prices = field(default_factory=Prices)
+    """What models cost, for a judge that asks one."""
 
 
 class Verdict(Struct, frozen=True):

@@ -206,6 +206,8 @@ class Session:
             decide=engine.decide,
             execute=engine.execute,
             clock=engine.clock,
+            price_list=engine.prices,
+            prices=opening.prices if isinstance(opening, Interrupted) else engine.known_prices(),
             taken_ids=self._taken,
             memo=self._memo,
             gates=engine.gates,

@@ -21,6 +21,7 @@ from ..decision.events import (
     ToolCallEnd,
     ToolCallResult,
 )
+from ..decision.prices import priced
 from ..decision.transcript import rough_tokens, size
 from ..providers import Cancelled, Interrupted, ProviderError, Request, ToolChoice
 from .calls import Calls
@@ -205,6 +206,11 @@ def _failed(context: Context, attempt: str, error: ProviderError, assembler: Ass
 
 
 def _usage(context: Context, assembler: Assembler, message: AssistantMessage) -> Usage:
+    """What the attempt used, with its cost where the provider named none and a price is known."""
+    return priced(_tokens(context, assembler, message), context.prices.get(context.provider.model))
+
+
+def _tokens(context: Context, assembler: Assembler, message: AssistantMessage) -> Usage:
     """What the provider reported; estimated (4 characters a token) where a cut came before its report."""
     reported = assembler.usage
     if reported is not None and assembler.finish is not None:
