@@ -387,6 +387,18 @@ class EvaluationFinished(_Event, frozen=True, kw_only=True, tag="EVALUATION_FINI
     details: dict[str, Any] = {}
 
 
+class BudgetRefused(_Event, frozen=True, kw_only=True, tag="BUDGET_REFUSED"):
+    """A budget that the run shares with others has no room for one more step, which is therefore not made."""
+
+    step: int
+    """The step that was not made."""
+    limit: str
+    """`cost_usd`, `input_tokens` or `output_tokens`."""
+    used: float
+    """What all its runs have used together, in the limit's unit."""
+    allowed: float
+
+
 Event = (
     RunStarted
     | RunResumed
@@ -421,6 +433,7 @@ Event = (
     | ContextCompacted
     | StageFinished
     | EvaluationFinished
+    | BudgetRefused
 )
 
 STREAM_PARTS: frozenset[type] = frozenset(

@@ -1,6 +1,7 @@
 """The body: everything that waits. Runs agents, calls tools, keeps records."""
 
 from .answers import Completion, Continue, Phase
+from .budget import Budget
 from .bus import Bus, Lagged
 from .clock import Clock, SystemClock
 from .engine import Engine
@@ -14,6 +15,7 @@ from .tools import Tool, tool
 from .tools_yaml import tools_from_yaml
 
 __all__ = [
+    "Budget",
     "Bus",
     "Clock",
     "Completion",

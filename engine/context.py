@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from ..decision import Decision, Event, Facts, Message, Policy, Price, ToolCall, Transcript
 from ..decision.events import StageFinished
 from ..providers import Prices, Provider, ToolChoice
+from .budget import Share
 from .clock import Clock
 from .hooks import Gate, Judge, Recalled, TextRule
 from .interrupted import Interrupted
@@ -51,6 +52,8 @@ class Context:
     """What any model costs; for those that are asked beside the run's own."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """What the run's own model costs, as its first event holds it."""
+    share: Share | None = None
+    """The run's part in a budget that it shares with others."""
     gates: Sequence[Gate] = ()
     text_rule: TextRule | None = None
     judge: Judge | None = None

@@ -14,7 +14,8 @@ from ..decision import Event, Facts, Outcome, Policy, Price, Rule
 from ..decision import decide as built_in_decide
 from ..decision.events import RunFinished
 from ..providers import Prices, Provider, ToolChoice
-from .brought import as_tuple, check_functions, check_measurable, check_plain, check_together
+from .brought import as_tuple, check_budget, check_functions, check_measurable, check_plain, check_together
+from .budget import Budget
 from .bus import KEPT, Lagged
 from .clock import Clock, SystemClock
 from .context import Decide, Execute, execute_here
@@ -46,6 +47,7 @@ class Engine:
     evaluate: whether the work was good; asked at the end of every run but failed, cancelled and paused ones.
     intents: handlers that may answer or prepare a prompt before the model is asked; see `intents.py`.
     prices: what models cost, where the provider does not say; None for list prices, see `providers/prices.py`.
+    budget: what its runs may use together with those of other engines; see `budget.py`.
     recalled: in a replay, what all of these said then.
     decide: what is asked after each step; the built-in one unless you bring your own.
     execute: runs a call; the place to run tools elsewhere, or to answer them from a record.
@@ -74,6 +76,7 @@ class Engine:
         evaluate: Evaluator | None = None,
         intents: Sequence[Handler] = (),
         prices: Prices | None = None,
+        budget: Budget | None = None,
         recalled: Recalled | None = None,
         decide: Decide | None = None,
         execute: Execute = execute_here,
@@ -97,6 +100,7 @@ class Engine:
         self.evaluate = evaluate
         self.intents: tuple[Handler, ...] = as_tuple("intents", intents)
         self.prices = Prices() if prices is None else prices
+        self.budget = budget
         self.recalled = recalled
         self.tool_choice: ToolChoice = tool_choice
         self.settings = dict(settings or {})
@@ -113,8 +117,9 @@ class Engine:
             on_completed=on_completed,
         )
         check_together(policy, judge, self.toolbox.specs, tool_choice)
+        check_budget(policy, budget)
         if recalled is None:
-            check_measurable(policy, provider, self.known_prices)
+            check_measurable(policy, budget, provider, self.known_prices)
         if on_completed is not None:
             self._subscribers.append(_when_completed(on_completed))
         self.decide(Facts(), policy)  # a policy that names unknown rules fails here, not in a run

@@ -24,7 +24,7 @@ import anyio
 from msgspec import Struct
 
 from ..decision import Facts, Message, ToolCall, Usage
-from ..decision.events import VerdictGiven
+from ..decision.events import BudgetRefused, VerdictGiven
 from ..providers import Prices
 from .answers import Completion
 
@@ -81,6 +81,10 @@ class Recalled(Protocol):
 
     def __call__(self, role: str, name: str, call_id: str | None, /) -> VerdictGiven | None:
         """The recorded verdict for a role, a name and a call id."""
+        ...
+
+    def refused(self, step: int, /) -> BudgetRefused | None:
+        """What a shared budget said before this step, if it was therefore not made."""
         ...
 
 

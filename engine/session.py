@@ -142,6 +142,8 @@ class Session:
             try:
                 await run.drive()
             finally:
+                if context.share is not None:
+                    context.share.close()
                 self._remember(run.facts)
 
     def _open(self, context: Context, opening: Opening, run_id: str) -> None:
@@ -193,6 +195,10 @@ class Session:
         provider: Provider = engine.provider
         if record is not None and self._drain:
             provider = Record(provider, partial(_keep_rest, record), drain=True)
+        prices = opening.prices if isinstance(opening, Interrupted) else engine.known_prices()
+        share = None if engine.budget is None else engine.budget.share(prices.get(provider.model))
+        if share is not None:
+            sinks.append(share.take)
         log = Log(engine.clock, self.transcript.feed, sinks)
         if isinstance(opening, Interrupted):
             log.go_on(opening.facts, opening.seq, opening.t)
@@ -207,7 +213,8 @@ class Session:
             execute=engine.execute,
             clock=engine.clock,
             price_list=engine.prices,
-            prices=opening.prices if isinstance(opening, Interrupted) else engine.known_prices(),
+            prices=prices,
+            share=share,
             taken_ids=self._taken,
             memo=self._memo,
             gates=engine.gates,

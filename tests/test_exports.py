@@ -29,7 +29,7 @@ PUBLIC = {
         ToolChoice Unauthorized Unavailable Unreachable call say
     """,
     "endstop.engine": """
-        Bus Clock Completion Continue Engine InvalidArguments Lagged Phase Run Session SessionRecord
+        Budget Bus Clock Completion Continue Engine InvalidArguments Lagged Phase Run Session SessionRecord
         Subscriber SystemClock Tool Toolbox read_record tool tools_from_yaml
     """,
     "endstop.engine.presets": """
@@ -48,7 +48,7 @@ EVENTS = """
     REASONING_MESSAGE_CONTENT TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END PROVIDER_TOOL_REPORTED FINISH_REPORTED
     USAGE_REPORTED TOOL_EXECUTION_STARTED TOOL_CALL_RESULT COMPLETION_ACCEPTED COMPLETION_REJECTED PHASE_REPORTED
     QUESTION_ASKED QUESTION_ANSWERED THOUGHT_RECORDED VERDICT_GIVEN CONTEXT_COMPACTED STAGE_FINISHED
-    EVALUATION_FINISHED
+    EVALUATION_FINISHED BUDGET_REFUSED
 """
 """As they stand in records. A new one may come; one that has been in a release never goes and is never renamed."""
 
