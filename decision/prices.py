@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -26,7 +28,7 @@ class Price(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         for name in ("input", "output", "cached", "reasoning"):
             value = getattr(self, name)
-            if value is not None and value < 0:
+            if value is not None and not 0 <= value < inf:
                 raise WrongUse(f"Price.{name} is {value}: use 0 or more, in US dollars per million tokens")
 
     def cost(self, usage: Usage) -> float:

@@ -61,7 +61,8 @@ def check_measurable(
     if limited and not getattr(provider, "reports_cost", True) and not known_prices():
         raise WrongUse(
             f"{limited[0]} is set, and what model {provider.model!r} costs is not known: "
-            f"give Engine(prices=Prices({{{provider.model!r}: Price(input=..., output=...)}})), or limit tokens instead"
+            f"give its price with prices=Prices({{{provider.model!r}: Price(input=..., output=...)}}), or with "
+            "--price IN,OUT on the command line; or limit tokens instead"
         )
 
 

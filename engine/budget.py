@@ -9,6 +9,7 @@ than one step together. Only once the limit is reached is a run refused, which i
 from __future__ import annotations
 
 import asyncio
+from math import inf
 
 from ..decision import Event, Price, Usage, WrongUse
 from ..decision.events import AttemptFailed, BudgetRefused, ResponseFinished, VerdictGiven
@@ -34,7 +35,7 @@ class Budget:
         if not self.limits:
             raise WrongUse("Budget limits nothing: give cost_usd, input_tokens or output_tokens")
         for name, allowed in self.limits.items():
-            if not allowed > 0:
+            if not 0 < allowed < inf:
                 raise WrongUse(f"Budget.{name} is {allowed}: use more than 0")
         self.spent = Usage()
         """What was used so far, by all runs."""

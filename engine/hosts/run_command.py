@@ -24,6 +24,7 @@ from .choices import (
     limited,
     policy_of,
     presets_of,
+    prices_of,
     prompt_of,
     provider_of,
     tools_of,
@@ -80,6 +81,9 @@ def add_to(commands: Any) -> None:
     model.add_argument("--model", metavar="M", help="its name, as litellm or the endpoint knows it")
     model.add_argument("--api-base", metavar="URL", help="an OpenAI-compatible endpoint, up to and with /v1")
     model.add_argument("--provider", choices=("litellm", "openai"), help="how to reach it; else decided by --api-base")
+    model.add_argument(
+        "--price", metavar="IN,OUT", help="US dollars per million tokens, where litellm's list is wrong or has none"
+    )
     model.add_argument("--tool-choice", choices=("auto", "required", "none"), help="default: auto")
     model.add_argument("--temperature", type=float, metavar="T", help="passed to the model")
     model.add_argument("--seed", type=int, metavar="N", help="passed to the model")
@@ -158,8 +162,10 @@ def _engine(given: argparse.Namespace, resumed: Resumed | None) -> Engine:
         presets = []
     settings = {"temperature": given.temperature, "seed": given.seed}
     chosen = {name: value for name, value in settings.items() if value is not None}
+    provider = provider_of(given.model or (started.model if started else None), given.api_base, given.provider)
     return Engine(
-        provider_of(given.model or (started.model if started else None), given.api_base, given.provider),
+        provider,
+        prices=prices_of(given.price, provider, started),
         tools=tools,
         presets=presets,
         policy=policy,

@@ -39,10 +39,11 @@ def test_a_reported_cost_stays_and_an_estimate_stays_an_estimate() -> None:
     assert (estimated.cost_usd, estimated.estimated) == (1.0, True)
 
 
+@pytest.mark.parametrize("value", [-1, float("nan"), float("inf")])
 @pytest.mark.parametrize("field", ["input", "output", "cached", "reasoning"])
-def test_a_price_below_zero_is_refused_by_its_name(field: str) -> None:
-    with pytest.raises(WrongUse, match=f"Price.{field} is -1"):
-        Price(**({"input": 1, "output": 1} | {field: -1}))
+def test_a_price_that_is_none_is_refused_by_its_name(field: str, value: float) -> None:
+    with pytest.raises(WrongUse, match=f"Price.{field} is {value}"):
+        Price(**({"input": 1, "output": 1} | {field: value}))
 
 
 @given(st.builds(Price, input=DOLLARS, output=DOLLARS, cached=st.none() | DOLLARS), TOKENS, TOKENS, TOKENS, TOKENS)

@@ -87,7 +87,7 @@ def test_runs_side_by_side_never_exceed_it_by_more_than_one_step_each(
     assert budget.reserved == Usage(), "nothing stays reserved, however they ended"
     for run in runs:
         assert run.outcome.stop_reason != "internal_error", run.outcome.detail
-        assert (run.outcome.stop_reason == "cost_limit") == ("budget_cost_usd" in run.outcome.limits)
+        assert run.outcome.stop_reason != "cost_limit" or "budget_cost_usd" in run.outcome.limits
     assert sum(run.outcome.usage.cost_usd or 0 for run in runs) <= (budget.spent.cost_usd or 0) + 1e-9
 
 
