@@ -11,6 +11,7 @@ from endstop.decision import Compaction, Limits, Policy, Price, SessionLimits, U
 from endstop.decision import events as ev
 from endstop.engine import Engine, read_record, tool
 from endstop.engine.judge import ModelJudge
+from endstop.engine.presets import ask_user
 from endstop.engine.replay import replay
 from endstop.providers import Chaos, Interrupted, LiteLLM, OpenAICompatible, Prices, Scripted, call, say
 
@@ -107,6 +108,24 @@ async def test_a_summary_in_a_compaction_costs_as_well() -> None:
     (verdict,) = (e for e in events if isinstance(e, ev.VerdictGiven))
     assert (verdict.role, verdict.usage.cost_usd) == ("compactor", 3.0)
     assert events[-1].outcome.usage.cost_usd == 95 + 3 + 10
+
+
+async def test_a_session_knows_what_all_its_runs_have_used_and_counts_a_paused_one_once(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    model = Scripted("one", [call("ask_user", question="Which?")], "three", usage=Usage(input_tokens=2))
+    session = Engine(model, presets=[ask_user], prices=MINE).session(record=path)
+    assert session.usage == Usage()
+    await session.run("go")
+    assert (session.usage.input_tokens, session.usage.cost_usd) == (2, 2.0)
+    await session.run("go")
+    (question,) = session.questions
+    outcome = await session.answer(question.call_id, "this")
+    assert (outcome.usage.cost_usd, session.usage.cost_usd) == (4.0, 6.0), "a run that goes on includes the paused one"
+    again = Engine(model, presets=[ask_user]).session()
+    again.recall(read_record(path).runs)
+    assert again.usage == session.usage
+    async with session.start("go"):
+        assert session.usage.cost_usd == 6.0
 
 
 # ---- limits
