@@ -35,6 +35,7 @@ from .messages import (
 )
 from .outcome import STATUS_OF, LimitUse, Outcome, Question, Status, Verdict
 from .policy import POLICIES, Compaction, Deadlines, Echo, Patience, Policy, Prompts, Repetition, policy_from
+from .prices import Price
 from .recommended import RECOMMENDED
 from .rules import RULES, Rule
 from .transcript import Transcript
@@ -66,6 +67,7 @@ __all__ = [
     "Patience",
     "Pause",
     "Policy",
+    "Price",
     "Prompts",
     "ProviderToolReport",
     "Question",

@@ -83,12 +83,5 @@ class AttemptEnded(Chunk, frozen=True, omit_defaults=True, kw_only=True):
 
 
 AnyChunk = (
-    TextDelta
-    | ReasoningDelta
-    | ToolCallDelta
-    | ProviderToolReport
-    | FinishReport
-    | UsageReport
-    | Voice
-    | AttemptEnded
+    TextDelta | ReasoningDelta | ToolCallDelta | ProviderToolReport | FinishReport | UsageReport | Voice | AttemptEnded
 )

@@ -2,6 +2,7 @@
 
 from ..providers.clock import Clock, SystemClock
 from .answers import Completion, Continue, Phase
+from .budget import Budget
 from .bus import Bus, Lagged
 from .engine import Engine
 from .record import SessionRecord, read_record
@@ -14,6 +15,7 @@ from .tools import Tool, tool
 from .tools_yaml import tools_from_yaml
 
 __all__ = [
+    "Budget",
     "Bus",
     "Clock",
     "Completion",

@@ -23,6 +23,7 @@ from .hedge import Hedge
 from .limit import Limit
 from .litellm import LiteLLM
 from .openai_compatible import OpenAICompatible
+from .prices import Prices
 from .provider import Provider, Request, ToolChoice
 from .race import Race
 from .record import Exchange, Failure, Record
@@ -50,6 +51,7 @@ __all__ = [
     "LiteLLM",
     "NotFound",
     "OpenAICompatible",
+    "Prices",
     "Provider",
     "ProviderError",
     "Race",

@@ -52,6 +52,8 @@ class LiteLLM:
     names the environment variable).
     """
 
+    reports_cost = False
+
     def __init__(
         self,
         model: str,

@@ -46,6 +46,8 @@ class OpenAICompatible:
     Use it as an async context manager to keep its connections from one run to the next.
     """
 
+    reports_cost = False
+
     def __init__(
         self,
         model: str,

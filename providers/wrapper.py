@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Self
 
@@ -55,3 +56,12 @@ class Wrapper:
         for provider in reversed(self.providers):
             if isinstance(provider, AbstractAsyncContextManager):
                 await provider.__aexit__(*exc)
+
+
+def leaves(provider: Provider) -> Iterator[Provider]:
+    """The providers inside of all wrappers: those that reach a model."""
+    if isinstance(provider, Wrapper):
+        for inner in provider.providers:
+            yield from leaves(inner)
+    else:
+        yield provider

@@ -25,6 +25,7 @@ from .choices import (
     limited,
     policy_of,
     presets_of,
+    prices_of,
     prompt_of,
     provider_of,
     tools_of,
@@ -94,6 +95,9 @@ def add_to(commands: Any) -> None:
         default=600.0,
         metavar="S",
         help="seconds that one response may take (default 600)",
+    )
+    model.add_argument(
+        "--price", metavar="IN,OUT", help="US dollars per million tokens, where litellm's list is wrong or has none"
     )
     model.add_argument("--tool-choice", choices=("auto", "required", "none"), help="default: auto")
     model.add_argument("--temperature", type=float, metavar="T", help="passed to the model")
@@ -173,12 +177,10 @@ def _engine(given: argparse.Namespace, resumed: Resumed | None) -> Engine:
         presets = []
     settings = {"temperature": given.temperature, "seed": given.seed}
     chosen = {name: value for name, value in settings.items() if value is not None}
+    provider = provider_of(given.model or (started.model if started else None), given.api_base, given.provider)
     return Engine(
-        guarded(
-            provider_of(given.model or (started.model if started else None), given.api_base, given.provider),
-            given.retries,
-            given.response_timeout,
-        ),
+        guarded(provider, given.retries, given.response_timeout),
+        prices=prices_of(given.price, provider, started),
         tools=tools,
         presets=presets,
         policy=policy,

@@ -55,6 +55,17 @@ async def test_json_is_one_object_with_the_three_axes_of_the_outcome() -> None:
     assert outcome["session_id"].startswith("session_")
 
 
+async def test_what_it_cost_is_shown_and_limited_by_the_price_that_is_given(tmp_path: Path) -> None:
+    policy = _policy(tmp_path, "[limits]\ncost_usd = 0.000001")
+    async with ChatServer(*[call("finish_task", summary=SUMMARY)] * 2) as server:
+        done = await run(server, "--json", "--price", "1000,2000,500", "--policy", policy)
+        told = await run(server, "--price", "1000,2000")
+    usage = done.json["usage"]
+    assert usage["cost_usd"] == pytest.approx((usage["input_tokens"] + 2 * usage["output_tokens"]) / 1000)
+    assert done.json["limits"]["cost_usd"]["used"] == usage["cost_usd"]
+    assert "$" in told.err
+
+
 async def test_the_prompt_can_come_through_a_pipe() -> None:
     async with ChatServer("Hello.") as server:
         done = await endstop("run", *model(server), stdin="What is the größte Zahl?\n".encode())
@@ -298,6 +309,13 @@ WRONG = {
         lambda folder: ["Hi", "--policy", "strict", "--no-presets"],
         "no completion tool is offered",
     ),
+    "a limit on cost where no price is known": (
+        lambda folder: ["Hi", "--policy", _policy(folder, "[limits]\ncost_usd = 1")],
+        "give its price with",
+    ),
+    "a price that is none": (lambda folder: ["Hi", "--price", "cheap"], "--price cheap: write IN,OUT"),
+    "a price of one number": (lambda folder: ["Hi", "--price", "3"], "--price 3: write IN,OUT"),
+    "a price below zero": (lambda folder: ["Hi", "--price", "3,-1"], "--price 3,-1: write IN,OUT"),
     "an unknown provider": (lambda folder: ["Hi", "--provider", "gemini"], "'gemini'"),
     "an api-base that is no URL": (lambda folder: ["Hi", "--api-base", "localhost:80"], "is no URL"),
     "a workspace that is missing": (lambda folder: ["Hi", "--workspace", folder / "none"], "does not exist"),
