@@ -65,6 +65,7 @@ test-all: ## the tests on each of PYTHONS, in environments of their own
 
 docs: $(VENV)/.ready ## write the tables in the documentation anew, from the code
 	@$(BIN)/python docs/tables.py
+	@$(BIN)/python docs/stop_signals.py
 
 clean: ## remove the environments and what tools left behind
 	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

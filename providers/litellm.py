@@ -15,32 +15,20 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-from msgspec.structs import replace
 
-from ..decision import (
-    AnyChunk,
-    FinishReport,
-    ProviderToolReport,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
-    Usage,
-    UsageReport,
-    WrongUse,
-)
+from ..decision import AnyChunk, FinishReport, WrongUse
 from .address import shown
 from .closing import outlive
 from .errors import Interrupted, ProviderError, TimedOut
 from .litellm_errors import error_of
+from .litellm_stream import Reader
 from .provider import Request
-from .wire import Encoded, finish_of, message_out, tools_out
+from .wire import Encoded, message_out, tools_out
 
 CLOSING_SECONDS = 2.0
 """How long closing a stream may take before it is left behind."""
 OTHER_KEYS = frozenset({"azure", "bedrock", "ollama", "ollama_chat", "sagemaker", "vertex_ai"})
 """Providers that may find their credentials elsewhere: nothing is said of theirs before a request."""
-SERVER_TOOL = "srvtoolu_"
-"""Ids of tools that Anthropic runs itself begin with this (Anthropic API reference, "server tools")."""
 
 
 class LiteLLM:
@@ -148,7 +136,7 @@ class LiteLLM:
         return arguments
 
     async def _chunks(self, response: Any) -> AsyncGenerator[AnyChunk]:
-        reader = _Reader(self._signs)
+        reader = Reader(self._signs)
         chunks = aiter(response)
         try:
             while True:
@@ -170,7 +158,7 @@ class LiteLLM:
                 return  # the connection broke after the end (1.109 raises then): the response is whole
             raise error_of(error, self.model, self._api_key, streaming=True) from error
 
-    def _no_end(self, reader: _Reader) -> ProviderError:
+    def _no_end(self, reader: Reader) -> ProviderError:
         if reader.spoke:
             return Interrupted(f"{self.model}: the stream ended without a finish reason")
         return Interrupted(f"{self.model}: the answer ended before anything was said, or it is no stream at all")
@@ -181,78 +169,10 @@ class LiteLLM:
         return any(name in self.model for name in ("anthropic", "claude", "bedrock", "vertex"))
 
 
-class _Reader:
-    """litellm's chunks (OpenAI's, as pydantic objects) to ours."""
-
-    def __init__(self, signs: bool) -> None:
-        self.spoke = False
-        """Whether any text, reasoning or call has come."""
-        self.finished = False
-        self._signs = signs
-        self._server_tool: ProviderToolReport | None = None
-        self._server_index: int | None = None
-
-    def read(self, chunk: Any) -> list[AnyChunk]:
-        """The chunks that one of litellm's holds."""
-        parts: list[AnyChunk] = []
-        for choice in chunk.choices:
-            self._delta(choice.delta, parts)
-            self.spoke = self.spoke or bool(parts)
-            if choice.finish_reason:
-                self.finished = True
-                self._report_server_tool(parts)
-                parts.append(FinishReport(finish_of(choice.finish_reason), choice.finish_reason))
-        usage = getattr(chunk, "usage", None)
-        if usage is not None:
-            parts.append(UsageReport(_usage(usage)))
-        return parts
-
-    def _delta(self, delta: Any, parts: list[AnyChunk]) -> None:
-        reasoning = getattr(delta, "reasoning_content", None) or ""
-        blocks = (getattr(delta, "thinking_blocks", None) or ()) if self._signs else ()
-        signature = "".join(block.get("signature") or "" for block in blocks if isinstance(block, dict))
-        if reasoning or signature:
-            parts.append(ReasoningDelta(reasoning, signature))
-        if delta.content:
-            self._report_server_tool(parts)
-            parts.append(TextDelta(delta.content))
-        for position, call in enumerate(delta.tool_calls or ()):
-            self._call(call, position, parts)
-
-    def _call(self, call: Any, position: int, parts: list[AnyChunk]) -> None:
-        index = position if call.index is None else call.index
-        id, name, arguments = call.id or "", call.function.name or "", call.function.arguments or ""
-        if id.startswith(SERVER_TOOL):
-            self._report_server_tool(parts)
-            self._server_tool, self._server_index = ProviderToolReport(id, name, arguments), index
-        elif not id and index == self._server_index and self._server_tool is not None:
-            self._server_tool = replace(self._server_tool, arguments=self._server_tool.arguments + arguments)
-        else:
-            self._report_server_tool(parts)
-            parts.append(ToolCallDelta(index, id, name, arguments))
-
-    def _report_server_tool(self, parts: list[AnyChunk]) -> None:
-        """Tell of a tool that the provider ran itself, now that its arguments are whole."""
-        if self._server_tool is not None:
-            parts.append(self._server_tool)
-        self._server_tool = self._server_index = None
-
-
 def _invented(response: Any) -> bool:
     """Whether a finish reason is litellm's own: it says `stop` where a body ended early (seen in 1.105.3)."""
     known = getattr(response, "received_finish_reason", ""), getattr(response, "intermittent_finish_reason", None)
     return known == (None, None)
-
-
-def _usage(usage: Any) -> Usage:
-    prompt = getattr(usage, "prompt_tokens_details", None)
-    completion = getattr(usage, "completion_tokens_details", None)
-    return Usage(
-        input_tokens=usage.prompt_tokens or 0,
-        output_tokens=usage.completion_tokens or 0,
-        cached_tokens=getattr(prompt, "cached_tokens", None) or 0,
-        reasoning_tokens=getattr(completion, "reasoning_tokens", None) or 0,
-    )
 
 
 def _import() -> Any:
