@@ -203,6 +203,7 @@ class ReasoningMessageContent(_Event, frozen=True, kw_only=True, tag="REASONING_
     attempt: str
     delta: str = ""
     signature: str = ""
+    redacted: bool = False
 
 
 class ToolCallStart(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_START"):

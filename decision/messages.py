@@ -55,6 +55,8 @@ class Reasoning(Struct, frozen=True, omit_defaults=True):
 
     text: str
     signature: str = ""
+    redacted: bool = False
+    """The provider hides the text; `signature` holds it, encrypted."""
 
 
 class SystemMessage(Struct, frozen=True, tag_field="role", tag="system"):

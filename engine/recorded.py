@@ -158,8 +158,8 @@ class _Attempt:
         match event:
             case ev.TextMessageContent(delta=delta):
                 return TextDelta(delta)
-            case ev.ReasoningMessageContent(delta=delta, signature=signature):
-                return ReasoningDelta(delta, signature)
+            case ev.ReasoningMessageContent(delta=delta, signature=signature, redacted=redacted):
+                return ReasoningDelta(delta, signature, redacted)
             case ev.ToolCallStart(call_id=id, name=name):
                 self._index[id] = len(self._index)
                 return ToolCallDelta(self._index[id], id, name)

@@ -11,6 +11,7 @@ import importlib
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -18,12 +19,13 @@ import anyio.to_thread
 
 from ..decision import AnyChunk, FinishReport, WrongUse
 from .address import shown
+from .cache_marks import CacheMarks, knows_marks, on_tools
 from .closing import outlive
 from .errors import Interrupted, ProviderError, TimedOut
 from .litellm_errors import error_of
 from .litellm_stream import Reader
 from .provider import Request
-from .wire import Encoded, message_out, tools_out
+from .wire import Encoded, Thinking, message_out, tools_out
 
 CLOSING_SECONDS = 2.0
 """How long closing a stream may take before it is left behind."""
@@ -36,7 +38,8 @@ class LiteLLM:
 
     With `api_base` it is taken for an OpenAI-compatible endpoint unless its name says otherwise, and no key is
     required. `timeout` is in seconds, between two reads. `settings` go into every request (`temperature`,
-    `max_tokens`, ...). Entering it raises WrongUse if litellm does not know the provider, or if a key is missing (it
+    `max_tokens`, ...). `cache` marks what stays of a session for the provider's prompt cache, where a model takes
+    such marks (Claude). Entering it raises WrongUse if litellm does not know the provider, or if a key is missing (it
     names the environment variable).
     """
 
@@ -48,12 +51,14 @@ class LiteLLM:
         api_key: str | None = None,
         timeout: float = 300.0,
         settings: Mapping[str, Any] | None = None,
+        cache: bool = True,
     ) -> None:
         self.model = model
         self._api_base = api_base
         self._api_key = api_key
         self._timeout = timeout
         self._settings = dict(settings or {})
+        self._marks = cache and knows_marks(model)
         self._fixed: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
@@ -125,18 +130,22 @@ class LiteLLM:
         return fixed
 
     def _arguments(self, request: Request) -> dict[str, Any]:
-        encoded = request.memo.get(self)
-        if encoded is None:
-            encoded = request.memo[self] = Encoded(message_out, tools_out)
+        if self not in request.memo:
+            request.memo[self] = (Encoded(partial(message_out, thinking=self._thinking), tools_out), CacheMarks())
+        encoded, marks = request.memo[self]
+        messages, tools = encoded.messages(request), encoded.tools(request)
+        if self._marks:
+            messages = marks.on_messages(messages, len(messages) - len(request.ephemeral), request.edition)
+            tools = on_tools(tools)
         arguments: dict[str, Any] = {**(self._fixed or {}), **self._settings, **request.settings}
-        arguments["messages"] = encoded.messages(request)
-        if request.tools:
-            arguments["tools"] = encoded.tools(request)
+        arguments["messages"] = messages
+        if tools:
+            arguments["tools"] = tools
             arguments["tool_choice"] = request.tool_choice
         return arguments
 
     async def _chunks(self, response: Any) -> AsyncGenerator[AnyChunk]:
-        reader = Reader(self._signs)
+        reader = Reader(signs=self._thinking == "signed")
         chunks = aiter(response)
         try:
             while True:
@@ -164,9 +173,11 @@ class LiteLLM:
         return Interrupted(f"{self.model}: the answer ended before anything was said, or it is no stream at all")
 
     @property
-    def _signs(self) -> bool:
-        """Whether the model's reasoning is signed; elsewhere litellm puts a dummy on every piece."""
-        return any(name in self.model for name in ("anthropic", "claude", "bedrock", "vertex"))
+    def _thinking(self) -> Thinking:
+        """How the model wants its reasoning back. Where none is signed, litellm puts a dummy on every piece."""
+        if any(name in self.model for name in ("anthropic", "claude", "bedrock")):
+            return "signed"
+        return "text" if self.model.startswith(("deepseek/", "moonshot/")) else "none"
 
 
 def _invented(response: Any) -> bool:

@@ -29,7 +29,7 @@ REMOTE_TOOL = "mcptoolu_"
 class Reader:
     """litellm's chunks (OpenAI's, as pydantic objects) to ours."""
 
-    def __init__(self, signs: bool) -> None:
+    def __init__(self, *, signs: bool) -> None:
         self.spoke = False
         """Whether any text, reasoning or call has come."""
         self.finished = False
@@ -63,8 +63,11 @@ class Reader:
         reasoning = getattr(delta, "reasoning_content", None) or ""
         blocks = (getattr(delta, "thinking_blocks", None) or ()) if self._signs else ()
         signature = "".join(block.get("signature") or "" for block in blocks if isinstance(block, dict))
-        if reasoning or signature:
+        if reasoning or signature:  # never the block's own text: up to 1.105 it comes again with the signature
             parts.append(ReasoningDelta(reasoning, signature))
+        for block in blocks:
+            if isinstance(block, dict) and block.get("data"):
+                parts.append(ReasoningDelta(signature=block["data"], redacted=True))
         if delta.content:
             self._report_server_tool(parts)
             parts.append(TextDelta(delta.content))

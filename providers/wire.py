@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from ..decision import (
     AssistantMessage,
     FinishReason,
     Message,
+    Reasoning,
     SystemMessage,
     ToolResult,
     ToolSpec,
@@ -44,7 +45,11 @@ def finish_of(raw: str) -> FinishReason:
     return FINISH.get(raw, "other")
 
 
-def message_out(message: Message) -> dict[str, Any]:
+Thinking = Literal["none", "text", "signed"]
+"""How a model wants its reasoning back: not at all, as text beside calls, or in blocks that bear its signature."""
+
+
+def message_out(message: Message, thinking: Thinking = "none") -> dict[str, Any]:
     """One message as the chat format wants it."""
     match message:
         case SystemMessage(text):
@@ -54,7 +59,7 @@ def message_out(message: Message) -> dict[str, Any]:
         case ToolResult(call_id=id, content=content):
             return {"role": "tool", "tool_call_id": id, "content": content}
         case AssistantMessage(text=text, calls=calls):
-            out: dict[str, Any] = {"role": "assistant", "content": text or None}
+            out: dict[str, Any] = {"role": "assistant", "content": text or None, **_reasoning_out(message, thinking)}
             if calls:
                 out["tool_calls"] = [
                     {
@@ -65,6 +70,26 @@ def message_out(message: Message) -> dict[str, Any]:
                     for call in calls
                 ]
             return out
+
+
+def _reasoning_out(message: AssistantMessage, thinking: Thinking) -> dict[str, Any]:
+    """The reasoning that goes back with a message.
+
+    Signed: whole blocks, unchanged. One that was cut has no signature, and every later request of the session would
+    be refused for it (Anthropic API reference, "Extended thinking"). Text: beside calls only, which is where DeepSeek
+    and Moonshot refuse a request without it (DeepSeek API docs, "Thinking Mode").
+    """
+    if thinking == "signed":
+        blocks = [_block_out(block) for block in message.reasoning if block.signature]
+        return {"thinking_blocks": blocks} if blocks else {}
+    text = "".join(block.text for block in message.reasoning)
+    return {"reasoning_content": text} if thinking == "text" and text and message.calls else {}
+
+
+def _block_out(block: Reasoning) -> dict[str, str]:
+    if block.redacted:
+        return {"type": "redacted_thinking", "data": block.signature}
+    return {"type": "thinking", "thinking": block.text, "signature": block.signature}
 
 
 def arguments_out(arguments: str) -> str:
