@@ -21,6 +21,7 @@ from .limits import Limits, SessionLimits
 from .messages import (
     AssistantMessage,
     FinishReason,
+    Image,
     Message,
     Reasoning,
     SystemMessage,
@@ -56,6 +57,7 @@ __all__ = [
     "FinishReason",
     "FinishReport",
     "GoOn",
+    "Image",
     "LimitUse",
     "Limits",
     "Message",

@@ -79,6 +79,15 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", o
     reasoning: tuple[Reasoning, ...] = ()
 
 
+class Image(Struct, frozen=True, omit_defaults=True):
+    """A picture, as its bytes or at an address. A tool may return one, or a list of texts and pictures."""
+
+    data: bytes = b""
+    media_type: str = "image/png"
+    url: str = ""
+    """Where the provider finds it; instead of `data`."""
+
+
 class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):
     """The one answer to one tool call."""
 
@@ -86,6 +95,8 @@ class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_default
     name: str
     content: str
     status: ResultStatus = "ok"
+    images: tuple[Image, ...] = ()
+    """Pictures beside the text; a model that cannot see has the text alone."""
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolResult

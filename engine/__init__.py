@@ -1,5 +1,6 @@
 """The body: everything that waits. Runs agents, calls tools, keeps records."""
 
+from ..decision import Image
 from .answers import Completion, Continue, Phase
 from .bus import Bus, Lagged
 from .clock import Clock, SystemClock
@@ -19,6 +20,7 @@ __all__ = [
     "Completion",
     "Continue",
     "Engine",
+    "Image",
     "InvalidArguments",
     "Lagged",
     "Phase",

@@ -88,7 +88,7 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
     """What each call's function returned, by call id. Calls that were cut off have none."""
     results = {e.call_id: e for e in recorded.events if isinstance(e, ev.ToolCallResult)}
     values = {
-        id: Value(result.t, Settled(content=result.content, status=result.status))
+        id: Value(result.t, Settled(content=result.content, status=result.status, images=result.images))
         for id, result in results.items()
         if result.status in ("ok", "error", "unknown")
     }

@@ -25,7 +25,7 @@ from .errors import Interrupted, ProviderError, TimedOut
 from .litellm_errors import error_of
 from .litellm_stream import Reader
 from .provider import Request
-from .wire import Encoded, Thinking, message_out, tools_out
+from .wire import Encoded, Pictures, Thinking, message_out, pictures_out, tools_out
 
 CLOSING_SECONDS = 2.0
 """How long closing a stream may take before it is left behind."""
@@ -39,7 +39,8 @@ class LiteLLM:
     With `api_base` it is taken for an OpenAI-compatible endpoint unless its name says otherwise, and no key is
     required. `timeout` is in seconds, between two reads. `settings` go into every request (`temperature`,
     `max_tokens`, ...). `cache` marks what stays of a session for the provider's prompt cache, where a model takes
-    such marks (Claude). Entering it raises WrongUse if litellm does not know the provider, or if a key is missing (it
+    such marks (Claude). `images`: whether the model can see the pictures of tools' results; by default what litellm
+    knows of it. Entering it raises WrongUse if litellm does not know the provider, or if a key is missing (it
     names the environment variable).
     """
 
@@ -52,12 +53,14 @@ class LiteLLM:
         timeout: float = 300.0,
         settings: Mapping[str, Any] | None = None,
         cache: bool = True,
+        images: bool | None = None,
     ) -> None:
         self.model = model
         self._api_base = api_base
         self._api_key = api_key
         self._timeout = timeout
         self._settings = dict(settings or {})
+        self._images = images
         self._marks = cache and knows_marks(model)
         self._fixed: dict[str, Any] | None = None
 
@@ -131,7 +134,9 @@ class LiteLLM:
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         if self not in request.memo:
-            request.memo[self] = (Encoded(partial(message_out, thinking=self._thinking), tools_out), CacheMarks())
+            where = self._pictures
+            encode = partial(message_out, thinking=self._thinking, pictures=where)
+            request.memo[self] = (Encoded(encode, tools_out, pictures_out if where == "after" else None), CacheMarks())
         encoded, marks = request.memo[self]
         messages, tools = encoded.messages(request), encoded.tools(request)
         if self._marks:
@@ -171,6 +176,14 @@ class LiteLLM:
         if reader.spoke:
             return Interrupted(f"{self.model}: the stream ended without a finish reason")
         return Interrupted(f"{self.model}: the answer ended before anything was said, or it is no stream at all")
+
+    @property
+    def _pictures(self) -> Pictures:
+        """Where the pictures of a result go. litellm takes them inside of it for Claude only."""
+        sees = bool(_import().supports_vision(model=self.model)) if self._images is None else self._images
+        if not sees:
+            return "none"
+        return "inside" if knows_marks(self.model) else "after"
 
     @property
     def _thinking(self) -> Thinking:

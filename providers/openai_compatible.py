@@ -18,12 +18,12 @@ from urllib.parse import urlsplit
 import anyio
 import msgspec
 
-from ..decision import AnyChunk, Message, ToolSpec, WrongUse
+from ..decision import AnyChunk, Message, ToolResult, ToolSpec, WrongUse
 from .address import shown
 from .chat_stream import ChatStream, error_message, whole_reply
 from .errors import Interrupted, ProviderError, TimedOut, Unreachable, from_status, redact
 from .provider import Request
-from .wire import Encoded, Thinking, message_out, tools_out
+from .wire import Encoded, Thinking, message_out, pictures_out, tools_out
 
 if TYPE_CHECKING:
     import aiohttp
@@ -44,6 +44,7 @@ class OpenAICompatible:
     set; without one no key is sent. `connect_timeout` and `read_timeout` are seconds, the second one between two
     reads. `settings` go into every request (`temperature`, `max_tokens`, ...). `send_reasoning`: whether reasoning
     goes back with the calls that it led to; by default only to models of DeepSeek and Moonshot, which insist on it.
+    `images`: whether the model can see; the pictures of tools' results then follow them in a message of their own.
 
     Use it as an async context manager to keep its connections from one run to the next.
     """
@@ -58,6 +59,7 @@ class OpenAICompatible:
         read_timeout: float = 300.0,
         settings: Mapping[str, Any] | None = None,
         send_reasoning: bool | None = None,
+        images: bool = True,
     ) -> None:
         if not _is_url(api_base):
             raise WrongUse(f"api_base {api_base!r} is no URL: write it as http://host:port/v1")
@@ -69,6 +71,7 @@ class OpenAICompatible:
         self._settings = dict(settings or {})
         insists = any(name in model.lower() for name in ("deepseek", "kimi"))
         self._thinking: Thinking = "text" if (insists if send_reasoning is None else send_reasoning) else "none"
+        self._images = images
         self._session: aiohttp.ClientSession | None = None
         self._holders = 0
 
@@ -133,7 +136,9 @@ class OpenAICompatible:
     def _body(self, request: Request) -> bytes:
         encoded = request.memo.get(self)
         if encoded is None:
-            encoded = request.memo[self] = Encoded(partial(_encode, self._thinking), _encode_tools)
+            encoded = request.memo[self] = Encoded(
+                partial(_encode, self._thinking), _encode_tools, _encode_pictures if self._images else None
+            )
         head: dict[str, Any] = {"model": self.model, "stream": True, "stream_options": {"include_usage": True}}
         if request.tools:
             head["tools"] = encoded.tools(request)
@@ -264,6 +269,10 @@ def _place(url: str) -> str:
 
 def _encode(thinking: Thinking, message: Message) -> bytes:
     return msgspec.json.encode(message_out(message, thinking))
+
+
+def _encode_pictures(results: Sequence[ToolResult]) -> bytes:
+    return msgspec.json.encode(pictures_out(results))
 
 
 def _encode_tools(tools: Sequence[ToolSpec]) -> msgspec.Raw:

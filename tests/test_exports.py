@@ -17,8 +17,8 @@ ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "endstop.decision": """
         GUARDS POLICIES RECOMMENDED RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction Considered
-        Deadlines Decision Echo Event Facts FinishReason FinishReport GoOn LimitUse Limits Message Outcome Patience
-        Pause Policy Prompts ProviderToolReport Question Reasoning ReasoningDelta Repetition Rule
+        Deadlines Decision Echo Event Facts FinishReason FinishReport GoOn Image LimitUse Limits Message Outcome
+        Patience Pause Policy Prompts ProviderToolReport Question Reasoning ReasoningDelta Repetition Rule
         SessionLimits Status Stop SystemMessage
         TextDelta ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage UsageReport
         UserMessage Verdict WrongUse conclude decide fold policy_from
@@ -29,7 +29,7 @@ PUBLIC = {
         ToolChoice Unauthorized Unavailable Unreachable call say
     """,
     "endstop.engine": """
-        Bus Clock Completion Continue Engine InvalidArguments Lagged Phase Run Session SessionRecord
+        Bus Clock Completion Continue Engine Image InvalidArguments Lagged Phase Run Session SessionRecord
         Subscriber SystemClock Tool Toolbox read_record tool tools_from_yaml
     """,
     "endstop.engine.presets": """
