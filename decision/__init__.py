@@ -23,6 +23,7 @@ from .limits import Limits, SessionLimits
 from .messages import (
     AssistantMessage,
     FinishReason,
+    Image,
     Message,
     Reasoning,
     SystemMessage,
@@ -60,6 +61,7 @@ __all__ = [
     "FinishReason",
     "FinishReport",
     "GoOn",
+    "Image",
     "LimitUse",
     "Limits",
     "Message",

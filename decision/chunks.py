@@ -22,6 +22,8 @@ class ReasoningDelta(Chunk, frozen=True, omit_defaults=True):
 
     text: str = ""
     signature: str = ""
+    redacted: bool = False
+    """A block of its own, whose text the provider hides: `signature` holds it, encrypted."""
 
 
 class ToolCallDelta(Chunk, frozen=True, omit_defaults=True):

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from .decisions import Decision
-from .messages import AssistantMessage, FinishReason, Message, ResultStatus, ToolSpec, Usage
+from .messages import AssistantMessage, FinishReason, Image, Message, ResultStatus, ToolSpec, Usage
 from .outcome import Outcome, Question, Verdict
 from .policy import Policy
 from .prices import Price
@@ -211,6 +211,7 @@ class ReasoningMessageContent(_Event, frozen=True, kw_only=True, tag="REASONING_
     attempt: str
     delta: str = ""
     signature: str = ""
+    redacted: bool = False
 
 
 class ToolCallStart(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_START"):
@@ -281,7 +282,8 @@ class ToolCallResult(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_RESULT"):
     content: str
     status: ResultStatus = "ok"
     fingerprint: str = ""
-    """Hash of name, arguments and content: equal for the same call with the same result."""
+    """Hash of name, arguments, content and images: equal for the same call with the same result."""
+    images: tuple[Image, ...] = ()
 
 
 class CompletionAccepted(_Event, frozen=True, kw_only=True, tag="COMPLETION_ACCEPTED"):

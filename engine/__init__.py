@@ -1,5 +1,6 @@
 """The body: everything that waits. Runs agents, calls tools, keeps records."""
 
+from ..decision import Image
 from ..providers.clock import Clock, SystemClock
 from .answers import Completion, Continue, Phase
 from .budget import Budget
@@ -21,6 +22,7 @@ __all__ = [
     "Completion",
     "Continue",
     "Engine",
+    "Image",
     "InvalidArguments",
     "Lagged",
     "Phase",

@@ -17,9 +17,9 @@ ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "endstop.decision": """
         GUARDS POLICIES RECOMMENDED RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction Considered
-        Deadlines Decision Echo Event Facts FinishReason FinishReport GoOn LimitUse Limits Message Outcome Patience
-        AttemptEnded Pause Policy Price Prompts ProviderToolReport Question Reasoning ReasoningDelta
-        Repetition Rule SessionLimits Status Stop SystemMessage Voice
+        AttemptEnded Deadlines Decision Echo Event Facts FinishReason FinishReport GoOn Image LimitUse Limits
+        Message Outcome Patience Pause Policy Price Prompts ProviderToolReport Question Reasoning
+        ReasoningDelta Repetition Rule SessionLimits Status Stop SystemMessage Voice
         TextDelta ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage UsageReport
         UserMessage Verdict WrongUse conclude decide fold policy_from
     """,
@@ -30,7 +30,8 @@ PUBLIC = {
         Unavailable Unreachable Wrapper call say
     """,
     "endstop.engine": """
-        Budget Bus Clock Completion Continue Engine InvalidArguments Lagged Phase Run Session SessionRecord
+        Budget Bus Clock Completion Continue Engine Image InvalidArguments Lagged Phase Run Session
+        SessionRecord
         Subscriber SystemClock Tool Toolbox read_record tool tools_from_yaml
     """,
     "endstop.engine.presets": """
