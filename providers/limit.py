@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from ..decision import AnyChunk, UsageReport, WrongUse
 from ..decision.transcript import rough_tokens, size
@@ -22,6 +22,8 @@ class Limit(Wrapper):
     corrected by what the provider counts.
     adapt: when the provider says that it was too much (429), half as many streams are let through, and nothing at all
     for as long as it asks to wait; each response that comes through well lets the number grow again.
+    longest_wait: seconds to wait for a place among the streams; then the request fails as `RateLimited`, so that a
+    `Fallback` around it asks somebody else. None: as long as it takes.
 
     Share one Limit between all engines that use one key.
     """
@@ -34,6 +36,7 @@ class Limit(Wrapper):
         requests_per_minute: float | None = None,
         tokens_per_minute: float | None = None,
         adapt: bool = True,
+        longest_wait: float | None = None,
         clock: Clock | None = None,
     ) -> None:
         super().__init__(provider)
@@ -41,6 +44,7 @@ class Limit(Wrapper):
             "streams": streams,
             "requests_per_minute": requests_per_minute,
             "tokens_per_minute": tokens_per_minute,
+            "longest_wait": longest_wait,
         }
         for name, value in given.items():
             if value is not None and not value > 0:
@@ -50,6 +54,7 @@ class Limit(Wrapper):
         self._requests = None if requests_per_minute is None else Bucket(requests_per_minute, clock)
         self._tokens = None if tokens_per_minute is None else Bucket(tokens_per_minute, clock)
         self._adapt = adapt
+        self._longest_wait = longest_wait
 
     @property
     def streams(self) -> int:
@@ -64,12 +69,9 @@ class Limit(Wrapper):
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
         """Open a response once there is room for it."""
-        async with self._gate.entered():
-            estimate = _estimate(request) if self._tokens is not None else 0
-            if self._requests is not None:
-                await self._requests.take(1)
-            if self._tokens is not None:
-                await self._tokens.take(estimate)
+        async with AsyncExitStack() as stack:
+            number = await self._place(stack)
+            estimate = await self._take(request)
             try:
                 async with self.provider.stream(request) as chunks:
                     counted = self._counted(chunks, estimate)
@@ -79,9 +81,26 @@ class Limit(Wrapper):
                         await counted.aclose()
             except RateLimited as error:
                 if self._adapt:
-                    self._gate.back_off(error.retry_after)
+                    self._gate.back_off(number, error.retry_after)
                 raise
             self._gate.ease()
+
+    async def _place(self, stack: AsyncExitStack) -> int:
+        try:
+            return await stack.enter_async_context(self._gate.entered(self._longest_wait))
+        except TimeoutError:
+            message = f"{self.model}: no place among {self.allowed:g} streams within {self._longest_wait:g} s"
+            raise RateLimited(message) from None
+
+    async def _take(self, request: Request) -> int:
+        """Wait until the rates allow one more request; the tokens that were taken for it."""
+        if self._requests is not None:
+            await self._requests.take(1)
+        if self._tokens is None:
+            return 0
+        estimate = _estimate(request)
+        await self._tokens.take(estimate)
+        return estimate
 
     async def _counted(self, chunks: AsyncIterator[AnyChunk], taken: int) -> AsyncGenerator[AnyChunk]:
         """The chunks as they come; what the provider counts corrects what was taken for it."""

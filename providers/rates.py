@@ -28,24 +28,37 @@ class Gate:
         self._places = places
         self._clock = clock
         self._shut_until = 0.0
+        self._backed_off = 0
+        """How often it has been too much."""
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
-    async def entered(self) -> AsyncIterator[None]:
-        """Hold a place."""
-        await self._enter()
+    async def entered(self, within: float | None = None) -> AsyncIterator[int]:
+        """Hold a place; gives the number to name in `back_off`.
+
+        Raises TimeoutError if there is none within so many seconds.
+        """
+        with self._clock.deadline(within) as scope:
+            await self._enter()
+        if scope.cancelled_caught:
+            raise TimeoutError
         try:
             while (left := self._shut_until - self._clock.now()) > 0:
                 await self._clock.sleep(left)
-            yield
+            yield self._backed_off
         finally:
             self.inside -= 1
             self._let_in()
 
-    def back_off(self, seconds: float | None) -> None:
-        """It was too much: half as many from now on, and nobody for so many seconds."""
-        self.allowed = max(1.0, (self.inside if self.allowed is None else self.allowed) / 2)
+    def back_off(self, number: int, seconds: float | None) -> None:
+        """It was too much: half as many as were inside from now on, and nobody for so many seconds.
+
+        Those who were let in together are refused together, which counts once.
+        """
         self._shut_until = max(self._shut_until, self._clock.now() + (PAUSE if seconds is None else seconds))
+        if number == self._backed_off:
+            self._backed_off += 1
+            self.allowed = max(1.0, min(self.inside, self.allowed or self.inside) / 2)
 
     def ease(self) -> None:
         """It went well: one more for each full round of those who are allowed."""
@@ -65,11 +78,11 @@ class Gate:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.cancelled() or not turn.done():
-                self._waiting.remove(turn)
-            else:  # let in and cancelled at the same moment: the place goes to the next
+            if turn.done() and not turn.cancelled():  # let in and cancelled at the same moment: on to the next
                 self.inside -= 1
                 self._let_in()
+            elif turn in self._waiting:
+                self._waiting.remove(turn)
             raise
 
     def _let_in(self) -> None:

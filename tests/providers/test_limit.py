@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from endstop.decision import Usage, WrongUse
 from endstop.engine.testing import FakeClock
-from endstop.providers import Limit, RateLimited, Request, Scripted
+from endstop.providers import Fallback, Limit, RateLimited, Request, Scripted
 
-from .streams import ASK, Slow, chunks_of, nobody_left
+from .streams import ASK, Slow, chunks_of, heard, nobody_left
 
 
 async def test_no_more_streams_than_allowed_and_the_others_in_the_order_in_which_they_came() -> None:
@@ -61,6 +61,23 @@ async def test_someone_let_in_and_cancelled_at_once_gives_the_place_on() -> None
     tasks[1].cancel()
     await clock.advance(2)
     assert len(await tasks[2]) == 2
+    assert limit.streams == 0
+
+
+async def test_one_who_gives_up_just_as_a_place_becomes_free_does_no_harm() -> None:
+    clock = FakeClock()
+    limit = Limit(Slow(clock, 1, "x"), streams=1, clock=clock)
+    first = asyncio.create_task(chunks_of(limit))
+    await clock.advance(0)
+    waiting = [asyncio.create_task(chunks_of(limit)) for _ in range(3)]
+    await clock.advance(0)
+    first.cancel()
+    for task in waiting[:2]:
+        task.cancel()
+    await clock.advance(0)
+    await clock.advance(2)
+    assert len(await waiting[2]) == 2
+    assert all(task.cancelled() for task in (first, *waiting[:2]))
     assert limit.streams == 0
 
 
@@ -115,7 +132,7 @@ async def test_after_a_refusal_half_as_many_go_and_nobody_while_the_provider_ask
     limit = Limit(Scripted(*script), streams=8, clock=clock)
     with pytest.raises(RateLimited):
         await chunks_of(limit)
-    assert limit.allowed == 4
+    assert limit.allowed == 1, "half of those who were inside, and one at least"
     later = asyncio.create_task(chunks_of(limit))
     await clock.advance(4)
     assert not later.done()
@@ -124,6 +141,32 @@ async def test_after_a_refusal_half_as_many_go_and_nobody_while_the_provider_ask
     for _ in range(40):
         await chunks_of(limit)
     assert limit.allowed == 8, "it grows back, and not beyond what is allowed"
+
+
+async def test_those_who_are_refused_together_count_once() -> None:
+    clock = FakeClock()
+    limit = Limit(Slow(clock, 1, RateLimited("slow down", retry_after=0)), streams=100, clock=clock)
+    tasks = [asyncio.create_task(chunks_of(limit)) for _ in range(40)]
+    await clock.advance(2)
+    await asyncio.wait(tasks)
+    assert limit.allowed == 20, "half of the forty, and not forty times half"
+    assert all(isinstance(task.exception(), RateLimited) for task in tasks)
+
+
+async def test_who_waits_too_long_for_a_place_is_sent_elsewhere() -> None:
+    clock = FakeClock()
+    limit = Limit(Slow(clock, 9, "at last", model="a"), streams=1, longest_wait=2, clock=clock)
+    first = asyncio.create_task(chunks_of(limit))
+    await clock.advance(0)
+    second = asyncio.create_task(chunks_of(Fallback(limit, Scripted("here", model="b"))))
+    third = asyncio.create_task(chunks_of(limit))
+    await clock.advance(3)
+    assert heard(await second) == ("b", "here")
+    with pytest.raises(RateLimited, match="a: no place among 1 streams within 2 s"):
+        await third
+    await clock.advance(9)
+    assert heard(await first)[1] == "at last"
+    assert limit.streams == 0
 
 
 async def test_a_limit_without_a_number_of_streams_finds_one_when_it_is_too_much() -> None:
