@@ -204,6 +204,7 @@ class Session:
             toolbox=engine.toolbox,
             policy=engine.policy,
             decide=engine.decide,
+            look_ahead=engine.look_ahead,
             execute=engine.execute,
             clock=engine.clock,
             taken_ids=self._taken,
