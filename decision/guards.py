@@ -50,9 +50,11 @@ def _compaction_stalled(facts: Facts, policy: Policy) -> Decision | None:
 
 
 def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
+    limits = tuple(limit for limit, stops_as in STOP_REASONS.items() if stops_as == reason)
+
     def reached(facts: Facts, policy: Policy) -> Decision | None:
-        for spent in spending(facts, policy):
-            if STOP_REASONS[spent.limit] == reason and not spent.use.soft and spent.reached:
+        for spent in spending(facts, policy, limits):
+            if not spent.use.soft and spent.reached:
                 return Stop(rule=reason, reason=reason, detail=_used_up(spent))
         return None
 

@@ -54,6 +54,8 @@ class Trail(Struct, frozen=True):
 
 def times_round(steps: tuple[int, ...]) -> int:
     """How often the cycle at the end of these steps has come round, for the cycle that did so most often."""
+    if steps[-1] not in steps[-1 - LONGEST_CYCLE : -1]:
+        return 1  # as nearly always: where no cycle has come round, there is none to count
     return max(_times(steps, length) for length in range(1, LONGEST_CYCLE + 1))
 
 

@@ -37,11 +37,17 @@ class Spent(Struct, frozen=True):
         return self.use.used > self.use.allowed if self.use.soft else self.use.used >= self.use.allowed
 
 
+<<<<<<< HEAD
 def spending(facts: Facts, policy: Policy) -> Iterator[Spent]:
     """Every limit that is set, hard before soft, the run's before the session's; last, a budget that is used up."""
     for name, soft, allowed in _set(policy.limits):
+=======
+def spending(facts: Facts, policy: Policy, names: tuple[str, ...] = tuple(LIMITS)) -> Iterator[Spent]:
+    """Each of these limits that is set, hard before soft, the run's before the session's."""
+    for name, soft, allowed in _set(policy.limits, names):
+>>>>>>> speed
         yield Spent(name, "", LimitUse(used=_used(facts, name), allowed=allowed, soft=soft))
-    for name, soft, allowed in _set(policy.session_limits):
+    for name, soft, allowed in _set(policy.session_limits, names):
         used = _used(facts, name) + _used_before(facts.before, name)
         yield Spent(name, "session", LimitUse(used=used, allowed=allowed, soft=soft))
     if facts.refused is not None:
@@ -50,10 +56,10 @@ def spending(facts: Facts, policy: Policy) -> Iterator[Spent]:
 
 
 @lru_cache(maxsize=256)
-def _set(limits: SessionLimits) -> tuple[tuple[str, bool, float], ...]:
-    """The limits that are set, as name, soft and allowed."""
+def _set(limits: SessionLimits, names: tuple[str, ...]) -> tuple[tuple[str, bool, float], ...]:
+    """Which of these limits are set, as name, soft and allowed."""
     every = [
-        (name, soft, getattr(limits, f"soft_{name}" if soft else name)) for name in LIMITS for soft in (False, True)
+        (name, soft, getattr(limits, f"soft_{name}" if soft else name)) for name in names for soft in (False, True)
     ]
     return tuple(limit for limit in every if limit[2] is not None)
 

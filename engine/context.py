@@ -44,6 +44,8 @@ class Context:
     toolbox: Toolbox
     policy: Policy
     decide: Decide
+    look_ahead: Decide
+    """Decides the same, without a trace: for all but what is recorded."""
     execute: Execute = execute_here
     clock: Clock
     taken_ids: set[str]

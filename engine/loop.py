@@ -59,7 +59,7 @@ def _taken_up(context: Context) -> Decision | None:
         return None
     # Limits that an earlier run has used up end this one before it costs anything, and a context that is too large is
     # made smaller before it is sent.
-    decision = context.decide(facts, context.policy)
+    decision = context.look_ahead(facts, context.policy)
     if isinstance(decision, GoOn) and not (decision.compact or decision.remind):
         return None  # there is nothing yet to say anything about
     return _decide(context)
@@ -91,7 +91,7 @@ async def _round(context: Context) -> None:
 
 
 def _would_go_on(context: Context) -> bool:
-    return isinstance(context.decide(context.log.facts, context.policy), GoOn)
+    return isinstance(context.look_ahead(context.log.facts, context.policy), GoOn)
 
 
 def _wants_closing(context: Context, decision: Decision) -> bool:

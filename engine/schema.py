@@ -40,7 +40,7 @@ class Arguments:
             parsed = self._model.model_validate_json(text.strip() or "{}")
         except ValidationError as error:
             raise InvalidArguments(_complaint(self._tool, error)) from None
-        return {name: getattr(parsed, name) for name in type(parsed).model_fields}
+        return dict(vars(parsed))
 
     @cached_property
     def schema(self) -> dict[str, Any]:

@@ -218,6 +218,7 @@ class Session:
             toolbox=engine.toolbox,
             policy=engine.policy,
             decide=engine.decide,
+            look_ahead=engine.look_ahead,
             execute=engine.execute,
             clock=engine.clock,
             price_list=engine.prices,

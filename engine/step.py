@@ -59,7 +59,7 @@ def _goes_on(context: Context) -> bool:
         return True
     if facts.inner_steps >= context.policy.max_inner_steps or facts.questions:
         return False
-    decision = context.decide(facts, _inside_a_round(context.policy))
+    decision = context.look_ahead(facts, _inside_a_round(context.policy))
     return isinstance(decision, GoOn) and decision.bare
 
 

@@ -35,5 +35,5 @@ async def hear_again(context: Context) -> None:
 
 
 def _would_end(context: Context) -> bool:
-    decision = context.decide(context.log.facts, context.policy)
+    decision = context.look_ahead(context.log.facts, context.policy)
     return isinstance(decision, Stop) and decision.reason == "text_final"
