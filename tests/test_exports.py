@@ -29,14 +29,14 @@ PUBLIC = {
         ToolChoice Unauthorized Unavailable Unreachable call say
     """,
     "endstop.engine": """
-        Bus Clock Completion Continue Engine InvalidArguments Lagged Phase Run Session SessionRecord
-        Subscriber SystemClock Tool Toolbox read_record tool tools_from_yaml
+        Bus Clock Completion Continue Engine Fleet InvalidArguments Lagged Phase ProviderSummary Race Run Session
+        SessionRecord Subscriber Summary SystemClock Task TaskResult Tool Toolbox read_record tool tools_from_yaml
     """,
     "endstop.engine.presets": """
         ask_user attempt_completion finish_task task_done think workspace_tools
     """,
     "endstop.engine.subscribers": """
-        log_run
+        log_run progress
     """,
     "endstop.engine.testing": """
         FakeClock check_transcript settle
