@@ -148,7 +148,7 @@ class Fleet:
         for worker, run in self._runs.items():
             if not run.finished:
                 run.cancel(self._cause)
-                if run.context is None:
+                if not run.begun:
                     worker.cancel()  # it has not begun, and may be waiting for its provider
         self._read.set()
 

@@ -48,35 +48,46 @@ class Race:
 
 
 class Racing:
-    """A race that goes on; `fleet` can be cancelled. `compare`: let all of them run to their end."""
+    """A race that goes on. `compare`: let all of them run to their end."""
 
-    def __init__(self, jobs: Sequence[Job], *, compare: bool, holds: Sequence[Provider], clock: Clock) -> None:
+    def __init__(
+        self, jobs: Sequence[Job], *, compare: bool, holds: Sequence[Provider] = (), clock: Clock | None = None
+    ) -> None:
         if len(jobs) < 2:
             raise WrongUse(f"a race needs two models or more; there {'is only one' if jobs else 'are none'}")
-        self.winner: TaskResult | None = None
         self._compare = compare
-        self._second_best: TaskResult | None = None
-        self.fleet = Fleet(jobs, limit=len(jobs), on_end=self._ended, holds=holds, clock=clock)
+        self._first: int | None = None
+        """Who completed first, and well."""
+        self._first_of_all: int | None = None
+        """Who completed first, whatever its evaluation said."""
+        self._fleet = Fleet(jobs, limit=len(jobs), on_end=self._ended, holds=holds, clock=clock)
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to cancel."""
+        return self._fleet.running > 0
+
+    def cancel(self, cause: str = "caller") -> None:
+        """End all runs."""
+        self._fleet.cancel(cause)
 
     async def result(self) -> Race:
         """Race to the end."""
-        results = []
-        async with self.fleet:
-            async for result in self.fleet:
-                results.append(result)
-        results.sort(key=lambda result: result.number)
-        winner = self.winner or self._second_best
-        return Race(results=tuple(results), winner=winner, summary=self.fleet.summary())
+        async with self._fleet:
+            results = sorted([result async for result in self._fleet], key=lambda result: result.number)
+        first = self._first_of_all if self._first is None else self._first
+        winner = results[first] if first is not None else None
+        return Race(results=tuple(results), winner=winner, summary=self._fleet.summary())
 
     def _ended(self, result: TaskResult) -> None:
         if result.outcome.status != "completed":
             return
-        if result.outcome.verdict == "failed":
-            self._second_best = self._second_best or result
-        elif self.winner is None:
-            self.winner = result
+        if self._first_of_all is None:
+            self._first_of_all = result.number
+        if self._first is None and result.outcome.verdict != "failed":
+            self._first = result.number
             if not self._compare:
-                self.fleet.cancel(CAUSE)
+                self._fleet.cancel(CAUSE)
 
 
 def racing(
