@@ -65,12 +65,14 @@ class Fleet:
         self._cause: str | None = None
         self._unread: deque[TaskResult] = deque()
         self._kept: dict[int, Outcome] | None = {} if keep else None
-        self._arrived, self._read, self._left = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self._arrived, self._read = asyncio.Event(), asyncio.Event()
+        self._entered = False
         self._tally = Tally(clock or SystemClock(), (job.provider for job in self._waiting))
 
     async def __aenter__(self) -> Fleet:
-        if self._workers or self._left.is_set():
+        if self._entered:
             raise WrongUse("this fleet was entered before: make another one with run_many")
+        self._entered = True
         self._tally.begin()
         self._holders = [asyncio.create_task(self._hold(held)) for held in self._holds]
         many = min(self._limit, self.total)
@@ -79,11 +81,11 @@ class Fleet:
 
     async def __aexit__(self, *exc: object) -> None:
         self.cancel()
-        self._left.set()
-        for worker in self._workers:
-            worker.cancel()
-        all_of_them = asyncio.gather(*self._workers, *self._holders, return_exceptions=True)
-        await outlive(all_of_them, TIDY_SECONDS + 1)
+        tasks = [*self._workers, *self._holders]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await outlive(asyncio.ensure_future(asyncio.wait(tasks)), TIDY_SECONDS + 1)
 
     def __aiter__(self) -> Fleet:
         return self
@@ -93,7 +95,7 @@ class Fleet:
             if self.finished == self.total:
                 self._arrived.set()  # for whoever else waits
                 raise StopAsyncIteration
-            if not self._workers:
+            if not self._entered:
                 raise WrongUse("enter the fleet before reading its results: `async with engine.run_many(...) as fleet`")
             self._arrived.clear()
             await self._arrived.wait()
@@ -212,7 +214,7 @@ class Fleet:
         """Keep a provider open. If it cannot be opened, each of its runs finds that out and says so."""
         with suppress(Exception):
             async with held:
-                await self._left.wait()
+                await asyncio.Event().wait()  # until it is cancelled
 
 
 def fleet_of(

@@ -96,8 +96,8 @@ def jobs_of(
     _check(tasks)
     records = Records(record) if record is not None else None
     brought = [task.provider for task in tasks if task.provider is not None]
-    names = names_of([*providers, *brought])
     engines = {id(provider): engine.using(provider) for provider in (*providers, *brought)}
+    names = names_of([*providers, *brought])
     turns = cycle(providers)
     width = len(str(len(tasks)))
     jobs = []

@@ -145,9 +145,10 @@ class LiveRace:
         for first in range(0, len(drawn), beside):
             row = drawn[first : first + beside]
             grid.add_row(*row, *[""] * (beside - len(row)))
-        if not self._stopping or whole:
+        if whole:
             return grid
-        return Group(grid, Text("stopping · Ctrl-C again to leave at once", style="magenta"))
+        last = "stopping · Ctrl-C again to leave at once" if self._stopping else ""
+        return Group(grid, Text(last, style="magenta"))  # a line of its own for the terminal's ^C
 
 
 def _table(race: Race, width: int) -> Table:
