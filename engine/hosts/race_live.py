@@ -131,9 +131,10 @@ class LiveRace:
     def _side_by_side(self, whole: bool = False) -> RenderableType:
         """All racers; `whole`: each as tall as it needs to be, for good."""
         size = self._console.size
-        beside = max(1, min(len(self._lanes), size.width // NARROWEST))
+        room = size.width - 2  # for the terminal's own ^C, which may come in the middle of any line
+        beside = max(1, min(len(self._lanes), room // NARROWEST))
         below = -(-len(self._lanes) // beside)
-        width = min(WIDEST, size.width // beside)
+        width = min(WIDEST, room // beside)
         height = max(4, min(TALLEST, (size.height - 4) // below))
         now = monotonic()
         if whole:
@@ -148,7 +149,7 @@ class LiveRace:
         if whole:
             return grid
         last = "stopping · Ctrl-C again to leave at once" if self._stopping else ""
-        return Group(grid, Text(last, style="magenta"))  # a line of its own for the terminal's ^C
+        return Group(grid, Text(last, style="magenta"))
 
 
 def _table(race: Race, width: int) -> Table:
