@@ -37,20 +37,14 @@ class Spent(Struct, frozen=True):
         return self.use.used > self.use.allowed if self.use.soft else self.use.used >= self.use.allowed
 
 
-<<<<<<< HEAD
-def spending(facts: Facts, policy: Policy) -> Iterator[Spent]:
-    """Every limit that is set, hard before soft, the run's before the session's; last, a budget that is used up."""
-    for name, soft, allowed in _set(policy.limits):
-=======
 def spending(facts: Facts, policy: Policy, names: tuple[str, ...] = tuple(LIMITS)) -> Iterator[Spent]:
-    """Each of these limits that is set, hard before soft, the run's before the session's."""
+    """Each of these limits that is set, hard before soft, the run's before the session's; last, a budget's."""
     for name, soft, allowed in _set(policy.limits, names):
->>>>>>> speed
         yield Spent(name, "", LimitUse(used=_used(facts, name), allowed=allowed, soft=soft))
     for name, soft, allowed in _set(policy.session_limits, names):
         used = _used(facts, name) + _used_before(facts.before, name)
         yield Spent(name, "session", LimitUse(used=used, allowed=allowed, soft=soft))
-    if facts.refused is not None:
+    if facts.refused is not None and facts.refused.limit in names:
         used_up = LimitUse(used=facts.refused.used, allowed=facts.refused.allowed)
         yield Spent(facts.refused.limit, "budget", used_up)
 

@@ -6,11 +6,15 @@ from .answers import Completion, Continue, Phase
 from .budget import Budget
 from .bus import Bus, Lagged
 from .engine import Engine
+from .fleet import Fleet
+from .race import Race
 from .record import SessionRecord, read_record
 from .run import Run
 from .schema import InvalidArguments
 from .session import Session
 from .subscriber import Subscriber
+from .summary import ProviderSummary, Summary
+from .tasks import Task, TaskResult
 from .toolbox import Toolbox
 from .tools import Tool, tool
 from .tools_yaml import tools_from_yaml
@@ -22,15 +26,21 @@ __all__ = [
     "Completion",
     "Continue",
     "Engine",
+    "Fleet",
     "Image",
     "InvalidArguments",
     "Lagged",
     "Phase",
+    "ProviderSummary",
+    "Race",
     "Run",
     "Session",
     "SessionRecord",
     "Subscriber",
+    "Summary",
     "SystemClock",
+    "Task",
+    "TaskResult",
     "Tool",
     "Toolbox",
     "read_record",

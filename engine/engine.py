@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from copy import copy
 from functools import partial
 from typing import Any, Literal
 from uuid import uuid4
@@ -21,13 +22,16 @@ from .budget import Budget
 from .bus import KEPT, Lagged
 from .context import Decide, Execute, execute_here
 from .evaluation import Evaluator
+from .fleet import Fleet, fleet_of
 from .hooks import Gate, Judge, Recalled, TextRule, qualified
 from .intents import Handler
 from .presets import finish_task
 from .prompts import system_prompt
+from .race import Race, racing
 from .run import Run
 from .session import Session
 from .subscriber import Subscriber, deliver
+from .tasks import Task
 from .toolbox import Toolbox
 from .tools import Tool
 
@@ -171,6 +175,46 @@ class Engine:
         """Run to the outcome. If the caller is cancelled, so is the run."""
         async with self.start(prompt, record=record, drain=drain) as run:
             return await run.wait()
+
+    def run_many(
+        self,
+        tasks: Iterable[str | Task],
+        *,
+        providers: Provider | Sequence[Provider] | None = None,
+        limit: int = 10,
+        record: str | os.PathLike[str] | None = None,
+        keep: bool = True,
+    ) -> Fleet:
+        """Many runs, `limit` at once. Enter it with `async with` and read its results as they finish.
+
+        providers: they take turns; the engine's own if left out. A task may bring one of its own.
+        record: a folder; each run gets a record in it under a name of its own.
+        keep: whether the outcomes are kept, for `outcomes`; False only hands results on, however many there are.
+        """
+        return fleet_of(self, tasks, providers, limit, record, keep)
+
+    async def race(
+        self,
+        prompt: str,
+        providers: Sequence[Provider],
+        *,
+        compare: bool = False,
+        record: str | os.PathLike[str] | None = None,
+    ) -> Race:
+        """Run this prompt with each provider at once; the first good completion wins and ends the others.
+
+        compare: let all of them run to their end.
+        record: a folder for a record of each.
+        """
+        return await racing(self, prompt, providers, compare, record).result()
+
+    def using(self, provider: Provider, *, evaluate: Evaluator | None = None) -> Engine:
+        """An engine like this one with another provider, and another evaluator if one is given."""
+        check_plain(provider, self.policy, self.tool_choice, self.buffer)
+        check_functions(evaluate=evaluate)
+        other = copy(self)
+        other.provider, other.evaluate = provider, evaluate or self.evaluate
+        return other
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:

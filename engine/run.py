@@ -58,6 +58,11 @@ class Run:
         return self._outcome is not None
 
     @property
+    def begun(self) -> bool:
+        """Whether it has begun, and so has something to tidy up."""
+        return self.context is not None
+
+    @property
     def facts(self) -> Facts:
         """What is known now."""
         return self.context.log.facts if self.context is not None else Facts()

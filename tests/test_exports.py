@@ -30,15 +30,15 @@ PUBLIC = {
         Unavailable Unreachable Wrapper call say
     """,
     "endstop.engine": """
-        Budget Bus Clock Completion Continue Engine Image InvalidArguments Lagged Phase Run Session
-        SessionRecord
-        Subscriber SystemClock Tool Toolbox read_record tool tools_from_yaml
+        Budget Bus Clock Completion Continue Engine Fleet Image InvalidArguments Lagged Phase ProviderSummary
+        Race Run Session SessionRecord Subscriber Summary SystemClock Task TaskResult Tool Toolbox read_record
+        tool tools_from_yaml
     """,
     "endstop.engine.presets": """
         ask_user attempt_completion finish_task task_done think workspace_tools
     """,
     "endstop.engine.subscribers": """
-        log_run
+        log_run progress
     """,
     "endstop.engine.testing": """
         FakeClock check_transcript settle

@@ -42,6 +42,7 @@ ONLY_IN = {"litellm": "providers/litellm.py", "aiohttp": "providers/openai_compa
 LATE = {
     ("providers/openai_compatible.py", "urllib.request"): "takes 40 ms, and aiohttp brings it along when it is used",
     ("engine/hosts/views.py", "endstop.engine.hosts.live"): "imports rich, which plain lines do without",
+    ("engine/hosts/race_views.py", "endstop.engine.hosts.race_live"): "imports rich, which plain lines do without",
 }
 """Other imports inside a function: (file, module) -> why. None may be there to walk round a cycle."""
 

@@ -174,11 +174,13 @@ def workspace_of(folder: str | None, allow_run: bool) -> list[Tool]:
     return list(workspace_tools(folder, allow_run=allow_run))
 
 
-def prompt_of(given: str | None) -> str:
+def prompt_of(given: str | None, command: str = "run") -> str:
     """The prompt: from the command line, or from stdin if that is no terminal."""
     if given is None or given == "-":
         if sys.stdin is None or (given is None and sys.stdin.isatty()):
-            raise WrongUse('no prompt: write it after `endstop run`, as in endstop run "...", or pipe it in')
+            raise WrongUse(
+                f'no prompt: write it after `endstop {command}`, as in endstop {command} "...", or pipe it in'
+            )
         text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
     else:
         text = os.fsencode(given).decode("utf-8", "replace")

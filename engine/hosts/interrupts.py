@@ -13,21 +13,43 @@ import signal
 import socket
 import threading
 from types import FrameType, TracebackType
-from typing import Any
-
-from ..run import Run
-from .views import View
+from typing import Any, Protocol
 
 EXIT_CODE = 130
 _CAUSES = {signal.SIGINT: "interrupt", signal.SIGTERM: "shutdown"}
 
 
+class Endable(Protocol):
+    """A run, or what else can be ended."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to end."""
+        ...
+
+    def cancel(self, cause: str = ...) -> None:
+        """End it."""
+        ...
+
+
+class Screen(Protocol):
+    """What a view does about a signal."""
+
+    def stopping(self) -> None:
+        """The user has asked to stop."""
+        ...
+
+    def abandon(self) -> None:
+        """Leave the terminal usable at once."""
+        ...
+
+
 class Interrupts:
     """Hears the signals while it is entered, in the event loop; `attach` tells it which run they end."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: Screen) -> None:
         self._view = view
-        self._run: Run | None = None
+        self._run: Endable | None = None
         self._heard = 0
         self._before: dict[signal.Signals, Any] = {}
 
@@ -55,7 +77,7 @@ class Interrupts:
             self._wake.close()
             self._woken.close()
 
-    def attach(self, run: Run) -> None:
+    def attach(self, run: Endable) -> None:
         """From now on a signal ends this run."""
         self._run = run
 
@@ -64,7 +86,7 @@ class Interrupts:
         if self._heard > 1:
             self._view.abandon()
             os._exit(EXIT_CODE)
-        if self._run is None or self._run.context is None:
+        if self._run is None or not self._run.begun:
             raise KeyboardInterrupt  # nothing has begun: there is nothing to tidy up
         self._view.stopping()
         self._loop.call_soon_threadsafe(self._run.cancel, _CAUSES[signal.Signals(number)])

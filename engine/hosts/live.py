@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from time import monotonic
 
 from rich import box
-from rich.cells import cell_len
-from rich.console import Console, ConsoleDimensions, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import Group, RenderableType
 from rich.live import Live as Region
 from rich.padding import Padding
 from rich.panel import Panel
@@ -28,6 +27,7 @@ from .channels import Channels
 from .clean import arguments, clean, first_lines, one_line
 from .phrases import Ending, Recorded, Tone, actions_line, allowances, duration, figures
 from .saved import Saved
+from .screen import REFRESHES, SPINNER, Drawn, Terminal, rows_of, wrapped
 from .story import Story
 from .telling import Call, Kind, Shade
 from .trace import trace_lines
@@ -37,9 +37,6 @@ WIDEST = 100
 RESULT_LINES = 6
 PROMPT_LINES = 8
 CALLS_SHOWN = 4
-REFRESHES = 12
-"""A second."""
-SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 _TONES: dict[Tone, tuple[str, str, box.Box]] = {
     "success": ("green", "✔", box.HEAVY),
@@ -79,7 +76,7 @@ class Live:
         self._recorded = recorded
         self._story = Story(self, explain=explain, recorded=recorded)
         self._heard = monotonic()
-        self._console = _Terminal(channels.stderr)
+        self._console = Terminal(channels.stderr)
         self._open = False
         self._stopping = False
         self._drawing = threading.RLock()
@@ -89,7 +86,7 @@ class Live:
         self._block = ""
         """What was printed last: a blank line stands between blocks of different kinds."""
         self._region = Region(
-            _Bottom(self._bottom),
+            Drawn(self._bottom),
             console=self._console,
             auto_refresh=False,
             transient=True,
@@ -196,7 +193,7 @@ class Live:
     def thought(self, text: str) -> None:
         """A thought stands apart, behind a line of its own colour."""
         shown = Text("  ◇ think", style="bold blue")
-        for row in _rows(clean(text).strip(), self._width - 6):
+        for row in rows_of(clean(text).strip(), self._width - 6):
             shown.append("\n  ┊ ", style="not bold").append(row, style="not bold default")
         self._print(shown, "think")
 
@@ -348,36 +345,6 @@ class Live:
         return line
 
 
-class _Bottom:
-    """The region as it is at the moment of drawing."""
-
-    def __init__(self, draw: Callable[[], RenderableType]) -> None:
-        self._draw = draw
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield self._draw()
-
-
-class _Terminal(Console):
-    """A console on a descriptor of its own, which asks that descriptor for its size."""
-
-    def __init__(self, descriptor: int) -> None:
-        file = open(descriptor, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
-        super().__init__(file=file, highlight=False, markup=False, emoji=False)
-
-    @property
-    def size(self) -> ConsoleDimensions:
-        """Columns and lines, now."""
-        try:
-            return ConsoleDimensions(*os.get_terminal_size(self.file.fileno()))
-        except OSError:
-            return ConsoleDimensions(80, 25)
-
-    @size.setter
-    def size(self, new_size: tuple[int, int]) -> None:
-        """The terminal decides, nobody else."""
-
-
 class _Writing:
     """Text as it streams in: whole rows come out, the row that is being written stays."""
 
@@ -392,32 +359,10 @@ class _Writing:
         for line in lines:
             if self._begun or line.strip():
                 self._begun = True
-                yield from _wrapped(line, width)
-        *rows, self.row = _wrapped(self.row, width)
+                yield from wrapped(line, width)
+        *rows, self.row = wrapped(self.row, width)
         self._begun = self._begun or bool(rows)
         yield from rows
-
-
-def _rows(text: str, width: int) -> Iterator[str]:
-    for line in text.split("\n"):
-        yield from _wrapped(line, width)
-
-
-def _wrapped(line: str, width: int) -> Iterator[str]:
-    """The line in rows of at most so many cells, broken at spaces where there are any."""
-    while cell_len(line) > width:
-        cells = end = 0
-        while cells + cell_len(line[end]) <= width:
-            cells += cell_len(line[end])
-            end += 1
-        space = line.rfind(" ", 1, end + 1)
-        if space > 0 and line[:space].strip():
-            yield line[:space]
-            line = line[space + 1 :]
-        else:
-            yield line[: max(1, end)]
-            line = line[max(1, end) :]
-    yield line
 
 
 def _state(call: Call) -> str:

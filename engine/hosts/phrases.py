@@ -47,6 +47,7 @@ _FAILURES = {
 _CAUSES = {
     "interrupt": "You stopped it with Ctrl-C.",
     "shutdown": "The process was told to end.",
+    "race": "Another model was first.",
 }
 _UNDONE = "The task was not reported as done."
 

@@ -123,12 +123,13 @@ def choose_view(
     """The view that fits where stderr goes: rich for a terminal, plain lines for all else."""
     if quiet:
         return Silent()
-    if os.isatty(channels.stderr) and os.environ.get("TERM") not in (None, "", "dumb") and _speaks_unicode():
+    if os.isatty(channels.stderr) and os.environ.get("TERM") not in (None, "", "dumb") and speaks_unicode():
         from .live import Live
 
         return Careful(Live(channels, explain=explain, saved=saved, recorded=recorded))
     return Careful(Plain(explain=explain, saved=saved, recorded=recorded))
 
 
-def _speaks_unicode() -> bool:
+def speaks_unicode() -> bool:
+    """Whether what is printed to stderr is encoded as UTF-8."""
     return (getattr(sys.stderr, "encoding", None) or "").lower().replace("-", "") == "utf8"

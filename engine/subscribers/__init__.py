@@ -1,5 +1,6 @@
 """Integrations that only listen: one file each."""
 
+from .progress import progress
 from .structlog import log_run
 
-__all__ = ["log_run"]
+__all__ = ["log_run", "progress"]

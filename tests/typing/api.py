@@ -35,15 +35,21 @@ from endstop.engine import (
     Completion,
     Continue,
     Engine,
+    Fleet,
     Lagged,
+    Race,
     Run,
     Session,
     SessionRecord,
+    Summary,
+    Task,
+    TaskResult,
     Tool,
     read_record,
     tool,
 )
 from endstop.engine.presets import ask_user, finish_task, think
+from endstop.engine.subscribers import progress
 from endstop.providers import KINDS, OpenAICompatible, Provider, ProviderError, Record, Request, Scripted, call, say
 
 
@@ -141,6 +147,18 @@ async def main() -> None:
     paused = await session.run("hello")
     for question in paused.questions:
         assert_type(await session.answer(question.call_id, "yes"), Outcome)
+
+    async with engine.run_many(["a", Task("b", id="b", provider=echo)], providers=[echo], limit=5) as fleet:
+        assert_type(fleet, Fleet)
+        with progress(fleet):
+            async for result in fleet:
+                assert_type(result, TaskResult)
+                assert_type(result.outcome, Outcome)
+        assert_type(fleet.outcomes, tuple[Outcome, ...])
+        assert_type(await fleet.wait(), Summary)
+    race = await engine.using(echo).race("a", [echo, echo], compare=True)
+    assert_type(race, Race)
+    assert_type(race.winner, TaskResult | None)
 
     assert_type(read_record("run.jsonl"), SessionRecord)
     async with Engine(Record(echo, lambda exchange: None)):

@@ -1,0 +1,240 @@
+"""A fleet: many runs, so many at once, and a result for each of them as it finishes.
+
+    async with engine.run_many(tasks, limit=100) as fleet:
+        async for result in fleet:
+            print(result.id, result.outcome.status)
+    print(fleet.summary())
+
+A task that fails, crashes or cannot even start has that as its result and hurts nobody. Leaving the block, or being
+cancelled in it, cancels every run that is still going and waits until all of them have tidied up: their outcomes are
+there, and no task and no connection is left. What nobody reads waits in memory, as all outcomes do for `outcomes`;
+with `keep=False` results are only handed on, and while `limit` of them wait for a reader no further task begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import TYPE_CHECKING, Any
+
+from ..decision import Outcome, Usage, WrongUse
+from ..decision.events import RunFinished
+from ..providers import Provider
+from ..providers.clock import Clock, SystemClock
+from ..providers.closing import outlive
+from .run import TIDY_SECONDS, Run
+from .summary import Summary, Tally
+from .tasks import Job, Task, TaskResult, jobs_of
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+
+class Fleet:
+    """The handle of many runs. Made by `Engine.run_many`; entering it starts the first ones.
+
+    on_end: called with a result the moment its run has ended, before the run has tidied up.
+    holds: kept open as long as the fleet is, so that its runs share connections.
+    """
+
+    def __init__(
+        self,
+        jobs: Iterable[Job],
+        *,
+        limit: int,
+        keep: bool = True,
+        on_end: Callable[[TaskResult], None] | None = None,
+        holds: Sequence[Any] = (),
+        clock: Clock | None = None,
+    ) -> None:
+        if type(limit) is not int or limit < 1:
+            raise WrongUse(f"limit is {limit!r}: use a whole number of runs at once, 1 or more")
+        self._waiting = deque(jobs)
+        self.total = len(self._waiting)
+        """How many tasks there are."""
+        self._limit = limit
+        self._on_end = on_end
+        once = {id(held): held for held in holds}.values()
+        self._holds = [held for held in once if isinstance(held, AbstractAsyncContextManager)]
+        self._runs: dict[asyncio.Task[None], Run] = {}
+        self._workers: list[asyncio.Task[None]] = []
+        self._holders: list[asyncio.Task[None]] = []
+        self._cause: str | None = None
+        self._unread: deque[TaskResult] = deque()
+        self._kept: dict[int, Outcome] | None = {} if keep else None
+        self._arrived, self._read = asyncio.Event(), asyncio.Event()
+        self._entered = False
+        self._tally = Tally(clock or SystemClock(), (job.provider for job in self._waiting))
+
+    async def __aenter__(self) -> Fleet:
+        if self._entered:
+            raise WrongUse("this fleet was entered before: make another one with run_many")
+        self._entered = True
+        self._tally.begin()
+        self._holders = [asyncio.create_task(self._hold(held)) for held in self._holds]
+        many = min(self._limit, self.total)
+        self._workers = [asyncio.create_task(self._work(), name=f"endstop fleet {n}") for n in range(many)]
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.cancel()
+        tasks = [*self._workers, *self._holders]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await outlive(asyncio.ensure_future(asyncio.wait(tasks)), TIDY_SECONDS + 1)
+
+    def __aiter__(self) -> Fleet:
+        return self
+
+    async def __anext__(self) -> TaskResult:
+        while not self._unread:
+            if self.finished == self.total:
+                self._arrived.set()  # for whoever else waits
+                raise StopAsyncIteration
+            if not self._entered:
+                raise WrongUse("enter the fleet before reading its results: `async with engine.run_many(...) as fleet`")
+            self._arrived.clear()
+            await self._arrived.wait()
+        self._read.set()
+        return self._unread.popleft()
+
+    async def wait(self) -> Summary:
+        """Read the results to the end; gives the summary."""
+        async for _ in self:
+            pass
+        return self.summary()
+
+    @property
+    def running(self) -> int:
+        """How many runs are going on."""
+        return len(self._runs)
+
+    @property
+    def finished(self) -> int:
+        """How many tasks have a result."""
+        return self._tally.results
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """How often each status came up so far."""
+        return self._tally.statuses
+
+    @property
+    def usage(self) -> Usage:
+        """What the runs used that have ended so far."""
+        return self._tally.usage
+
+    @property
+    def outcomes(self) -> tuple[Outcome, ...]:
+        """The outcomes in the order of the tasks. Raises WrongUse while there are runs to come."""
+        if self._kept is None:
+            raise WrongUse("this fleet hands its results on and keeps none: read them, or leave out keep=False")
+        if self.finished < self.total:
+            raise WrongUse(f"{self.total - self.finished} tasks have no outcome yet: read the results to the end")
+        return tuple(self._kept[number] for number in sorted(self._kept))
+
+    def summary(self) -> Summary:
+        """The results so far in figures, by provider."""
+        return self._tally.summary()
+
+    def cancel(self, cause: str = "caller") -> None:
+        """End all runs. Each task still gets its result; those whose turn has not come get theirs at once."""
+        self._cause = self._cause or cause
+        never, self._waiting = self._waiting, deque()
+        for job in never:
+            self._hand_on(job.made_up(None, "cancelled", "cancelled", f"its turn never came: {self._cause}"))
+        for worker, run in self._runs.items():
+            if not run.finished:
+                run.cancel(self._cause)
+                if not run.begun:
+                    worker.cancel()  # it has not begun, and may be waiting for its provider
+        self._read.set()
+
+    # ---- one run after another
+
+    async def _work(self) -> None:
+        while self._waiting:
+            while self._waiting and self._kept is None and len(self._unread) >= self._limit:
+                self._read.clear()
+                await self._read.wait()
+            if self._waiting:
+                await self._one(self._waiting.popleft())
+
+    async def _one(self, job: Job) -> None:
+        me = asyncio.current_task()
+        assert me is not None
+        run: Run | None = None
+        result: TaskResult | None = None
+        try:
+            run = self._runs[me] = job.start()
+            async with run:
+                await self._to_the_end(job, run)
+        except asyncio.CancelledError:
+            if me.cancelling():
+                detail = f"cancelled from outside: {self._cause or 'shutdown'}"
+                result = job.made_up(run, "cancelled", "cancelled", detail)
+                raise
+        except Exception as error:
+            detail = f"{type(error).__name__}: {error}"
+            result = job.made_up(run, "failed", "internal_error", detail)
+        finally:
+            self._runs.pop(me, None)
+            if run is not None and run.finished:
+                result = job.result(run.outcome)
+            self._hand_on(result or job.made_up(run, "failed", "internal_error", "its run was torn down"))
+
+    async def _to_the_end(self, job: Job, run: Run) -> None:
+        told = asyncio.create_task(self._tell_end(job, run)) if self._on_end is not None else None
+        try:
+            await run.wait()
+            if told is not None and run.bus.closed:
+                await told
+        finally:
+            if told is not None:
+                told.cancel()
+
+    async def _tell_end(self, job: Job, run: Run) -> None:
+        assert self._on_end is not None
+        async for event in run:
+            if isinstance(event, RunFinished):
+                self._on_end(job.result(event.outcome))
+
+    def _hand_on(self, result: TaskResult) -> None:
+        self._tally.add(result)
+        if self._kept is not None:
+            self._kept[result.number] = result.outcome
+        self._unread.append(result)
+        self._arrived.set()
+
+    async def _hold(self, held: AbstractAsyncContextManager[Any]) -> None:
+        """Keep a provider open. If it cannot be opened, each of its runs finds that out and says so."""
+        with suppress(Exception):
+            async with held:
+                await asyncio.Event().wait()  # until it is cancelled
+
+
+def fleet_of(
+    engine: Engine,
+    tasks: Iterable[str | Task],
+    providers: Provider | Sequence[Provider] | None,
+    limit: int,
+    record: str | os.PathLike[str] | None,
+    keep: bool,
+) -> Fleet:
+    """The fleet for `Engine.run_many`. Raises WrongUse."""
+    if isinstance(tasks, str):
+        raise WrongUse("tasks is one string: write [prompt] for a fleet of one")
+    if providers is None:
+        chosen: list[Provider] = [engine.provider]
+    else:
+        chosen = list(providers) if isinstance(providers, Sequence) else [providers]
+    if not chosen:
+        raise WrongUse("providers is empty: name one or more, or leave it out for the engine's own")
+    given = [task if isinstance(task, Task) else Task(task) for task in tasks]
+    brought = [task.provider for task in given if task.provider is not None]
+    jobs = jobs_of(engine, given, chosen, record)
+    return Fleet(jobs, limit=limit, keep=keep, holds=[*chosen, *brought], clock=engine.clock)

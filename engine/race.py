@@ -1,0 +1,108 @@
+"""A race: one prompt, several models, and the first good completion wins.
+
+    race = await engine.race("Set the port to 8080", [one_model, another])
+    print(race.winner.provider if race.winner else "nobody")
+
+The moment a run completes, the others are cancelled through their shared scopes; what they had used by then is
+counted. A run completes by an accepted completion, or by text where the policy lets text end a run. One that ran into
+a limit, failed or waits for an answer never wins. One that completed and failed its evaluation wins only if all
+others have ended and none was better.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..decision import Usage, WrongUse
+from ..providers import Provider
+from ..providers.clock import Clock
+from .fleet import Fleet
+from .summary import Summary
+from .tasks import Job, Records, TaskResult, job, numbered
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+CAUSE = "race"
+"""The cause of the cancellation, in the events of those who did not win."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Race:
+    """How a race ended."""
+
+    results: tuple[TaskResult, ...]
+    """One for each provider, in the order in which they were given."""
+    winner: TaskResult | None
+    """None if no run completed."""
+    summary: Summary
+
+    @property
+    def usage(self) -> Usage:
+        """What all of them used together, those included that were cancelled."""
+        return self.summary.total.usage
+
+
+class Racing:
+    """A race that goes on. `compare`: let all of them run to their end."""
+
+    def __init__(
+        self, jobs: Sequence[Job], *, compare: bool, holds: Sequence[Provider] = (), clock: Clock | None = None
+    ) -> None:
+        if len(jobs) < 2:
+            raise WrongUse(f"a race needs two models or more; there {'is only one' if jobs else 'are none'}")
+        self._compare = compare
+        self._first: int | None = None
+        """Who completed first, and well."""
+        self._first_of_all: int | None = None
+        """Who completed first, whatever its evaluation said."""
+        self._fleet = Fleet(jobs, limit=len(jobs), on_end=self._ended, holds=holds, clock=clock)
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to cancel."""
+        return self._fleet.running > 0
+
+    def cancel(self, cause: str = "caller") -> None:
+        """End all runs."""
+        self._fleet.cancel(cause)
+
+    async def result(self) -> Race:
+        """Race to the end."""
+        async with self._fleet:
+            results = sorted([result async for result in self._fleet], key=lambda result: result.number)
+        first = self._first_of_all if self._first is None else self._first
+        winner = results[first] if first is not None else None
+        return Race(results=tuple(results), winner=winner, summary=self._fleet.summary())
+
+    def _ended(self, result: TaskResult) -> None:
+        if result.outcome.status != "completed":
+            return
+        if self._first_of_all is None:
+            self._first_of_all = result.number
+        if self._first is None and result.outcome.verdict != "failed":
+            self._first = result.number
+            if not self._compare:
+                self._fleet.cancel(CAUSE)
+
+
+def racing(
+    engine: Engine,
+    prompt: str,
+    providers: Sequence[Provider],
+    compare: bool,
+    record: str | os.PathLike[str] | None,
+) -> Racing:
+    """The race of these providers. One that is given twice races twice."""
+    records = Records(record) if record is not None else None
+    taken: Counter[str] = Counter()
+    names = [numbered(provider.model, taken) for provider in providers]
+    jobs = [
+        job(engine.using(provider), prompt, number, name, name, records)
+        for number, (provider, name) in enumerate(zip(providers, names, strict=True))
+    ]
+    return Racing(jobs, compare=compare, holds=providers, clock=engine.clock)

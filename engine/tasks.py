@@ -1,0 +1,168 @@
+"""What a fleet is given and what it gives back: tasks, and one result for each of them, whatever became of it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from ..decision import Facts, Outcome, Status, WrongUse
+from ..providers import Provider
+from .evaluation import Evaluator
+from .run import Run
+
+if TYPE_CHECKING:
+    from .engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One prompt of many. A plain string is a task with nothing but a prompt."""
+
+    prompt: str
+    id: str = ""
+    """Its name in results, summaries and names of records; its number, from 1, if left out."""
+    provider: Provider | None = None
+    """Where its responses come from, instead of a provider of the fleet."""
+    evaluate: Evaluator | None = None
+    """Whether its work was good, instead of the engine's evaluator."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult:
+    """What became of one task."""
+
+    number: int
+    """Its place among the tasks, from 0."""
+    id: str
+    provider: str
+    """The model's name; `name (2)` for a second provider of that name."""
+    outcome: Outcome
+    """The run's own. Made up where no run began: `failed` with the error, `cancelled` if its turn never came."""
+    started: bool = True
+    """Whether a run began, and so has events and a record."""
+    record: str | None = None
+    """The path of its record, if one is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """A task that knows how to start."""
+
+    number: int
+    id: str
+    provider: str
+    start: Callable[[], Run]
+    """Makes the run. May raise what it wants: then that is the result."""
+    record: str | None = None
+
+    def result(self, outcome: Outcome) -> TaskResult:
+        """The result, once the run has its outcome."""
+        return TaskResult(number=self.number, id=self.id, provider=self.provider, outcome=outcome, record=self.record)
+
+    def made_up(self, run: Run | None, status: Status, reason: str, detail: str) -> TaskResult:
+        """The result where a run did not begin, or was left behind; what it had used is counted."""
+        facts = run.facts if run is not None else Facts()
+        outcome = Outcome(
+            run_id=run.id if run is not None else "",
+            session_id=run.session_id if run is not None else "",
+            status=status,
+            stop_reason=reason,
+            detail=detail,
+            steps=facts.steps,
+            rounds=facts.rounds,
+            requests=facts.requests,
+            usage=facts.usage,
+            duration_ms=facts.t,
+        )
+        if facts.run_id:
+            return self.result(outcome)
+        return TaskResult(number=self.number, id=self.id, provider=self.provider, outcome=outcome, started=False)
+
+
+def jobs_of(
+    engine: Engine, tasks: Sequence[Task], providers: Sequence[Provider], record: str | os.PathLike[str] | None
+) -> list[Job]:
+    """A job for each task. The providers take turns; a task that brings its own takes nobody's turn.
+
+    In turns, not to the one that has least to do: one that refuses everything at once would always be that one.
+    """
+    _check(tasks)
+    records = Records(record) if record is not None else None
+    brought = [task.provider for task in tasks if task.provider is not None]
+    engines = {id(provider): engine.using(provider) for provider in (*providers, *brought)}
+    names = names_of([*providers, *brought])
+    turns = cycle(providers)
+    width = len(str(len(tasks)))
+    jobs = []
+    for number, task in enumerate(tasks):
+        provider = task.provider or next(turns)
+        chosen = engines[id(provider)]
+        if task.evaluate is not None:
+            chosen = chosen.using(provider, evaluate=task.evaluate)
+        place = f"{number + 1:0{width}}"
+        jobs.append(job(chosen, task.prompt, number, task.id or str(number + 1), names[id(provider)], records, place))
+    return jobs
+
+
+def job(engine: Engine, prompt: str, number: int, id: str, name: str, records: Records | None, place: str = "") -> Job:
+    """A run of this engine on this prompt, in a session of its own."""
+    session_id = f"session_{uuid4().hex[:12]}"
+    record = records.path(place or str(number + 1), id, session_id) if records is not None else None
+
+    def start() -> Run:
+        return engine.session(session_id, record=record).start(prompt)
+
+    return Job(number=number, id=id, provider=name, start=start, record=record)
+
+
+def names_of(providers: Iterable[Provider]) -> dict[int, str]:
+    """A name for each provider, by its `id()`: its model's; with a number where another has that name."""
+    names: dict[int, str] = {}
+    taken: Counter[str] = Counter()
+    for provider in providers:
+        if id(provider) not in names:
+            names[id(provider)] = numbered(provider.model, taken)
+    return names
+
+
+def numbered(name: str, taken: Counter[str]) -> str:
+    """The name, with a number from the second time on."""
+    taken[name] += 1
+    return name if taken[name] == 1 else f"{name} ({taken[name]})"
+
+
+class Records:
+    """A folder with one record for each run. No name is ever used twice, not by another fleet either."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self._folder = Path(folder)
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise WrongUse(f"record: {folder} cannot be a folder of records: {error.strerror}") from None
+
+    def path(self, place: str, id: str, session_id: str) -> str:
+        """Where the record of this run is: its place among the tasks, its id, the end of its session's id."""
+        words = [place] if id == place.lstrip("0") else [place, _NOT_IN_NAMES.sub("-", id)[:60].strip("-.")]
+        return str(self._folder / f"{'-'.join(filter(None, (*words, session_id[-8:])))}.jsonl")
+
+
+_NOT_IN_NAMES = re.compile(r"[^\w.]+", re.ASCII)
+
+
+def _check(tasks: Sequence[Task]) -> None:
+    ids: Counter[str] = Counter()
+    for number, task in enumerate(tasks, 1):
+        name = task.id or str(number)
+        if not isinstance(task.prompt, str) or not task.prompt.strip():
+            raise WrongUse(f"task {name}: its prompt is {task.prompt!r}; a task is a prompt, or a Task that has one")
+        ids[name] += 1
+        if ids[name] > 1:
+            raise WrongUse(f"two tasks have the id {name!r}: give each an id of its own")
