@@ -16,6 +16,9 @@ from ..providers import ProviderError
 from .calls import Calls
 from .context import Context
 
+SENT = frozenset({"cancelled", "timeout", "interrupted"})
+"""Kinds of failures after which a request has probably been read, and is paid for, though nothing came of it."""
+
 
 class Attempts:
     """Takes the chunks of one response. `calls`: what its calls are handed to; None where no call is taken up."""
@@ -59,6 +62,7 @@ class Attempts:
         """The last attempt failed, and no other takes its place."""
         message = self._assembler.message
         shown = _shows(message)
+        billed = shown or error.kind in SENT
         self._log.append(
             AttemptFailed(
                 attempt=self._attempt,
@@ -68,7 +72,7 @@ class Attempts:
                 status=error.status,
                 retry_after=error.retry_after,
                 after_output=shown,
-                usage=self._usage(message) if shown else None,
+                usage=self._usage(message) if billed else None,
             )
         )
 
@@ -107,7 +111,8 @@ class Attempts:
     def _void(self, ended: AttemptEnded) -> None:
         message = self._assembler.message
         shown = _shows(message)
-        usage = self._usage(message) if shown and ended.usage is None else self._cost_of(ended)
+        billed = shown or ended.kind in SENT
+        usage = self._usage(message) if billed and ended.usage is None else self._cost_of(ended)
         self._log.append(_failure(ended, self._attempt, usage, shown))
         if shown:
             self._log.append(AttemptRetracted(attempt=self._attempt, by=f"{self._step}.{self._made + 1}"))
