@@ -18,13 +18,12 @@ def events(behaviour: Behaviour, keys: str) -> Iterator[bytes]:
     yield _event(_delta({"role": "assistant", "content": ""}))
     for chunk in behaviour.says:
         yield _event(_chunk(chunk, behaviour.refusing))
-    match behaviour.ends:
-        case "whole":
-            yield b"data: [DONE]\n\n"
-        case "error":
-            yield _event(_error(behaviour, keys))
-        case "garbled":
-            yield f'data: {{"choices": [{{"delta": {keys}\n\n'.encode()
+    if behaviour.ends == "whole":
+        yield b"data: [DONE]\n\n"
+    elif behaviour.ends == "error":
+        yield _event(_error(behaviour, keys))
+    elif behaviour.ends == "garbled":
+        yield f'data: {{"choices": [{{"delta": {keys}\n\n'.encode()
 
 
 def refusal(behaviour: Behaviour, keys: str) -> bytes:
