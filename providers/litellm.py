@@ -28,7 +28,7 @@ from ..decision import (
     UsageReport,
     WrongUse,
 )
-from .address import shown
+from .address import masked, parted, shown
 from .closing import outlive
 from .errors import Interrupted, ProviderError, TimedOut
 from .litellm_errors import error_of
@@ -61,6 +61,11 @@ class LiteLLM:
         timeout: float = 300.0,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
+        if api_base and parted(api_base)[1]:
+            raise WrongUse(
+                f"api_base {masked(api_base)!r} holds a user, which litellm cannot send: "
+                "leave it out and give a key, or use OpenAICompatible (--provider openai)"
+            )
         self.model = model
         self._api_base = api_base
         self._api_key = api_key

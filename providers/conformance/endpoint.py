@@ -35,6 +35,8 @@ class Endpoint:
         self.timeout = SHORT if any(b.failure and b.failure.kind == "timeout" for b in script) else PATIENCE
         self.requests: list[dict[str, Any]] = []
         """The bodies that came in."""
+        self.headers: list[dict[str, str]] = []
+        """Their headers; names in lower case."""
         self.asked = asyncio.Event()
         """Set when a request has come in."""
         self.left: asyncio.Future[float] = asyncio.get_running_loop().create_future()
@@ -77,6 +79,7 @@ class Endpoint:
                 parted = (line.partition(":") for line in lines)
                 headers = {name.lower(): value.strip() for name, _, value in parted}
                 self.requests.append(json.loads(await reader.readexactly(int(headers["content-length"]))))
+                self.headers.append(headers)
                 self.asked.set()
                 behaviour = self._script[min(len(self.requests), len(self._script)) - 1]
                 await self._answer(behaviour, _keys_in(headers), reader, writer)
