@@ -28,6 +28,9 @@ PUBLIC = {
         NotFound OpenAICompatible Provider ProviderError RateLimited Record Replay Request Scripted TimedOut
         ToolChoice Unauthorized Unavailable Unreachable call say
     """,
+    "endstop.providers.conformance": """
+        CASES Behaviour Cannot Case Ending Endpoint Passed check
+    """,
     "endstop.engine": """
         Bus Clock Completion Continue Engine InvalidArguments Lagged Phase Run Session SessionRecord
         Subscriber SystemClock Tool Toolbox read_record tool tools_from_yaml

@@ -94,7 +94,7 @@ def _whole_responses() -> Iterator[Case]:
     yield _said("finish: in the provider's own word", *TEXT, FinishReport("other", "abort"), USED)
     details = Usage(input_tokens=1200, output_tokens=345, cached_tokens=1000, reasoning_tokens=45)
     yield _said("usage", *TEXT, STOP, UsageReport(details), needs="usage")
-    yield _said("usage: not reported", *TEXT, STOP, needs="unreported")
+    yield _said("usage: not reported", *TEXT, STOP, needs="usage unreported")
 
 
 OVERFLOW = "This model's maximum context length is 8192 tokens, and the request has 9000."

@@ -52,7 +52,7 @@ async def check(
     """
     _check_declared(case, frozenset(cannot), frozenset(getattr(serve, "cannot", ())))
     async with serve(case.script) as site:
-        trial = Trial(f"conformance case {case.name!r}", make(site), case.script, site)
+        trial = Trial(f"conformance case {case.name!r}", make(site), case.script, site, counts="usage" in case.needs)
         async with nullcontext() if case.bare else trial.opened():
             with anyio.move_on_after(PATIENCE) as patience:
                 await _run(case, trial)
