@@ -5,6 +5,7 @@
 
 PYTHON  ?= python3
 PYTHONS ?= 3.11 3.12 3.13
+LITELLMS ?= 1.103.0 1.109.1
 VENV    ?= .venv
 ARGS    ?=
 
@@ -15,11 +16,11 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none)
 SOURCES := $(shell find $(ROOMS) -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test check lint types bench test-all docs clean
+.PHONY: help demo test check lint types bench test-all test-litellm docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo "  PYTHON=python3.12 chooses the interpreter, ARGS='-k bus -x' goes to pytest."
 
@@ -42,7 +43,7 @@ bench: $(VENV)/.ready ## measure against hand-written loops; writes docs/perform
 	@$(BIN)/python tests/benchmarks/run.py
 
 # An interpreter is looked for on the PATH (a shim that cannot run does not count), then among pyenv's.
-test-all: ## the tests on each of PYTHONS, in environments of their own
+test-all: ## the tests on each of PYTHONS, in environments of their own, and test-litellm
 	@found=; missing=; \
 	for v in $(PYTHONS); do \
 	    for p in "python$$v" "$${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$v".*/bin/python3; do \
@@ -61,10 +62,24 @@ test-all: ## the tests on each of PYTHONS, in environments of their own
 	    echo "== Python $$v: $$p"; \
 	    $(MAKE) --no-print-directory test VENV=.venv-$$v PYTHON="$$p" || failed="$$failed $$v"; \
 	done; \
+	$(MAKE) --no-print-directory test-litellm || failed="$$failed with another litellm"; \
 	if [ -n "$$failed" ]; then echo "test-all: failed on Python$$failed." >&2; exit 1; fi
+
+# Without its dependencies: 1.109 asks for a newer certifi than some indexes have, and runs with the pinned one, too.
+test-litellm: ## the tests of providers with the lowest and the highest litellm that pyproject.toml allows
+	@failed=; \
+	for v in $(LITELLMS); do \
+	    echo "== litellm $$v"; \
+	    env=.venv-litellm-$$v; \
+	    $(MAKE) --no-print-directory $$env/.ready VENV=$$env \
+	    && $$env/bin/python -m pip --disable-pip-version-check --no-input install -qq --no-deps litellm==$$v \
+	    && $$env/bin/pytest tests/providers $(ARGS) || failed="$$failed $$v"; \
+	done; \
+	if [ -n "$$failed" ]; then echo "test-litellm: failed with litellm$$failed." >&2; exit 1; fi
 
 docs: $(VENV)/.ready ## write the tables in the documentation anew, from the code
 	@$(BIN)/python docs/tables.py
+	@$(BIN)/python docs/stop_signals.py
 
 clean: ## remove the environments and what tools left behind
 	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

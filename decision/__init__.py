@@ -23,6 +23,7 @@ from .limits import Limits, SessionLimits
 from .messages import (
     AssistantMessage,
     FinishReason,
+    Image,
     Message,
     Reasoning,
     SystemMessage,
@@ -35,6 +36,7 @@ from .messages import (
 )
 from .outcome import STATUS_OF, LimitUse, Outcome, Question, Status, Verdict
 from .policy import POLICIES, Compaction, Deadlines, Echo, Patience, Policy, Prompts, Repetition, policy_from
+from .prices import Price
 from .recommended import RECOMMENDED
 from .rules import RULES, Rule
 from .transcript import Transcript
@@ -59,6 +61,7 @@ __all__ = [
     "FinishReason",
     "FinishReport",
     "GoOn",
+    "Image",
     "LimitUse",
     "Limits",
     "Message",
@@ -66,6 +69,7 @@ __all__ = [
     "Patience",
     "Pause",
     "Policy",
+    "Price",
     "Prompts",
     "ProviderToolReport",
     "Question",

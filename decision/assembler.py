@@ -75,8 +75,8 @@ class Assembler:
                 return [ev.TextMessageContent(attempt=self._attempt, delta=chunk.text)]
             case ToolCallDelta():
                 return self._call_delta(chunk)
-            case ReasoningDelta(text, signature):
-                return self._reason(text, signature)
+            case ReasoningDelta():
+                return self._reason(chunk)
             case FinishReport(reason, raw):
                 self.finish, self.raw_finish = reason, raw
                 return [
@@ -113,15 +113,22 @@ class Assembler:
         calls = tuple(ToolCall(b.id, b.name, b.arguments) for b in self._calls)
         return AssistantMessage("".join(self._text), calls, tuple(reasoning))
 
-    def _reason(self, text: str, signature: str) -> list[ev.Event]:
-        if text:
-            self._thinking.append(text)
-        if signature:
-            self._reasoning.append(Reasoning("".join(self._thinking), signature))
-            self._thinking = []
+    def _reason(self, chunk: ReasoningDelta) -> list[ev.Event]:
+        text, signature = chunk.text, chunk.signature
+        if chunk.redacted:
+            self._reasoning.append(Reasoning(text, signature, True))
+        else:
+            if text:
+                self._thinking.append(text)
+            if signature:
+                self._reasoning.append(Reasoning("".join(self._thinking), signature))
+                self._thinking = []
         if not (text or signature):
             return []
-        return [ev.ReasoningMessageContent(attempt=self._attempt, delta=text, signature=signature)]
+        shown = ev.ReasoningMessageContent(
+            attempt=self._attempt, delta=text, signature=signature, redacted=chunk.redacted
+        )
+        return [shown]
 
     def _call_delta(self, chunk: ToolCallDelta) -> list[ev.Event]:
         events: list[ev.Event] = []

@@ -22,6 +22,8 @@ class ReasoningDelta(Chunk, frozen=True, omit_defaults=True):
 
     text: str = ""
     signature: str = ""
+    redacted: bool = False
+    """A block of its own, whose text the provider hides: `signature` holds it, encrypted."""
 
 
 class ToolCallDelta(Chunk, frozen=True, omit_defaults=True):
@@ -83,12 +85,5 @@ class AttemptEnded(Chunk, frozen=True, omit_defaults=True, kw_only=True):
 
 
 AnyChunk = (
-    TextDelta
-    | ReasoningDelta
-    | ToolCallDelta
-    | ProviderToolReport
-    | FinishReport
-    | UsageReport
-    | Voice
-    | AttemptEnded
+    TextDelta | ReasoningDelta | ToolCallDelta | ProviderToolReport | FinishReport | UsageReport | Voice | AttemptEnded
 )

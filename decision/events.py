@@ -16,9 +16,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from .decisions import Decision
-from .messages import AssistantMessage, FinishReason, Message, ResultStatus, ToolSpec, Usage
+from .messages import AssistantMessage, FinishReason, Image, Message, ResultStatus, ToolSpec, Usage
 from .outcome import Outcome, Question, Verdict
 from .policy import Policy
+from .prices import Price
 
 
 class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -45,6 +46,8 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     """What every request passes to the provider, such as `temperature`."""
     endpoint: str = ""
     """Where the provider reaches its model, if that was set by hand; without user, password and query."""
+    prices: dict[str, Price] = {}
+    """What the run's costs are reckoned by, by model; empty where no price is known, or in older records."""
     functions: dict[str, tuple[str, ...]] = {}
     """The user functions that had a say, by role (`gate`, `judge`, ...) and qualified name."""
     continues: str | None = None
@@ -208,6 +211,7 @@ class ReasoningMessageContent(_Event, frozen=True, kw_only=True, tag="REASONING_
     attempt: str
     delta: str = ""
     signature: str = ""
+    redacted: bool = False
 
 
 class ToolCallStart(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_START"):
@@ -278,7 +282,8 @@ class ToolCallResult(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_RESULT"):
     content: str
     status: ResultStatus = "ok"
     fingerprint: str = ""
-    """Hash of name, arguments and content: equal for the same call with the same result."""
+    """Hash of name, arguments, content and images: equal for the same call with the same result."""
+    images: tuple[Image, ...] = ()
 
 
 class CompletionAccepted(_Event, frozen=True, kw_only=True, tag="COMPLETION_ACCEPTED"):
@@ -390,6 +395,18 @@ class EvaluationFinished(_Event, frozen=True, kw_only=True, tag="EVALUATION_FINI
     details: dict[str, Any] = {}
 
 
+class BudgetRefused(_Event, frozen=True, kw_only=True, tag="BUDGET_REFUSED"):
+    """A budget that the run shares with others has no room for one more step, which is therefore not made."""
+
+    step: int
+    """The step that was not made."""
+    limit: str
+    """`cost_usd`, `input_tokens` or `output_tokens`."""
+    used: float
+    """What all its runs have used together, in the limit's unit."""
+    allowed: float
+
+
 Event = (
     RunStarted
     | RunResumed
@@ -424,6 +441,7 @@ Event = (
     | ContextCompacted
     | StageFinished
     | EvaluationFinished
+    | BudgetRefused
 )
 
 STREAM_PARTS: frozenset[type] = frozenset(

@@ -67,6 +67,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     error_kind: str | None = None
     text_verdict: str | None = None
     """What the user's own text rule said: `final`, `nudge` or `default`."""
+    refused: ev.BudgetRefused | None = None
+    """Why the next step was not made: a budget that is shared with other runs is used up."""
     judged: str | None = None
     """Why the judge says that the task is complete."""
     closing: bool = False
@@ -195,6 +197,7 @@ def _step_started(facts: Facts, event: ev.StepStarted) -> Facts:
         error_kind=None,
         text_verdict=None,
         judged=None,
+        refused=None,
         closing=event.closing,
         trail=facts.trail.begun(),
     )
@@ -312,6 +315,10 @@ def _context_compacted(facts: Facts, event: ev.ContextCompacted) -> Facts:
     )
 
 
+def _budget_refused(facts: Facts, event: ev.BudgetRefused) -> Facts:
+    return replace(facts, refused=event, t=event.t)
+
+
 def _run_finished(facts: Facts, event: ev.RunFinished) -> Facts:
     return replace(facts, t=event.t)
 
@@ -335,5 +342,6 @@ _CHANGES: dict[type, Callable[[Facts, Any], Facts]] = {
     ev.QuestionAsked: _question_asked,
     ev.QuestionAnswered: _question_answered,
     ev.ContextCompacted: _context_compacted,
+    ev.BudgetRefused: _budget_refused,
     ev.RunFinished: _run_finished,
 }

@@ -60,14 +60,17 @@ def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
 
 
 def _used_up(spent: Spent) -> str:
-    where = "session_limits" if spent.scope else "limits"
     of = f"{spent.use.used:g} of {spent.use.allowed:g} {_unit(spent)}"
-    return f"{of} used; raise {where}.{spent.limit} if the task needs more"
+    return f"{of} used; raise {_WHERE[spent.scope]}.{spent.limit} if the task needs more"
 
 
 def _unit(spent: Spent) -> str:
     words = {"cost_usd": "US dollars"}.get(spent.limit, spent.limit.replace("_", " "))
-    return f"{words} of the session" if spent.scope else words
+    return words + _WHOSE[spent.scope]
+
+
+_WHERE = {"": "limits", "session": "session_limits", "budget": "Budget"}
+_WHOSE = {"": "", "session": " of the session", "budget": " of the shared budget"}
 
 
 def _repetition(facts: Facts, policy: Policy) -> Decision | None:
@@ -119,8 +122,14 @@ GUARDS: tuple[Rule, ...] = (
     ),
     Rule("guard", "step_limit", "Steps or rounds are used up: stops.", ("steps", "rounds"), _limit("step_limit")),
     Rule("guard", "tool_call_limit", "Tool calls are used up: stops.", ("tool_calls",), _limit("tool_call_limit")),
-    Rule("guard", "token_limit", "Input or output tokens are used up: stops.", ("usage",), _limit("token_limit")),
-    Rule("guard", "cost_limit", "The money is used up: stops.", ("usage",), _limit("cost_limit")),
+    Rule(
+        "guard",
+        "token_limit",
+        "Input or output tokens are used up: stops.",
+        ("usage", "refused"),
+        _limit("token_limit"),
+    ),
+    Rule("guard", "cost_limit", "The money is used up: stops.", ("usage", "refused"), _limit("cost_limit")),
     Rule("guard", "time_limit", "The time is used up: stops.", ("t", "carried_ms"), _limit("time_limit")),
     Rule("guard", "repetition", "The same calls with the same results: tells the model so.", ("repeats",), _repetition),
     Rule(

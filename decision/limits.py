@@ -53,7 +53,7 @@ class SessionLimits(Settings, frozen=True, kw_only=True, forbid_unknown_fields=T
     output_tokens: int | None = None
     """Tokens of all responses."""
     cost_usd: float | None = None
-    """US dollars. Attempts whose price is not known count as nothing."""
+    """US dollars. Attempts whose price is not known count as nothing; a model without a price is refused."""
     seconds: float | None = None
     """Seconds since the run began; for a session, the seconds of all its runs."""
     soft_steps: int | None = None

@@ -55,6 +55,8 @@ class Reasoning(Struct, frozen=True, omit_defaults=True):
 
     text: str
     signature: str = ""
+    redacted: bool = False
+    """The provider hides the text; `signature` holds it, encrypted."""
 
 
 class SystemMessage(Struct, frozen=True, tag_field="role", tag="system"):
@@ -77,6 +79,15 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", o
     reasoning: tuple[Reasoning, ...] = ()
 
 
+class Image(Struct, frozen=True, omit_defaults=True):
+    """A picture, as its bytes or at an address. A tool may return one, or a list of texts and pictures."""
+
+    data: bytes = b""
+    media_type: str = "image/png"
+    url: str = ""
+    """Where the provider finds it; instead of `data`."""
+
+
 class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):
     """The one answer to one tool call."""
 
@@ -84,6 +95,8 @@ class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_default
     name: str
     content: str
     status: ResultStatus = "ok"
+    images: tuple[Image, ...] = ()
+    """Pictures beside the text; a model that cannot see has the text alone."""
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolResult

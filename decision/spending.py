@@ -22,7 +22,7 @@ class Spent(Struct, frozen=True):
     limit: str
     """A key of `STOP_REASONS`."""
     scope: str
-    """Empty for the run, `session` for all runs of the session."""
+    """Empty for the run, `session` for all runs of the session, `budget` for all runs that share one."""
     use: LimitUse
 
     @property
@@ -38,12 +38,15 @@ class Spent(Struct, frozen=True):
 
 
 def spending(facts: Facts, policy: Policy) -> Iterator[Spent]:
-    """Every limit of the policy that is set, hard before soft, the run's before the session's."""
+    """Every limit that is set, hard before soft, the run's before the session's; last, a budget that is used up."""
     for name, soft, allowed in _set(policy.limits):
         yield Spent(name, "", LimitUse(used=_used(facts, name), allowed=allowed, soft=soft))
     for name, soft, allowed in _set(policy.session_limits):
         used = _used(facts, name) + _used_before(facts.before, name)
         yield Spent(name, "session", LimitUse(used=used, allowed=allowed, soft=soft))
+    if facts.refused is not None:
+        used_up = LimitUse(used=facts.refused.used, allowed=facts.refused.allowed)
+        yield Spent(facts.refused.limit, "budget", used_up)
 
 
 @lru_cache(maxsize=256)

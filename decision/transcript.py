@@ -11,6 +11,8 @@ from __future__ import annotations
 from . import events as ev
 from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult, UserMessage
 
+IMAGE_CHARACTERS = 6000
+"""What a picture counts for: 1500 tokens, about the most that providers make of one."""
 UNANSWERED = "The user did not answer this and said something else."
 
 
@@ -58,7 +60,7 @@ class Transcript:
                     self.counted = (event.usage.input_tokens + event.usage.output_tokens, self.characters)
                 self._settle()
             case ev.ToolCallResult():
-                self._answer(ToolResult(event.call_id, event.name, event.content, event.status))
+                self._answer(ToolResult(event.call_id, event.name, event.content, event.status, event.images))
             case ev.QuestionAnswered(call_id=id, text=text):
                 if id in self._open:
                     self._answer(ToolResult(id, self._open[id].name, text))
@@ -112,9 +114,11 @@ def shorten_results(messages: list[Message], keep: int, longest: int = 400) -> l
     old = set(results[: max(0, len(results) - keep)])
     shortened: list[Message] = []
     for i, message in enumerate(messages):
-        if i in old and isinstance(message, ToolResult) and len(message.content) > longest:
-            content = f"{message.content[:longest]}\n[{len(message.content) - longest} characters removed]"
-            message = ToolResult(message.call_id, message.name, content, message.status)
+        if i in old and isinstance(message, ToolResult) and (message.images or len(message.content) > longest):
+            content, removed = message.content[:longest], len(message.content) - longest
+            if removed > 0:
+                content += f"\n[{removed} characters removed]"
+            message = ToolResult(message.call_id, message.name, content, message.status)  # and no images
         shortened.append(message)
     return shortened
 
@@ -127,7 +131,7 @@ def size(message: Message) -> int:
         case AssistantMessage():
             return len(message.text) + sum(len(call.name) + len(call.arguments) for call in message.calls)
         case ToolResult():
-            return len(message.content)
+            return len(message.content) + IMAGE_CHARACTERS * len(message.images)
 
 
 def rough_tokens(characters: int) -> int:

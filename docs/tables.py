@@ -90,7 +90,10 @@ ENDINGS = {
         "As many tokens went in or came out as are allowed.",
         "Allow more: `limits.input_tokens`, `limits.output_tokens`.",
     ),
-    "cost_limit": Ending("The money that is allowed is spent.", "Allow more: `limits.cost_usd`."),
+    "cost_limit": Ending(
+        "The money that is allowed is spent, by the run or by all that share its budget.",
+        "Allow more: `limits.cost_usd`, or a larger `Budget`.",
+    ),
     "time_limit": Ending(
         "The time that is allowed has passed, looked at after a step.", "Allow more: `limits.seconds`."
     ),

@@ -1,13 +1,15 @@
 """What a tool's function may return when a plain value does not say enough.
 
-Any tool may return text, or anything that can be turned into JSON. A completion tool may return a `Completion`, a
-`Phase` (a part of the work is done) or `Continue` (it is not done); plain text is the run's answer, but for the one
-word "continue".
+Any tool may return text, anything that can be turned into JSON, an `Image`, or a list of texts and images. A completion
+tool may return a `Completion`, a `Phase` (a part of the work is done) or `Continue` (it is not done); plain text is the
+run's answer, but for the one word "continue".
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
+from ..decision import Image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,3 +50,4 @@ class Settled:
 
     content: str
     status: str = "ok"
+    images: tuple[Image, ...] = ()

@@ -14,12 +14,13 @@ from ..decision import (
     UsageReport,
     UserMessage,
 )
+from ..decision.prices import priced
 from ..decision.transcript import rough_tokens
-from ..providers import Provider, Request
+from ..providers import Prices, Provider, Request
 
 
-async def answer_of(provider: Provider, question: str) -> tuple[str, Usage, FinishReason]:
-    """The model's text, what it cost, and why it ended. Raises ProviderError."""
+async def answer_of(provider: Provider, question: str, prices: Prices) -> tuple[str, Usage, FinishReason]:
+    """The model's text, what it used, and why it ended. Raises ProviderError."""
     request = Request(messages=[UserMessage(question)], attempt="aside")
     parts: list[str] = []
     usage: Usage | None = None
@@ -38,7 +39,7 @@ async def answer_of(provider: Provider, question: str) -> tuple[str, Usage, Fini
     text = "".join(parts)
     if usage is None:
         usage = Usage(input_tokens=rough_tokens(len(question)), output_tokens=rough_tokens(len(text)), estimated=True)
-    return text, usage, finish
+    return text, priced(usage, prices.of(provider)), finish
 
 
 def as_told(message: Message) -> str:

@@ -107,7 +107,7 @@ class Attempts:
     def _void(self, ended: AttemptEnded) -> None:
         message = self._assembler.message
         shown = _shows(message)
-        usage = ended.usage or (self._usage(message) if shown else None)
+        usage = self._usage(message) if shown and ended.usage is None else self._cost_of(ended)
         self._log.append(_failure(ended, self._attempt, usage, shown))
         if shown:
             self._log.append(AttemptRetracted(attempt=self._attempt, by=f"{self._step}.{self._made + 1}"))
@@ -118,7 +118,10 @@ class Attempts:
     def _note_beside(self, ended: AttemptEnded) -> None:
         attempt = self._next_id()
         self._log.append(AttemptStarted(attempt=attempt, model=ended.model))
-        self._log.append(_failure(ended, attempt, ended.usage, shown=False))
+        self._log.append(_failure(ended, attempt, self._cost_of(ended), shown=False))
+
+    def _cost_of(self, ended: AttemptEnded) -> Usage | None:
+        return None if ended.usage is None else self._context.priced(ended.usage, ended.model)
 
     def _ends(self, calls: Calls, event: ToolCallEnd) -> bool:
         """Take a call that has become whole; True if the stream is to be cut at it."""
@@ -132,6 +135,9 @@ class Attempts:
     # ---- what it cost
 
     def _usage(self, message: AssistantMessage) -> Usage:
+        return self._context.priced(self._tokens(message), self._speaker or self._context.provider.model)
+
+    def _tokens(self, message: AssistantMessage) -> Usage:
         """What the provider reported; estimated (4 characters a token) where a cut came before its report."""
         reported = self._assembler.usage
         if reported is not None and self._assembler.finish is not None:
@@ -139,7 +145,7 @@ class Attempts:
         output = rough_tokens(size(message))
         if reported is not None:
             return replace(reported, output_tokens=max(reported.output_tokens, output), estimated=True)
-        return Usage(input_tokens=_context_now(self._context), output_tokens=output, estimated=True)
+        return Usage(input_tokens=self._context.tokens_now(), output_tokens=output, estimated=True)
 
 
 def _shows(message: AssistantMessage) -> bool:
@@ -158,10 +164,3 @@ def _failure(ended: AttemptEnded, attempt: str, usage: Usage | None, shown: bool
         usage=usage,
         beside=ended.beside,
     )
-
-
-def _context_now(context: Context) -> int:
-    """The tokens of the context: what the provider counted last, and a rough count of what has come since."""
-    tokens, characters = context.transcript.counted
-    since = context.transcript.characters - characters
-    return tokens + rough_tokens(max(0, since if tokens else since + context.toolbox.characters))

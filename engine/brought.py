@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from ..decision import Policy, WrongUse
-from ..providers import ToolChoice
+from ..decision.limits import STOP_REASONS
+from ..providers import Provider, ToolChoice
+from ..providers.wrapper import leaves
+from .budget import Budget
 
 
 def check_functions(**roles: Any) -> None:
@@ -43,3 +46,39 @@ def check_together(policy: Policy, judge: object, tools: Sequence[object], tool_
         raise WrongUse("judge: policy.guards leaves out 'judged', so nobody would act on what the judge says")
     if tool_choice == "required" and not tools:
         raise WrongUse("tool_choice is 'required', but no tools are offered")
+
+
+def check_measurable(
+    policy: Policy, budget: Budget | None, provider: Provider, known_prices: Callable[[], Mapping[str, object]]
+) -> None:
+    """Refuse a limit on cost that could never be reached, because nobody knows what the model costs.
+
+    A provider says with `reports_cost = False` that its responses never name their cost; of one that says nothing it
+    is believed that they do.
+    """
+    sections = {"limits": policy.limits, "session_limits": policy.session_limits}
+    limited = [f"{name}.cost_usd" for name, limits in sections.items() if limits.cost_usd is not None]
+    limited += ["Budget.cost_usd"] if budget is not None and "cost_usd" in budget.limits else []
+    if not limited:
+        return
+    silent = [leaf.model for leaf in leaves(provider) if not getattr(leaf, "reports_cost", True)]
+    unknown = sorted(set(silent) - set(known_prices()))
+    if unknown:
+        raise WrongUse(
+            f"{limited[0]} is set, and what model {unknown[0]!r} costs is not known: "
+            f"give its price with prices=Prices({{{unknown[0]!r}: Price(input=..., output=...)}}), or with "
+            "--price IN,OUT on the command line; or limit tokens instead"
+        )
+
+
+def check_budget(policy: Policy, budget: Any) -> None:
+    """Refuse a budget that is none, or one whose refusal would end no run."""
+    if budget is None:
+        return
+    if not isinstance(budget, Budget):
+        raise WrongUse(f"budget: {budget!r} is no Budget, as in Budget(cost_usd=5)")
+    for limit in budget.limits:
+        if STOP_REASONS[limit] not in policy.guards:
+            raise WrongUse(
+                f"budget: policy.guards leaves out {STOP_REASONS[limit]!r}, so no run would end when {limit} is used up"
+            )

@@ -19,7 +19,7 @@ from .completions import Completions
 from .context import Context
 from .execution import execute
 from .ledger import Ledger
-from .results import UNKNOWN, as_text
+from .results import UNKNOWN, as_text, images_in
 from .schema import InvalidArguments
 from .scope import RoundScope
 from .tools import Tool
@@ -156,8 +156,9 @@ class Calls:
         return False
 
     async def _run_ordinary(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], ledger: Ledger) -> None:
-        content, status = as_text(await execute(self._context, self._scope, tool, call, arguments))
-        ledger.answer(call, content, status)
+        value = await execute(self._context, self._scope, tool, call, arguments)
+        content, status = as_text(value)
+        ledger.answer(call, content, status, images_in(value))
 
     async def _think(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
         content, status = as_text(await execute(self._context, self._scope, tool, call, arguments))

@@ -119,7 +119,8 @@ def _replaced(
 async def _summary_of(context: Context, old: Sequence[Message]) -> Verdict:
     """Let the model sum up what goes."""
     told = "\n\n".join(as_told(message) for message in old)
-    text, usage, finish = await answer_of(context.provider, f"{told}\n\n{context.policy.prompts.summarise}")
+    question = f"{told}\n\n{context.policy.prompts.summarise}"
+    text, usage, finish = await answer_of(context.provider, question, context.price_list)
     if finish == "length" or not text.strip():
         raise ValueError("the summary is empty or was cut off")
     return Verdict("summarised", text, usage)

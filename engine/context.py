@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..decision import Decision, Event, Facts, Message, Policy, ToolCall, Transcript
+from ..decision import Decision, Event, Facts, Message, Policy, Price, ToolCall, Transcript, Usage
 from ..decision.events import StageFinished
-from ..providers import Provider, ToolChoice
+from ..decision.prices import priced
+from ..decision.transcript import rough_tokens
+from ..providers import Prices, Provider, ToolChoice
 from ..providers.clock import Clock
+from .budget import Share
 from .hooks import Gate, Judge, Recalled, TextRule
 from .interrupted import Interrupted
 from .log import Log
@@ -47,6 +50,12 @@ class Context:
     """Call ids used so far in the session."""
     memo: dict[Any, Any]
     """The providers' own notes on the session."""
+    price_list: Prices = field(default_factory=Prices)
+    """What any model costs; for those that are asked beside the run's own."""
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """What the run's own model costs, as its first event holds it."""
+    share: Share | None = None
+    """The run's part in a budget that it shares with others."""
     gates: Sequence[Gate] = ()
     text_rule: TextRule | None = None
     judge: Judge | None = None
@@ -71,6 +80,16 @@ class Context:
     def before_kill(self, kind: type[E], **fields: object) -> E | None:
         """What the process that was killed had recorded of this, if the run goes on from there; claimed once."""
         return None if self.interrupted is None else self.interrupted.claim(kind, **fields)
+
+    def tokens_now(self) -> int:
+        """The tokens of the context: what the provider counted last, and a rough count of what has come since."""
+        tokens, characters = self.transcript.counted
+        since = self.transcript.characters - characters
+        return tokens + rough_tokens(max(0, since if tokens else since + self.toolbox.characters))
+
+    def priced(self, usage: Usage, model: str) -> Usage:
+        """The usage of one attempt with its cost, where the provider named none and a price is known."""
+        return priced(usage, self.prices.get(model))
 
     def stage(self, finished: StageFinished) -> None:
         """Record the end of a stage, once: not again where a run goes on that was killed after it."""

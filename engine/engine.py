@@ -10,12 +10,14 @@ from functools import partial
 from typing import Any, Literal
 from uuid import uuid4
 
-from ..decision import Event, Facts, Outcome, Policy, Rule
+from ..decision import Event, Facts, Outcome, Policy, Price, Rule
 from ..decision import decide as built_in_decide
 from ..decision.events import RunFinished
-from ..providers import Provider, ToolChoice
+from ..providers import Prices, Provider, ToolChoice
 from ..providers.clock import Clock, SystemClock
-from .brought import as_tuple, check_functions, check_plain, check_together
+from ..providers.wrapper import leaves
+from .brought import as_tuple, check_budget, check_functions, check_measurable, check_plain, check_together
+from .budget import Budget
 from .bus import KEPT, Lagged
 from .context import Decide, Execute, execute_here
 from .evaluation import Evaluator
@@ -45,6 +47,8 @@ class Engine:
     judge: asked after each round that would go on whether the task is complete.
     evaluate: whether the work was good; asked at the end of every run but failed, cancelled and paused ones.
     intents: handlers that may answer or prepare a prompt before the model is asked; see `intents.py`.
+    prices: what models cost, where the provider does not say; None for list prices, see `providers/prices.py`.
+    budget: what its runs may use together with those of other engines; see `budget.py`.
     recalled: in a replay, what all of these said then.
     decide: what is asked after each step; the built-in one unless you bring your own.
     execute: runs a call; the place to run tools elsewhere, or to answer them from a record.
@@ -52,8 +56,8 @@ class Engine:
     settings: passed to the provider with each request (`temperature`, `max_tokens`, ...).
     buffer: events that each run keeps for its readers, 1 or more.
 
-    Raises WrongUse if two tools have one name, or the policy cannot work with what is offered. As an async context
-    manager it keeps the provider's connections open between runs.
+    Raises WrongUse if two tools have one name, the policy cannot work with what is offered, or a limit on cost could
+    never be measured. As an async context manager it keeps the provider's connections open between runs.
     """
 
     def __init__(
@@ -72,6 +76,8 @@ class Engine:
         judge: Judge | None = None,
         evaluate: Evaluator | None = None,
         intents: Sequence[Handler] = (),
+        prices: Prices | None = None,
+        budget: Budget | None = None,
         recalled: Recalled | None = None,
         decide: Decide | None = None,
         execute: Execute = execute_here,
@@ -94,6 +100,8 @@ class Engine:
         self.judge = judge
         self.evaluate = evaluate
         self.intents: tuple[Handler, ...] = as_tuple("intents", intents)
+        self.prices = Prices() if prices is None else prices
+        self.budget = budget
         self.recalled = recalled
         self.tool_choice: ToolChoice = tool_choice
         self.settings = dict(settings or {})
@@ -110,6 +118,9 @@ class Engine:
             on_completed=on_completed,
         )
         check_together(policy, judge, self.toolbox.specs, tool_choice)
+        check_budget(policy, budget)
+        if recalled is None:
+            check_measurable(policy, budget, provider, self.known_prices)
         if on_completed is not None:
             self._subscribers.append(_when_completed(on_completed))
         self.decide(Facts(), policy)  # a policy that names unknown rules fails here, not in a run
@@ -129,6 +140,11 @@ class Engine:
         many = {"gate": self.gates, "handler": self.intents}
         all_of = {**many, **{role: (function,) for role, function in one.items() if function is not None}}
         return {role: tuple(map(qualified, functions)) for role, functions in all_of.items() if functions}
+
+    def known_prices(self) -> dict[str, Price]:
+        """The prices of the provider's models, by their names, as far as they are known."""
+        known = {provider.model: self.prices.of(provider) for provider in leaves(self.provider)}
+        return {model: price for model, price in known.items() if price is not None}
 
     def session(
         self,

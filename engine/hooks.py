@@ -17,14 +17,15 @@ import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import anyio
 from msgspec import Struct
 
 from ..decision import Facts, Message, ToolCall, Usage
-from ..decision.events import VerdictGiven
+from ..decision.events import BudgetRefused, VerdictGiven
+from ..providers import Prices
 from .answers import Completion
 
 
@@ -48,6 +49,8 @@ class Progress:
     messages: Sequence[Message]
     record: str | None = None
     """Path of the record so far, if one is kept."""
+    prices: Prices = field(default_factory=Prices)
+    """What models cost, for a judge that asks one."""
 
 
 class Verdict(Struct, frozen=True):
@@ -78,6 +81,10 @@ class Recalled(Protocol):
 
     def __call__(self, role: str, name: str, call_id: str | None, /) -> VerdictGiven | None:
         """The recorded verdict for a role, a name and a call id."""
+        ...
+
+    def refused(self, step: int, /) -> BudgetRefused | None:
+        """What a shared budget said before this step, if it was therefore not made."""
         ...
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ..decision import AssistantMessage, Decision, Event, Facts, Question
+from ..decision import AssistantMessage, Decision, Event, Facts, Price, Question
 from ..decision.events import (
     CompletionAccepted,
     CompletionRejected,
@@ -43,6 +43,8 @@ class Interrupted:
     t: int = 0
     prompt: str | None = None
     started_at: str = ""
+    prices: dict[str, Price] = field(default_factory=dict)
+    """What the run's costs are reckoned by, from its beginning to its end."""
     step: int | None = None
     """The step that was under way."""
     message: AssistantMessage | None = None
@@ -76,7 +78,7 @@ class Interrupted:
     def _take(self, event: Event) -> None:
         match event:
             case RunStarted():
-                self.prompt, self.started_at = event.prompt, event.started_at
+                self.prompt, self.started_at, self.prices = event.prompt, event.started_at, event.prices
                 self.questions = event.carried.questions if event.carried is not None else ()
             case QuestionAnswered(call_id=id, text=text):
                 self.answered = next(((q, text) for q in self.questions if q.call_id == id), None)

@@ -29,7 +29,7 @@ class ModelJudge:
     async def __call__(self, run: Progress) -> Verdict:
         """`complete` if the model's answer begins with YES."""
         told = "\n\n".join(as_told(message) for message in _shown(run.messages))
-        text, usage, _ = await answer_of(self._provider, f"{told}\n\n{self._question}")
+        text, usage, _ = await answer_of(self._provider, f"{told}\n\n{self._question}", run.prices)
         said = "complete" if text.strip().upper().startswith("YES") else "incomplete"
         return Verdict(said, text.strip(), usage)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decision import ToolCall
+from ..decision import Image, ToolCall
 from ..decision.events import ToolCallResult
 from ..decision.messages import ResultStatus
 from .context import Context
@@ -21,20 +21,22 @@ class Ledger:
         self.failure: str | None = None
         """The first call that failed, and why."""
 
-    def answer(self, call: ToolCall, content: str, status: ResultStatus) -> None:
+    def answer(self, call: ToolCall, content: str, status: ResultStatus, images: tuple[Image, ...] = ()) -> None:
         """Give a call its result."""
         if self._closed or call.id in self._answered:
             return
         self._answered.add(call.id)
         if status in ("error", "invalid", "truncated") and self.failure is None:
             self.failure = f"{call.name}, called before it, failed: {content}"
+        unmarked = status == "unknown" or self._polls(call)
         self._context.log.append(
             ToolCallResult(
                 call_id=call.id,
                 name=call.name,
                 content=content,
                 status=status,
-                fingerprint="" if status == "unknown" or self._polls(call) else fingerprint(call, content),
+                fingerprint="" if unmarked else fingerprint(call, content, images),
+                images=images,
             )
         )
 

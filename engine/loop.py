@@ -97,6 +97,8 @@ def _would_go_on(context: Context) -> bool:
 def _wants_closing(context: Context, decision: Decision) -> bool:
     if context.interrupted is not None and context.interrupted.closed:
         return False
+    if context.log.facts.refused is not None:
+        return False  # what is used up is not this run's alone
     return context.policy.closing and isinstance(decision, Stop) and decision.reason.endswith("_limit")
 
 

@@ -81,6 +81,7 @@ def start(
             tool_choice=context.tool_choice,
             settings=dict(context.settings),
             endpoint=getattr(engine.provider, "endpoint", ""),
+            prices=dict(context.prices),
             functions=engine.functions,
             continues=paused.run_id if paused else None,
             carried=carried(paused) if paused else None,

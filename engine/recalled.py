@@ -26,9 +26,14 @@ class RecordedVerdicts:
     def __init__(self, recorded: RecordedRun) -> None:
         self._left: dict[tuple[str, str, str | None], deque[ev.VerdictGiven]] = {}
         self._names: dict[str, dict[str, StandIn]] = {}
+        self._refused: dict[int, ev.BudgetRefused] = {}
         self.lost = {e.call_id for e in recorded.events if isinstance(e, ev.ToolCallResult) and e.status == "unknown"}
         for event in recorded.events:
-            if isinstance(event, ev.VerdictGiven):
+            if isinstance(event, ev.BudgetRefused):
+                self._refused[event.step] = event
+            elif isinstance(event, ev.StepStarted):
+                self._refused.pop(event.step, None)  # the process was killed after it, and another budget had room
+            elif isinstance(event, ev.VerdictGiven):
                 self._left.setdefault((event.role, event.name, event.call_id), deque()).append(event)
                 self._names.setdefault(event.role, {}).setdefault(event.name, StandIn(event.name))
 
@@ -36,6 +41,10 @@ class RecordedVerdicts:
         """What this function said then; None if the record does not hold it."""
         left = self._left.get((role, name, call_id))
         return left.popleft() if left else None
+
+    def refused(self, step: int) -> ev.BudgetRefused | None:
+        """What a shared budget said before this step, if it was therefore not made."""
+        return self._refused.get(step)
 
     def stand_ins(self, role: str) -> list[Any]:
         """Those who were asked in this role, in the order in which they were first asked."""

@@ -90,7 +90,7 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
     """What each call's function returned, by call id. Calls that were cut off have none."""
     results = {e.call_id: e for e in recorded.events if isinstance(e, ev.ToolCallResult)}
     values = {
-        id: Value(result.t, Settled(content=result.content, status=result.status))
+        id: Value(result.t, Settled(content=result.content, status=result.status, images=result.images))
         for id, result in results.items()
         if result.status in ("ok", "error", "unknown")
     }
@@ -205,8 +205,8 @@ class _Response:
         match event:
             case ev.TextMessageContent(delta=delta):
                 return TextDelta(delta)
-            case ev.ReasoningMessageContent(delta=delta, signature=signature):
-                return ReasoningDelta(delta, signature)
+            case ev.ReasoningMessageContent(delta=delta, signature=signature, redacted=redacted):
+                return ReasoningDelta(delta, signature, redacted)
             case ev.ToolCallStart(call_id=id, name=name):
                 self._index[id] = len(self._index)
                 return ToolCallDelta(self._index[id], id, name)

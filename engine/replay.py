@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from ..decision import AnyChunk, Decision, Event, Outcome, Rule, ToolCall, ToolSpec, WrongUse
 from ..decision.events import CancelRequested, DecisionMade, QuestionAnswered, ToolExecutionStarted
-from ..providers import Replay, Request
+from ..providers import Prices, Replay, Request
 from . import presets
 from .answers import Settled
 from .bus import Lagged
@@ -156,6 +156,7 @@ class _Player:
             text_rule=verdicts.stand_in("text_rule"),
             judge=verdicts.stand_in("judge"),
             intents=verdicts.stand_ins("handler"),
+            prices=Prices(started.prices, listed=False),
             recalled=verdicts,
             clock=self._clock,
             execute=execute,

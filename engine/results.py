@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import Any
 
-from ..decision import ToolCall
+from ..decision import Image, ToolCall
 from ..decision.messages import ResultStatus
 from .answers import Completion, Continue, Phase, Settled
 
@@ -26,12 +26,37 @@ def as_text(value: Any) -> tuple[str, ResultStatus]:
             return shortened(value), "ok"
         case None:
             return "Done.", "ok"
+        case Image() | [*_] if images_in(value):
+            return shortened(_described(value)), "ok"
         case bytes():
             return f"(bytes, {len(value)} of them; a tool returns text or JSON)", "error"
         case Completion() | Continue() | Phase():
             return f"{type(value).__name__} is only for tools of kind completion", "error"
         case _:
             return _as_json(value)
+
+
+def images_in(value: Any) -> tuple[Image, ...]:
+    """The pictures of a result: one alone, or those in a list whose other members are texts."""
+    match value:
+        case Settled(images=images):
+            return images
+        case Image():
+            return (value,)
+        case list() | tuple() if all(isinstance(part, str | Image) for part in value):
+            return tuple(part for part in value if isinstance(part, Image))
+        case _:
+            return ()
+
+
+def _described(value: Any) -> str:
+    """The texts of a result, with a word for each picture."""
+    parts = [value] if isinstance(value, Image) else value
+    return "\n".join(part if isinstance(part, str) else f"[image: {_kind(part)}]" for part in parts)
+
+
+def _kind(image: Image) -> str:
+    return image.url if image.url else f"{image.media_type}, {len(image.data)} bytes"
 
 
 def _as_json(value: Any) -> tuple[str, ResultStatus]:
@@ -52,9 +77,9 @@ def shortened(text: str, longest: int = LONGEST) -> str:
     return f"{text[:half]}\n[... {len(text) - 2 * half} of {len(text)} characters left out ...]\n{text[-half:]}"
 
 
-def fingerprint(call: ToolCall, content: str) -> str:
+def fingerprint(call: ToolCall, content: str, images: tuple[Image, ...] = ()) -> str:
     """Equal for the same call with the same result."""
-    digest = blake2b(digest_size=8)
+    digest = blake2b(b"".join(image.data for image in images), digest_size=8)
     for part in (call.name, call.arguments, content):
         digest.update(part.encode("utf-8", "surrogatepass"))
         digest.update(b"\0")

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
-from ..decision import Event, Facts, Outcome, Question, Transcript, WrongUse, fold
+from ..decision import Event, Facts, Outcome, Question, Transcript, Usage, WrongUse, fold
 from ..decision.events import Carried, ToolCallStart
 from ..providers import Exchange, Provider, Record
 from .bus import Bus
@@ -91,6 +91,13 @@ class Session:
             return await run.wait()
 
     @property
+    def usage(self) -> Usage:
+        """What all runs have used up to the end of the latest one that has ended."""
+        if self._latest is None:
+            return self._before.usage
+        return added(self._before, carried(self._latest)).usage
+
+    @property
     def interrupted(self) -> bool:
         """Whether the latest run has no end, because its process was killed."""
         return self._interrupted is not None
@@ -142,6 +149,8 @@ class Session:
             try:
                 await run.drive()
             finally:
+                if context.share is not None:
+                    context.share.close()
                 self._remember(run.facts)
 
     def _open(self, context: Context, opening: Opening, run_id: str) -> None:
@@ -157,7 +166,7 @@ class Session:
     def _count_up(self, *, continues: bool) -> None:
         """Add what the latest run has used to what stands before the next one, unless that goes on from it."""
         if self._latest is not None and not continues:
-            self._before = added(self._before, carried(self._latest))
+            self._before, self._latest = added(self._before, carried(self._latest)), None
 
     def _remember(self, facts: Facts) -> None:
         """Where a run has left the session."""
@@ -193,6 +202,11 @@ class Session:
         provider: Provider = engine.provider
         if record is not None and self._drain:
             provider = Record(provider, partial(_keep_rest, record), drain=True)
+        prices = opening.prices if isinstance(opening, Interrupted) else engine.known_prices()
+        dearest = max(prices.values(), key=lambda price: price.output, default=None)
+        share = None if engine.budget is None else engine.budget.share(dearest)
+        if share is not None:
+            sinks.append(share.take)
         log = Log(engine.clock, self.transcript.feed, sinks)
         if isinstance(opening, Interrupted):
             log.go_on(opening.facts, opening.seq, opening.t)
@@ -206,6 +220,9 @@ class Session:
             decide=engine.decide,
             execute=engine.execute,
             clock=engine.clock,
+            price_list=engine.prices,
+            prices=prices,
+            share=share,
             taken_ids=self._taken,
             memo=self._memo,
             gates=engine.gates,

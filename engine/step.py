@@ -42,7 +42,7 @@ async def run_round(context: Context) -> None:
     with context.cancellable() as scope:
         async with anyio.create_task_group() as tasks:
             await hear_again(context)
-            while _goes_on(context):
+            while _goes_on(context) and await _affords(context):
                 step = _Step(context.log.facts.steps + 1)
                 await _run_step(context, scope, step, tasks)
                 if not step.finished:
@@ -61,6 +61,19 @@ def _goes_on(context: Context) -> bool:
         return False
     decision = context.decide(facts, _inside_a_round(context.policy))
     return isinstance(decision, GoOn) and decision.bare
+
+
+async def _affords(context: Context) -> bool:
+    """Whether a budget that other runs share has room for one more step; waits while it may yet have."""
+    step = context.log.facts.steps + 1
+    refused = None
+    if context.recalled is not None:
+        refused = context.recalled.refused(step)
+    elif context.share is not None:
+        refused = await context.share.reserve(step, context.tokens_now())
+    if refused is not None:
+        context.log.append(refused)
+    return refused is None
 
 
 def _inside_a_round(policy: Policy) -> Policy:
@@ -97,6 +110,11 @@ async def run_closing_step(context: Context) -> None:
     The list of tools stays as it is, because some providers refuse a history with calls without it; a call that comes
     nevertheless is not run. It has its own deadline and counts as no step.
     """
+    affords = False
+    with context.cancellable(), context.clock.deadline(context.policy.deadlines.closing):
+        affords = await _affords(context)
+    if not affords:
+        return
     number = context.log.facts.steps + 1
     context.ephemeral.append(UserMessage(context.policy.prompts.closing))
     context.log.append(MessageAdded(text=context.policy.prompts.closing, origin="closing", ephemeral=True))

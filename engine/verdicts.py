@@ -90,4 +90,9 @@ def read_judge(said: Any) -> Verdict:
 
 def progress(context: Context) -> Progress:
     """What a function that is not ours may look at."""
-    return Progress(facts=context.log.facts, messages=tuple(context.transcript.messages), record=context.record_path)
+    return Progress(
+        facts=context.log.facts,
+        messages=tuple(context.transcript.messages),
+        record=context.record_path,
+        prices=context.price_list,
+    )

@@ -1,6 +1,7 @@
 """The voices: each turns a request into a stream of chunks; some wrap one another."""
 
 from .chaos import Chaos
+from .clock import Clock, SystemClock
 from .errors import (
     KINDS,
     BadRequest,
@@ -17,12 +18,20 @@ from .errors import (
     Unavailable,
     Unreachable,
 )
+from .fallback import Fallback
+from .hedge import Hedge
+from .limit import Limit
 from .litellm import LiteLLM
 from .openai_compatible import OpenAICompatible
+from .prices import Prices
 from .provider import Provider, Request, ToolChoice
+from .race import Race
 from .record import Exchange, Failure, Record
 from .replay import Replay
+from .retry import Retry
 from .scripted import Scripted, call, say
+from .timeouts import Timeouts
+from .wrapper import Wrapper
 
 __all__ = [
     "KINDS",
@@ -30,26 +39,36 @@ __all__ = [
     "Broken",
     "Cancelled",
     "Chaos",
+    "Clock",
     "ContextOverflow",
     "Exchange",
     "Exhausted",
     "Failure",
+    "Fallback",
+    "Hedge",
     "Interrupted",
+    "Limit",
     "LiteLLM",
     "NotFound",
     "OpenAICompatible",
+    "Prices",
     "Provider",
     "ProviderError",
+    "Race",
     "RateLimited",
     "Record",
     "Replay",
     "Request",
+    "Retry",
     "Scripted",
+    "SystemClock",
     "TimedOut",
+    "Timeouts",
     "ToolChoice",
     "Unauthorized",
     "Unavailable",
     "Unreachable",
+    "Wrapper",
     "call",
     "say",
 ]

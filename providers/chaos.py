@@ -17,9 +17,10 @@ from msgspec.structs import replace
 from ..decision import AnyChunk, FinishReport, TextDelta, ToolCallDelta
 from .errors import Interrupted, RateLimited, Unavailable
 from .provider import Provider, Request
+from .wrapper import Wrapper
 
 
-class Chaos:
+class Chaos(Wrapper):
     """Wraps a provider. Each keyword is a probability, 0 to 1; `seed` makes the trouble repeatable."""
 
     def __init__(
@@ -35,7 +36,7 @@ class Chaos:
         bad_ids: float = 0.0,
         empty: float = 0.0,
     ) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._random = Random(seed)
         self._faults = {
             "refuse": refuse,
@@ -47,18 +48,13 @@ class Chaos:
             "empty": empty,
         }
 
-    @property
-    def model(self) -> str:
-        """The wrapped provider's model."""
-        return self._provider.model
-
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
         """Open the wrapped provider's response, with whatever trouble comes up this time."""
         faults = {name for name, chance in self._faults.items() if self._random.random() < chance}
         if "refuse" in faults:
             raise RateLimited("chaos: too many requests", status=429, retry_after=1.0)
-        async with self._provider.stream(request) as chunks:
+        async with self.provider.stream(request) as chunks:
             troubled = self._trouble(chunks, faults)
             try:
                 yield troubled

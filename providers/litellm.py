@@ -11,36 +11,27 @@ import importlib
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import anyio
 import anyio.to_thread
 from msgspec.structs import replace
 
-from ..decision import (
-    AnyChunk,
-    FinishReport,
-    ProviderToolReport,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
-    Usage,
-    UsageReport,
-    WrongUse,
-)
+from ..decision import AnyChunk, FinishReport, UsageReport, WrongUse
 from .address import masked, parted, shown
+from .cache_marks import CacheMarks, knows_marks, on_tools
 from .closing import outlive
 from .errors import Interrupted, ProviderError, TimedOut
 from .litellm_errors import error_of
+from .litellm_stream import Reader
 from .provider import Request
-from .wire import Encoded, finish_of, message_out, tools_out
+from .wire import Encoded, Pictures, Thinking, message_out, pictures_out, tools_out
 
 CLOSING_SECONDS = 2.0
 """How long closing a stream may take before it is left behind."""
 OTHER_KEYS = frozenset({"azure", "bedrock", "ollama", "ollama_chat", "sagemaker", "vertex_ai"})
 """Providers that may find their credentials elsewhere: nothing is said of theirs before a request."""
-SERVER_TOOL = "srvtoolu_"
-"""Ids of tools that Anthropic runs itself begin with this (Anthropic API reference, "server tools")."""
 
 
 class LiteLLM:
@@ -48,9 +39,13 @@ class LiteLLM:
 
     With `api_base` it is taken for an OpenAI-compatible endpoint unless its name says otherwise, and no key is
     required. `timeout` is in seconds, between two reads. `settings` go into every request (`temperature`,
-    `max_tokens`, ...). Entering it raises WrongUse if litellm does not know the provider, or if a key is missing (it
+    `max_tokens`, ...). `cache` marks what stays of a session for the provider's prompt cache, where a model takes
+    such marks (Claude). `images`: whether the model can see the pictures of tools' results; by default what litellm
+    knows of it. Entering it raises WrongUse if litellm does not know the provider, or if a key is missing (it
     names the environment variable).
     """
+
+    reports_cost = False
 
     def __init__(
         self,
@@ -60,6 +55,8 @@ class LiteLLM:
         api_key: str | None = None,
         timeout: float = 300.0,
         settings: Mapping[str, Any] | None = None,
+        cache: bool = True,
+        images: bool | None = None,
     ) -> None:
         if api_base and parted(api_base)[1]:
             raise WrongUse(
@@ -71,6 +68,8 @@ class LiteLLM:
         self._api_key = api_key
         self._timeout = timeout
         self._settings = dict(settings or {})
+        self._images = images
+        self._marks = cache and knows_marks(model)
         self._fixed: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
@@ -142,18 +141,24 @@ class LiteLLM:
         return fixed
 
     def _arguments(self, request: Request) -> dict[str, Any]:
-        encoded = request.memo.get(self)
-        if encoded is None:
-            encoded = request.memo[self] = Encoded(message_out, tools_out)
+        if self not in request.memo:
+            where = self._pictures
+            encode = partial(message_out, thinking=self._thinking, pictures=where)
+            request.memo[self] = (Encoded(encode, tools_out, pictures_out if where == "after" else None), CacheMarks())
+        encoded, marks = request.memo[self]
+        messages, tools = encoded.messages(request), encoded.tools(request)
+        if self._marks:
+            messages = marks.on_messages(messages, len(messages) - len(request.ephemeral), request.edition)
+            tools = on_tools(tools)
         arguments: dict[str, Any] = {**(self._fixed or {}), **self._settings, **request.settings}
-        arguments["messages"] = encoded.messages(request)
-        if request.tools:
-            arguments["tools"] = encoded.tools(request)
+        arguments["messages"] = messages
+        if tools:
+            arguments["tools"] = tools
             arguments["tool_choice"] = request.tool_choice
         return arguments
 
     async def _chunks(self, response: Any) -> AsyncGenerator[AnyChunk]:
-        reader = _Reader(self._signs)
+        reader = Reader(signs=self._thinking == "signed")
         chunks = aiter(response)
         try:
             while True:
@@ -177,72 +182,25 @@ class LiteLLM:
                 return  # the connection broke after the end (1.109 raises then): the response is whole
             raise error_of(error, self.model, self._api_key, streaming=True) from None  # it quotes the key
 
-    def _no_end(self, reader: _Reader) -> ProviderError:
+    def _no_end(self, reader: Reader) -> ProviderError:
         if reader.spoke:
             return Interrupted(f"{self.model}: the stream ended without a finish reason")
         return Interrupted(f"{self.model}: the answer ended before anything was said, or it is no stream at all")
 
     @property
-    def _signs(self) -> bool:
-        """Whether the model's reasoning is signed; elsewhere litellm puts a dummy on every piece."""
-        return any(name in self.model for name in ("anthropic", "claude", "bedrock", "vertex"))
+    def _pictures(self) -> Pictures:
+        """Where the pictures of a result go. litellm takes them inside of it for Claude only."""
+        sees = bool(_import().supports_vision(model=self.model)) if self._images is None else self._images
+        if not sees:
+            return "none"
+        return "inside" if knows_marks(self.model) else "after"
 
-
-class _Reader:
-    """litellm's chunks (OpenAI's, as pydantic objects) to ours."""
-
-    def __init__(self, signs: bool) -> None:
-        self.spoke = False
-        """Whether any text, reasoning or call has come."""
-        self.finished = False
-        self._signs = signs
-        self._server_tool: ProviderToolReport | None = None
-        self._server_index: int | None = None
-
-    def read(self, chunk: Any) -> list[AnyChunk]:
-        """The chunks that one of litellm's holds."""
-        parts: list[AnyChunk] = []
-        for choice in chunk.choices:
-            self._delta(choice.delta, parts)
-            self.spoke = self.spoke or bool(parts)
-            if choice.finish_reason:
-                self.finished = True
-                self._report_server_tool(parts)
-                parts.append(FinishReport(finish_of(choice.finish_reason), choice.finish_reason))
-        usage = getattr(chunk, "usage", None)
-        if usage is not None:
-            parts.append(UsageReport(_usage(usage)))
-        return parts
-
-    def _delta(self, delta: Any, parts: list[AnyChunk]) -> None:
-        reasoning = getattr(delta, "reasoning_content", None) or ""
-        blocks = (getattr(delta, "thinking_blocks", None) or ()) if self._signs else ()
-        signature = "".join(block.get("signature") or "" for block in blocks if isinstance(block, dict))
-        if reasoning or signature:
-            parts.append(ReasoningDelta(reasoning, signature))
-        if delta.content:
-            self._report_server_tool(parts)
-            parts.append(TextDelta(delta.content))
-        for position, call in enumerate(delta.tool_calls or ()):
-            self._call(call, position, parts)
-
-    def _call(self, call: Any, position: int, parts: list[AnyChunk]) -> None:
-        index = position if call.index is None else call.index
-        id, name, arguments = call.id or "", call.function.name or "", call.function.arguments or ""
-        if id.startswith(SERVER_TOOL):
-            self._report_server_tool(parts)
-            self._server_tool, self._server_index = ProviderToolReport(id, name, arguments), index
-        elif not id and index == self._server_index and self._server_tool is not None:
-            self._server_tool = replace(self._server_tool, arguments=self._server_tool.arguments + arguments)
-        else:
-            self._report_server_tool(parts)
-            parts.append(ToolCallDelta(index, id, name, arguments))
-
-    def _report_server_tool(self, parts: list[AnyChunk]) -> None:
-        """Tell of a tool that the provider ran itself, now that its arguments are whole."""
-        if self._server_tool is not None:
-            parts.append(self._server_tool)
-        self._server_tool = self._server_index = None
+    @property
+    def _thinking(self) -> Thinking:
+        """How the model wants its reasoning back. Where none is signed, litellm puts a dummy on every piece."""
+        if any(name in self.model for name in ("anthropic", "claude", "bedrock")):
+            return "signed"
+        return "text" if self.model.startswith(("deepseek/", "moonshot/")) else "none"
 
 
 def _invented(response: Any) -> bool:
@@ -254,17 +212,6 @@ def _invented(response: Any) -> bool:
 def _reported_usage(response: Any) -> bool:
     """Whether the provider has said what was used; where it has not, litellm counts by itself."""
     return any(getattr(chunk, "usage", None) for chunk in getattr(response, "chunks", None) or ())
-
-
-def _usage(usage: Any) -> Usage:
-    prompt = getattr(usage, "prompt_tokens_details", None)
-    completion = getattr(usage, "completion_tokens_details", None)
-    return Usage(
-        input_tokens=usage.prompt_tokens or 0,
-        output_tokens=usage.completion_tokens or 0,
-        cached_tokens=getattr(prompt, "cached_tokens", None) or 0,
-        reasoning_tokens=getattr(completion, "reasoning_tokens", None) or 0,
-    )
 
 
 def _import() -> Any:

@@ -11,6 +11,7 @@ import base64
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -18,12 +19,12 @@ from urllib.parse import urlsplit
 import anyio
 import msgspec
 
-from ..decision import AnyChunk, Message, ToolSpec, WrongUse
+from ..decision import AnyChunk, Message, ToolResult, ToolSpec, WrongUse
 from .address import masked, parted, shown
 from .chat_stream import ChatStream, error_message, whole_reply
 from .errors import Interrupted, ProviderError, TimedOut, Unreachable, from_status, redact
 from .provider import Request
-from .wire import Encoded, message_out, tools_out
+from .wire import Encoded, Thinking, message_out, pictures_out, tools_out
 
 if TYPE_CHECKING:
     import aiohttp
@@ -43,10 +44,14 @@ class OpenAICompatible:
     `api_base` is the URL up to and without `/chat/completions`. `api_key` defaults to `OPENAI_API_KEY` if that is
     set; without one no key is sent. A user and password in the URL are sent in the place of a key.
     `connect_timeout` and `read_timeout` are seconds, the second one between two reads. `settings` go into every
-    request (`temperature`, `max_tokens`, ...).
+    request (`temperature`, `max_tokens`, ...). `send_reasoning`: whether reasoning goes back with the calls that it
+    led to; by default only to models of DeepSeek and Moonshot, which insist on it. `images`: whether the model can
+    see; the pictures of tools' results then follow them in a message of their own.
 
     Use it as an async context manager to keep its connections from one run to the next.
     """
+
+    reports_cost = False
 
     def __init__(
         self,
@@ -57,6 +62,8 @@ class OpenAICompatible:
         connect_timeout: float = 10.0,
         read_timeout: float = 300.0,
         settings: Mapping[str, Any] | None = None,
+        send_reasoning: bool | None = None,
+        images: bool = True,
     ) -> None:
         if not _is_url(api_base):
             raise WrongUse(f"api_base {masked(api_base)!r} is no URL: write it as http://host:port/v1")
@@ -71,6 +78,9 @@ class OpenAICompatible:
         self._secrets = (self._key, self._login, login.partition(":")[2])
         self._timeouts = (connect_timeout, read_timeout)
         self._settings = dict(settings or {})
+        insists = any(name in model.lower() for name in ("deepseek", "kimi"))
+        self._thinking: Thinking = "text" if (insists if send_reasoning is None else send_reasoning) else "none"
+        self._images = images
         self._session: aiohttp.ClientSession | None = None
         self._holders = 0
 
@@ -137,7 +147,9 @@ class OpenAICompatible:
     def _body(self, request: Request) -> bytes:
         encoded = request.memo.get(self)
         if encoded is None:
-            encoded = request.memo[self] = Encoded(_encode, _encode_tools)
+            encoded = request.memo[self] = Encoded(
+                partial(_encode, self._thinking), _encode_tools, _encode_pictures if self._images else None
+            )
         head: dict[str, Any] = {"model": self.model, "stream": True, "stream_options": {"include_usage": True}}
         if request.tools:
             head["tools"] = encoded.tools(request)
@@ -267,8 +279,12 @@ def _place(url: str) -> str:
     return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
 
 
-def _encode(message: Message) -> bytes:
-    return msgspec.json.encode(message_out(message))
+def _encode(thinking: Thinking, message: Message) -> bytes:
+    return msgspec.json.encode(message_out(message, thinking))
+
+
+def _encode_pictures(results: Sequence[ToolResult]) -> bytes:
+    return msgspec.json.encode(pictures_out(results))
 
 
 def _encode_tools(tools: Sequence[ToolSpec]) -> msgspec.Raw:

@@ -3,7 +3,8 @@
 Leaving the stream's context closes the connection, at any point, also when the task is being cancelled. Errors come
 out as `ProviderError`, before the stream or in it. A provider that holds connections may also be an async context
 manager; the engine then keeps it open while runs are under way. One that finds, on entering, that it can never work
-(an unknown model, a missing key) raises `WrongUse`.
+(an unknown model, a missing key) raises `WrongUse`. Two more attributes are optional: `endpoint`, the address if it was
+set by hand, and `reports_cost`, False if its usage never names a cost.
 """
 
 from __future__ import annotations
@@ -45,5 +46,9 @@ class Provider(Protocol):
         ...
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[AnyChunk]]:
-        """Open one response. Leaving the context closes it. Raises ProviderError."""
+        """Open one response. Leaving the context closes it. Raises ProviderError.
+
+        It leaves no cancel scope and no task group open in the caller's task: a wrapper may open it inside a scope of
+        its own that ends before the stream does.
+        """
         ...

@@ -20,6 +20,7 @@ from msgspec import Struct
 from ..decision import AnyChunk
 from .errors import ProviderError
 from .provider import Provider, Request
+from .wrapper import Wrapper
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -45,7 +46,7 @@ class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What came after the cut, if it was drained."""
 
 
-class Record:
+class Record(Wrapper):
     """Wraps a provider and keeps each exchange: in a file of JSON Lines, or by calling a function.
 
     `drain` reads the rest of a response that was left early, for at most `deadline` seconds.
@@ -59,22 +60,17 @@ class Record:
         drain: bool = False,
         deadline: float = 60.0,
     ) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._keep = keep if callable(keep) else _appender(keep)
         self._drain = drain
         self._deadline = deadline
-
-    @property
-    def model(self) -> str:
-        """The wrapped provider's model."""
-        return self._provider.model
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
         """Open the wrapped provider's response and keep what comes of it."""
         taken = _Taken(request.attempt, self.model)
         try:
-            async with self._provider.stream(request) as chunks:
+            async with self.provider.stream(request) as chunks:
                 watched = taken.watch(chunks)
                 yield watched
                 await watched.aclose()

@@ -6,13 +6,16 @@ Source: OpenAI API reference, "Chat Completions" (create, and the chunk object).
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from ..decision import (
     AssistantMessage,
     FinishReason,
+    Image,
     Message,
+    Reasoning,
     SystemMessage,
     ToolResult,
     ToolSpec,
@@ -44,17 +47,27 @@ def finish_of(raw: str) -> FinishReason:
     return FINISH.get(raw, "other")
 
 
-def message_out(message: Message) -> dict[str, Any]:
+Thinking = Literal["none", "text", "signed"]
+"""How a model wants its reasoning back: not at all, as text beside calls, or in blocks that bear its signature."""
+
+
+Pictures = Literal["none", "inside", "after"]
+"""Where a model sees the pictures of a tool's result: nowhere, inside of the result, or in a message after it."""
+
+
+def message_out(message: Message, thinking: Thinking = "none", pictures: Pictures = "none") -> dict[str, Any]:
     """One message as the chat format wants it."""
     match message:
         case SystemMessage(text):
             return {"role": "system", "content": text}
         case UserMessage(text):
             return {"role": "user", "content": text}
-        case ToolResult(call_id=id, content=content):
+        case ToolResult(call_id=id, content=content, images=images):
+            if images and pictures == "inside":
+                return {"role": "tool", "tool_call_id": id, "content": [_text(content), *map(_picture, images)]}
             return {"role": "tool", "tool_call_id": id, "content": content}
         case AssistantMessage(text=text, calls=calls):
-            out: dict[str, Any] = {"role": "assistant", "content": text or None}
+            out: dict[str, Any] = {"role": "assistant", "content": text or None, **_reasoning_out(message, thinking)}
             if calls:
                 out["tool_calls"] = [
                     {
@@ -65,6 +78,43 @@ def message_out(message: Message) -> dict[str, Any]:
                     for call in calls
                 ]
             return out
+
+
+def _reasoning_out(message: AssistantMessage, thinking: Thinking) -> dict[str, Any]:
+    """The reasoning that goes back with a message.
+
+    Signed: whole blocks, unchanged. One that was cut has no signature, and every later request of the session would
+    be refused for it (Anthropic API reference, "Extended thinking"). Text: beside calls only, which is where DeepSeek
+    and Moonshot refuse a request without it (DeepSeek API docs, "Thinking Mode").
+    """
+    if thinking == "signed":
+        blocks = [_block_out(block) for block in message.reasoning if block.signature]
+        return {"thinking_blocks": blocks} if blocks else {}
+    text = "".join(block.text for block in message.reasoning)
+    return {"reasoning_content": text} if thinking == "text" and text and message.calls else {}
+
+
+def _block_out(block: Reasoning) -> dict[str, str]:
+    if block.redacted:
+        return {"type": "redacted_thinking", "data": block.signature}
+    return {"type": "thinking", "thinking": block.text, "signature": block.signature}
+
+
+def pictures_out(results: Sequence[ToolResult]) -> dict[str, Any]:
+    """The pictures of results, in the user's role: the chat format has only text in a tool's message."""
+    content: list[dict[str, Any]] = []
+    for result in results:
+        content += [_text(f"What {result.name} ({result.call_id}) shows:"), *map(_picture, result.images)]
+    return {"role": "user", "content": content}
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _picture(image: Image) -> dict[str, Any]:
+    data = image.url or f"data:{image.media_type};base64,{b64encode(image.data).decode()}"
+    return {"type": "image_url", "image_url": {"url": data}}
 
 
 def arguments_out(arguments: str) -> str:
@@ -96,21 +146,40 @@ T = TypeVar("T")
 class Encoded(Generic[M, T]):
     """What a provider made of a session: each message encoded once, the tools once. Lives in `Request.memo`."""
 
-    def __init__(self, message: Callable[[Message], M], tools: Callable[[Sequence[ToolSpec]], T]) -> None:
+    def __init__(
+        self,
+        message: Callable[[Message], M],
+        tools: Callable[[Sequence[ToolSpec]], T],
+        pictures: Callable[[Sequence[ToolResult]], M] | None = None,
+    ) -> None:
         self._encode_message = message
         self._encode_tools = tools
+        self._encode_pictures = pictures
         self._edition = 0
+        self._taken = 0
         self._pieces: list[M] = []
         self._tools: tuple[tuple[ToolSpec, ...], T] | None = None
 
     def messages(self, request: Request) -> list[M]:
         """The encoded messages of this request, the ephemeral ones last."""
-        if request.edition != self._edition or len(request.messages) < len(self._pieces):
-            self._edition = request.edition
-            self._pieces = []
-        encode = self._encode_message
-        self._pieces += [encode(message) for message in request.messages[len(self._pieces) :]]
-        return self._pieces + [encode(message) for message in request.ephemeral]
+        if request.edition != self._edition or len(request.messages) < self._taken:
+            self._edition, self._taken, self._pieces = request.edition, 0, []
+        self._add(request.messages[self._taken :])
+        self._taken = len(request.messages)
+        return self._pieces + [self._encode_message(message) for message in request.ephemeral]
+
+    def _add(self, messages: Sequence[Message]) -> None:
+        """Encode these. Pictures come after the last result of a response: no result may be parted from its call."""
+        waiting: list[ToolResult] = []
+        for number, message in enumerate(messages, 1):
+            self._pieces.append(self._encode_message(message))
+            if self._encode_pictures is None or not isinstance(message, ToolResult):
+                continue
+            if message.images:
+                waiting.append(message)
+            if waiting and not isinstance(next(iter(messages[number : number + 1]), None), ToolResult):
+                self._pieces.append(self._encode_pictures(waiting))
+                waiting = []
 
     def tools(self, request: Request) -> T:
         """The encoded tools of this request."""

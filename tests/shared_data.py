@@ -137,7 +137,7 @@ def said_by_anthropic(events: Iterable[Any]) -> Said:
     for block in blocks.values():
         if block["type"] == "tool_use":
             said.calls.append((block["id"], block["name"], block["json"] or json.dumps(block["input"])))
-        elif block["type"] == "server_tool_use":
+        elif block["type"] in ("server_tool_use", "mcp_tool_use"):
             said.server_calls.append(block["id"])
     return said
 

@@ -17,22 +17,24 @@ ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "endstop.decision": """
         GUARDS POLICIES RECOMMENDED RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction Considered
-        Deadlines Decision Echo Event Facts FinishReason FinishReport GoOn LimitUse Limits Message Outcome Patience
-        Pause Policy Prompts ProviderToolReport Question Reasoning ReasoningDelta Repetition Rule
-        SessionLimits Status Stop SystemMessage
+        AttemptEnded Deadlines Decision Echo Event Facts FinishReason FinishReport GoOn Image LimitUse Limits
+        Message Outcome Patience Pause Policy Price Prompts ProviderToolReport Question Reasoning
+        ReasoningDelta Repetition Rule SessionLimits Status Stop SystemMessage Voice
         TextDelta ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage UsageReport
         UserMessage Verdict WrongUse conclude decide fold policy_from
     """,
     "endstop.providers": """
-        KINDS BadRequest Broken Cancelled Chaos ContextOverflow Exchange Exhausted Failure Interrupted LiteLLM
-        NotFound OpenAICompatible Provider ProviderError RateLimited Record Replay Request Scripted TimedOut
-        ToolChoice Unauthorized Unavailable Unreachable call say
+        KINDS BadRequest Broken Cancelled Chaos Clock ContextOverflow Exchange Exhausted Failure Fallback
+        Hedge Interrupted Limit LiteLLM NotFound OpenAICompatible Prices Provider ProviderError Race
+        RateLimited Record Replay Request Retry Scripted SystemClock TimedOut Timeouts ToolChoice Unauthorized
+        Unavailable Unreachable Wrapper call say
     """,
     "endstop.providers.conformance": """
         CASES Behaviour Cannot Case Ending Endpoint Passed check
     """,
     "endstop.engine": """
-        Bus Clock Completion Continue Engine InvalidArguments Lagged Phase Run Session SessionRecord
+        Budget Bus Clock Completion Continue Engine Image InvalidArguments Lagged Phase Run Session
+        SessionRecord
         Subscriber SystemClock Tool Toolbox read_record tool tools_from_yaml
     """,
     "endstop.engine.presets": """
@@ -51,7 +53,7 @@ EVENTS = """
     REASONING_MESSAGE_CONTENT TOOL_CALL_START TOOL_CALL_ARGS TOOL_CALL_END PROVIDER_TOOL_REPORTED FINISH_REPORTED
     USAGE_REPORTED TOOL_EXECUTION_STARTED TOOL_CALL_RESULT COMPLETION_ACCEPTED COMPLETION_REJECTED PHASE_REPORTED
     QUESTION_ASKED QUESTION_ANSWERED THOUGHT_RECORDED VERDICT_GIVEN CONTEXT_COMPACTED STAGE_FINISHED
-    EVALUATION_FINISHED
+    EVALUATION_FINISHED BUDGET_REFUSED
 """
 """As they stand in records. A new one may come; one that has been in a release never goes and is never renamed."""
 

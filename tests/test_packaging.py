@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -102,3 +103,10 @@ def test_constraints_pin_each_dependency_once_and_say_nothing_of_where_it_comes_
     extras = project["project"]["optional-dependencies"]
     asked = [*project["project"]["dependencies"], *extras["test"], *extras["bench"]]
     assert {dependency.split(">")[0].lower() for dependency in asked} - set(names) == set()
+
+
+def test_the_makefile_tries_the_lowest_and_the_highest_litellm_that_the_package_allows(project: dict[str, Any]) -> None:
+    (asked,) = (line for line in project["project"]["dependencies"] if line.startswith("litellm"))
+    lowest, highest = re.findall(r">=([\d.]+),<=([\d.]+)", asked)[0]
+    tried = re.findall(r"^LITELLMS \?= (\S+) (\S+)$", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    assert tried == [(lowest, highest)]

@@ -20,9 +20,11 @@ from types import ModuleType
 
 from msgspec.structs import replace
 
-from ...decision import POLICIES, Policy, WrongUse, policy_from
+from ...decision import POLICIES, Policy, Price, WrongUse, policy_from
 from ...decision.errors import nearest
-from ...providers import LiteLLM, OpenAICompatible, Provider
+from ...decision.events import RunStarted
+from ...providers import LiteLLM, OpenAICompatible, Prices, Provider, Retry, Timeouts
+from ...providers.retry import PASSING
 from ..evaluation import CommandEvaluator
 from ..hooks import CommandGate
 from ..presets import ask_user, finish_task
@@ -47,6 +49,31 @@ def provider_of(model: str | None, api_base: str | None, provider: str | None) -
             raise WrongUse(f"model {model!r} at api.openai.com needs a key: set OPENAI_API_KEY, or give --api-base")
         return OpenAICompatible(model, api_base or OPENAI)
     return LiteLLM(model, api_base=api_base)
+
+
+def guarded(provider: Provider, retries: int, seconds: float) -> Provider:
+    """The provider with `--retries` and `--response-timeout` around it."""
+    if retries < 0:
+        raise WrongUse(f"--retries is {retries}: use 0 or more")
+    if not seconds > 0:
+        raise WrongUse(f"--response-timeout is {seconds:g}: use seconds above 0")
+    bounded = Timeouts(provider, connect=None, first=None, between=None, total=seconds)
+    times = {kind: min(times, retries) for kind, times in PASSING.items()}
+    return Retry(bounded, times=times) if retries else bounded
+
+
+def prices_of(given: str | None, provider: Provider, recorded: RunStarted | None) -> Prices:
+    """What the model costs: by `--price IN,OUT[,CACHED]`, else by the record that is gone on from, else as listed."""
+    if given is None:
+        if recorded is None or recorded.endpoint != getattr(provider, "endpoint", ""):
+            return Prices()
+        return Prices(recorded.prices)
+    try:
+        each_input, each_output, *cached = map(float, given.split(","))
+        (each_cached,) = cached or (None,)
+        return Prices({provider.model: Price(input=each_input, output=each_output, cached=each_cached)})
+    except ValueError:
+        raise WrongUse(f"--price {given}: write IN,OUT or IN,OUT,CACHED, in US dollars per million tokens") from None
 
 
 def policy_of(given: str, *, closing: bool = False) -> Policy:

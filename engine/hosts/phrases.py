@@ -208,9 +208,13 @@ def allowances(policy: Policy) -> tuple[str, ...]:
 
 
 def _share(name: str, use: LimitUse) -> str:
-    bare = name.removeprefix("session_")
+    bare = name.removeprefix("session_").removeprefix("budget_")
     used = f"{use.used:,}" if isinstance(use.used, int) else _amount(bare, use.used)
-    return f"{used} of {_amount(bare, use.allowed)}" + (" in this session" if bare != name else "")
+    return f"{used} of {_amount(bare, use.allowed)}" + _scope(name, bare)
+
+
+def _scope(name: str, bare: str) -> str:
+    return {"session_": " in this session", "budget_": " in the shared budget"}.get(name.removesuffix(bare), "")
 
 
 def _amount(name: str, amount: float) -> str:

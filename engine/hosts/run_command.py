@@ -21,9 +21,11 @@ from .choices import (
     check_record,
     evaluator_of,
     gates_of,
+    guarded,
     limited,
     policy_of,
     presets_of,
+    prices_of,
     prompt_of,
     provider_of,
     tools_of,
@@ -80,6 +82,23 @@ def add_to(commands: Any) -> None:
     model.add_argument("--model", metavar="M", help="its name, as litellm or the endpoint knows it")
     model.add_argument("--api-base", metavar="URL", help="an OpenAI-compatible endpoint, up to and with /v1")
     model.add_argument("--provider", choices=("litellm", "openai"), help="how to reach it; else decided by --api-base")
+    model.add_argument(
+        "--retries",
+        type=int,
+        default=2,
+        metavar="N",
+        help="ask again so often after an error that may pass (default 2)",
+    )
+    model.add_argument(
+        "--response-timeout",
+        type=float,
+        default=600.0,
+        metavar="S",
+        help="seconds that one response may take (default 600)",
+    )
+    model.add_argument(
+        "--price", metavar="IN,OUT", help="US dollars per million tokens, where litellm's list is wrong or has none"
+    )
     model.add_argument("--tool-choice", choices=("auto", "required", "none"), help="default: auto")
     model.add_argument("--temperature", type=float, metavar="T", help="passed to the model")
     model.add_argument("--seed", type=int, metavar="N", help="passed to the model")
@@ -158,8 +177,10 @@ def _engine(given: argparse.Namespace, resumed: Resumed | None) -> Engine:
         presets = []
     settings = {"temperature": given.temperature, "seed": given.seed}
     chosen = {name: value for name, value in settings.items() if value is not None}
+    provider = provider_of(given.model or (started.model if started else None), given.api_base, given.provider)
     return Engine(
-        provider_of(given.model or (started.model if started else None), given.api_base, given.provider),
+        guarded(provider, given.retries, given.response_timeout),
+        prices=prices_of(given.price, provider, started),
         tools=tools,
         presets=presets,
         policy=policy,

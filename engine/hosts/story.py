@@ -112,6 +112,9 @@ class Story:
         self._tell_failure()  # of an earlier one, which was not the end
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
+        if event.beside:
+            self._note(f"· {event.model} was asked, too", event.message, "quiet")
+            return
         self._teller.end_writing()
         self.calls.clear()
         self._failure = event
@@ -288,13 +291,8 @@ _TOLD: dict[type, Callable[[Story, Any], None]] = {
 }
 
 UNTOLD = frozenset(
-    {
-        ev.RoundStarted,  # how the loop is built, not what it does
-        ev.StepFinished,
-        ev.ToolCallEnd,  # the result tells it
-        ev.FinishReported,
-        ev.UsageReported,
-        ev.CompletionAccepted,  # the end of the run tells it
-    }
+    {ev.RoundStarted, ev.StepFinished}  # how the loop is built, not what it does
+    | {ev.ToolCallEnd, ev.FinishReported, ev.UsageReported}  # the result tells it
+    | {ev.CompletionAccepted, ev.BudgetRefused}  # the end of the run tells it
 )
 TOLD = frozenset(_TOLD)

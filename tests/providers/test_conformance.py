@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from itertools import chain, repeat
 from typing import Any
 
 import pytest
-from endstop.providers import Exchange, Provider, Replay, Request, Scripted
+from endstop.providers import (
+    Exchange,
+    Fallback,
+    Hedge,
+    Limit,
+    Provider,
+    Race,
+    Record,
+    Replay,
+    Request,
+    Retry,
+    Scripted,
+    Timeouts,
+)
 from endstop.providers.conformance import CASES, Behaviour, Case, check
 
 from .voices import direct_to, litellm_to
@@ -68,6 +81,23 @@ async def test_scripted(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 async def test_replay(case: Case) -> None:
     await check(case, replayed, serve=nullcontext, cannot=NO_WIRE)
+
+
+WRAPPERS: dict[str, Callable[[Provider], Provider]] = {
+    "fallback": Fallback,
+    "hedge": lambda provider: Hedge(provider, after=60),
+    "limit": lambda provider: Limit(provider, streams=8),
+    "race": Race,
+    "record": lambda provider: Record(provider, lambda exchange: None),
+    "retry": lambda provider: Retry(provider, times={}),
+    "timeouts": Timeouts,
+}
+
+
+@pytest.mark.parametrize("wrapper", WRAPPERS)
+@pytest.mark.parametrize("case", CASES, ids=str)
+async def test_a_wrapper_does_all_that_the_provider_in_it_does(case: Case, wrapper: str) -> None:
+    await check(case, lambda endpoint: WRAPPERS[wrapper](direct_to(endpoint)))
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "connections" in case.needs], ids=str)

@@ -55,6 +55,17 @@ async def test_json_is_one_object_with_the_three_axes_of_the_outcome() -> None:
     assert outcome["session_id"].startswith("session_")
 
 
+async def test_what_it_cost_is_shown_and_limited_by_the_price_that_is_given(tmp_path: Path) -> None:
+    policy = _policy(tmp_path, "[limits]\ncost_usd = 0.000001")
+    async with ChatServer(*[call("finish_task", summary=SUMMARY)] * 2) as server:
+        done = await run(server, "--json", "--price", "1000,2000,500", "--policy", policy)
+        told = await run(server, "--price", "1000,2000")
+    usage = done.json["usage"]
+    assert usage["cost_usd"] == pytest.approx((usage["input_tokens"] + 2 * usage["output_tokens"]) / 1000)
+    assert done.json["limits"]["cost_usd"]["used"] == usage["cost_usd"]
+    assert "$" in told.err
+
+
 async def test_the_prompt_can_come_through_a_pipe() -> None:
     async with ChatServer("Hello.") as server:
         done = await endstop("run", *model(server), stdin="What is the größte Zahl?\n".encode())
@@ -229,10 +240,28 @@ FAILURES = {
 async def test_whatever_the_provider_answers_is_a_failed_run_with_a_clear_word(case: str) -> None:
     response, words = FAILURES[case]
     async with ChatServer(response) as server:
-        done = await run(server, "--json")
+        done = await run(server, "--json", "--retries", "0")
     assert (done.code, done.json["status"], done.json["stop_reason"]) == (4, "failed", "provider_error")
     assert [word for word in words if word not in done.err] == []
     assert "Traceback" not in done.err
+
+
+async def test_what_may_pass_is_asked_again_and_what_may_not_is_not() -> None:
+    script = [Refusal(429, "slow down", {"retry-after": "0"}), ["Half of", CUT], "All of it."]
+    async with ChatServer(*script) as server:
+        done = await run(server, "--json")
+    assert (done.code, done.json["answer"], done.json["steps"], done.json["requests"]) == (0, "All of it.", 1, 3)
+    assert "attempt 1.2 is void" in done.err
+    async with ChatServer(FAILURES["401"][0], "never") as server:
+        refused = await run(server)
+        assert (refused.code, len(server.requests)) == (4, 1)
+
+
+async def test_a_response_that_never_ends_is_given_up() -> None:
+    async with ChatServer(["On and", STALL]) as server:
+        done = await run(server, "--response-timeout", "0.5", "--retries", "0")
+    assert done.code == 4
+    assert "the response was not complete within 0.5 s" in done.err
 
 
 async def test_a_refused_connection_names_the_place() -> None:
@@ -280,6 +309,13 @@ WRONG = {
         lambda folder: ["Hi", "--policy", "strict", "--no-presets"],
         "no completion tool is offered",
     ),
+    "a limit on cost where no price is known": (
+        lambda folder: ["Hi", "--policy", _policy(folder, "[limits]\ncost_usd = 1")],
+        "give its price with",
+    ),
+    "a price that is none": (lambda folder: ["Hi", "--price", "cheap"], "--price cheap: write IN,OUT"),
+    "a price of one number": (lambda folder: ["Hi", "--price", "3"], "--price 3: write IN,OUT"),
+    "a price below zero": (lambda folder: ["Hi", "--price", "3,-1"], "--price 3,-1: write IN,OUT"),
     "an unknown provider": (lambda folder: ["Hi", "--provider", "gemini"], "'gemini'"),
     "an api-base that is no URL": (lambda folder: ["Hi", "--api-base", "localhost:80"], "is no URL"),
     "a workspace that is missing": (lambda folder: ["Hi", "--workspace", folder / "none"], "does not exist"),

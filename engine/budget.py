@@ -1,0 +1,129 @@
+"""A budget that many runs share: of one engine or of many, in one process and one event loop.
+
+Before each step a run reserves what the step will probably use, and settles by what it did use. A step that does not
+fit beside what the others have reserved waits until one of them has settled; a step that nobody is beside is let in
+while anything is left. So runs side by side never use more than one step each above the limit, and nearly always less
+than one step together. Only once the limit is reached is a run refused, which is an event that the guards see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from math import inf
+
+from ..decision import Event, Price, Usage, WrongUse
+from ..decision.events import AttemptFailed, BudgetRefused, ResponseFinished, StepFinished, VerdictGiven
+from ..decision.prices import priced
+
+FIRST_OUTPUT = 500
+"""Output tokens that a run's first response is expected to have; a later one, as many as the one before it."""
+
+
+class Budget:
+    """What runs may use together: US dollars, input tokens, output tokens; each is off unless set.
+
+    Give the same object to several engines: `Engine(..., budget=budget)`. It is kept in memory: a new process begins
+    with a new one, `spent` included. Raises WrongUse if nothing is set, or something is not above 0.
+    """
+
+    def __init__(
+        self, *, cost_usd: float | None = None, input_tokens: int | None = None, output_tokens: int | None = None
+    ) -> None:
+        given = {"cost_usd": cost_usd, "input_tokens": input_tokens, "output_tokens": output_tokens}
+        self.limits = {name: allowed for name, allowed in given.items() if allowed is not None}
+        """What is allowed, by the name of the limit."""
+        if not self.limits:
+            raise WrongUse("Budget limits nothing: give cost_usd, input_tokens or output_tokens")
+        for name, allowed in self.limits.items():
+            if not 0 < allowed < inf:
+                raise WrongUse(f"Budget.{name} is {allowed}: use more than 0")
+        self.spent = Usage()
+        """What was used so far, by all runs."""
+        self._held: dict[Share, Usage] = {}
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def reserved(self) -> Usage:
+        """What the steps that are under way will probably use."""
+        return sum(self._held.values(), Usage())
+
+    def share(self, price: Price | None) -> Share:
+        """The part of one more run, whose model costs so much."""
+        return Share(self, price)
+
+    async def reserve(self, share: Share, expected: Usage, step: int) -> BudgetRefused | None:
+        """Hold what a step will probably use, as soon as there is room for it; or say what is used up."""
+        while True:
+            for name, allowed in self.limits.items():
+                used = _amount(self.spent, name)
+                if used >= allowed:
+                    return BudgetRefused(step=step, limit=name, used=used, allowed=allowed)
+            if self._fits(expected):
+                self._held[share] = expected
+                return None
+            settled = asyncio.get_running_loop().create_future()
+            self._waiting.append(settled)
+            await settled
+
+    def settle(self, share: Share, used: Usage | None) -> None:
+        """Give back what a run had reserved, and take what it did use."""
+        self._held.pop(share, None)
+        if used is not None:
+            self.spent = self.spent + used
+        waiting, self._waiting = self._waiting, []
+        for settled in waiting:
+            if not settled.done():
+                settled.set_result(None)
+
+    def spend(self, used: Usage) -> None:
+        """Take what was used beside the steps, by a judge or a summary."""
+        self.spent = self.spent + used
+
+    def _fits(self, expected: Usage) -> bool:
+        if not self._held:
+            return True  # as with limits of one run: the last step may go over
+        together = self.spent + self.reserved + expected
+        return all(_amount(together, name) <= allowed for name, allowed in self.limits.items())
+
+
+class Share:
+    """One run's part in a budget. As a sink of the run's log it sees what is used."""
+
+    def __init__(self, budget: Budget, price: Price | None) -> None:
+        self._budget = budget
+        self._price = price
+        self._last = Usage(output_tokens=FIRST_OUTPUT)
+
+    async def reserve(self, step: int, input_tokens: int) -> BudgetRefused | None:
+        """Wait for room for a step with a request of this size; None once it may be made."""
+        last = self._last
+        expected = Usage(
+            input_tokens=input_tokens,
+            output_tokens=last.output_tokens,
+            cached_tokens=min(last.cached_tokens, input_tokens),
+        )
+        if self._price is None:
+            expected = expected + Usage(cost_usd=last.cost_usd)  # the provider tells costs: the next one will be alike
+        return await self._budget.reserve(self, priced(expected, self._price), step)
+
+    def take(self, event: Event) -> None:
+        """See an event of the run."""
+        match event:
+            case ResponseFinished(usage=usage):
+                self._last = usage
+                self._budget.settle(self, usage)
+            case AttemptFailed(usage=Usage() as used) | VerdictGiven(usage=Usage() as used):
+                self._budget.spend(used)
+            case StepFinished():
+                self._budget.settle(self, None)  # whose attempts have all failed, or that was cancelled
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Give back what is still reserved, at the run's end."""
+        self._budget.settle(self, None)
+
+
+def _amount(usage: Usage, limit: str) -> float:
+    amount: float | None = getattr(usage, limit)
+    return amount or 0

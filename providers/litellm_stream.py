@@ -1,0 +1,116 @@
+"""litellm's chunks to ours. It imports nothing of litellm: attributes are enough."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from msgspec.structs import replace
+
+from ..decision import (
+    AnyChunk,
+    FinishReason,
+    FinishReport,
+    ProviderToolReport,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageReport,
+)
+from .wire import finish_of
+
+SERVER_TOOL = "srvtoolu_"
+"""Ids of tools that Anthropic runs itself begin with this (Anthropic API reference, "server tools")."""
+REMOTE_TOOL = "mcptoolu_"
+"""Ids of tools behind MCP that Anthropic calls itself (Anthropic API reference, "MCP connector")."""
+
+
+class Reader:
+    """litellm's chunks (OpenAI's, as pydantic objects) to ours."""
+
+    def __init__(self, *, signs: bool) -> None:
+        self.spoke = False
+        """Whether any text, reasoning or call has come."""
+        self.finished = False
+        self._signs = signs
+        self._called = False
+        self._shown: set[str] = set()
+        self._server_tool: ProviderToolReport | None = None
+        self._server_index: int | None = None
+
+    def read(self, chunk: Any) -> list[AnyChunk]:
+        """The chunks that one of litellm's holds."""
+        parts: list[AnyChunk] = []
+        for choice in chunk.choices:
+            self._delta(choice.delta, parts)
+            self.spoke = self.spoke or bool(parts)
+            if choice.finish_reason:
+                self.finished = True
+                self._report_server_tool(parts)
+                parts.append(FinishReport(self._finish(choice.finish_reason), choice.finish_reason))
+        usage = getattr(chunk, "usage", None)
+        if usage is not None:
+            parts.append(UsageReport(_usage(usage)))
+        return parts
+
+    def _finish(self, raw: str) -> FinishReason:
+        """From 1.108 on litellm says tool_calls also where the provider has run all that was called."""
+        finish = finish_of(raw)
+        return "stop" if finish == "tool_calls" and self._shown and not self._called else finish
+
+    def _delta(self, delta: Any, parts: list[AnyChunk]) -> None:
+        reasoning = getattr(delta, "reasoning_content", None) or ""
+        blocks = (getattr(delta, "thinking_blocks", None) or ()) if self._signs else ()
+        signature = "".join(block.get("signature") or "" for block in blocks if isinstance(block, dict))
+        if reasoning or signature:  # never the block's own text: up to 1.105 it comes again with the signature
+            parts.append(ReasoningDelta(reasoning, signature))
+        for block in blocks:
+            if isinstance(block, dict) and block.get("data"):
+                parts.append(ReasoningDelta(signature=block["data"], redacted=True))
+        if delta.content:
+            self._report_server_tool(parts)
+            parts.append(TextDelta(delta.content))
+        for position, call in enumerate(delta.tool_calls or ()):
+            self._call(call, position, parts)
+        self._remote_results(delta, parts)
+
+    def _call(self, call: Any, position: int, parts: list[AnyChunk]) -> None:
+        index = position if call.index is None else call.index
+        id, name, arguments = call.id or "", call.function.name or "", call.function.arguments or ""
+        if id.startswith(SERVER_TOOL):
+            self._report_server_tool(parts)
+            self._server_tool, self._server_index = ProviderToolReport(id, name, arguments), index
+        elif not id and index == self._server_index and self._server_tool is not None:
+            self._server_tool = replace(self._server_tool, arguments=self._server_tool.arguments + arguments)
+        else:
+            self._report_server_tool(parts)
+            self._called = True
+            parts.append(ToolCallDelta(index, id, name, arguments))
+
+    def _remote_results(self, delta: Any, parts: list[AnyChunk]) -> None:
+        """Of tools behind MCP that Anthropic calls by itself, litellm shows the results alone, again and again."""
+        fields = getattr(delta, "provider_specific_fields", None) or {}
+        for result in fields.get("tool_results") or ():
+            id = str(result.get("tool_use_id", ""))
+            if id.startswith(REMOTE_TOOL) and id not in self._shown:
+                self._shown.add(id)
+                parts.append(ProviderToolReport(id, "mcp", result=json.dumps(result.get("content"))))
+
+    def _report_server_tool(self, parts: list[AnyChunk]) -> None:
+        """Tell of a tool that the provider ran itself, now that its arguments are whole."""
+        if self._server_tool is not None:
+            parts.append(self._server_tool)
+            self._shown.add(self._server_tool.id)
+        self._server_tool = self._server_index = None
+
+
+def _usage(usage: Any) -> Usage:
+    prompt = getattr(usage, "prompt_tokens_details", None)
+    completion = getattr(usage, "completion_tokens_details", None)
+    return Usage(
+        input_tokens=usage.prompt_tokens or 0,
+        output_tokens=usage.completion_tokens or 0,
+        cached_tokens=getattr(prompt, "cached_tokens", None) or 0,
+        reasoning_tokens=getattr(completion, "reasoning_tokens", None) or 0,
+    )

@@ -1,0 +1,50 @@
+"""Asking several providers for the same response at once: the fastest is heard, the others are given up."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Literal
+
+from ..decision import AnyChunk
+from .clock import Clock, SystemClock
+from .contest import Contest
+from .provider import Provider, Request
+from .wrapper import Wrapper
+
+
+class Race(Wrapper):
+    """All providers begin at once, and one is heard.
+
+    until: `first_token` takes the one whose first text, reasoning or call comes first, and streams it on;
+    `finished` the one whose whole response is there first, and shows nothing until then.
+
+    The others are cancelled. What they cost is estimated and counted, as attempts beside the one that is heard. One
+    that fails leaves the race to the rest; the last one's error stands. (For whole runs against each other, see
+    `Engine.race`.)
+    """
+
+    def __init__(
+        self,
+        *providers: Provider,
+        until: Literal["first_token", "finished"] = "first_token",
+        clock: Clock | None = None,
+    ) -> None:
+        super().__init__(*providers)
+        self._until: Literal["first_token", "finished"] = until
+        self._clock: Clock = clock or SystemClock()
+        self._stagger = 0.0
+
+    @property
+    def model(self) -> str:
+        """The models that run."""
+        return " | ".join(provider.model for provider in self.providers)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
+        """Open a response of each, and give that of the fastest."""
+        contest = Contest(self.providers, request, self._until, self._stagger, self._clock)
+        try:
+            yield contest
+        finally:
+            await contest.aclose()

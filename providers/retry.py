@@ -1,0 +1,85 @@
+"""Asking the same provider again when it fails in a way that may pass."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from random import Random
+from types import MappingProxyType
+
+from ..decision import AnyChunk, WrongUse
+from .attempts import Attempts
+from .clock import Clock, SystemClock
+from .errors import KINDS, ProviderError
+from .provider import Provider, Request
+from .wrapper import Wrapper
+
+PASSING: Mapping[str, int] = MappingProxyType(
+    {"rate_limit": 5, "server": 3, "connection": 3, "timeout": 2, "interrupted": 2, "protocol": 1}
+)
+"""How often each kind of error is tried again. What is not named is not: it would fail the same way."""
+
+
+class Retry(Wrapper):
+    """Asks again after errors that may pass, each kind so many times for one response.
+
+    times: retries by kind of error (`providers.errors.KINDS`), `PASSING` by default.
+    first_wait, longest_wait: seconds. The wait doubles from the one to the other; the actual one is random between
+    nothing and that (full jitter), so that many clients do not come back at once. A provider that says how long to
+    wait is believed, if that is not longer than `longest_wait`; if it is, its error stands.
+    after_output: whether to ask again when part of the response had been shown. The stream then declares it void;
+    False for readers who cannot take back what they have read.
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        times: Mapping[str, int] = PASSING,
+        first_wait: float = 0.5,
+        longest_wait: float = 60.0,
+        after_output: bool = True,
+        clock: Clock | None = None,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(provider)
+        unknown = sorted(set(times) - set(KINDS))
+        if unknown:
+            raise WrongUse(f"Retry: times names {', '.join(unknown)}, and the kinds are {', '.join(sorted(KINDS))}")
+        if not 0 <= first_wait <= longest_wait:
+            raise WrongUse(
+                f"Retry: first_wait is {first_wait} and longest_wait {longest_wait}: use 0 <= first <= longest"
+            )
+        self._times = dict(times)
+        self._waits = (first_wait, longest_wait)
+        self._after_output = after_output
+        self._clock: Clock = clock or SystemClock()
+        self._random = Random(seed)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
+        """Open a response, and another one if it fails."""
+        left = dict(self._times)
+        made = 0
+
+        def again(error: ProviderError, shown: bool) -> tuple[Provider, float] | None:
+            nonlocal made
+            wait = self._wait(error, made)
+            if left.get(error.kind, 0) < 1 or wait is None or (shown and not self._after_output):
+                return None
+            left[error.kind] -= 1
+            made += 1
+            return self.provider, wait
+
+        attempts = Attempts(self.provider, request, again, self._clock)
+        try:
+            yield attempts
+        finally:
+            await attempts.aclose()
+
+    def _wait(self, error: ProviderError, made: int) -> float | None:
+        """Seconds until the next attempt; None if that is too long."""
+        first, longest = self._waits
+        if error.retry_after is not None:
+            return error.retry_after if error.retry_after <= longest else None
+        return self._random.uniform(0, min(longest, first * 2**made))

@@ -1,0 +1,73 @@
+"""docs/stop_signals.md, read and played: each row says what comes out of the providers."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_args
+
+import pytest
+from endstop.decision import FinishReason
+
+from ..shared_data import ABSENT
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def _script() -> ModuleType:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(sys, "path", [str(DOCS), *sys.path])
+        return importlib.import_module("stop_signals")
+
+
+SCRIPT = _script()
+TEXT = (DOCS / "stop_signals.md").read_text(encoding="utf-8")
+ROWS = SCRIPT.rows_of(TEXT)
+EACH = [pytest.param(row, id=row.recording) for row in ROWS]
+ENDS = {*get_args(FinishReason), "error"}
+
+
+@ABSENT
+@pytest.mark.filterwarnings("ignore")  # litellm and what it imports warn of themselves
+@pytest.mark.parametrize("row", EACH)
+async def test_a_recording_comes_out_as_its_row_says(row: Any) -> None:
+    played = await SCRIPT.play(SCRIPT.STREAMS / f"{row.recording}.chunks.txt")
+    if f"through litellm {version('litellm')}." not in TEXT:  # its own word differs between versions
+        played = played._replace(litellm=row.litellm)
+    assert played == row
+
+
+@ABSENT
+def test_every_recording_has_its_row() -> None:
+    here = [f"{path.parent.name}/{path.name[:-11]}" for path in sorted(SCRIPT.STREAMS.glob("*/*.chunks.txt"))]
+    assert [row.recording for row in ROWS] == here
+
+
+@pytest.mark.parametrize("row", EACH)
+def test_a_finish_is_one_of_ours_and_what_is_wrong_has_a_reason(row: Any) -> None:
+    assert row.ours in ENDS
+    assert row.direct in {*ENDS, SCRIPT.OTHER}
+    assert row.wrong in {"", *SCRIPT.REASONS.values()}
+    assert all(number.isdigit() for number in (row.calls, row.tools, row.heard, row.shown))
+    right = SCRIPT.right_finish(SCRIPT.Signals(row.raw, (("a call", ""),) * int(row.calls)))
+    if not row.wrong:
+        assert row.ours == right
+        assert (row.heard, row.shown) == (row.calls, row.tools) or row.ours == "error"
+    if row.direct != SCRIPT.OTHER:
+        assert row.direct == right
+
+
+@pytest.mark.parametrize("row", EACH)
+def test_nothing_that_the_provider_ran_is_executed(row: Any) -> None:
+    assert int(row.heard) <= int(row.calls)
+
+
+def test_the_summary_counts_the_rows() -> None:
+    assert SCRIPT.rendered(TEXT, ROWS) == TEXT
+
+
+def test_every_kind_of_fault_that_the_script_knows_stands_in_the_table() -> None:
+    assert {row.wrong for row in ROWS} == {"", *SCRIPT.REASONS.values()}
