@@ -51,6 +51,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """The answer of a handler that needed no model."""
 
     # the latest step
+    attempt: str = ""
+    """The latest attempt at a response, in words: `attempt 1.1 of gpt-4o`."""
     finish: FinishReason | None = None
     text: str = ""
     reasoned: bool = False
@@ -202,7 +204,14 @@ def _step_started(facts: Facts, event: ev.StepStarted) -> Facts:
 
 
 def _attempt_started(facts: Facts, event: ev.AttemptStarted) -> Facts:
-    return replace(facts, requests=facts.requests + 1, provider_error=None, error_kind=None, t=event.t)
+    return replace(
+        facts,
+        requests=facts.requests + 1,
+        attempt=_named(event.attempt, event.model),
+        provider_error=None,
+        error_kind=None,
+        t=event.t,
+    )
 
 
 def _attempt_failed(facts: Facts, event: ev.AttemptFailed) -> Facts:
@@ -211,8 +220,13 @@ def _attempt_failed(facts: Facts, event: ev.AttemptFailed) -> Facts:
         return replace(facts, usage=usage, t=event.t)
     wait = "" if event.retry_after is None else f" (try again in {event.retry_after:g} s)"
     overflows = facts.overflows + (event.kind == "context_overflow")
-    error = f"{event.kind}: {event.message}{wait}"
+    attempt = _named(event.attempt, event.model) if event.model else facts.attempt
+    error = f"{attempt}: {event.kind}: {event.message}{wait}"
     return replace(facts, provider_error=error, error_kind=event.kind, overflows=overflows, usage=usage, t=event.t)
+
+
+def _named(attempt: str, model: str) -> str:
+    return f"attempt {attempt} of {model}" if model else f"attempt {attempt}"
 
 
 def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:

@@ -72,7 +72,7 @@ def _finish_reason(facts: Facts, policy: Policy) -> Decision | None:
         return Stop(rule=rule, reason="completed", detail="the step was cut short by an accepted completion")
     match facts.finish:
         case "error":
-            return Stop(rule=rule, reason="provider_error", detail="the response ended with an error")
+            return Stop(rule=rule, reason="provider_error", detail=f"{facts.attempt}: the response ended with an error")
         case "content_filter":
             if facts.refusals > policy.patience.refusals:
                 return Stop(rule=rule, reason="refusal", detail="the provider refused to answer")

@@ -281,6 +281,7 @@ def _compare_outcomes(then: Outcome, now: Outcome, more: Sequence[DecisionMade])
 
 
 def _bare(decision: Decision) -> dict[str, Any]:
-    """A decision without its trace: whatever else was considered, this is what is done."""
+    """A decision as far as it is done: whatever else was considered, and in whatever words it is told."""
     plain: dict[str, Any] = msgspec.to_builtins(replace(decision, trace=()))
+    plain.pop("detail", None)
     return plain

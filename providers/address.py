@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit, urlunsplit
+import re
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 
 def shown(url: str) -> str:
@@ -10,3 +11,14 @@ def shown(url: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+
+
+def masked(url: str) -> str:
+    """The URL as it was written, with `***` for what may be secret; also where it is none."""
+    return re.sub(r"\?.*", "?***", re.sub(r"(?<=//)[^/?#]*@", "***@", url))
+
+
+def parted(url: str) -> tuple[str, str]:
+    """The URL without user and password, and these as `user:password`; empty where there are none."""
+    login = re.search(r"(?<=//)([^/?#]*)@", url)
+    return (url.replace(login[0], "", 1), unquote(login[1])) if login else (url, "")

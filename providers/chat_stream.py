@@ -88,20 +88,28 @@ class ChatStream:
         self._events = EventStream()
         self._heard = False
         self._foreign = b""
+        self._error: ProviderError | None = None
         self.refused = False
         self.finished = False
         """Whether the finish reason has come: after it only the usage can be lost."""
         self.done = False
 
     def feed(self, block: bytes) -> list[AnyChunk]:
-        """The chunks that this block of bytes completes."""
+        """The chunks that this block of bytes completes. An error behind some of them is left to `end`."""
         chunks: list[AnyChunk] = []
-        for data in self._events.feed(block):
-            self._take(data, chunks)
+        try:
+            for data in self._events.feed(block):
+                self._take(data, chunks)
+        except ProviderError as error:
+            if not chunks:
+                raise
+            self._error, self.done = error, True
         return chunks
 
     def end(self) -> list[AnyChunk]:
         """What is left at the end of the body. Raises Interrupted if the response has no end, Broken if it is none."""
+        if self._error is not None:
+            raise self._error
         chunks: list[AnyChunk] = []
         for data in self._events.end():
             with suppress(Broken):  # half a chunk: whether the response is whole is seen below

@@ -16,9 +16,10 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import replace
 
-from ..decision import AnyChunk, FinishReport, WrongUse
-from .address import shown
+from ..decision import AnyChunk, FinishReport, UsageReport, WrongUse
+from .address import masked, parted, shown
 from .cache_marks import CacheMarks, knows_marks, on_tools
 from .closing import outlive
 from .errors import Interrupted, ProviderError, TimedOut
@@ -57,6 +58,11 @@ class LiteLLM:
         cache: bool = True,
         images: bool | None = None,
     ) -> None:
+        if api_base and parted(api_base)[1]:
+            raise WrongUse(
+                f"api_base {masked(api_base)!r} holds a user, which litellm cannot send: "
+                "leave it out and give a key, or use OpenAICompatible (--provider openai)"
+            )
         self.model = model
         self._api_base = api_base
         self._api_key = api_key
@@ -90,7 +96,7 @@ class LiteLLM:
             try:
                 response = await litellm.acompletion(**self._arguments(request))
             except Exception as error:
-                raise error_of(error, self.model, self._api_key, streaming=False) from error
+                raise error_of(error, self.model, self._api_key, streaming=False) from None  # it quotes the key
             chunks = self._chunks(response)
             try:
                 yield chunks
@@ -161,6 +167,8 @@ class LiteLLM:
                 for part in reader.read(chunk):
                     if isinstance(part, FinishReport) and _invented(response):
                         raise self._no_end(reader)
+                    if isinstance(part, UsageReport) and not _reported_usage(response):
+                        part = UsageReport(replace(part.usage, estimated=True))
                     yield part
                 await asyncio.sleep(0)  # it never waits while data is there, and so starves everybody else
         except StopAsyncIteration:
@@ -172,7 +180,7 @@ class LiteLLM:
         except Exception as error:
             if reader.finished:
                 return  # the connection broke after the end (1.109 raises then): the response is whole
-            raise error_of(error, self.model, self._api_key, streaming=True) from error
+            raise error_of(error, self.model, self._api_key, streaming=True) from None  # it quotes the key
 
     def _no_end(self, reader: Reader) -> ProviderError:
         if reader.spoke:
@@ -199,6 +207,11 @@ def _invented(response: Any) -> bool:
     """Whether a finish reason is litellm's own: it says `stop` where a body ended early (seen in 1.105.3)."""
     known = getattr(response, "received_finish_reason", ""), getattr(response, "intermittent_finish_reason", None)
     return known == (None, None)
+
+
+def _reported_usage(response: Any) -> bool:
+    """Whether the provider has said what was used; where it has not, litellm counts by itself."""
+    return any(getattr(chunk, "usage", None) for chunk in getattr(response, "chunks", None) or ())
 
 
 def _import() -> Any:

@@ -41,11 +41,24 @@ def error_of(error: Exception, model: str, key: str | None, *, streaming: bool) 
     refused = next((link for link in _chain(error) if type(link).__name__ in _REFUSED), None)
     if refused is not None:
         return Unreachable(f"{model}: cannot connect: {_clean(str(refused), key)}")
+    if streaming and (said := _said_in_stream(error)) is not None:
+        return from_status(_status_in(said), message)
     if streaming and not _was_answered(cause):
         return Interrupted(message)
     if isinstance(status, int) and 400 <= status <= 599:
         return from_status(status, message, _retry_after(error))
     return Unavailable(message)
+
+
+def _said_in_stream(error: BaseException) -> Mapping[str, object] | None:
+    """The error object that came in the place of a chunk: OpenAI's client, inside of litellm, keeps it as `body`."""
+    bodies = (getattr(link, "body", None) for link in _chain(error))
+    return next((body for body in bodies if isinstance(body, dict)), None)
+
+
+def _status_in(said: Mapping[str, object]) -> int:
+    code = str(said.get("code") or said.get("status") or "")
+    return int(code) if re.fullmatch("[45][0-9][0-9]", code) else 500
 
 
 def _was_answered(cause: BaseException) -> bool:

@@ -7,6 +7,7 @@ type than the reference says; what is left is a stream of chunks, or a ProviderE
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -19,7 +20,7 @@ import anyio
 import msgspec
 
 from ..decision import AnyChunk, Message, ToolResult, ToolSpec, WrongUse
-from .address import shown
+from .address import masked, parted, shown
 from .chat_stream import ChatStream, error_message, whole_reply
 from .errors import Interrupted, ProviderError, TimedOut, Unreachable, from_status, redact
 from .provider import Request
@@ -41,10 +42,11 @@ class OpenAICompatible:
     """A model behind an endpoint that speaks OpenAI's chat completions.
 
     `api_base` is the URL up to and without `/chat/completions`. `api_key` defaults to `OPENAI_API_KEY` if that is
-    set; without one no key is sent. `connect_timeout` and `read_timeout` are seconds, the second one between two
-    reads. `settings` go into every request (`temperature`, `max_tokens`, ...). `send_reasoning`: whether reasoning
-    goes back with the calls that it led to; by default only to models of DeepSeek and Moonshot, which insist on it.
-    `images`: whether the model can see; the pictures of tools' results then follow them in a message of their own.
+    set; without one no key is sent. A user and password in the URL are sent in the place of a key.
+    `connect_timeout` and `read_timeout` are seconds, the second one between two reads. `settings` go into every
+    request (`temperature`, `max_tokens`, ...). `send_reasoning`: whether reasoning goes back with the calls that it
+    led to; by default only to models of DeepSeek and Moonshot, which insist on it. `images`: whether the model can
+    see; the pictures of tools' results then follow them in a message of their own.
 
     Use it as an async context manager to keep its connections from one run to the next.
     """
@@ -64,11 +66,16 @@ class OpenAICompatible:
         images: bool = True,
     ) -> None:
         if not _is_url(api_base):
-            raise WrongUse(f"api_base {api_base!r} is no URL: write it as http://host:port/v1")
+            raise WrongUse(f"api_base {masked(api_base)!r} is no URL: write it as http://host:port/v1")
         self.model = model
-        self.url = api_base.rstrip("/") + "/chat/completions"
-        key = api_key if api_key is not None else os.environ.get("OPENAI_API_KEY", "")
-        self._key = key.strip()  # keys are often read from a file that ends in a line feed
+        place, login = parted(api_base)
+        self.url = place.rstrip("/") + "/chat/completions"
+        if login and api_key:
+            raise WrongUse("there is an api_key, and a user in api_base: only one of them can be sent, leave one out")
+        key = api_key if api_key is not None or login else os.environ.get("OPENAI_API_KEY")
+        self._key = (key or "").strip()  # keys are often read from a file that ends in a line feed
+        self._login = base64.b64encode(login.encode()).decode()
+        self._secrets = (self._key, self._login, login.partition(":")[2])
         self._timeouts = (connect_timeout, read_timeout)
         self._settings = dict(settings or {})
         insists = any(name in model.lower() for name in ("deepseek", "kimi"))
@@ -124,6 +131,8 @@ class OpenAICompatible:
         headers = {"content-type": "application/json", "accept": "text/event-stream"}
         if self._key:
             headers["authorization"] = f"Bearer {self._key}"
+        elif self._login:
+            headers["authorization"] = f"Basic {self._login}"
         connect, read = self._timeouts
         noting = aiohttp.TraceConfig()
         noting.on_connection_reuseconn.append(_note_reuse)
@@ -223,11 +232,12 @@ class OpenAICompatible:
                 raise Interrupted(f"the stream from {_place(self.url)} broke off: {error}") from error
 
     def _hide(self, text: str) -> str:
-        """`text` without the key, and without the larger part of it."""
-        whole = len(self._key)
-        if whole >= SHORTEST_SECRET:
-            for length in range(whole, min(whole, TELLING_PART) - 1, -1):
-                text = redact(text, self._key[:length])
+        """`text` without the key, and without the larger part of it; the same for the URL's password."""
+        for secret in self._secrets:
+            whole = len(secret)
+            if whole >= SHORTEST_SECRET:
+                for length in range(whole, min(whole, TELLING_PART) - 1, -1):
+                    text = redact(text, secret[:length])
         return text
 
 

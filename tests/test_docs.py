@@ -134,8 +134,12 @@ def test_an_example_compiles_and_the_names_it_imports_exist(code: str) -> None:
             assert [name.name for name in node.names if not hasattr(module, name.name)] == []
 
 
-@pytest.mark.parametrize("code", [block for block in _blocks("python") if "Scripted(" in str(block.values[0])])
-def test_an_example_with_a_scripted_provider_runs_as_a_script(code: str, tmp_path: Path) -> None:
+def _runs(code: str) -> bool:
+    return "Scripted(" in code or "asyncio.run(" in code
+
+
+@pytest.mark.parametrize("code", [block for block in _blocks("python") if _runs(str(block.values[0]))])
+def test_an_example_that_needs_no_model_runs_as_a_script(code: str, tmp_path: Path) -> None:
     script = tmp_path / "example.py"
     script.write_text(code, encoding="utf-8")
     ran = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=60)

@@ -29,6 +29,9 @@ PUBLIC = {
         RateLimited Record Replay Request Retry Scripted SystemClock TimedOut Timeouts ToolChoice Unauthorized
         Unavailable Unreachable Wrapper call say
     """,
+    "endstop.providers.conformance": """
+        CASES Behaviour Cannot Case Ending Endpoint Passed check
+    """,
     "endstop.engine": """
         Budget Bus Clock Completion Continue Engine Fleet Image InvalidArguments Lagged Phase ProviderSummary
         Race Run Session SessionRecord Subscriber Summary SystemClock Task TaskResult Tool Toolbox read_record

@@ -15,6 +15,7 @@ from functools import partial
 
 from ...decision import Facts, Policy, Question, WrongUse, fold
 from ...decision.events import RunStarted
+from ...providers.address import masked
 from .. import presets
 from ..presets import workspace_tools
 from ..record import RecordedRun, SessionRecord, read_record
@@ -146,7 +147,7 @@ def options_again(given: argparse.Namespace) -> str:
         value = getattr(given, name)
         for one in value if isinstance(value, list) else [value]:
             if one is not None:
-                written += [f"--{name.replace('_', '-')}", one]
+                written += [f"--{name.replace('_', '-')}", masked(one) if name == "api_base" else one]
     written += ["--allow-run"] if given.allow_run else []
     return shlex.join(written)
 

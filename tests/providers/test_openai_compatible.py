@@ -353,6 +353,17 @@ async def test_an_error_object_in_the_stream_is_the_providers_error(
         assert words in str(raised)
 
 
+async def test_what_came_in_one_packet_with_an_error_is_not_lost() -> None:
+    reply = stream(delta(content="half"), {"error": {"message": "Overloaded", "code": 503}}, done=False)
+    reply.pieces = [b"".join(piece for piece in reply.pieces if isinstance(piece, bytes))]
+    chunks: list[Any] = []
+    async with Endpoint(reply) as endpoint, provider_at(endpoint).stream(HELLO) as given:
+        chunks.append(await anext(given))
+        with pytest.raises(Unavailable, match="Overloaded"):
+            await anext(given)
+    assert chunks == [TextDelta("half")]
+
+
 # ---- the key is never shown
 
 

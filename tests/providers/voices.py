@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from endstop.providers import LiteLLM, OpenAICompatible, Provider
+from endstop.providers.conformance import Endpoint
 
 Voice = Callable[[str, Path], Provider]
 """From the server's URL and the recording to a provider."""
@@ -37,3 +38,11 @@ DIRECT = pytest.param(direct, id="direct")
 LITELLM = pytest.param(through_litellm, id="litellm", marks=pytest.mark.filterwarnings("ignore"))
 """litellm and what it imports warn of themselves."""
 VOICES = [DIRECT, LITELLM]
+
+
+def direct_to(endpoint: Endpoint) -> Provider:
+    return OpenAICompatible("conformance", endpoint.url, api_key=endpoint.key, read_timeout=endpoint.timeout)
+
+
+def litellm_to(endpoint: Endpoint) -> Provider:
+    return LiteLLM("openai/conformance", api_base=endpoint.url, api_key=endpoint.key, timeout=endpoint.timeout)

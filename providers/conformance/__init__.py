@@ -1,0 +1,11 @@
+"""What every provider must do, as a table of cases that run on any adapter, yours included.
+
+`docs/providers.md` shows how, under "Your own adapter".
+"""
+
+from .behaviour import Behaviour, Ending
+from .cases import CASES, Case
+from .endpoint import Endpoint
+from .runner import Cannot, Passed, check
+
+__all__ = ["CASES", "Behaviour", "Cannot", "Case", "Ending", "Endpoint", "Passed", "check"]

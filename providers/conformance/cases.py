@@ -1,0 +1,154 @@
+"""The table: what the model's side does, and what the adapter must make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...decision import AnyChunk, FinishReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport
+from ..record import Failure
+from .behaviour import Behaviour, Ending
+from .checks import Check, fails, gives, keeps_apart, opens_again, shows_no_key
+from .leaving import cancelled_before_an_answer, closes, ends, left_early, scope_cancelled, task_cancelled
+
+NEEDS = {
+    "calls": "calls of tools",
+    "connections": "a real connection, whose end the server sees",
+    "keys": "a key that is sent along",
+    "reasoning": "reasoning beside the text",
+    "refusals": "a refusal in a place of its own",
+    "signatures": "signed reasoning",
+    "statuses": "HTTP statuses",
+    "timeouts": "a limit to how long nothing may come",
+    "unreported": "a response without usage",
+    "usage": "tokens in all their kinds",
+}
+"""What a case can need, and an adapter or a wire can be declared unable to do."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing that every provider must do."""
+
+    name: str
+    script: tuple[Behaviour, ...]
+    """The n-th answers the n-th request, the last one all that follow."""
+    check: Check
+    needs: frozenset[str] = frozenset()
+    """Words of NEEDS: an adapter that was declared unable to do one of them is not asked."""
+    bare: bool = False
+    """The case enters the provider by itself."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+STOP = FinishReport("stop", "stop")
+CALLED = FinishReport("tool_calls", "tool_calls")
+USED = UsageReport(Usage(input_tokens=1200, output_tokens=345))
+TEXT = (TextDelta("The port"), TextDelta(" is"), TextDelta(" 8080."))
+
+
+def _call(index: int, place: str, id: str | None = None) -> list[AnyChunk]:
+    """A call whose arguments come in fragments, one of which ends inside a string."""
+    arguments = f'{{"place": "{place}"}}'
+    cuts = [arguments[at : at + 5] for at in range(0, len(arguments), 5)]
+    head = ToolCallDelta(index, f"call_{index}" if id is None else id, "look")
+    return [head, *(ToolCallDelta(index, arguments=cut) for cut in cuts)]
+
+
+CALL = tuple(_call(0, "the cellar"))
+BROKEN_CALL = CALL[:-1]
+
+
+def _said(name: str, *says: AnyChunk, needs: str = "", refusing: bool = False) -> Case:
+    """A whole response that must come out as it was said."""
+    return Case(name, (Behaviour(says=says, refusing=refusing),), gives, frozenset(needs.split()))
+
+
+def _whole_responses() -> Iterator[Case]:
+    yield _said("text", *TEXT, STOP, USED)
+    blank = (TextDelta(""), TextDelta(" "), TextDelta("\n\n"), TextDelta(""))
+    yield _said("text: blank deltas", *blank, *TEXT, *blank, STOP, USED)
+    yield _said("text: beyond ASCII", TextDelta("größte \N{PILE OF POO}"), TextDelta("\u2028\u00a0한"), STOP, USED)
+    yield _said("text: the same delta many times", *[TextDelta("na ")] * 150, STOP, USED)
+    yield _said("text: none at all", STOP, USED)
+    yield _said("call", *CALL, CALLED, USED, needs="calls")
+    yield _said("call: after text", *TEXT, *CALL, CALLED, USED, needs="calls")
+    yield _said("call: without arguments", ToolCallDelta(0, "call_0", "look"), CALLED, USED, needs="calls")
+    yield _said("call: without an id", *_call(0, "the cellar", ""), CALLED, USED, needs="calls")
+    three = (*_call(0, "here"), *_call(1, "there"), *_call(2, "here"))
+    yield _said("calls: parallel", *three, CALLED, USED, needs="calls")
+    mixed = [chunk for pair in zip(_call(0, "left"), _call(1, "also"), strict=True) for chunk in pair]
+    yield _said("calls: fragments in turn", *mixed, CALLED, USED, needs="calls")
+    yield _said("calls: without ids", *_call(0, "here", ""), *_call(1, "there", ""), CALLED, USED, needs="calls")
+    thought = (ReasoningDelta("Ports are"), ReasoningDelta(" numbers."))
+    yield _said("reasoning", *thought, *TEXT, STOP, USED, needs="reasoning")
+    signed = (*thought, ReasoningDelta(signature="c2lnbmVk"))
+    yield _said("reasoning: signed", *signed, *TEXT, STOP, USED, needs="reasoning signatures")
+    yield _said("refusal", TextDelta("I"), FinishReport("content_filter", "content_filter"), USED)
+    words = (TextDelta("I cannot"), TextDelta(" help with that."), FinishReport("content_filter", "stop"))
+    yield _said("refusal: in a place of its own", *words, USED, needs="refusals", refusing=True)
+    yield _said("length", *TEXT[:2], FinishReport("length", "length"), USED)
+    yield _said("length: inside a call", *BROKEN_CALL, FinishReport("length", "length"), USED, needs="calls")
+    yield _said("finish: in the provider's own word", *TEXT, FinishReport("other", "abort"), USED)
+    details = Usage(input_tokens=1200, output_tokens=345, cached_tokens=1000, reasoning_tokens=45)
+    yield _said("usage", *TEXT, STOP, UsageReport(details), needs="usage")
+    yield _said("usage: not reported", *TEXT, STOP, needs="usage unreported")
+
+
+OVERFLOW = "This model's maximum context length is 8192 tokens, and the request has 9000."
+REFUSALS = {
+    "401": Failure(kind="auth", status=401, message="Incorrect API key provided."),
+    "403": Failure(kind="auth", status=403, message="This key may not use the model."),
+    "404": Failure(kind="not_found", status=404, message="There is no such model."),
+    "400": Failure(kind="bad_request", status=400, message="The field tools is wrong."),
+    "400, context overflow": Failure(kind="context_overflow", status=400, message=OVERFLOW),
+    "422": Failure(kind="bad_request", status=422, message="The field seed is wrong."),
+    "429": Failure(kind="rate_limit", status=429, message="Slow down."),
+    "429 with retry-after": Failure(kind="rate_limit", status=429, message="Slow down.", retry_after=7.0),
+    "500": Failure(kind="server", status=500, message="Something broke."),
+    "503": Failure(kind="server", status=503, message="Overloaded."),
+}
+SPEAKING = Behaviour(says=(TextDelta("One moment"),), ends="stalled")
+
+
+def _failing(name: str, ends: Ending, failure: Failure, says: tuple[AnyChunk, ...] = (), needs: str = "") -> Case:
+    return Case(name, (Behaviour(says=says, ends=ends, failure=failure),), fails(), frozenset(needs.split()))
+
+
+def _failures() -> Iterator[Case]:
+    for name, failure in REFUSALS.items():
+        yield _failing(f"refused: {name}", "refused", failure, needs="statuses")
+    yield _failing("refused: no connection", "unreachable", Failure(kind="connection", message="cannot connect"))
+    overloaded = Failure(kind="server", status=503, message="Overloaded.")
+    yield _failing("error in the stream", "error", overloaded, TEXT)
+    yield _failing("error in the stream: as its first chunk", "error", REFUSALS["429"])
+    lost = Failure(kind="interrupted", message="the connection was lost")
+    yield _failing("cut: in the text", "cut", lost, TEXT)
+    yield _failing("cut: inside a call", "cut", lost, BROKEN_CALL, needs="calls")
+    yield _failing("end without a finish: in the text", "unfinished", lost, TEXT)
+    yield _failing("end without a finish: inside a call", "unfinished", lost, BROKEN_CALL, "calls")
+    garbled = Behaviour(says=TEXT, ends="garbled", failure=Failure(kind="protocol", message="cannot be read"))
+    yield Case("a chunk that cannot be read", (garbled,), fails("protocol", "interrupted"))
+    late = Failure(kind="timeout", message="nothing came in time")
+    yield _failing("stall: in the text", "stalled", late, TEXT, needs="timeouts")
+    yield _failing("stall: before an answer", "silent", late, needs="timeouts")
+
+
+def _streams() -> Iterator[Case]:
+    for way in (left_early, task_cancelled, scope_cancelled):
+        name = way.__name__.replace("_", " ")
+        yield Case(name, (SPEAKING,), ends(way))
+        yield Case(f"{name}: the connection closes", (SPEAKING,), closes(way), frozenset({"connections"}))
+    name = "task cancelled before an answer: the connection closes"
+    needs = frozenset({"connections"})
+    yield Case(name, (Behaviour(ends="silent"),), closes(cancelled_before_an_answer), needs)
+    good = Behaviour(says=(*TEXT, STOP, USED))
+    other = Behaviour(says=(*[TextDelta("Another ")] * 5, *_call(0, "elsewhere"), CALLED, USED))
+    yield Case("two streams at once", (good, other), keeps_apart, frozenset({"calls"}))
+    yield Case("entered and left several times", (good,), opens_again, bare=True)
+    yield Case("no key in its repr", (good,), shows_no_key, frozenset({"keys"}))
+
+
+CASES: tuple[Case, ...] = (*_whole_responses(), *_failures(), *_streams())

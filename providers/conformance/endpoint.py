@@ -1,0 +1,120 @@
+"""A chat-completions endpoint on loopback that plays behaviours: real HTTP, real sockets, nothing but asyncio.
+
+It plays the worst of servers, too: each error says again which key it was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, ClassVar
+
+from .behaviour import Behaviour
+from .wire import events, refusal
+
+KEY = "sk-planted-3f9c1d7e5b2a8640"
+"""The key that no adapter may ever show."""
+PATIENCE, SHORT = 30.0, 0.5
+KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
+
+
+class Endpoint:
+    """Answers the n-th request as the n-th behaviour says, and all that follow as the last one.
+
+    Give an adapter its `url` (which ends in /v1), its `key`, and its `timeout` in seconds between two reads.
+    """
+
+    cannot: ClassVar[frozenset[str]] = frozenset({"signatures"})
+    """What this wire has no words for."""
+
+    def __init__(self, script: Sequence[Behaviour]) -> None:
+        self.key = KEY
+        self.timeout = SHORT if any(b.failure and b.failure.kind == "timeout" for b in script) else PATIENCE
+        self.requests: list[dict[str, Any]] = []
+        """The bodies that came in."""
+        self.headers: list[dict[str, str]] = []
+        """Their headers; names in lower case."""
+        self.asked = asyncio.Event()
+        """Set when a request has come in."""
+        self.left: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+        """When (on the loop's clock) a client first hung up on an answer that was not at its end."""
+        self._script = script
+        self._serving: set[asyncio.Task[None]] = set()
+
+    @property
+    def url(self) -> str:
+        """Where it is, up to and with /v1."""
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    async def __aenter__(self) -> Endpoint:
+        self._socket = socket.socket()
+        self._socket.bind(("127.0.0.1", 0))
+        self._port = int(self._socket.getsockname()[1])
+        self._server: asyncio.Server | None = None
+        if self._script[0].ends != "unreachable":  # bound but not listening: nobody else can take the port
+            self._server = await asyncio.start_server(self._accept, sock=self._socket)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._server is not None:
+            self._server.close()
+        self._socket.close()
+        for task in self._serving:
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+        self.left.cancel()
+
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.ensure_future(self._serve(reader, writer))
+        self._serving.add(task)
+        task.add_done_callback(self._serving.discard)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+                parted = (line.partition(":") for line in lines)
+                headers = {name.lower(): value.strip() for name, _, value in parted}
+                self.requests.append(json.loads(await reader.readexactly(int(headers["content-length"]))))
+                self.headers.append(headers)
+                self.asked.set()
+                behaviour = self._script[min(len(self.requests), len(self._script)) - 1]
+                await self._answer(behaviour, _keys_in(headers), reader, writer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the client hung up, or we did
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    async def _answer(
+        self, behaviour: Behaviour, keys: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        if behaviour.ends == "refused":
+            writer.write(refusal(behaviour, keys))
+            return
+        if behaviour.ends != "silent":
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+            for event in events(behaviour, keys):
+                writer.write(b"%x\r\n%s\r\n" % (len(event), event))
+                await writer.drain()
+        if behaviour.ends in ("silent", "stalled"):
+            await self._wait_for_hanging_up(reader)
+        if behaviour.ends == "cut":
+            writer.transport.abort()
+            raise ConnectionAbortedError
+        writer.write(b"0\r\n\r\n")
+
+    async def _wait_for_hanging_up(self, reader: asyncio.StreamReader) -> None:
+        with suppress(ConnectionError):
+            await reader.read(1)
+        if not self.left.done():
+            self.left.set_result(asyncio.get_running_loop().time())
+        raise ConnectionAbortedError
+
+
+def _keys_in(headers: dict[str, str]) -> str:
+    return " ".join(headers[name] for name in KEY_HEADERS if name in headers)

@@ -1,0 +1,84 @@
+"""A key that is planted in the environment or in the address appears nowhere that anybody could read it."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+
+import pytest
+from endstop.decision import TextDelta, WrongUse
+from endstop.providers import Failure, LiteLLM, OpenAICompatible
+from endstop.providers.address import masked, parted
+from endstop.providers.conformance import Behaviour, Ending, Endpoint
+
+from ..console import endstop
+
+KEY = "sk-planted-in-the-environment-51c7"
+PASSWORD = "planted-in-the-address-8e02"
+LOGIN = base64.b64encode(f"someone:{PASSWORD}".encode()).decode()
+SECRETS = (KEY, PASSWORD, LOGIN)
+ENDINGS: tuple[Ending, ...] = ("refused", "error", "garbled", "cut", "unfinished", "unreachable")
+LOGGING = {"PYTHONASYNCIODEBUG": "1", "PYTHONDEVMODE": "1"}
+
+
+def trouble(ends: Ending, quoted: str) -> Behaviour:
+    """Errors quote what was sent, as it was sent and as `quoted`."""
+    says = () if ends in ("refused", "unreachable") else (TextDelta("One moment"),)
+    failure = Failure(kind="auth", status=401, message=f"Incorrect API key provided: {quoted}.")
+    return Behaviour(says=says, ends=ends, failure=failure)
+
+
+def with_login(url: str) -> str:
+    return url.replace("//", f"//someone:{PASSWORD}@")
+
+
+@pytest.mark.parametrize("place", ["environment", "address"])
+@pytest.mark.parametrize("ends", ENDINGS)
+async def test_the_direct_path_shows_it_nowhere(ends: Ending, place: str, tmp_path: Path) -> None:
+    planted = KEY if place == "environment" else PASSWORD
+    async with Endpoint([trouble(ends, planted)]) as endpoint:
+        url = endpoint.url if place == "environment" else with_login(endpoint.url)
+        await _run_and_look(tmp_path, "--api-base", url)
+        sent = {headers.get("authorization") for headers in endpoint.headers}
+    assert sent <= {f"Bearer {KEY}" if place == "environment" else f"Basic {LOGIN}"}
+    assert sent or ends == "unreachable"
+
+
+@pytest.mark.parametrize("ends", ["refused", "error", "garbled"])
+async def test_litellm_shows_it_nowhere(ends: Ending, tmp_path: Path) -> None:
+    async with Endpoint([trouble(ends, KEY)]) as endpoint:
+        await _run_and_look(tmp_path, "--provider", "litellm", "--api-base", endpoint.url)
+
+
+async def _run_and_look(folder: Path, *arguments: str) -> None:
+    record = folder / "run.jsonl"
+    given = ("--model", "m", "--record", record, "--json", "--explain", *arguments)
+    done = await endstop("run", "Look around.", *given, env={"OPENAI_API_KEY": KEY, **LOGGING})
+    assert done.code == 4, done.err
+    assert "provider_error" in record.read_text()
+    for text in (done.out, done.err, record.read_text()):
+        assert [secret for secret in SECRETS if secret in text] == []
+
+
+@pytest.mark.parametrize("provider", ["openai", "litellm"])
+async def test_wrong_use_shows_no_password(provider: str) -> None:
+    for url in (f"http://someone:{PASSWORD}@host:port/v1", f"htp://{PASSWORD}@host/v1?key={KEY}"):
+        done = await endstop("run", "Hi", "--model", "m", "--provider", provider, "--api-base", url)
+        assert done.code == 2, done.err
+        assert "***@host" in done.err
+        assert [secret for secret in SECRETS if secret in done.out + done.err] == []
+
+
+def test_a_key_and_a_user_cannot_both_be_sent() -> None:
+    with pytest.raises(WrongUse, match="only one of them"):
+        OpenAICompatible("m", with_login("http://host/v1"), api_key=KEY)
+    with pytest.raises(WrongUse, match=re.escape("'http://***@host/v1' holds a user")):
+        LiteLLM("m", api_base=with_login("http://host/v1"), api_key=KEY)
+
+
+def test_an_address_is_parted_into_the_place_and_who_asks() -> None:
+    assert parted("http://me:p%40ss@host:1/v1") == ("http://host:1/v1", "me:p@ss")
+    assert parted("http://host:1/v1@2") == ("http://host:1/v1@2", "")
+    assert masked("http://me:p%40ss@host:1/v1?key=x") == "http://***@host:1/v1?***"
+    assert masked("no url") == "no url"
