@@ -41,6 +41,7 @@ types: $(VENV)/.ready ## mypy, strict, of the installed package
 
 bench: $(VENV)/.ready ## measure against hand-written loops; writes docs/performance.md
 	@$(BIN)/python tests/benchmarks/run.py
+	@$(BIN)/python tests/benchmarks/voices.py
 
 soak: $(VENV)/.ready ## a thousand sessions over failing providers, for ten minutes: nothing lost, nothing left
 	@$(BIN)/python tests/benchmarks/soak.py

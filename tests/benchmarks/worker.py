@@ -3,7 +3,8 @@
     python worker.py CONTENDER http://127.0.0.1:PORT
     {"measure": "step", "sessions": 5}
 
-Contenders: `endstop`, and the floors `lines`, `bytes` and `deaf`. CPU is this process's own, so the provider's work
+Contenders: `endstop`, alone and with what stands in `ours.VOICES`; the floors `lines`, `bytes` and `deaf`; and
+`bare-litellm`. CPU is this process's own, so the provider's work
 does not count; it includes whatever runs in threads.
 """
 
@@ -47,10 +48,14 @@ class Bench:
         self.contender = self.make()
 
     def make(self) -> Contender:
-        if self.name == "endstop":
-            from ours import Ours
+        if self.name == "bare-litellm":
+            from bare_litellm import BareLiteLLM
 
-            return Ours(self.server + "/v1")
+            return BareLiteLLM(self.server + "/v1")
+        from ours import VOICES, Ours
+
+        if self.name in VOICES:
+            return Ours(self.server + "/v1", self.name)
         from floors import Floor
 
         return Floor(self.name, self.server + "/v1")
@@ -137,6 +142,17 @@ class Bench:
             "hung_up": last["hung_up"],
             "return_ms": (end - last["call_whole_ns"]) / 1e6,
         }
+
+    async def waste(self, sessions: int) -> Figures:
+        """Requests and chunks of sessions of 3 steps, one after another, 2 ms between two chunks."""
+        requests = sent = 0
+        for _ in range(sessions):
+            scenario = self.scenario(3, 10, 2)
+            await self.play(scenario)
+            accounts = await self.accounts(scenario)
+            requests += len(accounts)
+            sent += sum(account["sent"] for account in accounts)
+        return {"requests": requests / sessions, "chunks": sent / sessions}
 
     async def many(self, sessions: int) -> Figures:
         """Sessions at once, 5 steps each, 20 ms between two chunks."""
