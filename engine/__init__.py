@@ -7,7 +7,7 @@ from .budget import Budget
 from .bus import Bus, Lagged
 from .engine import Engine
 from .fleet import Fleet
-from .race import Race
+from .race import RaceResult
 from .record import SessionRecord, read_record
 from .run import Run
 from .schema import InvalidArguments
@@ -32,7 +32,7 @@ __all__ = [
     "Lagged",
     "Phase",
     "ProviderSummary",
-    "Race",
+    "RaceResult",
     "Run",
     "Session",
     "SessionRecord",

@@ -27,7 +27,7 @@ from .hooks import Gate, Judge, Recalled, TextRule, qualified
 from .intents import Handler
 from .presets import finish_task
 from .prompts import system_prompt
-from .race import Race, racing
+from .race import RaceResult, racing
 from .run import Run
 from .session import Session
 from .subscriber import Subscriber, deliver
@@ -200,7 +200,7 @@ class Engine:
         *,
         compare: bool = False,
         record: str | os.PathLike[str] | None = None,
-    ) -> Race:
+    ) -> RaceResult:
         """Run this prompt with each provider at once; the first good completion wins and ends the others.
 
         compare: let all of them run to their end.

@@ -32,7 +32,7 @@ CAUSE = "race"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Race:
+class RaceResult:
     """How a race ended."""
 
     results: tuple[TaskResult, ...]
@@ -71,13 +71,13 @@ class Racing:
         """End all runs."""
         self._fleet.cancel(cause)
 
-    async def result(self) -> Race:
+    async def result(self) -> RaceResult:
         """Race to the end."""
         async with self._fleet:
             results = sorted([result async for result in self._fleet], key=lambda result: result.number)
         first = self._first_of_all if self._first is None else self._first
         winner = results[first] if first is not None else None
-        return Race(results=tuple(results), winner=winner, summary=self._fleet.summary())
+        return RaceResult(results=tuple(results), winner=winner, summary=self._fleet.summary())
 
     def _ended(self, result: TaskResult) -> None:
         if result.outcome.status != "completed":

@@ -34,7 +34,7 @@ PUBLIC = {
     """,
     "endstop.engine": """
         Budget Bus Clock Completion Continue Engine Fleet Image InvalidArguments Lagged Phase ProviderSummary
-        Race Run Session SessionRecord Subscriber Summary SystemClock Task TaskResult Tool Toolbox read_record
+        RaceResult Run Session SessionRecord Subscriber Summary SystemClock Task TaskResult Tool Toolbox read_record
         tool tools_from_yaml
     """,
     "endstop.engine.presets": """

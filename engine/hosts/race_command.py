@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ...decision import Status, WrongUse
-from ..race import Race, Racing
+from ..race import RaceResult, Racing
 from ..tasks import Job, Records, job
 from .channels import Channels
 from .choices import prompt_of
@@ -137,7 +137,7 @@ async def _race(
     return exit_code_of(race)
 
 
-def exit_code_of(race: Race) -> int:
+def exit_code_of(race: RaceResult) -> int:
     """The winner's; where nobody won, that of whoever came nearest, but for an interrupted race."""
     if race.winner is not None:
         return exit_code(race.winner.outcome)
@@ -147,7 +147,7 @@ def exit_code_of(race: Race) -> int:
     return EXIT_CODES[next(status for status in BEST_FIRST if status in statuses)]
 
 
-def as_json(race: Race, racers: Sequence[Racer], copies: Copies) -> str:
+def as_json(race: RaceResult, racers: Sequence[Racer], copies: Copies) -> str:
     """The race as one line of JSON."""
     told = [
         {
@@ -171,7 +171,7 @@ def as_json(race: Race, racers: Sequence[Racer], copies: Copies) -> str:
     return msgspec.json.encode(whole).decode()
 
 
-def _notes(race: Race, racers: Sequence[Racer], copies: Copies, record: str | None) -> list[str]:
+def _notes(race: RaceResult, racers: Sequence[Racer], copies: Copies, record: str | None) -> list[str]:
     """Where things lie."""
     notes = [f"the workspace of {racer.name}: {racer.workspace}" for racer in racers if racer.workspace in copies.kept]
     if race.winner is not None and len(notes) == 1:

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from ...decision import Event
 from ..bus import Lagged
-from ..race import Race
+from ..race import RaceResult
 from .channels import Channels
 from .clean import clean, one_line
 from .lane import Lane
@@ -63,7 +63,7 @@ class LiveRace:
         with self._drawing:
             self._lanes[number].take(event)
 
-    def finish(self, race: Race, notes: Sequence[str]) -> None:
+    def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
         """Leave the racers as they stand, with the table under them and the winner's answer."""
         self._end()
         for lane, result in zip(self._lanes, race.results, strict=True):
@@ -152,7 +152,7 @@ class LiveRace:
         return Group(grid, Text(last, style="magenta"))
 
 
-def _table(race: Race, width: int) -> Table:
+def _table(race: RaceResult, width: int) -> Table:
     head, *rows = table_of(race, "▸")
     gap = 2 if width > 100 else 1
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim", show_edge=False)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ...decision import Event, Outcome, Usage
 from ..bus import Lagged
-from ..race import Race
+from ..race import RaceResult
 from ..summary import aligned
 from ..tasks import TaskResult
 from .channels import Channels
@@ -35,7 +35,7 @@ class RaceView(Protocol):
         """Show one more event of a racer."""
         ...
 
-    def finish(self, race: Race, notes: Sequence[str]) -> None:
+    def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
         """Show how the race ended."""
         ...
 
@@ -60,7 +60,7 @@ class SilentRace:
     def show(self, number: int, event: Event | Lagged) -> None:
         """Nothing."""
 
-    def finish(self, race: Race, notes: Sequence[str]) -> None:
+    def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
         """Nothing."""
 
     def stopping(self) -> None:
@@ -84,7 +84,7 @@ class PlainRace(SilentRace):
         """Show one more event of a racer."""
         self._lanes[number].show(event)
 
-    def finish(self, race: Race, notes: Sequence[str]) -> None:
+    def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
         """The table, and who won."""
         for lane in self._lanes:
             lane.close()
@@ -121,7 +121,7 @@ class CarefulRace:
             except Exception as error:
                 self._fail(error)
 
-    def finish(self, race: Race, notes: Sequence[str]) -> None:
+    def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
         """Show how the race ended, if it still works."""
         if self._works:
             try:
@@ -169,12 +169,12 @@ def choose_race_view(channels: Channels, names: Sequence[str], prompt: str, *, q
 HEAD = ("  model", "ended", "steps", "in", "out", "cost", "time", "verdict")
 
 
-def table_of(race: Race, mark: str = ">") -> list[tuple[str, ...]]:
+def table_of(race: RaceResult, mark: str = ">") -> list[tuple[str, ...]]:
     """A row for each racer, under a head; the winner is marked."""
     return [HEAD, *(_row(result, result is race.winner, mark) for result in race.results)]
 
 
-def verdict_on(race: Race) -> str:
+def verdict_on(race: RaceResult) -> str:
     """Who won, and what all of it took."""
     used = " · ".join(part for part in (tokens(race.usage), cost(race.usage)) if part)
     together = f"; together {used}" if used else ""

@@ -37,7 +37,7 @@ from endstop.engine import (
     Engine,
     Fleet,
     Lagged,
-    Race,
+    RaceResult,
     Run,
     Session,
     SessionRecord,
@@ -157,7 +157,7 @@ async def main() -> None:
         assert_type(fleet.outcomes, tuple[Outcome, ...])
         assert_type(await fleet.wait(), Summary)
     race = await engine.using(echo).race("a", [echo, echo], compare=True)
-    assert_type(race, Race)
+    assert_type(race, RaceResult)
     assert_type(race.winner, TaskResult | None)
 
     assert_type(read_record("run.jsonl"), SessionRecord)
