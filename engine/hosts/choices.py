@@ -51,7 +51,13 @@ def provider_of(model: str | None, api_base: str | None, provider: str | None) -
     return LiteLLM(model, api_base=api_base)
 
 
-def guarded(provider: Provider, retries: int, seconds: float) -> Provider:
+RETRIES = 2
+"""So often is asked again after an error that may pass."""
+RESPONSE_SECONDS = 600.0
+"""So long may one response take."""
+
+
+def guarded(provider: Provider, retries: int = RETRIES, seconds: float = RESPONSE_SECONDS) -> Provider:
     """The provider with `--retries` and `--response-timeout` around it."""
     if retries < 0:
         raise WrongUse(f"--retries is {retries}: use 0 or more")

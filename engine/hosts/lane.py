@@ -16,7 +16,7 @@ from ...decision.events import RunStarted
 from ..bus import Lagged
 from .clean import arguments, clean, first_lines, one_line
 from .phrases import Ending, Tone, counted, duration
-from .screen import REFRESHES, SPINNER, rows_of
+from .screen import REFRESHES, SHADES, SPINNER, rows_of
 from .story import Story
 from .telling import Call, Kind, Shade
 
@@ -33,14 +33,6 @@ _TONES: dict[Tone, tuple[str, str]] = {
     "failure": ("red", "✘"),
     "cancelled": ("magenta", "■"),
     "question": ("blue", "?"),
-}
-_SHADES: dict[Shade, str] = {
-    "quiet": "dim",
-    "loop": "magenta",
-    "good": "green",
-    "warning": "yellow",
-    "bad": "red",
-    "user": "blue",
 }
 
 
@@ -156,7 +148,7 @@ class Lane:
 
     def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
         """The note, in its colour, and the last line under it."""
-        self._add(text, _SHADES[shade])
+        self._add(text, SHADES[shade])
         for line in body[-1:]:
             self._add(line, "dim", cut=True, indent="  ")
 

@@ -14,7 +14,6 @@ from time import monotonic
 
 from rich import box
 from rich.console import Group, RenderableType
-from rich.live import Live as Region
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.text import Text
@@ -27,7 +26,7 @@ from .channels import Channels
 from .clean import arguments, clean, first_lines, one_line
 from .phrases import Ending, Recorded, Tone, actions_line, allowances, duration, figures
 from .saved import Saved
-from .screen import REFRESHES, SPINNER, Drawn, Terminal, rows_of, wrapped
+from .screen import REFRESHES, SHADES, SPINNER, Terminal, region, rows_of, wrapped
 from .story import Story
 from .telling import Call, Kind, Shade
 from .trace import trace_lines
@@ -56,14 +55,6 @@ _RESULTS: dict[ResultStatus, tuple[str, str, str]] = {
     "unknown": ("yellow", "○", "outcome unknown"),
     "unanswered": ("dim", "○", "unanswered"),
 }
-_SHADES: dict[Shade, str] = {
-    "quiet": "dim",
-    "loop": "magenta",
-    "good": "green",
-    "warning": "yellow",
-    "bad": "red",
-    "user": "blue",
-}
 
 
 class Live:
@@ -85,15 +76,7 @@ class Live:
         self._writing: _Writing | None = None
         self._block = ""
         """What was printed last: a blank line stands between blocks of different kinds."""
-        self._region = Region(
-            Drawn(self._bottom),
-            console=self._console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-            vertical_overflow="crop",
-        )
+        self._region = region(self._bottom, self._console)
 
     def show(self, event: Event | Lagged) -> None:
         """Show one more event."""
@@ -211,7 +194,7 @@ class Live:
 
     def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
         """The note, in its colour, and what stands under it."""
-        shown: list[RenderableType] = [Padding(Text(text, style=_SHADES[shade]), (0, 0, 0, 2))]
+        shown: list[RenderableType] = [Padding(Text(text, style=SHADES[shade]), (0, 0, 0, 2))]
         under = Text("\n".join(body), style="dim", no_wrap=True, overflow="ellipsis")
         if body:
             shown.append(Padding(under, (0, 0, 0, 6)))

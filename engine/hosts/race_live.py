@@ -12,7 +12,6 @@ from time import monotonic
 
 from rich import box
 from rich.console import Group, RenderableType
-from rich.live import Live as Region
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -24,7 +23,7 @@ from .channels import Channels
 from .clean import clean, one_line
 from .lane import Lane
 from .race_views import NAME, table_of, verdict_on
-from .screen import REFRESHES, Drawn, Terminal
+from .screen import REFRESHES, Terminal, region
 
 NARROWEST = 38
 """Columns that a racer needs; with more racers than fit beside one another, some stand below."""
@@ -47,15 +46,7 @@ class LiveRace:
         self._drawing = threading.RLock()
         """Held while anything is drawn or changed that is drawn."""
         self._closing = threading.Event()
-        self._region = Region(
-            Drawn(self._side_by_side),
-            console=self._console,
-            auto_refresh=False,
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-            vertical_overflow="crop",
-        )
+        self._region = region(self._side_by_side, self._console)
 
     def show(self, number: int, event: Event | Lagged) -> None:
         """Show one more event of a racer."""

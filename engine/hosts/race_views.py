@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Protocol
 
 from ...decision import Event, Outcome, Usage
@@ -13,6 +12,7 @@ from ..bus import Lagged
 from ..race import RaceResult
 from ..summary import aligned
 from ..tasks import TaskResult
+from .careful import Careful
 from .channels import Channels
 from .clean import one_line
 from .phrases import cost, duration, tokens
@@ -101,56 +101,16 @@ class _Lane(Plain):
         super()._line(f"{self._name} | {text}")
 
 
-class CarefulRace:
-    """A view that, once it fails, is off: a terminal that is gone, or a fault of ours, must not hurt the race."""
-
-    def __init__(self, view: RaceView) -> None:
-        self._view = view
-        self._works = True
-
-    @property
-    def tells_answer(self) -> bool:
-        """False if it did not get that far."""
-        return self._works and self._view.tells_answer
+class CarefulRace(Careful[RaceView]):
+    """The view of a race, off once it fails."""
 
     def show(self, number: int, event: Event | Lagged) -> None:
-        """Show one more event, if it still works."""
-        if self._works:
-            try:
-                self._view.show(number, event)
-            except Exception as error:
-                self._fail(error)
+        """Show one more event."""
+        self._if_it_works(lambda: self._view.show(number, event))
 
     def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
-        """Show how the race ended, if it still works."""
-        if self._works:
-            try:
-                self._view.finish(race, notes)
-            except Exception as error:
-                self._fail(error)
-
-    def stopping(self) -> None:
-        """The user has asked to stop."""
-        self._view.stopping()
-
-    def abandon(self) -> None:
-        """Leave the terminal usable at once."""
-        with suppress(OSError):
-            self._view.abandon()
-
-    def close(self) -> None:
-        """Leave the terminal as it was found."""
-        try:
-            self._view.close()
-        except Exception as error:
-            self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        if self._works:
-            self._works = False
-            self.close()
-            if not isinstance(error, OSError):  # if it is one, there is nobody to tell
-                print(f"endstop: the view failed and is off ({type(error).__name__}: {error})", file=sys.stderr)
+        """Show how the race ended."""
+        self._if_it_works(lambda: self._view.finish(race, notes))
 
 
 def choose_race_view(channels: Channels, names: Sequence[str], prompt: str, *, quiet: bool) -> RaceView:

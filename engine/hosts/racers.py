@@ -18,7 +18,17 @@ from ..bus import Lagged
 from ..engine import Engine
 from ..run import Run
 from ..tasks import numbered
-from .choices import evaluator_of, gates_of, limited, policy_of, presets_of, provider_of, tools_of, workspace_of
+from .choices import (
+    evaluator_of,
+    gates_of,
+    guarded,
+    limited,
+    policy_of,
+    presets_of,
+    provider_of,
+    tools_of,
+    workspace_of,
+)
 
 NONE = "-"
 """Stands for no endpoint where others have one."""
@@ -42,7 +52,7 @@ def providers_of(models: Sequence[str], api_bases: Sequence[str], ways: Sequence
     bases = _for_each("--api-base", api_bases, models)
     reached = _for_each("--provider", ways, models)
     return [
-        provider_of(model, None if base == NONE else base, way)
+        guarded(provider_of(model, None if base == NONE else base, way))
         for model, base, way in zip(models, bases, reached, strict=True)
     ]
 

@@ -18,6 +18,8 @@ from ..record import read_record
 from ..run import Run
 from .channels import Channels
 from .choices import (
+    RESPONSE_SECONDS,
+    RETRIES,
     check_record,
     evaluator_of,
     gates_of,
@@ -85,16 +87,16 @@ def add_to(commands: Any) -> None:
     model.add_argument(
         "--retries",
         type=int,
-        default=2,
+        default=RETRIES,
         metavar="N",
-        help="ask again so often after an error that may pass (default 2)",
+        help=f"ask again so often after an error that may pass (default {RETRIES})",
     )
     model.add_argument(
         "--response-timeout",
         type=float,
-        default=600.0,
+        default=RESPONSE_SECONDS,
         metavar="S",
-        help="seconds that one response may take (default 600)",
+        help=f"seconds that one response may take (default {RESPONSE_SECONDS:g})",
     )
     model.add_argument(
         "--price", metavar="IN,OUT", help="US dollars per million tokens, where litellm's list is wrong or has none"

@@ -7,10 +7,22 @@ from collections.abc import Callable, Iterator
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType, RenderResult
+from rich.live import Live
+
+from .telling import Shade
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 REFRESHES = 12
 """A second."""
+SHADES: dict[Shade, str] = {
+    "quiet": "dim",
+    "loop": "magenta",
+    "good": "green",
+    "warning": "yellow",
+    "bad": "red",
+    "user": "blue",
+}
+"""How each shade of a story looks."""
 
 
 class Drawn:
@@ -41,6 +53,19 @@ class Terminal(Console):
     @size.setter
     def size(self, new_size: tuple[int, int]) -> None:
         """The terminal decides, nobody else."""
+
+
+def region(draw: Callable[[], RenderableType], console: Console) -> Live:
+    """A region at the foot of the terminal that is drawn anew by hand, and leaves nothing behind."""
+    return Live(
+        Drawn(draw),
+        console=console,
+        auto_refresh=False,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        vertical_overflow="crop",
+    )
 
 
 def rows_of(text: str, width: int) -> Iterator[str]:

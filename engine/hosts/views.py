@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Protocol
 
 from ...decision import Event
 from ..bus import Lagged
+from .careful import Careful
 from .channels import Channels
 from .phrases import Recorded
 from .plain import Plain
@@ -66,55 +66,16 @@ class Silent:
         """Nothing."""
 
 
-class Careful:
-    """A view that, once it fails, is off: a terminal that is gone, or a fault of ours, must not hurt the run."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._works = True
-
-    @property
-    def tells_answer(self) -> bool:
-        """False if it did not get that far."""
-        return self._works and self._view.tells_answer
+class CarefulView(Careful[View]):
+    """The view of one run, off once it fails."""
 
     def show(self, event: Event | Lagged) -> None:
-        """Show one more event, if it still works."""
-        if self._works:
-            try:
-                self._view.show(event)
-            except Exception as error:
-                self._fail(error)
+        """Show one more event."""
+        self._if_it_works(lambda: self._view.show(event))
 
     def recall(self, events: Sequence[Event]) -> None:
         """Begin with a run whose first events were shown elsewhere."""
-        try:
-            self._view.recall(events)
-        except Exception as error:
-            self._fail(error)
-
-    def stopping(self) -> None:
-        """The user has asked to stop."""
-        self._view.stopping()
-
-    def abandon(self) -> None:
-        """Leave the terminal usable at once."""
-        with suppress(OSError):
-            self._view.abandon()
-
-    def close(self) -> None:
-        """Leave the terminal as it was found."""
-        try:
-            self._view.close()
-        except Exception as error:
-            self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        if self._works:
-            self._works = False
-            self.close()
-            if not isinstance(error, OSError):  # if it is one, there is nobody to tell
-                print(f"endstop: the view failed and is off ({type(error).__name__}: {error})", file=sys.stderr)
+        self._if_it_works(lambda: self._view.recall(events))
 
 
 def choose_view(
@@ -126,8 +87,8 @@ def choose_view(
     if os.isatty(channels.stderr) and os.environ.get("TERM") not in (None, "", "dumb") and speaks_unicode():
         from .live import Live
 
-        return Careful(Live(channels, explain=explain, saved=saved, recorded=recorded))
-    return Careful(Plain(explain=explain, saved=saved, recorded=recorded))
+        return CarefulView(Live(channels, explain=explain, saved=saved, recorded=recorded))
+    return CarefulView(Plain(explain=explain, saved=saved, recorded=recorded))
 
 
 def speaks_unicode() -> bool:
