@@ -110,7 +110,7 @@ async def test_a_limit_a_failure_and_a_question_each_say_how_to_go_on() -> None:
     for arguments, (response, title, advice) in cases.items():
         async with (
             ChatServer(response) as server,
-            in_terminal("run", "Do it", *model(server), *arguments) as (terminal, process),
+            in_terminal("run", "Do it", *model(server), *arguments, "--retries", "0") as (terminal, process),
         ):
             await terminal.closed()
             await exit_code(process)

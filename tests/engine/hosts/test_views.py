@@ -13,7 +13,7 @@ from endstop.engine.hosts.clean import arguments, brief, clean, first_lines, one
 from endstop.engine.hosts.phrases import actions_line, duration, ending_of, figures
 from endstop.engine.hosts.saved import savings_of
 from endstop.engine.hosts.story import TOLD, UNTOLD
-from endstop.engine.hosts.views import Careful
+from endstop.engine.hosts.views import CarefulView
 from endstop.providers import KINDS
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -52,7 +52,7 @@ class _Broken:
 @pytest.mark.parametrize("error", [ValueError("a fault of ours"), BrokenPipeError("the terminal is gone")])
 def test_a_view_that_fails_is_off_from_then_on(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     broken = _Broken(error)
-    view = Careful(broken)
+    view = CarefulView(broken)
     for _ in range(3):
         view.show(AttemptFailed(attempt="1.1", kind="auth", message=""))
     assert (broken.closed, view.tells_answer) == (1, False)
