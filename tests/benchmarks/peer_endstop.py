@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import common  # the harness's: its tools note when they are called
-
 from endstop.decision import Limits, Policy
 from endstop.engine import Engine, Tool, tool
 from endstop.providers import OpenAICompatible

@@ -1,11 +1,11 @@
 """Measures endstop beside other frameworks and writes the table "Peers" into docs/performance.md.
 
-    python tests/benchmarks/peers.py [--bench DIR] [--peers A,B] [--rounds 2] [--scenarios seq,growth,stop] [--page FILE]
+    python tests/benchmarks/peers.py [--bench DIR] [--peers A,B] [--rounds 2] [--scenarios seq,stop,growth]
 
-The other contenders, the harness and its mock server are those of a benchmark that lies beside the checkout. It is
-copied into a temporary folder, and peer_endstop.py put among its peers. Each contender gets an environment of its own
-under .venv-peers/, made with `venv` and pip. Scenario by scenario, each contender has its turn once a round; figures are
-divided by those of the first one, the floor, of the same round, and only then is the median taken.
+The other contenders, the harness and its mock server are those of a benchmark beside the checkout, which is copied into
+a temporary folder; peer_endstop.py is put among its peers. Each contender has an environment of its own, made with
+`venv` and pip under .venv-peers/. Scenario by scenario, each has its turn once a round; figures are divided by those of
+the first one, the floor, in the same round, and only then is the median taken.
 """
 
 from __future__ import annotations
@@ -26,17 +26,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+from run import HERE, ROOT, say
+from table import commit, processor
+
 VENVS = ROOT / ".venv-peers"
 PARTS = ("decision", "providers", "engine", "pyproject.toml", "README.md", "LICENSE")
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
 PEERS = "floor:aiohttp-bytes-orjson,endstop,openai_agents,pydantic_ai,langgraph,sdk:litellm"
-PATIENCE = 240.0
-"""Seconds that one scenario of one contender may take."""
+PATIENCE = 240.0  # seconds that one scenario of one contender may take
 Result = dict[str, Any]
-Round = dict[tuple[str, str], Result]
-"""(Scenario, contender) -> what the harness printed, or the reason under `failed`."""
+Round = dict[tuple[str, str], Result]  # (scenario, contender) -> what the harness printed, or why it `failed`
 
 
 class Environments:
@@ -51,34 +50,24 @@ class Environments:
     def python(self, name: str) -> str:
         return str(VENVS / name / "bin" / "python")
 
-    def pip(self, name: str, *packages: str) -> None:
-        quiet = ("-m", "pip", "--disable-pip-version-check", "--no-input", "install", "-qq")
-        subprocess.run([self.python(name), *quiet, *packages], check=True)
-
     def make(self, name: str) -> None:
-        stamp = VENVS / name / ".ready"
-        if name == "endstop":  # this checkout as it is now, from a copy: a build would leave its folder behind
-            known = "endstop " + (ROOT / "constraints.txt").read_text() + (ROOT / "pyproject.toml").read_text()
-        else:
-            known = " ".join(self.wanted[name])
-        ready = stamp.exists() and stamp.read_text() == known
-        if not ready:
-            say(f"installing {VENVS.name}/{name}")
+        stamp, known = VENVS / name / ".ready", " ".join(self.wanted.get(name, []))
+        pip = [self.python(name), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "-qq"]
+        if not stamp.exists():
             subprocess.run([sys.executable, "-m", "venv", VENVS / name], check=True)
-        if name == "endstop":
-            with tempfile.TemporaryDirectory(prefix="endstop-source-") as source:
+        elif stamp.read_text() == known and name != "endstop":
+            return
+        say(f"installing into {VENVS.name}/{name}")
+        with tempfile.TemporaryDirectory(prefix="endstop-source-") as source:
+            if name == "endstop":  # as it is now, and from a copy: a build would leave its folder in the checkout
                 for part in PARTS:
-                    copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
-                    copy(ROOT / part, Path(source, part))
-                if not ready:
-                    self.pip(name, "--constraint", str(ROOT / "constraints.txt"), source)
-                self.pip(name, "--force-reinstall", "--no-deps", source)
-        elif not ready:
-            self.pip(name, *self.wanted[name])
+                    (shutil.copytree if (ROOT / part).is_dir() else shutil.copy)(ROOT / part, Path(source, part))
+                pip += ["--constraint", str(ROOT / "constraints.txt"), source]
+            subprocess.run([*pip, *self.wanted.get(name, [])], check=True)
         stamp.write_text(known)
 
     def versions(self, name: str) -> str:
-        packages = ["endstop"] if name == "endstop" else [one.partition("[")[0] for one in self.wanted[name]]
+        packages = [one.partition("[")[0] for one in self.wanted.get(name, [name])]
         asked = "import sys, importlib.metadata as m; print(', '.join(f'{p} {m.version(p)}' for p in sys.argv[1:]))"
         return subprocess.check_output([self.python(name), "-c", asked, *packages], text=True).strip()
 
@@ -114,8 +103,8 @@ def table(rounds: list[Round], peers: list[str]) -> str:
         return f"{max(found.values()):g}" if (found := all_of("stop", peer, figure)) else "-"
 
     lines = [
-        "| | CPU of a step, ms | of step 10 of 200, ms | of step 193, ms | CPU of a chunk, µs | finish call to return, ms "
-        "| chunks sent after the finish call | `add` run after it | extra requests |",
+        "| | CPU of a step, ms | of step 10 of 200, ms | of step 193, ms | CPU of a chunk, µs "
+        "| finish call to return, ms | chunks sent after the finish call | `add` run after it | extra requests |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     for peer in peers:
@@ -148,16 +137,12 @@ def write(page: Path, text: str) -> None:
     page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
 
 
-def say(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)
-
-
 def measure(chosen: argparse.Namespace, bench: Path) -> None:
-    environments = Environments(bench)
-    if unknown := [peer for peer in chosen.peers if peer not in environments.of]:
+    environments, peers = Environments(bench), chosen.peers.split(",")
+    if unknown := [peer for peer in peers if peer not in environments.of]:
         say(f"no such peer: {', '.join(unknown)}. There are: {', '.join(environments.of)}")
         raise SystemExit(2)
-    used = list(dict.fromkeys(environments.of[peer] for peer in chosen.peers))
+    used = dict.fromkeys(environments.of[peer] for peer in peers)
     for name in ("server", *used):
         environments.make(name)
     versions = "; ".join(environments.versions(name) for name in used)
@@ -171,18 +156,19 @@ def measure(chosen: argparse.Namespace, bench: Path) -> None:
                 raise SystemExit("the mock server did not start")
             for number in range(chosen.rounds):
                 rounds.append(done := Round())
-                for scenario in chosen.scenarios:
-                    for peer in chosen.peers:
+                for scenario in chosen.scenarios.split(","):
+                    for peer in peers:
                         python, since = environments.python(environments.of[peer]), time.monotonic()
                         got = done[scenario, peer] = once(python, bench, peer, scenario, f"http://127.0.0.1:{port}/v1")
                         say(f"{number + 1} {scenario} {peer} {time.monotonic() - since:.0f} s {got.get('failed', '')}")
-                head = (
-                    f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {number + 1} of {chosen.rounds} rounds in "
-                    f"{time.monotonic() - began:.0f} s, load {load:.1f} before the start, {os.cpu_count()} cores, "
-                    f"CPython {sys.version.split()[0]}; {versions}. In brackets: times `{chosen.peers[0]}`."
-                )
-                text = f"{head}\n\n{table(rounds, chosen.peers)}"
-                write(chosen.page, text)  # after each round: what is there counts, whatever happens to the next
+                    head = (
+                        f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC at commit {commit(ROOT)}, in {number + 1} "
+                        f"rounds (the last up to {scenario}), {time.monotonic() - began:.0f} s. {processor()}, "
+                        f"{os.cpu_count()} cores, load {load:.1f} before the start; CPython {sys.version.split()[0]}; "
+                        f"{versions}. In brackets: times `{peers[0]}`."
+                    )
+                    text = f"{head}\n\n{table(rounds, peers)}"
+                    write(chosen.page, text)  # each time: what is there counts, whatever happens to the rest
         finally:
             server.terminate()
     print(text)
@@ -191,10 +177,8 @@ def measure(chosen: argparse.Namespace, bench: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--bench", type=Path, default=ROOT.parent / "shared" / "bench", help="the peer benchmark")
-    parser.add_argument(
-        "--peers", type=lambda told: told.split(","), default=PEERS.split(","), help="the first: the floor"
-    )
-    parser.add_argument("--scenarios", type=lambda told: told.split(","), default=["seq", "growth", "stop"])
+    parser.add_argument("--peers", default=PEERS, help=f"the first is the floor; {PEERS} if left out")
+    parser.add_argument("--scenarios", default="seq,stop,growth", help="of seq, growth, stop and conc200")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "performance.md")
     chosen = parser.parse_args()
