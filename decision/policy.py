@@ -203,6 +203,8 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Steps the inner layer may make before the outer one looks, 1 or more."""
     inner_cancel: bool = True
     """Cut the stream at a completion call, and all in flight when it is accepted."""
+    drain_seconds: float | None = None
+    """Seconds, 0 or more, to read on after a cut, only to learn what the response cost. None: close and estimate."""
     reject_after_failure: bool = True
     """Hand a completion back if a call before it in the same response failed."""
     patience: Patience = Patience()
@@ -237,6 +239,7 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("max_inner_steps", self.max_inner_steps, 1)
+        at_least("drain_seconds", self.drain_seconds, 0)
         if self.reminder is not None and not 0 < self.reminder < 1:
             raise WrongUse(f"reminder is {self.reminder}: use a share above 0 and below 1")
         if self.text == "nudge" and self.completion == "none":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ..decision import AnyChunk, Assembler, AssistantMessage, AttemptEnded, Usage, Voice
+from ..decision import AnyChunk, Assembler, AssistantMessage, AttemptEnded, Usage, UsageReport, Voice
 from ..decision.events import AttemptFailed, AttemptRetracted, AttemptStarted, ResponseFinished, ToolCallEnd
 from ..decision.transcript import rough_tokens, size
 from ..providers import ProviderError
@@ -31,6 +31,7 @@ class Attempts:
         self._step = step
         self._calls = calls
         self._made = 0
+        self._counted = False
         self._speaker = ""
         self._begin(context.provider.model)
 
@@ -57,6 +58,12 @@ class Attempts:
                 elif self._calls is not None and self._ends(self._calls, event):
                     self.cut_at = event.call_id
                     return
+
+    def counted(self, report: UsageReport) -> None:
+        """What the whole response cost, learned after it was cut."""
+        self._counted = True
+        for event in self._assembler.feed(report):
+            self._log.append(event)
 
     def failed(self, error: ProviderError) -> None:
         """The last attempt failed, and no other takes its place."""
@@ -145,7 +152,7 @@ class Attempts:
     def _tokens(self, message: AssistantMessage) -> Usage:
         """What the provider reported; estimated (4 characters a token) where a cut came before its report."""
         reported = self._assembler.usage
-        if reported is not None and self._assembler.finish is not None:
+        if reported is not None and (self._assembler.finish is not None or self._counted):
             return reported
         output = rough_tokens(size(message))
         if reported is not None:

@@ -6,11 +6,14 @@ After each step it asks the same `decide` as the outer loop. For a bare "go on" 
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
 import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from ..decision import AssistantMessage, GoOn, Policy, UserMessage
+from ..decision import AnyChunk, AssistantMessage, GoOn, Policy, UsageReport, UserMessage
 from ..decision.events import (
     MessageAdded,
     ResponseFinished,
@@ -147,6 +150,7 @@ async def _respond(
             async for chunk in chunks:
                 attempts.take(chunk)
                 if attempts.cut_at is not None:
+                    await _drain(context, chunks, attempts)
                     break  # leaving the stream's context closes it: at once, and without being cancelled itself
         if not attempts.finished:
             raise Interrupted(f"the stream of {context.provider.model} ended without a finish reason")
@@ -157,6 +161,17 @@ async def _respond(
         attempts.failed(Cancelled("cancelled in the middle of the response"))
         raise
     return attempts.response()
+
+
+async def _drain(context: Context, chunks: AsyncIterator[AnyChunk], attempts: Attempts) -> None:
+    """Where the policy wants it: read on after the cut until the provider says what the response cost."""
+    if context.policy.drain_seconds is None:
+        return
+    with context.clock.deadline(context.policy.drain_seconds), suppress(ProviderError):
+        async for chunk in chunks:
+            if type(chunk) is UsageReport:
+                attempts.counted(chunk)
+                return
 
 
 def _request(context: Context, attempt: str, tool_choice: ToolChoice | None) -> Request:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from endstop.decision import ToolResult, Usage, UsageReport
+from endstop.decision import Policy, ToolResult, Usage, UsageReport
 from endstop.decision import events as ev
 from endstop.engine import Engine, Tool
 from endstop.engine.replay import replay
-from endstop.engine.testing import check_transcript
+from endstop.engine.testing import FakeClock, check_transcript
 from endstop.providers import Fallback, Interrupted, Race, RateLimited, Retry, Scripted, Unavailable, call, say
 
 DONE = [call("finish_task", summary="done")]
@@ -145,3 +145,25 @@ async def test_results_of_the_attempt_that_counts_reach_the_model() -> None:
     inner = Scripted([call("look", path="a"), Interrupted("cut")], [call("look", path="b")], DONE)
     await events_of(Retry(inner, first_wait=0, longest_wait=0), tools=[Tool(look, description="Look.", reads=True)])
     assert [m.content for m in inner.requests[2].messages if isinstance(m, ToolResult)] == ["seen b"]
+
+
+async def test_a_cut_response_is_read_on_for_its_cost_where_the_policy_wants_that(tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    told = UsageReport(Usage(input_tokens=70, output_tokens=30))
+    script = [*call("finish_task", summary="done"), *say("and on and on", 3), told]
+    _, estimated = await events_of(Scripted(script))
+    assert estimated.usage.estimated
+    _, counted = await events_of(Scripted(script), path, policy=Policy(drain_seconds=5))
+    assert (counted.stop_reason, counted.answer, counted.usage) == ("completed", "done", told.usage)
+    assert (await replay(str(path))).runs[0].outcome.usage == told.usage
+
+
+async def test_a_cut_response_that_does_not_end_is_read_on_no_longer_than_allowed() -> None:
+    clock = FakeClock()
+    stall = anyio.Event()
+    script = [*call("finish_task", summary="done"), stall]
+    engine = Engine(Scripted(script), policy=Policy(drain_seconds=5), clock=clock)
+    async with engine.start("go") as run:
+        await clock.advance(6)
+        outcome = await run.wait()
+    assert (outcome.stop_reason, outcome.usage.estimated) == ("completed", True)
