@@ -35,7 +35,8 @@ from .messages import (
     UserMessage,
 )
 from .outcome import STATUS_OF, LimitUse, Outcome, Question, Status, Verdict
-from .policy import POLICIES, Compaction, Deadlines, Echo, Patience, Policy, Prompts, Repetition, policy_from
+from .policy import POLICIES, Compaction, Deadlines, Echo, Patience, Policy, Prompts, Repetition
+from .policy_files import policy_from
 from .prices import Price
 from .recommended import RECOMMENDED
 from .rules import RULES, Rule
