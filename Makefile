@@ -16,7 +16,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none)
 SOURCES := $(shell find $(ROOMS) -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test check lint types bench soak test-all test-litellm docs clean
+.PHONY: help demo test check lint types bench bench-peers soak test-all test-litellm docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -42,6 +42,9 @@ types: $(VENV)/.ready ## mypy, strict, of the installed package
 bench: $(VENV)/.ready ## measure against hand-written loops; writes docs/performance.md
 	@$(BIN)/python tests/benchmarks/run.py
 	@$(BIN)/python tests/benchmarks/voices.py
+
+bench-peers: ## measure beside other frameworks, if ../shared/bench is there; writes docs/performance.md
+	@$(PYTHON) tests/benchmarks/peers.py $(ARGS)
 
 soak: $(VENV)/.ready ## a thousand sessions over failing providers, for ten minutes: nothing lost, nothing left
 	@$(BIN)/python tests/benchmarks/soak.py
