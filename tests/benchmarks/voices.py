@@ -26,8 +26,8 @@ PLAN: tuple[tuple[str, str, dict[str, Any], tuple[str, ...]], ...] = (
     ("step", "step", {"sessions": 10}, WRAPPED),
     ("chunk", "chunk", {"sessions": 4, "chunks": 2_000}, WRAPPED),
     ("waste", "waste", {"sessions": 10}, WRAPPED),
-    ("litellm step", "step", {"sessions": 3}, LITELLM),
-    ("litellm chunk", "chunk", {"sessions": 2, "chunks": 1_000}, LITELLM),
+    ("litellm step", "step", {"sessions": 8}, LITELLM),
+    ("litellm chunk", "chunk", {"sessions": 4, "chunks": 1_000}, LITELLM),
 )
 MEANS = {
     "endstop": "no wrapper",
