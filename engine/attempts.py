@@ -13,6 +13,7 @@ from ..decision import AnyChunk, Assembler, AssistantMessage, AttemptEnded, Usag
 from ..decision.events import AttemptFailed, AttemptRetracted, AttemptStarted, ResponseFinished, ToolCallEnd
 from ..decision.transcript import rough_tokens, size
 from ..providers import ProviderError
+from ..providers.errors import ended_by
 from .calls import Calls
 from .context import Context
 
@@ -67,21 +68,7 @@ class Attempts:
 
     def failed(self, error: ProviderError) -> None:
         """The last attempt failed, and no other takes its place."""
-        message = self._assembler.message
-        shown = _shows(message)
-        billed = shown or error.kind in SENT
-        self._log.append(
-            AttemptFailed(
-                attempt=self._attempt,
-                model=self._speaker,
-                kind=error.kind,
-                message=error.message,
-                status=error.status,
-                retry_after=error.retry_after,
-                after_output=shown,
-                usage=self._usage(message) if billed else None,
-            )
-        )
+        self._note_failure(ended_by(error, self._speaker))
 
     def response(self) -> ResponseFinished:
         """The response as a whole."""
@@ -116,16 +103,20 @@ class Attempts:
             self._begin(model)
 
     def _void(self, ended: AttemptEnded) -> None:
-        message = self._assembler.message
-        shown = _shows(message)
-        billed = shown or ended.kind in SENT
-        usage = self._usage(message) if billed and ended.usage is None else self._cost_of(ended)
-        self._log.append(_failure(ended, self._attempt, usage, shown))
-        if shown:
+        if self._note_failure(ended):
             self._log.append(AttemptRetracted(attempt=self._attempt, by=f"{self._step}.{self._made + 1}"))
         if self._calls is not None:
             self._calls.void()
         self._ended = True
+
+    def _note_failure(self, ended: AttemptEnded) -> bool:
+        """Write that the attempt that is heard came to nothing; True if something had been shown of it."""
+        message = self._assembler.message
+        shown = bool(message.text or message.calls or message.reasoning)
+        billed = shown or ended.kind in SENT
+        usage = self._usage(message) if billed and ended.usage is None else self._cost_of(ended)
+        self._log.append(_failure(ended, self._attempt, usage, shown))
+        return shown
 
     def _note_beside(self, ended: AttemptEnded) -> None:
         attempt = self._next_id()
@@ -158,10 +149,6 @@ class Attempts:
         if reported is not None:
             return replace(reported, output_tokens=max(reported.output_tokens, output), estimated=True)
         return Usage(input_tokens=self._context.tokens_now(), output_tokens=output, estimated=True)
-
-
-def _shows(message: AssistantMessage) -> bool:
-    return bool(message.text or message.calls or message.reasoning)
 
 
 def _failure(ended: AttemptEnded, attempt: str, usage: Usage | None, shown: bool) -> AttemptFailed:

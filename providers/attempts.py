@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 
 from ..decision import AnyChunk, AttemptEnded, Voice
 from .clock import Clock
-from .errors import ProviderError
+from .errors import ProviderError, ended_by
 from .provider import Provider, Request
 
 Next = Callable[[ProviderError, bool], tuple[Provider, float] | None]
@@ -77,10 +77,4 @@ class Attempts:
         if turn is None:
             raise error
         self._provider, self._wait = turn
-        return AttemptEnded(
-            model=failed.model,
-            kind=error.kind,
-            message=error.message,
-            status=error.status,
-            retry_after=error.retry_after,
-        )
+        return ended_by(error, failed.model)

@@ -16,7 +16,7 @@ from ..decision import AnyChunk, AttemptEnded, FinishReport, ReasoningDelta, Tex
 from ..decision.transcript import rough_tokens, size
 from .clock import Clock
 from .closing import outlive
-from .errors import ProviderError
+from .errors import Cancelled, ProviderError, ended_by
 from .provider import Provider, Request
 
 AHEAD = 64
@@ -146,15 +146,7 @@ class Contest:
             self._queue.put_nowait(error)
         elif self._winner is None:
             self._tell_attempts(runner)
-            ended = AttemptEnded(
-                model=runner.provider.model,
-                kind=error.kind,
-                message=error.message,
-                status=error.status,
-                retry_after=error.retry_after,
-                beside=True,
-            )
-            self._queue.put_nowait(ended)
+            self._queue.put_nowait(ended_by(error, runner.provider.model, beside=True))
 
     def _tell_attempts(self, loser: _Runner) -> None:
         """What a loser that is itself a wrapper had tried in vain is counted as well."""
@@ -165,13 +157,9 @@ class Contest:
     def _given_up(self, loser: _Runner, winner: _Runner) -> AttemptEnded:
         asked = sum(size(message) for message in (*self._request.messages, *self._request.ephemeral))
         said = sum(len(getattr(chunk, "text", "") or getattr(chunk, "arguments", "")) for chunk in loser.held)
-        return AttemptEnded(
-            model=loser.provider.model,
-            kind="cancelled",
-            message=f"{winner.provider.model} was faster",
-            usage=Usage(input_tokens=rough_tokens(asked), output_tokens=rough_tokens(said), estimated=True),
-            beside=True,
-        )
+        usage = Usage(input_tokens=rough_tokens(asked), output_tokens=rough_tokens(said), estimated=True)
+        faster = Cancelled(f"{winner.provider.model} was faster")
+        return ended_by(faster, loser.provider.model, beside=True, usage=usage)
 
 
 def _tells(chunk: AnyChunk) -> bool:

@@ -21,6 +21,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from ..decision import AttemptEnded, Usage
+
 
 class ProviderError(Exception):
     """A provider could not give a response. `str()` is fit for people and never holds a key."""
@@ -153,3 +155,16 @@ def from_status(status: int, message: str, retry_after: float | None = None) -> 
 def redact(text: str, secret: str | None) -> str:
     """`text` without the key: providers quote it in their error messages."""
     return text.replace(secret, "***") if secret else text
+
+
+def ended_by(error: ProviderError, model: str, *, beside: bool = False, usage: Usage | None = None) -> AttemptEnded:
+    """An attempt at a response of this model that came to nothing, as its stream says so."""
+    return AttemptEnded(
+        model=model,
+        kind=error.kind,
+        message=error.message,
+        status=error.status,
+        retry_after=error.retry_after,
+        usage=usage,
+        beside=beside,
+    )

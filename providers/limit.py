@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 from ..decision import AnyChunk, UsageReport, WrongUse
 from ..decision.transcript import rough_tokens, size
@@ -74,11 +74,11 @@ class Limit(Wrapper):
             estimate = await self._take(request)
             try:
                 async with self.provider.stream(request) as chunks:
-                    counted = self._counted(chunks, estimate)
-                    try:
-                        yield counted
-                    finally:
-                        await counted.aclose()
+                    if self._tokens is None:
+                        yield chunks
+                    else:
+                        async with aclosing(self._counted(chunks, self._tokens, estimate)) as counted:
+                            yield counted
             except RateLimited as error:
                 if self._adapt:
                     self._gate.back_off(number, error.retry_after)
@@ -102,12 +102,13 @@ class Limit(Wrapper):
         await self._tokens.take(estimate)
         return estimate
 
-    async def _counted(self, chunks: AsyncIterator[AnyChunk], taken: int) -> AsyncGenerator[AnyChunk]:
+    @staticmethod
+    async def _counted(chunks: AsyncIterator[AnyChunk], tokens: Bucket, taken: int) -> AsyncGenerator[AnyChunk]:
         """The chunks as they come; what the provider counts corrects what was taken for it."""
         async for chunk in chunks:
-            if self._tokens is not None and isinstance(chunk, UsageReport):
+            if isinstance(chunk, UsageReport):
                 used = chunk.usage.input_tokens + chunk.usage.output_tokens
-                self._tokens.correct(used - taken)
+                tokens.correct(used - taken)
                 taken = used
             yield chunk
 
