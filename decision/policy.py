@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from msgspec.structs import replace
-
 from .errors import WrongUse
 from .limits import Limits, SessionLimits, at_least
 from .settings import Settings
@@ -250,18 +248,3 @@ POLICIES: dict[str, Policy] = {
     "strict": Policy(name="strict", text="nudge", completion="required"),
 }
 """The shipped policies: text ends the run; text or a completion does; only an accepted completion does."""
-
-
-def inside_a_round(policy: Policy) -> Policy:
-    """The policy without its limits on rounds: the last round that is allowed is not cut off in its middle.
-
-    By it the inner layer asks after each step whether it may go on by itself.
-    """
-    limits, session = policy.limits, policy.session_limits
-    if limits.rounds is None and session.rounds is None:
-        return policy
-    return replace(
-        policy,
-        limits=replace(limits, rounds=None, soft_rounds=None),
-        session_limits=replace(session, rounds=None, soft_rounds=None),
-    )

@@ -6,6 +6,7 @@ Rounds, steps of a round and reminders are the policy's own; all else stands in 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,7 +17,8 @@ from .decisions import Decision, GoOn, Stop
 from .digest import Point, RunDigest
 from .facts import Facts
 from .finding import Finding, Parting
-from .policy import Policy, inside_a_round
+from .policy import Policy
+from .rounds import due_at_the_start, goes_on_by_itself
 from .rules import Rule
 
 
@@ -25,9 +27,8 @@ class Walker:
 
     def __init__(self, policy: Policy, started: ev.RunStarted, facts: Facts, own: tuple[Rule, ...] = ()) -> None:
         self._policy = policy
-        self._inside = inside_a_round(policy)
         self._recorded = started.policy
-        self._own = own
+        self._decide = partial(decide, own=own, traced=False)
         self._completing = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
         self._asked_then = frozenset(role for role, names in started.functions.items() if names)
         self._facts = facts
@@ -223,14 +224,11 @@ class Walker:
     def _decision(self, facts: Facts) -> Decision | None:
         """What the engine would come to; None where the inner layer goes on by itself."""
         if self._at_start:
-            decision = decide(facts, self._policy, self._own, traced=False)
-            bare = isinstance(decision, GoOn) and not (decision.compact or decision.remind)
-            return None if bare else decision
-        if self._inner < self._policy.max_inner_steps and not facts.questions:
-            decision = decide(facts, self._inside, self._own, traced=False)
-            if isinstance(decision, GoOn) and decision.bare:
-                return None
-        decision = decide(facts, self._policy, self._own, traced=False)
+            decision = self._decide(facts, self._policy)
+            return decision if due_at_the_start(decision) else None
+        if goes_on_by_itself(facts, self._policy, self._decide):
+            return None
+        decision = self._decide(facts, self._policy)
         if "judge" in self._asked_then and isinstance(decision, GoOn) and not self._new_round:
             self._part("its judge would be asked here, and was not", facts.steps)
         self._opens_round = True

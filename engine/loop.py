@@ -12,6 +12,7 @@ from ..decision.events import (
     RoundStarted,
     ToolCallResult,
 )
+from ..decision.rounds import due_at_the_start
 from ..decision.transcript import UNANSWERED
 from .compaction import compact
 from .context import Context
@@ -61,9 +62,7 @@ def _taken_up(context: Context) -> Decision | None:
     # Limits that an earlier run has used up end this one before it costs anything, and a context that is too large is
     # made smaller before it is sent.
     decision = context.look_ahead(facts, context.policy)
-    if isinstance(decision, GoOn) and not (decision.compact or decision.remind):
-        return None  # there is nothing yet to say anything about
-    return _decide(context)
+    return _decide(context) if due_at_the_start(decision) else None
 
 
 def _cancelled_before_its_end(context: Context, decision: Decision) -> bool:

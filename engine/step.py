@@ -12,7 +12,7 @@ from contextlib import suppress
 import anyio
 from anyio.abc import TaskGroup
 
-from ..decision import AnyChunk, AssistantMessage, GoOn, UsageReport, UserMessage
+from ..decision import AnyChunk, AssistantMessage, UsageReport, UserMessage
 from ..decision.events import (
     MessageAdded,
     ResponseFinished,
@@ -20,7 +20,7 @@ from ..decision.events import (
     StepStarted,
     ToolCallResult,
 )
-from ..decision.policy import inside_a_round
+from ..decision.rounds import goes_on_by_itself
 from ..providers import Cancelled, Interrupted, ProviderError, Request, ToolChoice
 from .attempts import Attempts
 from .calls import Calls
@@ -59,12 +59,7 @@ async def run_round(context: Context) -> None:
 def _goes_on(context: Context) -> bool:
     """Whether the inner layer may make another step by itself; the first of a round always."""
     facts = context.log.facts
-    if facts.inner_steps == 0:
-        return True
-    if facts.inner_steps >= context.policy.max_inner_steps or facts.questions:
-        return False
-    decision = context.look_ahead(facts, inside_a_round(context.policy))
-    return isinstance(decision, GoOn) and decision.bare
+    return facts.inner_steps == 0 or goes_on_by_itself(facts, context.policy, context.look_ahead)
 
 
 async def _affords(context: Context) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -15,11 +15,12 @@ from msgspec.structs import replace
 from ...decision import Policy
 from ...decision.digest import Point
 from ..archive.index import Index, remembered
-from ..archive.pool import Failure, Progress, each
+from ..archive.pool import Failure, Progress
 from ..archive.scan import scan
 from ..version import VERSION
 from .sessions import SessionTested, session_tested
 from .totals import Case, PolicyTotals, Tally, case_of
+from .unread import BadRecord, read_in_part
 
 MADE = 1
 """Goes up whenever the same record is tested otherwise than before: what an index holds is then made anew."""
@@ -33,13 +34,6 @@ class Named(Struct, frozen=True):
     policy: Policy
     value: float | str | None = None
     """Of the swept setting."""
-
-
-class BadRecord(Struct, frozen=True):
-    """A file that could not be read, and why."""
-
-    record: str
-    why: str
 
 
 class BacktestReport(Struct, frozen=True, kw_only=True):
@@ -98,18 +92,13 @@ def backtest_records(
     recorded: Counter[str] = Counter()
     verdicts: Counter[str] = Counter()
     bad, damaged = [], []
-    results: Iterable[tuple[Path, bytes | Failure]]
-    if index is None:
-        results = each(work, paths, processes=processes, progress=progress)
-    else:
-        results = remembered(index, work, paths, processes=processes, progress=progress)
-    for path, result in results:
+    for path, result in remembered(index, work, paths, processes=processes, progress=progress):
         if isinstance(result, Failure):
             bad.append(BadRecord(str(path), result.message))
             continue
         tested = _decode(result)
-        if tested.damaged or tested.lost:
-            damaged.append(BadRecord(str(path), _damage(tested)))
+        if (partly := read_in_part(str(path), tested.damaged, tested.lost, "tested")) is not None:
+            damaged.append(partly)
         sessions, runs, used = sessions + 1, runs + tested.runs, used + tested.used
         recorded[tested.policy] += 1
         verdicts[tested.verdict] += 1
@@ -131,8 +120,3 @@ def backtest_records(
         bad=tuple(bad),
         damaged=tuple(damaged),
     )
-
-
-def _damage(tested: SessionTested) -> str:
-    lost = f", and {tested.lost} events are missing" if tested.lost else ""
-    return f"{tested.damaged} of its lines cannot be read{lost}; it was tested without them"

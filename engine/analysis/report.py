@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,18 +14,18 @@ from ...decision.backtest import backtest
 from ...decision.digest import RunDigest
 from ...decision.errors import nearest
 from ..archive.index import Index, remembered
-from ..archive.pool import Failure, Progress, each
+from ..archive.pool import Failure, Progress
 from ..archive.scan import scan
 from ..version import VERSION
 from .advice import Advice, advise
 from .assessed import Assessed, assess
-from .backtest import BadRecord
 from .comparison import Comparison, compare
 from .figures import Figures, ToolTotals
 from .group import Group, ToolGroup
 from .ratings import Ratings
 from .recommended import Recommendation, recommend
 from .telling import Chosen, Telling
+from .unread import BadRecord, read_in_part
 
 MADE = 1
 """Goes up whenever the same record is digested otherwise than before: what an index holds is then made anew."""
@@ -101,8 +101,8 @@ class Reporter:
     def add(self, record: str, digested: Digested) -> None:
         """One more session."""
         self._sessions += 1
-        if digested.damaged or digested.lost:
-            self._damaged.append(BadRecord(record, _damage(digested)))
+        if (partly := read_in_part(record, digested.damaged, digested.lost, "counted")) is not None:
+            self._damaged.append(partly)
         runs = assessed_runs(digested.runs, self._ratings)
         for run in runs:
             digest = run.digest
@@ -166,12 +166,7 @@ def report_records(
     baseline that no run has.
     """
     reporter = Reporter(ratings, sessions)
-    results: Iterable[tuple[Path, bytes | Failure]]
-    if index is None:
-        results = each(digested_record, paths, processes=processes, progress=progress)
-    else:
-        results = remembered(index, digested_record, paths, processes=processes, progress=progress)
-    for path, result in results:
+    for path, result in remembered(index, digested_record, paths, processes=processes, progress=progress):
         if isinstance(result, Failure):
             reporter.add_bad(str(path), result.message)
         else:
@@ -224,8 +219,3 @@ def _group(groups: dict[str, G], name: str, new: Callable[[], G]) -> G:
 
 def _by_runs(groups: dict[str, Group]) -> dict[str, Figures]:
     return {name: group.figures() for name, group in sorted(groups.items(), key=lambda item: -item[1].runs)}
-
-
-def _damage(digested: Digested) -> str:
-    lost = f", and {digested.lost} events are missing" if digested.lost else ""
-    return f"{digested.damaged} of its lines cannot be read{lost}; it was counted without them"

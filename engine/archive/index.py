@@ -178,7 +178,7 @@ def _key(path: str | os.PathLike[str]) -> bytes:
 
 
 def remembered(
-    index: Index,
+    index: Index | None,
     work: Callable[[Path], bytes],
     paths: Sequence[Path],
     *,
@@ -187,8 +187,11 @@ def remembered(
 ) -> Iterator[tuple[Path, bytes | Failure]]:
     """What `work` makes of each file, in the order of the files; only of those that the index does not know.
 
-    As `each` of `pool.py`, with bytes as results. Failures are not remembered.
+    As `each` of `pool.py`, with bytes as results; without an index no more than that. Failures are not remembered.
     """
+    if index is None:
+        yield from each(work, paths, processes=processes, progress=progress)
+        return
     stamps = [stamp_of(path) for path in paths]
     unknown = [index.get(path, stamp) is None for path, stamp in zip(paths, stamps, strict=True)]
     missing = [path for path, is_unknown in zip(paths, unknown, strict=True) if is_unknown]

@@ -89,8 +89,8 @@ def add_output(output: argparse._ArgumentGroup | argparse.ArgumentParser, json: 
     output.add_argument("--quiet", action="store_true", help=answer)
 
 
-def add_records(parser: argparse.ArgumentParser) -> None:
-    """Many records, and how they are read."""
+def add_places(parser: argparse.ArgumentParser) -> None:
+    """Many records, on many cores."""
     parser.add_argument(
         "records",
         nargs="+",
@@ -98,10 +98,14 @@ def add_records(parser: argparse.ArgumentParser) -> None:
         help="records, or folders that are searched for *.jsonl and *.jsonl.zst",
     )
     parser.add_argument("--processes", type=int, metavar="N", help="worker processes (default: one a core)")
+    add_output(parser, "print one JSON object", "show no progress")
+
+
+def add_records(parser: argparse.ArgumentParser) -> None:
+    """Many records, of which is remembered what was made of them."""
+    add_places(parser)
     parser.add_argument("--index", metavar="FILE", help="where results are kept for the next time (default: the cache)")
     parser.add_argument("--no-index", action="store_true", help="read every record anew, and keep nothing")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def add_redaction(parser: argparse.ArgumentParser | argparse._ArgumentGroup, prefix: str = "redact-") -> None:

@@ -18,7 +18,7 @@ from ..archive.redaction import Redaction
 from ..archive.rewriting import Rewritten, redacted_copy
 from .channels import Channels
 from .clean import one_line
-from .options import add_redaction, parser_of, redaction_of
+from .options import add_places, add_redaction, parser_of, redaction_of
 from .phrases import counted
 from .reporting.reading import progress
 
@@ -41,17 +41,9 @@ exit codes: 0 all are written, 1 some are not, 2 wrong use
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = parser_of(commands, "redact", _HELP, command, _EPILOG)
-    parser.add_argument(
-        "records",
-        nargs="+",
-        metavar="RECORDS",
-        help="records, or folders that are searched for *.jsonl and *.jsonl.zst",
-    )
+    add_places(parser)
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder for the copies")
     add_redaction(parser, "")
-    parser.add_argument("--processes", type=int, metavar="N", help="worker processes (default: one a core)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.set_defaults(redact=True)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ...analysis import plots
-from ...analysis.backtest import BacktestReport, BadRecord
+from ...analysis.backtest import BacktestReport
 from ...analysis.intervals import Interval
 from ...analysis.markup import Markup, foreign, join, tag
 from ...analysis.page import bullets, figure, page, section, table
 from ...analysis.totals import Case, PolicyTotals
+from ...analysis.unread import BadRecord
 from ...version import VERSION
 from ..clean import one_line
 from ..phrases import counted

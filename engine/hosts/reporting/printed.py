@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from ...analysis.backtest import BadRecord
+from ...analysis.unread import BadRecord
 from ..channels import Channels
 from ..clean import one_line
 from ..phrases import counted

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from ...analysis import plots
 from ...analysis.assessed import Assessed
-from ...analysis.backtest import BadRecord
 from ...analysis.comparison import Against
 from ...analysis.figures import Figures
 from ...analysis.markup import Markup, foreign, join, tag
@@ -15,6 +14,7 @@ from ...analysis.ratings import Ratings
 from ...analysis.report import Report, assessed_runs
 from ...analysis.spread import Bin, Distribution
 from ...analysis.telling import REASONS
+from ...analysis.unread import BadRecord
 from ...version import VERSION
 from ..clean import one_line
 from ..phrases import counted

@@ -25,7 +25,7 @@ from ..clean import arguments, clean, first_lines, one_line
 from ..phrases import Ending, Recorded, Tone, actions_line, allowances, duration, figures
 from ..replaying.columns import Line
 from .saved import Saved
-from .screen import SHADES, Screen, rows_of, spinner, wrapped
+from .screen import SHADES, OnScreen, rows_of, spinner, wrapped
 from .story import Story
 from .telling import Call, Kind, Shade
 from .trace import trace_lines
@@ -56,17 +56,15 @@ _RESULTS: dict[ResultStatus, tuple[str, str, str]] = {
 }
 
 
-class Live:
+class Live(OnScreen):
     """Shows a run in the terminal that `channels.stderr` is."""
 
     def __init__(self, channels: Channels, *, explain: bool, saved: Saved, recorded: Recorded | None = None) -> None:
-        self.tells_answer = channels.answers_to_terminal
+        super().__init__(channels, self._bottom, self._printed)
         self._saved = saved
         self._recorded = recorded
         self._story = Story(self, explain=explain, recorded=recorded)
         self._heard = monotonic()
-        self._screen = Screen(channels, self._bottom, self._printed)
-        self._stopping = False
         self._waiting: Sequence[str] = ()
         self._writing: _Writing | None = None
         self._block = ""
@@ -107,18 +105,6 @@ class Live:
             self._waiting = lines
             if self._screen.is_open:
                 self._screen.refresh()
-
-    def stopping(self) -> None:
-        """Say that the user's wish has been heard."""
-        self._stopping = True
-
-    def abandon(self) -> None:
-        """Make the terminal usable, without waiting for anything."""
-        self._screen.abandon()
-
-    def close(self) -> None:
-        """Leave the terminal as it was found."""
-        self._screen.close()
 
     # ---- telling
 

@@ -21,7 +21,7 @@ from ..channels import Channels
 from ..clean import clean, one_line
 from .lane import Lane
 from .race_views import NAME, table_of, verdict_on
-from .screen import Screen
+from .screen import OnScreen
 
 NARROWEST = 38
 """Columns that a racer needs; with more racers than fit beside one another, some stand below."""
@@ -30,16 +30,14 @@ TALLEST = 18
 """Lines of a racer, its frame included."""
 
 
-class LiveRace:
+class LiveRace(OnScreen):
     """Shows a race in the terminal that `channels.stderr` is."""
 
     def __init__(self, channels: Channels, names: Sequence[str], prompt: str) -> None:
-        self.tells_answer = channels.answers_to_terminal
+        super().__init__(channels, self._side_by_side, self._printed)
         self._prompt = prompt
         self._lanes = [Lane(name) for name in names]
-        self._screen = Screen(channels, self._side_by_side, self._printed)
         self._console = self._screen.console
-        self._stopping = False
 
     def show(self, number: int, event: Event | Lagged) -> None:
         """Show one more event of a racer."""
@@ -71,18 +69,6 @@ class LiveRace:
                 width=min(self._console.width, 100),
             )
             self._console.print(panel)
-
-    def stopping(self) -> None:
-        """Say that the user's wish has been heard."""
-        self._stopping = True
-
-    def abandon(self) -> None:
-        """Make the terminal usable, without waiting for anything."""
-        self._screen.abandon()
-
-    def close(self) -> None:
-        """Leave the terminal as it was found."""
-        self._screen.close()
 
     def _printed(self, line: str) -> None:
         self._console.print(Text(f"¦ {clean(line)}", style="dim", no_wrap=True, overflow="ellipsis"))

@@ -121,6 +121,27 @@ class Screen:
                 self._printed(line)
 
 
+class OnScreen:
+    """What views that own the terminal have in common: a screen, and what is done about it when a run is stopped."""
+
+    def __init__(self, channels: Channels, draw: Callable[[], RenderableType], printed: Callable[[str], None]) -> None:
+        self.tells_answer = channels.answers_to_terminal
+        self._screen = Screen(channels, draw, printed)
+        self._stopping = False
+
+    def stopping(self) -> None:
+        """Say that the user's wish has been heard."""
+        self._stopping = True
+
+    def abandon(self) -> None:
+        """Make the terminal usable, without waiting for anything."""
+        self._screen.abandon()
+
+    def close(self) -> None:
+        """Leave the terminal as it was found."""
+        self._screen.close()
+
+
 def spinner(now: float) -> str:
     """The sign that something is under way, as it looks at this time (seconds)."""
     return _SPINNER[int(now * REFRESHES) % len(_SPINNER)]
