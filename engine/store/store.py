@@ -1,0 +1,191 @@
+"""What a store of sessions is asked for: the words that it and the service share.
+
+A store keeps sessions, their runs, and the runs' events as they stand in a record. What a run does comes in as
+batches of lines, each with what follows from it for the run and the session, so that both change in one transaction.
+Times are ISO 8601 in UTC with milliseconds, as in records.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from ...decision import Outcome, Question
+from ...decision.events import RunStarted
+
+SessionStatus = Literal[
+    "running", "completed", "exhausted", "failed", "cancelled", "awaiting_input", "interrupted"
+]
+"""A run's status once it has ended; before that `running`, or `interrupted` if the process that ran it died."""
+
+
+class StoreError(OSError):
+    """The store could not do it: the disk is full, the database is away. What is wrong stands in its text."""
+
+
+class NewSession(Struct, frozen=True, kw_only=True):
+    """A session about to begin."""
+
+    id: str
+    owner: str
+    agent: str
+    title: str
+    """What people know it by: the beginning of its first prompt."""
+    created_at: str
+
+
+class StoredSession(Struct, frozen=True, kw_only=True):
+    """A session as the store has it."""
+
+    id: str
+    owner: str
+    agent: str
+    title: str
+    status: SessionStatus
+    stop_reason: str | None
+    created_at: str
+    updated_at: str
+    run_id: str | None
+    """Its latest run."""
+    runs: int
+    """How many there are."""
+    steps: int
+    """Of all its runs."""
+    questions: tuple[Question, ...] = ()
+    """Those that are open."""
+
+
+class StoredRun(Struct, frozen=True, kw_only=True):
+    """A run as the store has it."""
+
+    id: str
+    session_id: str
+    number: int
+    """From 1 in its session."""
+    status: SessionStatus
+    stop_reason: str | None
+    prompt: str | None
+    """None if it went on after an answer."""
+    started_at: str
+    finished_at: str | None
+    last_seq: int
+    """The number of its latest event that is stored."""
+    outcome: Outcome | None
+
+
+class Batch(Struct, frozen=True, kw_only=True):
+    """Events of one run that follow one another, and what follows from them.
+
+    A run's first batch has `started`, and its last one `finished`. One with neither only adds events, or goes on with
+    a run that was interrupted (`resumed`).
+    """
+
+    session_id: str
+    run_id: str
+    first_seq: int
+    last_seq: int
+    lines: bytes
+    """The events as lines of a record, each with its newline."""
+    at: str
+    """When the batch was handed in."""
+    started: RunStarted | None = None
+    resumed: bool = False
+    finished: Outcome | None = None
+    questions: tuple[Question, ...] = ()
+    """With `finished`: the questions that are open then."""
+    heard: tuple[str, ...] = ()
+    """Ids of messages that the run has taken up."""
+
+
+class Page(Struct, frozen=True):
+    """Events of one run that follow one another, as lines of a record."""
+
+    run_id: str
+    first_seq: int
+    last_seq: int
+    lines: bytes
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """What a user said while a run was going, until a run takes it up."""
+
+    id: str
+    session_id: str
+    text: str
+    created_at: str
+
+
+class Store(Protocol):
+    """Where sessions are kept. All methods raise StoreError if it cannot be reached or takes nothing more."""
+
+    async def open(self) -> None:
+        """Connect, and bring the schema up to date. Raises WrongUse if it is newer than this endstop."""
+        ...
+
+    async def close(self) -> None:
+        """Write what was handed in, and let go of every connection."""
+        ...
+
+    async def add(self, session: NewSession) -> None:
+        """Keep a new session, with status `running`."""
+        ...
+
+    async def commit(self, batch: Batch) -> None:
+        """Write a batch; returns once a crash of this process cannot lose it. Batches of a run come in order."""
+        ...
+
+    async def session(self, id: str) -> StoredSession | None:
+        """The session of this id."""
+        ...
+
+    async def sessions(
+        self,
+        *,
+        owner: str | None = None,
+        status: SessionStatus | None = None,
+        agent: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> tuple[list[StoredSession], str | None]:
+        """Sessions, newest first, and where the next page begins. Raises WrongUse if `before` is no such place."""
+        ...
+
+    async def run(self, id: str) -> StoredRun | None:
+        """The run of this id."""
+        ...
+
+    async def runs(self, session_id: str) -> list[StoredRun]:
+        """All runs of a session, in order."""
+        ...
+
+    async def pages(self, run_id: str, *, after: int = 0, limit: int = 64) -> list[Page]:
+        """The first pages of a run that hold events after number `after`; the first may begin before it."""
+        ...
+
+    async def say(self, message: Message) -> None:
+        """Keep what a user said until a run has heard it."""
+        ...
+
+    async def unheard(self, session_id: str) -> list[Message]:
+        """What no run has heard yet, in order."""
+        ...
+
+    async def drop_messages(self, session_id: str) -> None:
+        """Forget what no run has heard."""
+        ...
+
+    async def interrupt_running(self) -> int:
+        """Mark sessions and runs that are still `running` as `interrupted`; gives how many sessions."""
+        ...
+
+    async def delete(self, session_id: str) -> bool:
+        """Forget a session with all that belongs to it; whether it was there."""
+        ...
+
+    async def forget(self, *, before: str | None = None, keep: int | None = None) -> int:
+        """Forget ended sessions: those last updated before a time, and all but the `keep` latest; gives how many.
+
+        Sessions that are running, interrupted or await input stay.
+        """
+        ...
