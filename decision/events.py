@@ -97,6 +97,8 @@ class MessageAdded(_Event, frozen=True, kw_only=True, tag="MESSAGE_ADDED"):
     ephemeral: bool = False
     topics: tuple[str, ...] = ()
     """Of a reminder: the limits that it is about. Each is reminded of once in a run."""
+    message_id: str = ""
+    """Of what the user said while the run was going: the id that it was given then."""
 
 
 class CancelRequested(_Event, frozen=True, kw_only=True, tag="CANCEL_REQUESTED"):

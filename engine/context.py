@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..decision import Decision, Event, Facts, Message, Policy, Price, ToolCall, Transcript, Usage
 from ..decision.events import StageFinished
@@ -21,12 +22,19 @@ from .scope import Cause, RoundScope
 from .toolbox import Toolbox
 from .tools import Tool
 
+if TYPE_CHECKING:
+    from .inbox import Said
+
 E = TypeVar("E", bound=Event)
 
 Decide = Callable[[Facts, Policy], Decision]
 
 Execute = Callable[[ToolCall, Tool, Mapping[str, Any]], Awaitable[Any]]
 """Runs one call of a tool with its parsed arguments and gives what the function returned."""
+
+
+async def nothing_to_flush() -> None:
+    """Where no record is kept."""
 
 
 async def execute_here(call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> Any:
@@ -74,8 +82,10 @@ class Context:
     """Shown with the next request, and never again."""
     tool_choice: ToolChoice = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
-    flush: Callable[[], None] = lambda: None
-    """Hands all events so far to the operating system; called before every side effect."""
+    flush: Callable[[], Awaitable[None]] = nothing_to_flush
+    """Hands all events so far to where they outlive this process; called before every side effect."""
+    inbox: deque[Said] = field(default_factory=deque)
+    """What the user has said that no request has held yet."""
     scope: RoundScope | None = None
     cancelled: Cause | None = None
 

@@ -27,6 +27,7 @@ from .evaluation import Evaluator
 from .fleet import Fleet, fleet_of
 from .hooks import Gate, Judge, Recalled, TextRule, qualified
 from .intents import Handler
+from .journal import Kept
 from .presets import finish_task
 from .prompts import system_prompt
 from .race import RaceResult, racing
@@ -167,12 +168,12 @@ class Engine:
         session_id: str | None = None,
         *,
         busy: Literal["refuse", "queue"] = "refuse",
-        record: str | os.PathLike[str] | None = None,
+        record: Kept = None,
         drain: bool = False,
     ) -> Session:
         """A new conversation.
 
-        record: a file to write its events to, in JSON Lines; it is appended to.
+        record: a file to write its events to, in JSON Lines, which is appended to; or a journal, see `journal.py`.
         drain: read the rest of responses that were cut into the record, so that it shows what the cut saved.
         """
         return Session(self, session_id or f"session_{uuid4().hex[:12]}", busy=busy, record=record, drain=drain)

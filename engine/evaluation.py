@@ -95,7 +95,7 @@ async def evaluated(context: Context, evaluator: Evaluator | None, outcome: Outc
 async def _evaluate(context: Context, evaluator: Evaluator, outcome: Outcome) -> EvaluationFinished:
     verdict: Verdict = "not_run"
     details: dict[str, Any] = {"error": "cancelled before it had a verdict"}
-    context.flush()
+    await context.flush()
     with context.cancellable():
         verdict, details = await _ask(context, evaluator, outcome)
     return context.log.append(EvaluationFinished(verdict=verdict, name=qualified(evaluator), details=details))

@@ -19,7 +19,7 @@ from .tools import Tool
 async def execute(context: Context, scope: RoundScope, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
     """What the function returned, or a Settled that says why it did not."""
     context.log.append(ToolExecutionStarted(call_id=call.id, name=call.name))
-    context.flush()
+    await context.flush()
     with context.clock.deadline(tool.timeout) as deadline:
         try:
             value = await context.execute(call, tool, arguments)

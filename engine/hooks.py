@@ -24,7 +24,7 @@ import anyio
 from msgspec import Struct
 
 from ..decision import Facts, Message, ToolCall, Usage
-from ..decision.events import BudgetRefused, VerdictGiven
+from ..decision.events import BudgetRefused, MessageAdded, VerdictGiven
 from ..providers import Prices
 from .answers import Completion
 
@@ -89,6 +89,10 @@ class Recalled(Protocol):
 
     def refused(self, step: int, /) -> BudgetRefused | None:
         """What a shared budget said before this step, if it was therefore not made."""
+        ...
+
+    def heard(self, step: int, /) -> Sequence[MessageAdded]:
+        """What the user said while the run was going that was heard before this step; given once."""
         ...
 
 

@@ -30,10 +30,17 @@ class RecordedVerdicts:
         self._left: dict[tuple[str, str, str | None], deque[ev.VerdictGiven]] = {}
         self._names: dict[str, dict[str, StandIn]] = {}
         self._refused: dict[int, ev.BudgetRefused] = {}
+        self._heard: dict[int, list[ev.MessageAdded]] = {}
         events = unstreamed(recorded)
         self.lost = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "unknown"}
         self._results: dict[str, ev.ToolCallResult] = {}
+        waiting: list[ev.MessageAdded] = []
         for event in events:
+            if isinstance(event, ev.MessageAdded) and event.origin == "user":
+                waiting.append(event)
+            elif isinstance(event, ev.StepStarted) and waiting:
+                self._heard.setdefault(event.step, []).extend(waiting)
+                waiting = []
             if isinstance(event, ev.ToolCallResult):
                 self._results[event.call_id] = event
             elif isinstance(event, ev.BudgetRefused):
@@ -63,6 +70,13 @@ class RecordedVerdicts:
         if refused is not None:
             self._reach(refused.t)
         return refused
+
+    def heard(self, step: int) -> list[ev.MessageAdded]:
+        """What the user said while the run was going that was heard before this step; given once."""
+        heard = self._heard.pop(step, [])
+        if heard:
+            self._reach(heard[-1].t)
+        return heard
 
     def stand_ins(self, role: str) -> list[Any]:
         """Those who were asked in this role, in the order in which they were first asked."""

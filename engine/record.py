@@ -15,7 +15,7 @@ from typing import IO
 
 from msgspec import Struct
 
-from ..decision import AnyChunk, Event, WrongUse
+from ..decision import Event, WrongUse
 from ..decision.events import RunFinished, RunStarted, ToolCallResult
 from .archive.attachments import ABOVE, Attached, Attaching
 from .archive.lines import batches
@@ -95,10 +95,6 @@ class RecordWriter:
             self._gathered += self._redactor.take(event)
         if len(self._gathered) >= GATHERED:
             self._write_gathered()
-
-    def write_after_cut(self, attempt: str, chunk: AnyChunk) -> None:
-        """Add a chunk that came after a cut."""
-        self.write(AfterCut(attempt=attempt, chunk=chunk))
 
     def flush(self) -> None:
         """Hand everything to the operating system. Raises OSError once; after that the record is given up."""

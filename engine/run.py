@@ -13,6 +13,7 @@ going; a cancellation of the user's task ends it too and is passed on once the r
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from ..decision import Event, Facts, Outcome, Stop, WrongUse, conclude
@@ -21,6 +22,7 @@ from ..providers.closing import outlive
 from .bus import Bus, Lagged
 from .context import Context
 from .evaluation import Evaluator, evaluated
+from .inbox import Said, said
 from .intents import Handler, ask_handlers
 from .loop import cancelled, run_rounds
 
@@ -44,6 +46,7 @@ class Run:
         self._cancel_early: str | None = None
         self._intents: tuple[Handler, ...] = ()
         self._evaluate: Evaluator | None = None
+        self._inbox: deque[Said] = deque()
 
     @property
     def outcome(self) -> Outcome:
@@ -96,6 +99,22 @@ class Run:
         else:
             self._cancel_early = self._cancel_early or cause
 
+    def say(self, text: str, *, id: str | None = None) -> str:
+        """Say something to the run while it is going; gives the message's id.
+
+        It is heard before the next request. Raises WrongUse if the run has finished, or the text is empty.
+        """
+        message = said(text, id)
+        if self._outcome is not None:
+            raise WrongUse(f"run {self.id} has finished: start another one in its session")
+        self._inbox.append(message)
+        return message.id
+
+    @property
+    def unheard(self) -> tuple[Said, ...]:
+        """What was said and not heard (yet): the run went on to its end before another request."""
+        return tuple(self._inbox)
+
     async def wait(self) -> Outcome:
         """Wait for the outcome. If the waiting task is cancelled, the run is, too."""
         assert self._task is not None, "enter the run before waiting for it"
@@ -111,6 +130,7 @@ class Run:
         self.context = context
         self._intents = tuple(intents)
         self._evaluate = evaluate
+        context.inbox = self._inbox
         if self._cancel_early is not None:
             context.cancel(self._cancel_early)
 
@@ -130,18 +150,18 @@ class Run:
         except asyncio.CancelledError:
             # Not ours: the event loop is shutting down, or somebody cancelled the run's own task.
             context.cancel("shutdown")
-            self._finish(cancelled(context))
+            await self._finish(cancelled(context))
             raise
         except BaseException as error:
-            self._finish(_crashed(context, error))
+            await self._finish(_crashed(context, error))
             raise
-        self._finish(outcome)
+        await self._finish(outcome)
 
-    def _finish(self, outcome: Outcome) -> None:
+    async def _finish(self, outcome: Outcome) -> None:
         assert self.context is not None
         self._outcome = outcome
         self.context.log.append(RunFinished(outcome=outcome))
-        self.context.flush()
+        await self.context.flush()
 
     async def _main(self) -> None:
         try:

@@ -7,9 +7,8 @@ A second run on a busy session is refused or queued, by the session's `busy` set
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
@@ -18,13 +17,14 @@ from ..decision import Event, Facts, Outcome, Question, Transcript, Usage, Wrong
 from ..decision.events import STREAM_PARTS, Carried, ToolCallStart
 from ..providers import Exchange, Provider, Record
 from .bus import Bus
-from .context import Context
+from .context import Context, nothing_to_flush
 from .interrupted import Interrupted
+from .journal import Journal, Kept, journal_of
+from .line import AfterCut
 from .log import Log
 from .opening import AnswerGiven, Opening, PromptGiven, RunIds, added, carried, check_functions, resume, start
-from .record import RecordedRun, RecordWriter
+from .record import RecordedRun
 from .run import Run
-from .version import VERSION
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -42,7 +42,7 @@ class Session:
         session_id: str,
         *,
         busy: Literal["refuse", "queue"] = "refuse",
-        record: str | os.PathLike[str] | None = None,
+        record: Kept = None,
         drain: bool = False,
     ) -> None:
         self.id = session_id
@@ -143,15 +143,15 @@ class Session:
     async def _body(self, run: Run, opening: Opening) -> None:
         """A run from its first to its last event, in the run's own task."""
         async with self._lease(), self._engine.opened():
-            with self._recording() as record:
-                await self._drive(run, opening, record)
+            with journal_of(self._record, self._engine, self.id) as journal:
+                await self._drive(run, opening, journal)
 
-    async def _drive(self, run: Run, opening: Opening, record: RecordWriter | None) -> None:
-        context = self._context(run.bus, record, opening)
+    async def _drive(self, run: Run, opening: Opening, journal: Journal | None) -> None:
+        context = self._context(run.bus, journal, opening)
         run.attach(context, self._engine.intents, self._engine.evaluate)
         async with self._engine.watched(run):
             self._open(context, opening, run.id)
-            context.flush()
+            await context.flush()
             run.ready()
             try:
                 await run.drive()
@@ -187,29 +187,15 @@ class Session:
         async with self._turn:
             yield
 
-    @contextmanager
-    def _recording(self) -> Iterator[RecordWriter | None]:
-        """The record, open for one run: no file stays open in a session that rests."""
-        if self._record is None:
-            yield None
-            return
-        now = self._engine.clock.wall().isoformat(timespec="milliseconds")
-        redact, above = self._engine.redact, self._engine.attach_above
-        writer = RecordWriter(self._record, self.id, now, VERSION, redact=redact, attach_above=above)
-        try:
-            yield writer
-        finally:
-            writer.close()
-
-    def _context(self, bus: Bus, record: RecordWriter | None, opening: Opening) -> Context:
+    def _context(self, bus: Bus, journal: Journal | None, opening: Opening) -> Context:
         engine = self._engine
         sinks: list[Callable[[Event], None]] = []
-        if record is not None:
-            sinks.append(record.write)
+        if journal is not None:
+            sinks.append(journal.write)
         sinks.append(bus.publish)
         provider: Provider = engine.provider
-        if record is not None and self._drain:
-            provider = Record(provider, partial(_keep_rest, record), drain=True)
+        if journal is not None and self._drain:
+            provider = Record(provider, partial(_keep_rest, journal), drain=True)
         prices = opening.prices if isinstance(opening, Interrupted) else engine.known_prices()
         dearest = max(prices.values(), key=lambda price: price.output, default=None)
         share = None if engine.budget is None else engine.budget.share(dearest)
@@ -239,17 +225,13 @@ class Session:
             judge=engine.judge,
             recalled=engine.recalled,
             prompt=None if isinstance(opening, AnswerGiven) else opening.prompt,
-            record_path=str(record.path) if record is not None else None,
+            record_path=journal.path if journal is not None else None,
             tool_choice=engine.tool_choice,
             settings=engine.settings,
-            flush=record.flush if record is not None else _nothing,
+            flush=journal.flush if journal is not None else nothing_to_flush,
         )
 
 
-def _keep_rest(record: RecordWriter, exchange: Exchange) -> None:
+def _keep_rest(journal: Journal, exchange: Exchange) -> None:
     for chunk in exchange.after_cut:
-        record.write_after_cut(exchange.attempt, chunk)
-
-
-def _nothing() -> None:
-    pass
+        journal.write(AfterCut(attempt=exchange.attempt, chunk=chunk))

@@ -25,6 +25,7 @@ from ..providers import Cancelled, Interrupted, ProviderError, Request, ToolChoi
 from .attempts import Attempts
 from .calls import Calls
 from .context import Context
+from .inbox import hear
 from .results import AT_THE_LIMIT
 from .scope import RoundScope
 from .texts import ask_text_rule, check_text, hear_again
@@ -47,6 +48,7 @@ async def run_round(context: Context) -> None:
         async with anyio.create_task_group() as tasks:
             await hear_again(context)
             while _goes_on(context) and await _affords(context):
+                hear(context)
                 step = _Step(context.log.facts.steps + 1)
                 await _run_step(context, scope, step, tasks)
                 if not step.finished:
@@ -128,7 +130,7 @@ async def _respond(
 ) -> ResponseFinished | None:
     """Stream one response; None if the provider gave up. Without `calls` no call is taken up."""
     attempts = Attempts(context, step, calls)
-    context.flush()
+    await context.flush()
     try:
         async with context.provider.stream(_request(context, attempts.attempt, tool_choice)) as chunks:
             async for chunk in chunks:

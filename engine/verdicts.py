@@ -43,7 +43,7 @@ async def ask(
     elif refused is not None:
         verdict = refused
     else:
-        context.flush()
+        await context.flush()
         verdict = await _within(context, role, function, arguments, read)
     context.log.append(
         VerdictGiven(

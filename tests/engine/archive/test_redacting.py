@@ -59,7 +59,7 @@ OURS = {
     "RunStarted": "run_id session_id model tool_choice prices endpoint continues started_at engine",
     "Policy": "name text completion mixed rules guards limits session_limits patience repetition compaction deadlines",
     "Carried": "reminded usage",
-    "MessageAdded": "origin topics",
+    "MessageAdded": "origin topics message_id",
     "AttemptStarted": "attempt model",
     "AttemptFailed": "attempt model kind usage",
     "AttemptRetracted": "attempt by",
