@@ -176,8 +176,8 @@ def shown(phases: list[Phase], given: argparse.Namespace) -> str:
     latency = seen["latency_ms"]
     lines = [
         f"{given.sessions} sessions of {given.steps} steps, a chunk every {given.delay:g} ms each; "
-        f"{given.readers} readers, of them {round(given.readers * SLOW)} slow and {round(given.readers * DROPPING)} that "
-        f"drop and resume ({seen['resumed']} times); store: {given.store.partition(':')[0]}.",
+        f"{given.readers} readers, of them {round(given.readers * SLOW)} slow and {round(given.readers * DROPPING)} "
+        f"that drop and resume ({seen['resumed']} times); store: {given.store.partition(':')[0]}.",
         "",
         "| | without readers | with readers |",
         "|---|--:|--:|",
