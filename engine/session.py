@@ -52,7 +52,8 @@ class Session:
         self._engine = engine
         self._busy: Literal["refuse", "queue"] = busy
         self._turn = asyncio.Lock()
-        self._record = record
+        self.record = record
+        """Where the events of the next run are kept."""
         self._drain = drain
         self._taken: set[str] = set()
         self._memo: dict[Any, Any] = {}
@@ -143,7 +144,7 @@ class Session:
     async def _body(self, run: Run, opening: Opening) -> None:
         """A run from its first to its last event, in the run's own task."""
         async with self._lease(), self._engine.opened():
-            with journal_of(self._record, self._engine, self.id) as journal:
+            with journal_of(self.record, self._engine, self.id) as journal:
                 await self._drive(run, opening, journal)
 
     async def _drive(self, run: Run, opening: Opening, journal: Journal | None) -> None:

@@ -1,10 +1,10 @@
 """What a service answers when it does not do what it was asked.
 
-    Refusal                 whose text says what is wrong and what to do
-     ├── Unknown            no such session, run or agent, or it is somebody else's
-     ├── Conflict           the session is not in a state for it; `code` says which
-     ├── TooMany            a limit of the service is reached; it may work later
-     └── Unavailable        the service is stopping, or has no model
+Refusal                 whose text says what is wrong and what to do
+├── Unknown            no such session, run or agent, or it is somebody else's
+├── Conflict           the session is not in a state for it; `code` says which
+├── TooMany            a limit of the service is reached; it may work later
+└── Unavailable        the service is stopping, or has no model
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ from typing import Any
 
 import anyio
 import pytest
-
 from endstop.decision import ToolResult, UserMessage, WrongUse
 from endstop.decision.events import MessageAdded
 from endstop.engine import Engine, tool

@@ -1,0 +1,87 @@
+"""What can be read of sessions, whether they run or rest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from ...decision import Outcome
+from ..line import Header, encoded
+from ..store.store import SessionStatus, Store, StoredRun, StoredSession
+from ..version import VERSION
+from .errors import Unknown
+from .lives import Lives
+from .reading import Portion, Reader
+
+
+class Shelf:
+    """Sessions, runs, outcomes, events, records. `owner`: whose they must be; None for anybody's."""
+
+    def __init__(self, store: Store, lives: Lives, beat: float) -> None:
+        self.store = store
+        self._lives = lives
+        self._reader = Reader(store, lives, beat)
+
+    async def session(self, session_id: str, *, owner: str | None = None) -> StoredSession:
+        """A session. Raises Unknown, also for one that is somebody else's."""
+        stored = await self.store.session(session_id)
+        if stored is None or owner not in (None, stored.owner):
+            raise Unknown("session", f"there is no session {session_id[:100]!r}")
+        return stored
+
+    async def sessions(
+        self,
+        *,
+        owner: str | None = None,
+        status: SessionStatus | None = None,
+        agent: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> tuple[list[StoredSession], str | None]:
+        """Sessions, newest first, and where the next page begins."""
+        return await self.store.sessions(owner=owner, status=status, agent=agent, limit=limit, before=before)
+
+    async def run(self, run_id: str, *, owner: str | None = None) -> StoredRun:
+        """A run. Raises Unknown, also for one that is somebody else's."""
+        stored = await self.store.run(run_id)
+        session = None if stored is None else await self.store.session(stored.session_id)
+        if stored is None or session is None or owner not in (None, session.owner):
+            raise Unknown("run", f"there is no run {run_id[:100]!r}")
+        return stored
+
+    async def runs(self, session_id: str, *, owner: str | None = None) -> list[StoredRun]:
+        """The runs of a session, in order."""
+        await self.session(session_id, owner=owner)
+        return await self.store.runs(session_id)
+
+    async def outcome(self, run_id: str, *, wait: float = 0, owner: str | None = None) -> Outcome | None:
+        """A run's outcome; None if it is still going on after `wait` seconds."""
+        stored = await self.run(run_id, owner=owner)
+        live = self._lives.of_run(run_id)
+        if live is None:
+            return stored.outcome if stored.outcome is not None else (await self.run(run_id)).outcome
+        if wait > 0:
+            try:
+                await asyncio.wait_for(live.ended.wait(), wait)
+            except TimeoutError:
+                return None
+        return live.run.outcome if live.run is not None and live.run.finished else None
+
+    def follow_run(self, run: StoredRun, after: int = 0) -> AsyncIterator[Portion]:
+        """A run's events after number `after`, in portions; an empty one now and then while nothing happens."""
+        return self._reader.run(run.id, run.session_id, after)
+
+    def follow_session(self, session_id: str, after: tuple[str, int] | None = None) -> AsyncIterator[Portion]:
+        """The events of all runs of a session after event `run_id:seq`, also of those to come."""
+        return self._reader.session(session_id, after)
+
+    async def record(self, session: StoredSession) -> AsyncIterator[bytes]:
+        """The session as a record, in pieces."""
+        header = Header(session_id=session.id, created_at=session.created_at, engine=VERSION)
+        yield encoded(header) + b"\n"
+        for run in await self.store.runs(session.id):
+            seq = 0
+            while pages := await self.store.pages(run.id, after=seq):
+                for page in pages:
+                    yield page.lines
+                seq = pages[-1].last_seq

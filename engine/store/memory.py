@@ -1,0 +1,155 @@
+"""A store that keeps everything in memory, and forgets it with the process. For tests and for trying things."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from ...decision import WrongUse
+from .store import Batch, Message, NewSession, Page, SessionStatus, StoredRun, StoredSession
+
+_ENDED = frozenset({"completed", "exhausted", "failed", "cancelled"})
+
+
+class MemoryStore:
+    """Keeps sessions in this process. It can be opened again after it was closed, and still has them."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, StoredSession] = {}
+        self._runs: dict[str, StoredRun] = {}
+        self._pages: dict[str, list[Page]] = {}
+        self._messages: dict[str, Message] = {}
+
+    async def open(self) -> None:
+        """Nothing to connect to."""
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    async def add(self, session: NewSession) -> None:
+        """Keep a new session, with status `running`."""
+        self._sessions[session.id] = StoredSession(
+            id=session.id,
+            owner=session.owner,
+            agent=session.agent,
+            title=session.title,
+            status="running",
+            stop_reason=None,
+            created_at=session.created_at,
+            updated_at=session.created_at,
+            run_id=None,
+            runs=0,
+            steps=0,
+        )
+
+    async def commit(self, batch: Batch) -> None:
+        """Take a batch."""
+        session = self._sessions[batch.session_id]
+        steps = 0
+        if batch.started is not None:
+            number = session.runs + 1
+            session = replace(session, status="running", stop_reason=None, run_id=batch.run_id, runs=number)
+            session = replace(session, questions=())
+            self._runs[batch.run_id] = StoredRun(
+                id=batch.run_id,
+                session_id=batch.session_id,
+                number=number,
+                status="running",
+                stop_reason=None,
+                prompt=batch.started.prompt,
+                started_at=batch.started.started_at,
+                finished_at=None,
+                last_seq=0,
+                outcome=None,
+            )
+        run = replace(self._runs[batch.run_id], last_seq=batch.last_seq)
+        if batch.resumed:
+            session, run = replace(session, status="running"), replace(run, status="running")
+        if batch.finished is not None:
+            end, steps = batch.finished, batch.finished.steps
+            run = replace(run, status=end.status, stop_reason=end.stop_reason, finished_at=batch.at, outcome=end)
+            session = replace(session, status=end.status, stop_reason=end.stop_reason, questions=batch.questions)
+        self._runs[batch.run_id] = run
+        self._sessions[session.id] = replace(session, updated_at=batch.at, steps=session.steps + steps)
+        page = Page(batch.run_id, batch.first_seq, batch.last_seq, batch.lines)
+        self._pages.setdefault(batch.run_id, []).append(page)
+        for id in batch.heard:
+            self._messages.pop(id, None)
+
+    async def session(self, id: str) -> StoredSession | None:
+        """The session of this id."""
+        return self._sessions.get(id)
+
+    async def sessions(
+        self,
+        *,
+        owner: str | None = None,
+        status: SessionStatus | None = None,
+        agent: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> tuple[list[StoredSession], str | None]:
+        """Sessions, newest first."""
+        wanted = {"owner": owner, "status": status, "agent": agent}
+        found = [
+            session
+            for session in reversed(self._sessions.values())
+            if all(value is None or getattr(session, name) == value for name, value in wanted.items())
+        ]
+        if before is not None:
+            places = [place for place, session in enumerate(found) if session.id == before]
+            if not places:
+                raise WrongUse(f"{before[:100]!r} is no place in the list: use `next` of the page before")
+            found = found[places[0] + 1 :]
+        return found[:limit], found[limit - 1].id if len(found) > limit else None
+
+    async def run(self, id: str) -> StoredRun | None:
+        """The run of this id."""
+        return self._runs.get(id)
+
+    async def runs(self, session_id: str) -> list[StoredRun]:
+        """All runs of a session, in order."""
+        return [run for run in self._runs.values() if run.session_id == session_id]
+
+    async def pages(self, run_id: str, *, after: int = 0, limit: int = 64) -> list[Page]:
+        """Pages of a run that hold events after number `after`."""
+        return [page for page in self._pages.get(run_id, ()) if page.last_seq > after][:limit]
+
+    async def say(self, message: Message) -> None:
+        """Keep what a user said."""
+        self._messages[message.id] = message
+
+    async def unheard(self, session_id: str) -> list[Message]:
+        """What no run has heard yet, in order."""
+        return [message for message in self._messages.values() if message.session_id == session_id]
+
+    async def drop_messages(self, session_id: str) -> None:
+        """Forget what no run has heard."""
+        for message in await self.unheard(session_id):
+            del self._messages[message.id]
+
+    async def interrupt_running(self) -> int:
+        """Mark what is still `running` as `interrupted`."""
+        running = [session for session in self._sessions.values() if session.status == "running"]
+        for session in running:
+            self._sessions[session.id] = replace(session, status="interrupted")
+            if session.run_id is not None:
+                self._runs[session.run_id] = replace(self._runs[session.run_id], status="interrupted")
+        return len(running)
+
+    async def delete(self, session_id: str) -> bool:
+        """Forget a session with all that belongs to it."""
+        await self.drop_messages(session_id)
+        for run in await self.runs(session_id):
+            del self._runs[run.id]
+            self._pages.pop(run.id, None)
+        return self._sessions.pop(session_id, None) is not None
+
+    async def forget(self, *, before: str | None = None, keep: int | None = None) -> int:
+        """Forget ended sessions: those last updated before a time, and all but the `keep` latest."""
+        ended = [session for session in self._sessions.values() if session.status in _ENDED]
+        ended.sort(key=lambda session: session.updated_at)
+        surplus = ended[: max(0, len(ended) - keep)] if keep is not None else []
+        old = [session for session in ended if before is not None and session.updated_at < before]
+        for id in {session.id for session in [*old, *surplus]}:
+            await self.delete(id)
+        return len({session.id for session in [*old, *surplus]})

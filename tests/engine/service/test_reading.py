@@ -1,0 +1,119 @@
+"""Every reader gets every event once, however late or slow it is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import anyio
+from endstop.decision import TextDelta
+from endstop.engine import Engine
+from endstop.engine.service import tape as tapes
+from endstop.engine.service.reading import Missed
+from endstop.engine.service.service import Service
+from endstop.engine.store.memory import MemoryStore
+from endstop.engine.store.store import Page
+from endstop.providers import Scripted
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from .held import seqs, to_end
+
+
+async def test_readers_that_begin_anywhere_and_stall_get_each_event_once() -> None:
+    gates = [anyio.Event() for _ in range(4)]
+    script: list[Any] = []
+    for gate in gates:
+        script += [*[TextDelta("x")] * 1500, gate]
+    async with Service(Engine(Scripted(script)), store=MemoryStore(), grace=0) as service:
+        session = await service.start("Talk")
+        run = await service.run(session.run_id or "")
+        quick = asyncio.create_task(to_end(service.follow_run(run)))
+        slow = service.follow_run(run)
+        first = [await anext(slow)]  # and then it stalls until the run is over
+        late = []
+        for gate in gates:
+            await anyio.wait_all_tasks_blocked()
+            late.append(asyncio.create_task(to_end(service.follow_run(run, after=700))))
+            gate.set()
+        whole = seqs(await quick)
+        assert whole == list(range(1, whole[-1] + 1))
+        assert len(whole) > 6000
+        assert seqs([*first, *await to_end(slow)]) == whole
+        for reader in late:
+            assert seqs(await reader) == whole[700:]
+        assert await to_end(service.follow_run(run, after=whole[-1])) == []
+        assert seqs(await to_end(service.follow_run(run))) == whole
+
+
+async def test_the_tape_lets_go_of_what_the_store_has() -> None:
+    gate = anyio.Event()
+    script = [[*[TextDelta("x")] * 9000, gate]]
+    async with Service(Engine(Scripted(*script)), store=MemoryStore(), grace=0) as service:
+        session = await service.start("Talk")
+        await anyio.wait_all_tasks_blocked()
+        tape = service._lives.tape_of(session.run_id or "")
+        assert tape is not None
+        assert tape.last > 9000
+        assert len(tape.after(tape.first - 1)) < 3 * tapes.KEPT
+        gate.set()
+
+
+async def test_a_session_is_followed_over_its_runs_and_gets_a_beat_meanwhile() -> None:
+    async with Service(Engine(Scripted("One.", "Two.", "Three.")), store=MemoryStore(), grace=0, beat=0) as service:
+        session = await service.start("1")
+        await service.outcome(session.run_id or "", wait=5)
+        portions = service.follow_session(session.id)
+        seen = [await anext(portions)]
+        while seen[-1]:
+            seen.append(await anext(portions))
+        second = await service.go_on(session.id, "2")
+        while seen[-1] == () or seen[-1][-1].run_id != second.run_id or not seen[-1][-1].last:  # type: ignore[union-attr]
+            seen.append(await anext(portions))
+        await portions.aclose()  # type: ignore[attr-defined]
+        await service.outcome(second.run_id or "", wait=5)
+        runs = await service.runs(session.id)
+        expected = [(run.id, seq) for run in runs for seq in range(1, run.last_seq + 1)]
+        assert [(frame.run_id, frame.seq) for portion in seen for frame in portion] == expected  # type: ignore[union-attr]
+        after = service.follow_session(session.id, (runs[0].id, runs[0].last_seq - 1))
+        again: list[Any] = []
+        while len(again) < 1 + runs[1].last_seq:
+            again += await anext(after)
+        assert [(frame.run_id, frame.seq) for frame in again] == expected[runs[0].last_seq - 1 :]
+        await after.aclose()  # type: ignore[attr-defined]
+
+
+async def test_what_neither_tape_nor_store_has_is_marked() -> None:
+    store = MemoryStore()
+    async with Service(Engine(Scripted("One.")), store=store, grace=0) as service:
+        session = await service.start("1")
+        await service.outcome(session.run_id or "", wait=5)
+        run = await service.run(session.run_id or "")
+        lines = b"".join(page.lines for page in await store.pages(run.id)).splitlines()
+        store._pages[run.id] = [
+            Page(run.id, 1, 2, b"\n".join(lines[:2]) + b"\n"),
+            Page(run.id, 5, run.last_seq, b"\n".join(lines[4:]) + b"\n"),
+        ]
+        assert seqs(await to_end(service.follow_run(run))) == [1, 2, Missed(run.id, 2, 5), *range(5, run.last_seq + 1)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 400), min_size=1, max_size=4), st.lists(st.integers(0, 900), max_size=5))
+def test_whatever_is_streamed_and_wherever_one_begins(bursts: list[int], begins: list[int]) -> None:
+    async def check() -> None:
+        script: list[Any] = []
+        for burst in bursts:
+            script += [TextDelta("x")] * burst
+        async with Service(Engine(Scripted(script or "x")), store=MemoryStore(), grace=0) as service:
+            session = await service.start("Talk")
+            run = await service.run(session.run_id or "")
+            readers = [asyncio.create_task(to_end(service.follow_run(run, after))) for after in begins]
+            await service.outcome(run.id, wait=30)
+            last = (await service.run(run.id)).last_seq
+            for after, reader in zip(begins, readers, strict=True):
+                if after <= last:
+                    assert seqs(await reader) == list(range(after + 1, last + 1))
+                else:
+                    await asyncio.wait_for(reader, 10)
+
+    asyncio.run(check())
