@@ -24,6 +24,7 @@ HEARTBEAT = b": heartbeat\n\n"
 MOST = 64 * 1024
 """Bytes that are handed on at once, or one event if that is larger."""
 
+
 async def framed(portions: AsyncIterator[Portion], *, with_run: bool) -> AsyncGenerator[bytes, None]:
     """Bytes for the wire. `with_run`: an event's id names its run, too."""
     yield RETRY

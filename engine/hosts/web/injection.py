@@ -14,7 +14,9 @@ def service_of(request: Request) -> Service:
     """The app's service. Raises WrongUse if the app's lifespan is not the service's."""
     service = getattr(request.state, "endstop", None)
     if not isinstance(service, Service):
-        raise WrongUse("the app has no service: give it the service's lifespan, as in FastAPI(lifespan=service.lifespan)")
+        raise WrongUse(
+            "the app has no service: give it the service's lifespan, as in FastAPI(lifespan=service.lifespan)"
+        )
     return service
 
 

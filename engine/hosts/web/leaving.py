@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from ...service.errors import Refusal
 from ...service.service import Service
-from ...store.store import StoreError, StoredRun
+from ...store.store import StoredRun, StoreError
 
 
 def cancelling(service: Service, run: StoredRun) -> Callable[[], Awaitable[None]]:

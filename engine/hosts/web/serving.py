@@ -78,9 +78,7 @@ class Serving:
             return Tokens.read(self.tokens)
         return Tokens.of_environment()
 
-    async def _serve(
-        self, service: Service, auth: Auth | None, listening: socket.socket, channels: Channels
-    ) -> int:
+    async def _serve(self, service: Service, auth: Auth | None, listening: socket.socket, channels: Channels) -> int:
         log_to_stderr()
         app = web(
             service,

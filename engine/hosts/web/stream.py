@@ -74,9 +74,7 @@ class Stream(Response):
         patience = Patience(self._seconds)
         try:
             async with aclosing(self._chunks) as chunks:
-                await patience.on(
-                    send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-                )
+                await patience.on(send({"type": "http.response.start", "status": 200, "headers": self.raw_headers}))
                 pause = 0.0
                 async for chunk in chunks:
                     await patience.on(send({"type": "http.response.body", "body": chunk, "more_body": True}))

@@ -180,7 +180,9 @@ def by_prompt(answers: dict[str, Callable[[], Any]]) -> Scripted:
 
 
 @asynccontextmanager
-async def serving(app: Any, *, http: type[Connection] = Connection, **config: Any) -> AsyncIterator[tuple[int, ServerState]]:
+async def serving(
+    app: Any, *, http: type[Connection] = Connection, **config: Any
+) -> AsyncIterator[tuple[int, ServerState]]:
     """Serve an ASGI app as uvicorn would; gives port and state."""
     settings = Config(app, http=http, ws="none", log_config=None, lifespan="off", **config)
     settings.load()

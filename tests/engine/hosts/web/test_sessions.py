@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from endstop.providers import call
-
-from .site import Gate, by_prompt, done, site
+from .site import site
 
 
 async def test_a_session_is_started_and_read_with_its_runs_and_outcome() -> None:
