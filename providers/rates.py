@@ -118,6 +118,14 @@ class Bucket:
             self._level += amount
             raise
 
+    def lacking(self, amount: float) -> float:
+        """Take so much if it is there; else take nothing, and give the seconds until it will be."""
+        self._fill()
+        if self._level < amount:
+            return (amount - self._level) / self._per_second
+        self._level -= amount
+        return 0.0
+
     def correct(self, more: float) -> None:
         """It was so much more, or less, than was taken."""
         self._level = min(self._most, self._level - more)

@@ -19,9 +19,9 @@ THREAD_SECONDS = 0.2
 """How long threads that are done may take to end."""
 
 
-def run_to_end(work: Coroutine[Any, Any, int]) -> int:
+def run_to_end(work: Coroutine[Any, Any, int], loop: asyncio.AbstractEventLoop | None = None) -> int:
     """Run the command's work. Like `asyncio.run`, but it never waits for a thread that hangs."""
-    loop = asyncio.new_event_loop()
+    loop = loop or asyncio.new_event_loop()
     executor = ThreadPoolExecutor(thread_name_prefix="endstop")
     loop.set_default_executor(executor)
     try:

@@ -27,6 +27,17 @@ def parser_of(
     return parser
 
 
+def add_model(model: argparse._ArgumentGroup) -> None:
+    """Which model, how it is reached, what it costs, and what is done about it when it fails."""
+    model.add_argument("--model", metavar="M", help="its name, as litellm or the endpoint knows it")
+    model.add_argument("--api-base", metavar="URL", help="an OpenAI-compatible endpoint, up to and with /v1")
+    model.add_argument("--provider", choices=("litellm", "openai"), help="how to reach it; else decided by --api-base")
+    add_guards(model)
+    model.add_argument(
+        "--price", metavar="IN,OUT", help="US dollars per million tokens, where litellm's list is wrong or has none"
+    )
+
+
 def add_guards(model: argparse._ArgumentGroup) -> None:
     """What is done about a provider that fails or hangs."""
     model.add_argument(
@@ -65,6 +76,11 @@ def add_tools(tools: argparse._ArgumentGroup | argparse.ArgumentParser, workspac
     )
     tools.add_argument("--workspace", metavar="DIR", help=workspace)
     tools.add_argument("--allow-run", action="store_true", help=commands)
+
+
+def add_presets(tools: argparse._ArgumentGroup) -> None:
+    """The tools that are offered without being asked for."""
+    tools.add_argument("--no-presets", action="store_true", help="offer neither finish_task nor ask_user")
 
 
 def add_ending(ending: argparse._ArgumentGroup) -> None:

@@ -7,42 +7,27 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from ...decision import Event, Outcome, Status, WrongUse
-from ...providers import ToolChoice
-from ..engine import Engine
 from ..record import read_record
 from ..run import Run
 from .channels import Channels
-from .choices import (
-    check_record,
-    evaluator_of,
-    gates_of,
-    guarded,
-    limited,
-    policy_of,
-    presets_of,
-    prices_of,
-    prompt_of,
-    provider_of,
-    tools_of,
-    workspace_of,
-)
+from .choices import check_record, prompt_of
+from .chosen import engine_of
 from .interrupts import Interrupts
 from .leaving import run_to_end
 from .options import (
     add_ending,
-    add_guards,
+    add_model,
     add_output,
+    add_presets,
     add_redaction,
     add_sampling,
     add_tools,
     parser_of,
-    redaction_of,
-    sampling_of,
 )
 from .phrases import Recorded
 from .resuming import Resumed, Start, options_again, resumed_from
@@ -82,19 +67,13 @@ def add_to(commands: Any) -> None:
     parser = parser_of(commands, "run", _HELP, command, _EPILOG)
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to do; read from stdin if left out")
     model = parser.add_argument_group("model")
-    model.add_argument("--model", metavar="M", help="its name, as litellm or the endpoint knows it")
-    model.add_argument("--api-base", metavar="URL", help="an OpenAI-compatible endpoint, up to and with /v1")
-    model.add_argument("--provider", choices=("litellm", "openai"), help="how to reach it; else decided by --api-base")
-    add_guards(model)
-    model.add_argument(
-        "--price", metavar="IN,OUT", help="US dollars per million tokens, where litellm's list is wrong or has none"
-    )
+    add_model(model)
     add_sampling(model)
     tools = parser.add_argument_group("tools")
     add_tools(
         tools, "let the model list, read, search and change files in DIR", "let it run commands in the workspace, too"
     )
-    tools.add_argument("--no-presets", action="store_true", help="offer neither finish_task nor ask_user")
+    add_presets(tools)
     ending = parser.add_argument_group("when to stop")
     add_ending(ending)
     again = parser.add_argument_group("going on")
@@ -124,49 +103,16 @@ def command(given: argparse.Namespace) -> int:
         check_record(given.record, given.drain)
         if given.answer:
             raise WrongUse("--answer answers a recorded question: name the record with --resume RECORD")
-        engine = _engine(given, None)
+        engine = engine_of(given, None)
         session = engine.session(record=given.record, drain=given.drain)
         return run_to_end(_run([partial(session.start, prompt_of(given.prompt))], None, given, channels))
     if given.record is not None:
         raise WrongUse("--resume appends to its record: leave out --record")
     resumed = resumed_from(given.resume)
-    engine = _engine(given, resumed)
+    engine = engine_of(given, resumed)
     session = engine.session(resumed.record.header.session_id, record=given.resume, drain=given.drain)
     prompt = None if given.prompt is None else prompt_of(given.prompt)
     return run_to_end(_run(resumed.starts(session, prompt, given.answer), resumed, given, channels))
-
-
-def _engine(given: argparse.Namespace, resumed: Resumed | None) -> Engine:
-    """What was chosen: on the command line first, then by the record that the run goes on from."""
-    started = resumed.started if resumed is not None else None
-    if started is None or given.policy is not None:
-        policy = policy_of("agent" if given.policy is None else given.policy, closing=True)
-    else:
-        policy = started.policy
-    if resumed is not None:
-        resumed.check(given)
-    policy = limited(policy, given.max_steps, closing=not given.no_closing)
-    own = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run)]
-    presets = presets_of(own, not given.no_presets)
-    tools = own
-    if resumed is not None:
-        policy = resumed.policy(policy)
-        tools = resumed.tools(own, presets if given.policy else (), wanted=not given.no_presets)
-        presets = []
-    provider = provider_of(given.model or (started.model if started else None), given.api_base, given.provider)
-    return Engine(
-        guarded(provider, given.retries, given.response_timeout),
-        prices=prices_of(given.price, provider, started),
-        tools=tools,
-        presets=presets,
-        redact=redaction_of(given),
-        policy=policy,
-        system=started.system if started else None,
-        gates=gates_of(given.gate, given.workspace),
-        evaluate=evaluator_of(given.evaluate, given.workspace, given.reference_workspace),
-        tool_choice=given.tool_choice or cast(ToolChoice, started.tool_choice if started else "auto"),
-        settings=(started.settings if started else {}) | sampling_of(given),
-    )
 
 
 async def _run(starts: Sequence[Start], resumed: Resumed | None, given: argparse.Namespace, channels: Channels) -> int:

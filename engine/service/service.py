@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -73,6 +73,7 @@ class Service(Shelf):
         self._keep_days, self._keep_sessions = keep_days, keep_sessions
         self._admission = Admission(self.agents, self._lives, max_running, max_running_each)
         self._driver = Driver(self.store, self._lives)
+        self._company: list[Callable[[], AbstractContextManager[None]]] = []
         self._open: AsyncExitStack | None = None
         self._deadline: asyncio.Task[None] | None = None
 
@@ -88,6 +89,8 @@ class Service(Shelf):
             for engine in self.agents.values():
                 await stack.enter_async_context(engine.opened())
             stack.callback(asyncio.create_task(self._keep_house()).cancel)
+            for made in self._company:
+                stack.enter_context(made())
             self._open = stack.pop_all()
         return self
 
@@ -106,6 +109,10 @@ class Service(Shelf):
         """The service's life as the lifespan of an ASGI app; the app's requests find it in their state."""
         async with self:
             yield {"endstop": self}
+
+    def accompany(self, made: Callable[[], AbstractContextManager[None]]) -> None:
+        """From now on enter what this makes whenever the service is opened, and leave it when that closes."""
+        self._company.append(made)
 
     @property
     def is_open(self) -> bool:

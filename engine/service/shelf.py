@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
+from msgspec.structs import replace
+
 from ...decision import Outcome
 from ..line import Header, encoded
 from ..store.store import SessionStatus, Store, StoredRun, StoredSession
@@ -47,12 +49,12 @@ class Shelf:
         session = None if stored is None else await self.store.session(stored.session_id)
         if stored is None or session is None or owner not in (None, session.owner):
             raise Unknown("run", f"there is no run {run_id[:100]!r}")
-        return stored
+        return self._now(stored)
 
     async def runs(self, session_id: str, *, owner: str | None = None) -> list[StoredRun]:
         """The runs of a session, in order."""
         await self.session(session_id, owner=owner)
-        return await self.store.runs(session_id)
+        return [self._now(run) for run in await self.store.runs(session_id)]
 
     async def outcome(self, run_id: str, *, wait: float = 0, owner: str | None = None) -> Outcome | None:
         """A run's outcome; None if it is still going on after `wait` seconds."""
@@ -66,6 +68,11 @@ class Shelf:
             except TimeoutError:
                 return None
         return live.run.outcome if live.run is not None and live.run.finished else None
+
+    def _now(self, run: StoredRun) -> StoredRun:
+        """The run with the number of its latest event, which readers may have seen before the store has it."""
+        tape = self._lives.tape_of(run.id)
+        return run if tape is None else replace(run, last_seq=max(run.last_seq, tape.last))
 
     def follow_run(self, run: StoredRun, after: int = 0) -> AsyncIterator[Portion]:
         """A run's events after number `after`, in portions; an empty one now and then while nothing happens."""

@@ -1,0 +1,64 @@
+"""One request on its way to the service: who asks, what for, and what all routes share."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ....providers.clock import Clock
+from ...service.service import Service
+from .limits import Rates, Readers, WebLimits
+from .owners import Auth
+from .problems import Refused
+
+_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What all routes share."""
+
+    service: Service
+    auth: Auth | None
+    limits: WebLimits
+    readers: Readers
+    rates: Rates
+    clock: Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request, with its body and query as the operation takes them."""
+
+    request: Request
+    desk: Desk
+    owner: str
+    query: Any = None
+    body: Any = None
+
+    @property
+    def service(self) -> Service:
+        """Who does it."""
+        return self.desk.service
+
+    @property
+    def limits(self) -> WebLimits:
+        """What is too much."""
+        return self.desk.limits
+
+    def id(self, what: str) -> str:
+        """The id in the path. Raises Refused: 404 if there can be no such thing."""
+        id: str = self.request.path_params[f"{what}_id"]
+        if not _ID.fullmatch(id):
+            raise Refused(404, what, f"there is no such {what}")
+        return id
+
+
+def answer(value: Any, status: int = 200, **headers: str) -> Response:
+    """A response with this value as JSON."""
+    return Response(msgspec.json.encode(value), status, headers, "application/json")

@@ -1,0 +1,57 @@
+"""The page's files: few and small, read once and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+FOLDER = Path(__file__).parent / "page"
+INDEX = "index.html"
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".json": "application/json",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of the page."""
+
+    content: bytes
+    media_type: str
+    etag: str
+
+
+@cache
+def files() -> Mapping[str, File]:
+    """All files of the page, by their path in its folder."""
+    found = {}
+    for path in sorted(FOLDER.rglob("*")):
+        if path.suffix in _TYPES and path.is_file():
+            content = path.read_bytes()
+            etag = f'"{sha256(content).hexdigest()[:16]}"'
+            found[path.relative_to(FOLDER).as_posix()] = File(content, _TYPES[path.suffix], etag)
+    return found
+
+
+async def page(request: Request) -> Response:
+    """A file of the page; the page itself at the root."""
+    file = files().get(request.path_params.get("name", INDEX))
+    if file is None:
+        raise HTTPException(404)
+    headers = {"ETag": file.etag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == file.etag:
+        return Response(status_code=304, headers=headers)
+    return Response(file.content, headers=headers, media_type=file.media_type)

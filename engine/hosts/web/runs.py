@@ -1,0 +1,52 @@
+"""The routes of runs: read one, follow its events, get its outcome."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from ...service.errors import Conflict
+from .answers import run_told
+from .asked import Asked, answer
+from .bodies import OutcomeQuery, RunStreamQuery
+from .frames import HEADERS, MEDIA_TYPE, check_known, framed, number_in
+from .leaving import cancelling
+from .stream import Stream
+
+
+async def read(asked: Asked) -> Response:
+    """One run."""
+    return answer(run_told(await asked.service.run(asked.id("run"), owner=asked.owner)))
+
+
+async def events(asked: Asked) -> Response:
+    """The events of one run, up to its terminal one."""
+    query: RunStreamQuery = asked.query
+    run = await asked.service.run(asked.id("run"), owner=asked.owner)
+    after = 0
+    if last := asked.request.headers.get("last-event-id") or query.last_event_id:
+        after = number_in(last, run.id)
+        check_known(after, run)
+        if after == run.last_seq and run.finished_at is not None:
+            return Response(status_code=204)
+    follow = asked.service.follow_run(run, after)
+    return Stream(
+        framed(follow, with_run=False),
+        MEDIA_TYPE,
+        headers=HEADERS,
+        seconds=asked.limits.send_seconds,
+        interval=asked.limits.write_interval,
+        place=asked.desk.readers.place(asked.owner),
+        left=cancelling(asked.service, run) if query.on_disconnect == "cancel" else None,
+        clock=asked.desk.clock,
+    )
+
+
+async def outcome(asked: Asked) -> Response:
+    """The outcome of a run, waited for if it is asked for."""
+    query: OutcomeQuery = asked.query
+    id = asked.id("run")
+    with asked.desk.readers.place(asked.owner):
+        found = await asked.service.outcome(id, wait=query.wait, owner=asked.owner)
+    if found is None:
+        raise Conflict("running", f"run {id} is still going: ask again, with ?wait=SECONDS, or follow its events")
+    return answer(found)

@@ -1,0 +1,254 @@
+"""The server of `endstop serve`: uvicorn around the app, from the socket to the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from uvicorn import Config
+from uvicorn import Server as UvicornServer
+
+from ....decision import WrongUse
+from ....providers.address import masked
+from ...engine import Engine
+from ...service.service import Service
+from ...store.store import StoreError
+from ..channels import Channels
+from ..interrupts import EXIT_CODE, Interrupts
+from .app import web
+from .connection import Connection
+from .guard import is_loopback
+from .limits import WebLimits
+from .owners import VARIABLE, Auth, Tokens
+
+FILES = 65_536
+"""So many connections and files may be open at once, if the system lets us."""
+SPARE_FILES = 128
+"""Of these, so many are for other things than connections."""
+CLOSE_SECONDS = 5.0
+"""How long what is still being sent may take once all runs have ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """What `endstop serve` was told."""
+
+    agents: Mapping[str, Engine]
+    host: str
+    port: int
+    store: str
+    tokens: str | None
+    cors: Sequence[str]
+    grace: float
+    keep_days: float | None
+    keep_sessions: int | None
+    max_running: int
+    rate: float | None
+    page: bool
+    quiet: bool
+
+    async def serve(self, channels: Channels) -> int:
+        """Serve until a signal; gives the exit code. Raises WrongUse."""
+        auth = self._auth()
+        place = _resolved(self.host, self.port)
+        if auth is None and not is_loopback(place.address[0]):
+            raise WrongUse(
+                f"--host {self.host} is open to other machines, and nobody is asked for a token: give --tokens FILE "
+                f"with a line OWNER:TOKEN for each, or set {VARIABLE}"
+            )
+        with _listening(place, self.host, self.port) as listening:
+            service = Service(
+                self.agents,
+                store=self.store,
+                grace=self.grace,
+                keep_days=self.keep_days,
+                keep_sessions=self.keep_sessions,
+                max_running=self.max_running,
+            )
+            return await self._serve(service, auth, listening, channels)
+
+    def _auth(self) -> Auth | None:
+        if self.tokens is not None:
+            return Tokens.read(self.tokens)
+        return Tokens.of_environment()
+
+    async def _serve(self, service: Service, auth: Auth | None, listening: socket.socket, channels: Channels) -> int:
+        log_to_stderr()
+        app = web(
+            service,
+            auth=auth,
+            limits=WebLimits(requests_per_second=self.rate),
+            cors=self.cors,
+            page=self.page,
+            access_log=not self.quiet,
+            signals=False,
+        )
+        config = Config(
+            app,
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_raised_files() - SPARE_FILES,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=int(CLOSE_SECONDS),
+        )
+        await _opened(service, self.store)
+        try:
+            server = Server(config, service, lambda: channels.answer(self._ready(listening) + "\n"))
+            with Interrupts(server) as interrupts:
+                interrupts.attach(server)
+                await server.serve([listening])
+        finally:
+            await service.__aexit__(None, None, None)
+        return server.exit_code
+
+    def _ready(self, listening: socket.socket) -> str:
+        address, port = listening.getsockname()[:2]
+        name = f"[{address}]" if ":" in address else address
+        return f"endstop serves at http://{name}:{port} and keeps its sessions in {_shown(self.store)}"
+
+
+class Server(UvicornServer):
+    """A server that lets its sessions end before its connections; `endstop`'s own `Interrupts` hears the signals."""
+
+    def __init__(self, config: Config, service: Service, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._service = service
+        self._ready = ready
+        self.exit_code = 0
+
+    begun = True
+
+    def cancel(self, cause: str = "shutdown") -> None:
+        """Begin to stop."""
+        self.exit_code = EXIT_CODE if cause == "interrupt" else 0
+        self._service.begin_stopping()
+
+    def stopping(self) -> None:
+        """Say that it is about to stop."""
+        running = self._service.running
+        if running:
+            print(f"endstop: stopping; sessions that are running: {running}", file=sys.stderr, flush=True)
+
+    def abandon(self) -> None:
+        """There is no screen to leave."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them to `Interrupts`."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, and say so."""
+        await super().startup(sockets)
+        self._ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Whether it is over: stopped, and no session is running any more."""
+        if self._service.stopping and not self._service.running:
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """The event loop: uvloop's if it is installed, which takes a third less for each event."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def log_to_stderr() -> None:
+    """Let structlog write one line for each event to stderr: stdout is for the URL alone."""
+    import structlog
+
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+class _Place(NamedTuple):
+    """Where to listen."""
+
+    family: int
+    protocol: int
+    address: tuple[Any, ...]
+
+
+def _resolved(host: str, port: int) -> _Place:
+    """The first address of this name. Raises WrongUse."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError):
+        raise WrongUse(f"--host {host}: there is no such host") from None
+    family, _, protocol, _, address = found[0]
+    return _Place(family, protocol, address)
+
+
+def _listening(place: _Place, host: str, port: int) -> socket.socket:
+    """A socket that listens at this place. Raises WrongUse."""
+    listening = socket.socket(place.family, socket.SOCK_STREAM, place.protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place.address)
+        listening.listen(2048)
+    except OSError as error:
+        listening.close()
+        raise WrongUse(_why_not(error, host, port)) from None
+    return listening
+
+
+def _why_not(error: OSError, host: str, port: int) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"--port {port} is in use: name another one, or --port 0 for any that is free"
+        case errno.EADDRNOTAVAIL:
+            return f"--host {host} is no address of this machine"
+        case errno.EACCES:
+            return f"--port {port} needs rights that this process does not have: name one above 1023"
+        case _:
+            return f"--host {host} --port {port}: {error.strerror}"
+
+
+async def _opened(service: Service, store: str) -> None:
+    try:
+        await service.__aenter__()
+    except StoreError as error:
+        raise WrongUse(f"--store {_shown(store)} cannot be used: {error}") from None
+
+
+def _raised_files() -> int:
+    """Allow this process as many open files as the system lets it; gives how many that are."""
+    try:
+        import resource
+    except ImportError:  # not on this system
+        return 1024
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        return most
+    return FILES if soft == resource.RLIM_INFINITY else soft
+
+
+def _shown(store: str) -> str:
+    """The place of the store, without a password."""
+    return masked(store) if "://" in store else store
