@@ -14,9 +14,7 @@ from msgspec import Struct
 from ...decision import Outcome, Question
 from ...decision.events import RunStarted
 
-SessionStatus = Literal[
-    "running", "completed", "exhausted", "failed", "cancelled", "awaiting_input", "interrupted"
-]
+SessionStatus = Literal["running", "completed", "exhausted", "failed", "cancelled", "awaiting_input", "interrupted"]
 """A run's status once it has ended; before that `running`, or `interrupted` if the process that ran it died."""
 
 
