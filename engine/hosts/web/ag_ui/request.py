@@ -116,7 +116,7 @@ def asked(body: bytes) -> Asked:
     answers = _resumed(given.resume) if given.resume else _tool_answers(given.messages)
     text = _last_text(given.messages, ignored) if not answers else None
     if len(answers) == 1 and answers[0].call_id == PAUSED:
-        answers, text = (), answers[0].text
+        text, answers = answers[0].text, ()
     return Asked(
         thread_id=given.thread_id,
         run_id=given.run_id,

@@ -52,8 +52,7 @@ class AgUi:
         self._began: int | None = None
         self._messages: dict[str, str] = {}
         """The message of each attempt of this step."""
-        self._void = Void()
-        """What the latest attempt had shown that failed."""
+        self._void = Void()  # what the latest attempt had shown that failed
         self._used = Used()
 
     def take(self, event: Event, *, skip: bool = False) -> list[bytes]:
@@ -139,7 +138,7 @@ class AgUi:
     def _run_finished(self, event: ev.RunFinished) -> None:
         """`CUSTOM`, then `RUN_FINISHED` or, of a failed run, `RUN_ERROR`; first all that is open is closed."""
         outcome, stream = event.outcome, self._stream
-        calls = {question.call_id: stream.alias(question.call_id) for question in outcome.questions}
+        calls = {one.call_id: stream.alias(one.call_id) for one in outcome.questions}
         stream.end_run(self._id_of(event), frozenset(calls), CUT_OFF)
         self._custom(event)
         stream.said.append(ending(outcome, self._thread_told, self._told_as, self._used.told(), stream.at, calls))
@@ -163,6 +162,7 @@ class AgUi:
     def _step_finished(self, event: ev.StepFinished) -> None:
         """`STEP_FINISHED`."""
         self._stream.end_step({"cut_by": event.cut_by} if event.cut_by else None)
+        self._messages.clear()
 
     def _attempt_started(self, event: ev.AttemptStarted) -> None:
         """`CUSTOM`; it names the message that its text and calls belong to."""
@@ -177,6 +177,7 @@ class AgUi:
             return
         why = f"Void: the attempt at this response failed ({event.kind})."
         self._void = self._stream.void_response(self._id_of(event), why)
+        self._messages.clear()
         self._custom_void(event)
 
     def _attempt_retracted(self, event: ev.AttemptRetracted) -> None:
@@ -188,6 +189,7 @@ class AgUi:
         self._used.add(event.model or self._model, event.usage)
         self._stream.tell_whole(event.message, self._message_of(event.attempt, event), self._id_of(event))
         self._stream.end_response()
+        self._messages.clear()
         self._custom(replace(event, message=AssistantMessage()))
 
     def _text(self, event: ev.TextMessageContent) -> None:
@@ -217,7 +219,7 @@ class AgUi:
 
     def _call_result(self, event: ev.ToolCallResult) -> None:
         """`TOOL_CALL_RESULT`, pictures as parts; a status other than `ok` in its metadata."""
-        extra = {"status": event.status} if event.status != "ok" else {}
+        extra: dict[str, Any] = {"status": event.status} if event.status != "ok" else {}
         if event.attached:
             extra["attached"] = event.attached
         content: str | list[dict[str, Any]] = event.content
