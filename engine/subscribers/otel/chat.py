@@ -1,13 +1,13 @@
 """The span of one request to the model, around the whole provider with its retries, fallbacks and races.
 
-It is current while the provider works, chunk by chunk, and not in between: a tool that starts while the response
-streams belongs to the run, not to the request.
+It is current while the response streams, so that what the provider does lies below it. A tool that starts in the
+meantime belongs to the run all the same: its span names its parent.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
 
@@ -21,6 +21,10 @@ from .spans import Span, Spans
 
 ASIDE = "aside"
 """The attempt's id of a request that is no step: no event speaks of it."""
+
+
+_TELLING = frozenset({Voice, AttemptEnded, FinishReport, UsageReport})
+"""Chunks that say something of the response as a whole."""
 
 
 class TracedProvider(Wrapper):
@@ -52,8 +56,13 @@ class TracedProvider(Wrapper):
         if request.attempt != ASIDE:
             self._opened(chat)
         try:
-            async with _Within(self.provider.stream(request), span) as chunks:
-                yield _Chunks(chunks, span, chat)
+            with span.current():
+                async with self.provider.stream(request) as chunks:
+                    watched = chat.watch(chunks)
+                    try:
+                        yield watched
+                    finally:
+                        await watched.aclose()
         except BaseException as error:
             chat.failed(error)
             raise
@@ -80,13 +89,22 @@ class Chat:
         self._finish: FinishReport | None = None
         self._usage: UsageReport | None = None
 
-    def first(self) -> None:
-        """The first chunk is there."""
+    async def watch(self, chunks: AsyncIterator[AnyChunk]) -> AsyncGenerator[AnyChunk]:
+        """The chunks of the response, as they come."""
+        first = True
+        async for chunk in chunks:
+            if first:
+                first = False
+                self._begun()
+            if type(chunk) in _TELLING:
+                self._note(chunk)
+            yield chunk
+
+    def _begun(self) -> None:
         seconds = monotonic() - self._began
         self._span.tell(lambda: {"gen_ai.response.time_to_first_chunk": seconds})
 
-    def note(self, chunk: AnyChunk) -> None:
-        """A chunk that says something of the response as a whole."""
+    def _note(self, chunk: AnyChunk) -> None:
         match chunk:
             case Voice(model):
                 self._model = model
@@ -160,48 +178,3 @@ class Chat:
         self._span.tell(lambda: {"gen_ai.response.model": self._model})
         told = None if error is None or self._content is None else self._content.detail(detail)
         self._span.end(error, detail=told)
-
-
-_NOTED = frozenset({Voice, AttemptEnded, FinishReport, UsageReport})
-
-
-class _Chunks:
-    """The chunks of one response, each waited for below its span."""
-
-    def __init__(self, chunks: AsyncIterator[AnyChunk], span: Span, chat: Chat) -> None:
-        self._chunks = chunks
-        self._span = span
-        self._chat = chat
-        self._first = True
-
-    def __aiter__(self) -> AsyncIterator[AnyChunk]:
-        return self
-
-    async def __anext__(self) -> AnyChunk:
-        token = self._span.enter()
-        try:
-            chunk = await anext(self._chunks)
-        finally:
-            self._span.leave(token)
-        if self._first:
-            self._first = False
-            self._chat.first()
-        if type(chunk) in _NOTED:
-            self._chat.note(chunk)
-        return chunk
-
-
-class _Within:
-    """A context manager that is entered and left below a span, which is not current in between."""
-
-    def __init__(self, inner: AbstractAsyncContextManager[AsyncIterator[AnyChunk]], span: Span) -> None:
-        self._inner = inner
-        self._span = span
-
-    async def __aenter__(self) -> AsyncIterator[AnyChunk]:
-        with self._span.current():
-            return await self._inner.__aenter__()
-
-    async def __aexit__(self, *exc: Any) -> bool | None:
-        with self._span.current():
-            return await self._inner.__aexit__(*exc)

@@ -1,9 +1,8 @@
 """Spans that cannot hurt. The only module that imports OpenTelemetry, when the first engine is traced.
 
 Whatever a tracer, a processor or an exporter raises is complained of once for each engine, and the run goes on. A span
-is made current only for as long as something of ours waits for something that is not: around the whole run, one
-call of a tool, one chunk of a response. Each time the same task sets it and takes it back, so nothing is ever "created
-in a different Context".
+is made current around the whole run, one response or one call; the task that sets it takes it back, on every way out,
+so nothing is ever "created in a different Context".
 """
 
 from __future__ import annotations
@@ -40,12 +39,15 @@ class Spans:
         self._tracer = trace.get_tracer("endstop", VERSION, tracer_provider, SCHEMA)
         self._complained = False
 
-    def start(self, name: str, attributes: Callable[[], Attributes], *, client: bool = False) -> Span:
-        """A span under the one that is current. It is not made current by this."""
+    def start(
+        self, name: str, attributes: Callable[[], Attributes], *, client: bool = False, under: Span | None = None
+    ) -> Span:
+        """A span under another one, or else under the one that is current. It is not made current by this."""
         try:
             kind = self.trace.SpanKind.CLIENT if client else self.trace.SpanKind.INTERNAL
-            span = self._tracer.start_span(name, kind=kind, attributes=_known(attributes()))
-            return Span(self, span, self.trace.set_span_in_context(span))
+            parent = None if under is None else under.context
+            span = self._tracer.start_span(name, parent, kind, _known(attributes()))
+            return Span(self, span, self.trace.set_span_in_context(span, parent))
         except Exception as error:
             self.complain(error)
             return Span(self, None, None)
@@ -64,12 +66,12 @@ class Spans:
 class Span:
     """One span, or none if it could not be started."""
 
-    __slots__ = ("_context", "_ended", "_recording", "_span", "_spans")
+    __slots__ = ("_ended", "_recording", "_span", "_spans", "context")
 
     def __init__(self, spans: Spans, span: Any, context: Any) -> None:
         self._spans = spans
         self._span = span
-        self._context = context
+        self.context = context
         self._recording = span is not None and span.is_recording()
         self._ended = False
 
@@ -80,10 +82,10 @@ class Span:
 
     def enter(self) -> Any:
         """Make it current; what this gives goes to `leave`, in the same task."""
-        if self._context is None:
+        if self.context is None:
             return None
         try:
-            return self._spans.context.attach(self._context)
+            return self._spans.context.attach(self.context)
         except Exception as error:
             self._spans.complain(error)
             return None

@@ -76,9 +76,9 @@ class Tracing:
         """Trace one run, from here on."""
         context = run.context
         assert context is not None, "a run is attached before anything goes around it"
-        tracer = RunTracer(self._spans, self._content)
         name = self._agent["gen_ai.agent.name"]
         span = self._spans.start(f"invoke_agent {name}" if name else "invoke_agent", lambda: self._of_run(run, context))
+        tracer = RunTracer(self._spans, span, self._content)
         error: BaseException | None = None
         tracer.follow(context, run.session_id)
         try:
@@ -114,11 +114,15 @@ class Tracing:
         span.end(outcome.stop_reason if failed else None, detail=detail)
 
 
-class RunTracer:
-    """The spans inside of one run."""
+_TELLING = frozenset({ev.ToolCallResult, ev.QuestionAsked, ev.ResponseFinished, ev.AttemptFailed})
 
-    def __init__(self, spans: Spans, content: Content | None) -> None:
+
+class RunTracer:
+    """The spans inside of one run, below its own."""
+
+    def __init__(self, spans: Spans, span: Span, content: Content | None) -> None:
         self._spans = spans
+        self._span = span
         self._content = content
         self._chat: Chat | None = None
         self._calls: dict[str, _Call] = {}
@@ -147,6 +151,7 @@ class RunTracer:
         span = self._spans.start(
             f"execute_tool {tool.name}",
             lambda: {**of_call(call, tool), **({} if content is None else content.arguments(call))},
+            under=self._span,
         )
         if call.id in self._calls:  # of an attempt that is void
             self._calls.pop(call.id).settle("cancelled")
@@ -162,6 +167,8 @@ class RunTracer:
 
     def hear(self, event: Event) -> None:
         """Finish spans by what the run says of them."""
+        if type(event) not in _TELLING:
+            return
         try:
             match event:
                 case ev.ToolCallResult(call_id=call_id) if call_id in self._calls:
