@@ -33,6 +33,8 @@ WHEN_FIRST_USED = {
     "jsonschema": "0.1 s, and only tools with a schema of their own need it",
     "yaml": "only tools in YAML need it",
     "opentelemetry": "only traced engines need it, and it is an extra",
+    "mcp": "0.7 s, only tools of an MCP server need it, and it is an extra",
+    "httpx2": "the same",
     "structlog": "only what has something to complain of needs it",
     "backports": "8 ms, and only compressed records need it (`backports.zstd`)",
     "compression": "the same, as Python 3.14 brings it",
@@ -43,6 +45,8 @@ ONLY_IN = {
     "litellm": "providers/litellm.py",
     "aiohttp": "providers/openai_compatible.py",
     "opentelemetry": "engine/subscribers/otel/spans.py",
+    "mcp": "engine/mcp_connection.py",
+    "httpx2": "engine/mcp_connection.py",
 }
 """Packages with one module of ours around them."""
 
