@@ -11,7 +11,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO
@@ -36,6 +36,7 @@ PAGES = 100
 """Pages of tools that are read; a server that has more of them never comes to an end."""
 CLOSED = -32000
 """`mcp`'s code for a connection that is closed."""
+UNSURE = "and whether this call took effect is not known"
 
 
 class Stdio:
@@ -86,6 +87,13 @@ class _Link:
             self.leave.set()
 
 
+class _Forgotten(Exception):
+    """A server over HTTP does not know our session: it was started again, or was tired of waiting.
+
+    Each server has its own code for it; all of them say "session".
+    """
+
+
 class Connection:
     """Opens connections to one server as they are needed. Made and closed by `mcp_tools`."""
 
@@ -133,6 +141,14 @@ class Connection:
     async def call(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool. Raises Failed, in words for the model."""
         try:
+            return await self._call_once(name, arguments)
+        except _Forgotten:  # the call did not run; a new session knows nothing of the old one
+            with suppress(_Forgotten):
+                return await self._call_once(name, arguments)
+            raise Failed(f"The tool did not run: {self} knows none of its own sessions") from None
+
+    async def _call_once(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        try:
             link = await self._open_link()
         except (WrongUse, OSError) as error:
             raise Failed(f"The tool did not run: {error}") from error
@@ -143,21 +159,20 @@ class Connection:
             raise self._failed(link, error) from error
         except Exception as error:
             link.retire()
-            raise Failed(
-                f"{self} failed in this call, and whether it took effect is not known: {_words(error)}"
-            ) from error
+            raise Failed(f"{self} failed in this call, {UNSURE}: {_words(error)}") from error
         finally:
             link.calls -= 1
             if link.retired:
                 link.retire()
 
-    def _failed(self, link: _Link, error: Any) -> Failed:
-        terminated = str(error) == "Session terminated"  # a server over HTTP has forgotten the session
-        if error.code != CLOSED and not terminated:
+    def _failed(self, link: _Link, error: Any) -> Exception:
+        if isinstance(self._server, str) and "session" in str(error).lower():
+            link.retire()
+            return _Forgotten()
+        if error.code != CLOSED:
             return Failed(f"{self} answered with an error: {error} ({error.code})")
         link.retire()
-        took_effect = "" if terminated else ", and whether this call took effect is not known"
-        return Failed(f"The connection to {self} was lost{took_effect} ({error}). The next call connects to it again.")
+        return Failed(f"The connection to {self} was lost, {UNSURE} ({error}). The next call connects to it again.")
 
     async def close(self) -> None:
         """Close what is open."""

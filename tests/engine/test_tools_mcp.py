@@ -20,6 +20,7 @@ from endstop.engine import mcp_connection as connections
 from endstop.engine.calling import Failed
 from endstop.engine.tools_mcp import result_of
 from endstop.providers import Scripted, call
+from mcp import Client, MCPError
 
 SERVER = Path(__file__).with_name("mcp_server.py")
 PATIENCE = 60.0
@@ -213,6 +214,43 @@ async def test_a_server_over_http_that_goes_away_and_comes_back(notes: Path) -> 
                     await tools["add"].run({"a": 1})
             with serving(port, notes):
                 assert await tools["add"].run({"a": 2}) == "3"
+
+
+@pytest.mark.parametrize("forgets", [1, 2])
+async def test_a_session_that_the_server_has_forgotten_is_begun_anew_once(
+    forgets: int, http: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    real = Client.call_tool
+
+    async def forgetful(self: Client, *args: Any, **named: Any) -> Any:
+        asked.append(self)
+        if len(asked) <= forgets:
+            raise MCPError(-32600, "Session not found")
+        return await real(self, *args, **named)
+
+    monkeypatch.setattr(Client, "call_tool", forgetful)
+    async with named(http.url) as tools:
+        if forgets == 1:
+            assert await tools["add"].run({"a": 1}) == "2"
+        else:
+            with pytest.raises(Failed, match="The tool did not run"):
+                await tools["add"].run({"a": 1})
+    assert len(set(map(id, asked))) == 2, "the second time in a new session"
+
+
+async def test_an_error_of_the_protocol_is_told_and_the_connection_stays(
+    http: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refusing(*args: Any, **named: Any) -> Any:
+        raise MCPError(-32602, "Unknown tool: add")
+
+    async with named(http.url) as tools:
+        with monkeypatch.context() as changed:
+            changed.setattr(Client, "call_tool", refusing)
+            with pytest.raises(Failed, match=r"answered with an error: Unknown tool: add \(-32602\)"):
+                await tools["add"].run({"a": 1})
+        assert await tools["add"].run({"a": 1}) == "2"
 
 
 async def test_leaving_the_block_ends_the_server_and_its_tools_say_so(notes: Path) -> None:
