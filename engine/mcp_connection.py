@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from ..decision import WrongUse
 from ..providers.address import shown
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     from mcp import Client
     from mcp.types import CallToolResult as CallToolResult
-    from mcp.types import Tool as ServerTool
+    from mcp.types import Tool
+
+    ServerTool: TypeAlias = Tool
 
 CONNECT_SECONDS = 30.0
 """How long a server may take until it has said which protocol it speaks."""
