@@ -122,9 +122,10 @@ class Writer:
         """All of them at once, or else one by one; those that are settled are taken off. Raises _Unreachable."""
         try:
             self._together(left, careful=careful)
-        except _Unreachable:
-            raise
-        except Exception:
+        except Exception as error:
+            self._tails.clear()  # a server that died may have lost what it had said was written
+            if isinstance(error, _Unreachable):
+                raise
             while left:
                 self._alone(left[0])
                 left.popleft()
