@@ -6,7 +6,7 @@ const ENDED = ["completed", "exhausted", "failed", "cancelled"];
 
 /** Show the box for a session of this status. What was typed stays while it is for the same thing. */
 export function compose(root, id, status, questions, on) {
-  const key = [id, status, ...questions.map((question) => question.call_id)].join();
+  const key = [id, status, ...questions.map((question) => `${question.call_id} ${question.confirms != null}`)].join();
   if (root.dataset.key === key) return;
   const focused = root.contains(document.activeElement);
   const kept = root.dataset.key?.startsWith(`${id},running`) && ENDED.includes(status) ? root.querySelector("textarea")?.value : "";

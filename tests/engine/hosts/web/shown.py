@@ -1,4 +1,7 @@
-"""A server for the tests of the page: the real app in a thread of its own, with a model that plays scripts."""
+"""A server for the tests of the page: the real app in a thread of its own, with a model that plays scripts.
+
+Runs are held by a `Gate` in their script, so that nothing is left to time.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,19 @@ import asyncio
 import json
 import threading
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import httpx
+import msgspec
 import uvicorn
-from endstop.decision import AssistantMessage, Limits, Policy, UserMessage
-from endstop.engine import Engine, Tool, tool
-from endstop.engine.hosts.web.app import web
-from endstop.engine.hosts.web.owners import Auth
+from endstop.decision import AssistantMessage, Event, Limits, Policy, UserMessage
+from endstop.engine import Engine, tool
+from endstop.engine.hosts.web import web
+from endstop.engine.hosts.web.owners import Tokens
+from endstop.engine.line import encoded
 from endstop.engine.presets import ask_user, task_done, think
 from endstop.engine.record import read_record
 from endstop.engine.service.service import Service
@@ -22,27 +29,32 @@ from endstop.engine.store.memory import MemoryStore
 from endstop.engine.store.store import Batch, NewSession
 from endstop.providers import Request, Scripted
 
-from endstop.engine.line import encoded  # isort: skip
-
+RECORDS = Path(__file__).parents[3] / "records"
+AT = "2026-11-21T10:00:00.000+00:00"
 T = TypeVar("T")
+_event = msgspec.json.Decoder(Event).decode
 
 
 class Gate:
     """A place in a script where the model waits until the test opens it."""
 
     def __init__(self) -> None:
-        self._open = threading.Event()
-        self.reached = threading.Event()
+        self._opened: Future[None] = Future()
+        self._reached = threading.Event()
 
     async def wait(self) -> None:
         """What `Scripted` waits for."""
-        self.reached.set()
-        while not self._open.is_set():
-            await asyncio.sleep(0.005)
+        self._reached.set()
+        await asyncio.wrap_future(self._opened)
+
+    def reached(self) -> None:
+        """Wait until the script has come here."""
+        assert self._reached.wait(20), "the script never came to this gate"
 
     def open(self) -> None:
         """Let the model go on."""
-        self._open.set()
+        if not self._opened.done():
+            self._opened.set_result(None)
 
 
 @tool(reads=True)
@@ -62,7 +74,7 @@ async def write_file(path: str, content: str) -> str:
 class Site:
     """The server, as the tests see it."""
 
-    def __init__(self, tools: Sequence[Tool] = (), agents: Sequence[str] = ("worker",)) -> None:
+    def __init__(self, agents: Sequence[str] = ("worker",)) -> None:
         self.scripts: dict[str, list[Any]] = {}
         """What the model answers to a prompt, response by response."""
         self.requests: list[Request] = []
@@ -70,9 +82,10 @@ class Site:
         self.url = ""
         provider = Scripted(self._response, model="scripted-1")
         policy = Policy(limits=Limits(steps=12, soft_steps=8, output_tokens=2_000, seconds=600))
-        every = [read_file, write_file, think, ask_user, *tools]
-        self.engines = {name: Engine(provider, tools=every, presets=(task_done,), policy=policy) for name in agents}
+        tools = [read_file, write_file, think, ask_user]
+        self.engines = {name: Engine(provider, tools=tools, presets=(task_done,), policy=policy) for name in agents}
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: uvicorn.Server | None = None
 
     def _response(self, request: Request) -> Any:
         self.requests.append(request)
@@ -85,24 +98,24 @@ class Site:
         return "There is no script for this."
 
     @contextmanager
-    def running(self, auth: Auth | None = None, port: int = 0) -> Iterator[Site]:
+    def running(self, token: str = "") -> Iterator[Site]:
         """Serve until the block is left."""
         service = Service(self.engines, store=self.store, grace=0)
-        config = uvicorn.Config(
-            web(service, auth=auth), host="127.0.0.1", port=port, log_level="error", timeout_graceful_shutdown=1
-        )
-        server = uvicorn.Server(config)
+        app = web(service, auth=Tokens({"me": token}) if token else None)
+        config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1)
+        self._server = server = uvicorn.Server(config)
         started = threading.Event()
 
         async def main() -> None:
             self._loop = asyncio.get_running_loop()
-            serving = asyncio.create_task(server.serve())
-            while not server.started and not serving.done():
-                await asyncio.sleep(0.01)
-            started.set()
-            await serving
+            with server.capture_signals():
+                serving = asyncio.create_task(server._serve())
+                while not server.started and not serving.done():
+                    await asyncio.sleep(0)
+                started.set()
+                await serving
 
-        thread = threading.Thread(target=lambda: asyncio.run(main()), name="site")
+        thread = threading.Thread(target=lambda: asyncio.run(main()), name="site", daemon=True)
         thread.start()
         try:
             assert started.wait(20), "the server did not start"
@@ -110,49 +123,79 @@ class Site:
             yield self
         finally:
             server.should_exit = True
+            self.do(self._stop(service))
             thread.join(20)
             assert not thread.is_alive(), "the server did not end"
+
+    async def _stop(self, service: Service) -> None:
+        service.begin_stopping()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run this in the server's loop."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
 
-    def keep_record(self, path: Path) -> str:
-        """Put a record into the store as a session; its id."""
-        record = read_record(path)
-        runs = [[json.loads(encoded(event)) for event in run.events] for run in record.runs]
-        return self.keep(runs, title=record.runs[0].started.prompt or path.stem, session_id=record.header.session_id)
+    def drop(self) -> None:
+        """Break all connections off."""
+        self.do(self._drop())
 
-    def keep(self, runs: Iterable[Sequence[Mapping[str, Any]]], *, title: str, session_id: str) -> str:
+    async def _drop(self) -> None:
+        assert self._server is not None
+        for connection in list(self._server.server_state.connections):
+            connection.transport.abort()
+
+    def get(self, path: str) -> Any:
+        """The JSON of a route."""
+        return httpx.get(self.url + path).json()
+
+    def keep_record(self, name: str) -> str:
+        """Put one of the records into the store as a session; its id."""
+        record = read_record(RECORDS / f"{name}.jsonl")
+        runs = [[json.loads(encoded(event)) for event in run.events] for run in record.runs]
+        return self.keep(runs, record.runs[0].started.prompt or name, record.header.session_id)
+
+    def keep(self, runs: Iterable[Sequence[Mapping[str, Any]]], title: str, session_id: str, owner: str = "") -> str:
         """Put these events into the store as a session; its id."""
-        self.do(self._keep(runs, title, session_id))
+        self.do(self._keep(runs, title, session_id, owner))
         return session_id
 
-    async def _keep(self, runs: Iterable[Sequence[Mapping[str, Any]]], title: str, session_id: str) -> None:
-        import msgspec
-        from endstop.decision import Event
-
-        decode = msgspec.json.Decoder(Event).decode
-        at = "2026-11-21T10:00:00.000+00:00"
-        await self.store.add(NewSession(id=session_id, owner="", agent="worker", title=title, created_at=at))
+    async def _keep(
+        self, runs: Iterable[Sequence[Mapping[str, Any]]], title: str, session_id: str, owner: str
+    ) -> None:
+        await self.store.add(NewSession(id=session_id, owner=owner, agent="worker", title=title, created_at=AT))
         for run in runs:
             lines = [json.dumps(event, ensure_ascii=False).encode() + b"\n" for event in run]
-            first, last = decode(lines[0]), decode(lines[-1])
             for begin in range(0, len(lines), 500):
-                part = lines[begin : begin + 500]
-                whole = begin + len(part) == len(lines)
-                outcome = last.outcome if whole and run[-1]["type"] == "RUN_FINISHED" else None
-                await self.store.commit(
-                    Batch(
-                        session_id=session_id,
-                        run_id=run[0]["run_id"],
-                        first_seq=begin + 1,
-                        last_seq=begin + len(part),
-                        lines=b"".join(part),
-                        at=at,
-                        started=first if begin == 0 else None,
-                        finished=outcome,
-                        questions=outcome.questions if outcome is not None else (),
-                    )
-                )
+                await self.store.commit(_batch(session_id, run, lines, begin, begin + 500))
+
+
+def _batch(
+    session_id: str, run: Sequence[Mapping[str, Any]], lines: Sequence[bytes], begin: int, end: int
+) -> Batch:
+    whole = end >= len(lines) and run[-1]["type"] == "RUN_FINISHED"
+    outcome = _event(lines[-1]).outcome if whole else None
+    return Batch(
+        session_id=session_id,
+        run_id=run[0]["run_id"],
+        first_seq=begin + 1,
+        last_seq=min(end, len(lines)),
+        lines=b"".join(lines[begin:end]),
+        at=AT,
+        started=_event(lines[0]) if begin == 0 else None,
+        finished=outcome,
+        questions=outcome.questions if outcome is not None else (),
+    )
+
+
+def until(page: Any, condition: str) -> None:
+    """Wait until this expression is true in the page; looked at in each frame, and not by its `eval`."""
+    page.evaluate(
+        """() => new Promise((done, fail) => {
+            const since = performance.now();
+            (function look() {
+                if (CONDITION) done();
+                else if (performance.now() - since > 10000) fail(new Error(`never came true: ${`CONDITION`}`));
+                else requestAnimationFrame(look);
+            })();
+        })""".replace("`CONDITION`", json.dumps(condition)).replace("CONDITION", condition)
+    )
