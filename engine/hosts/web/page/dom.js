@@ -9,7 +9,7 @@ export function h(tag, given = {}, ...children) {
   for (const [name, value] of Object.entries(given)) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (value === true) element.setAttribute(name, "");
-    else if (value !== false && value != null) element.setAttribute(name, value);
+    else if (value !== false && value != null) element.setAttribute(name, clean(String(value)));
   }
   element.append(...children.filter((child) => child != null).map((c) => (typeof c === "string" ? clean(c) : c)));
   return element;

@@ -32,10 +32,20 @@ function connected(word, about, retry) {
 
 // ---- where we are
 
+/** The session that a hash names. */
+function named(hash) {
+  const id = hash.startsWith("#s/") ? hash.slice(3) : "";
+  try {
+    return decodeURIComponent(id);
+  } catch {
+    return id;
+  }
+}
+
 function route() {
   open?.close();
   open = null;
-  const id = location.hash.startsWith("#s/") ? decodeURIComponent(location.hash.slice(3)) : "";
+  const id = named(location.hash);
   document.body.dataset.view = id ? "session" : "home";
   $("home").hidden = id !== "";
   $("session").hidden = id === "";

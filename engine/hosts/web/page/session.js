@@ -7,7 +7,7 @@ import { refresh, showStatus } from "./list.js";
 import { begin, fold, openQuestions, take } from "./model.js";
 import { scrub } from "./scrubber.js";
 import { follow } from "./stream.js";
-import { duration } from "./text.js";
+import { duration, oneLine } from "./text.js";
 import { timeline } from "./view.js";
 import { ending } from "./words.js";
 
@@ -69,7 +69,7 @@ export function openSession(id, { say, connected }) {
 
   // ---- the head and the box
 
-  const running = () => status() === "running";
+  const running = () => session !== null && status() === "running";
 
   function status() {
     const run = state.runs.at(-1);
@@ -83,7 +83,7 @@ export function openSession(id, { say, connected }) {
     const now = status();
     const run = shown.runs.at(-1);
     put($("title"), session.title || "(no prompt)");
-    document.title = `${session.title || id} · endstop`;
+    document.title = `${oneLine(session.title || id, 80)} · endstop`;
     showStatus($("status"), replay ? run?.outcome?.status ?? "running" : now);
     const since = now === "running" && !replay ? performance.now() - heardAt : 0;
     const time = run && (since ? `${Math.floor((run.t + since) / 1000)} s` : duration(run.t));

@@ -45,7 +45,9 @@ def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
     wrong: list[str] = []
 
     def opened(**options: Any) -> Any:
-        context = browser.new_context(**{"viewport": {"width": 1200, "height": 850}, "reduced_motion": "reduce", **options})
+        context = browser.new_context(
+            **{"viewport": {"width": 1200, "height": 850}, "reduced_motion": "reduce", **options}
+        )
         context.add_init_script(WATCH)
         page = context.new_page()
         page.set_default_timeout(PATIENCE)

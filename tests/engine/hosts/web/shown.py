@@ -159,9 +159,7 @@ class Site:
         self.do(self._keep(runs, title, session_id, owner))
         return session_id
 
-    async def _keep(
-        self, runs: Iterable[Sequence[Mapping[str, Any]]], title: str, session_id: str, owner: str
-    ) -> None:
+    async def _keep(self, runs: Iterable[Sequence[Mapping[str, Any]]], title: str, session_id: str, owner: str) -> None:
         await self.store.add(NewSession(id=session_id, owner=owner, agent="worker", title=title, created_at=AT))
         for run in runs:
             lines = [json.dumps(event, ensure_ascii=False).encode() + b"\n" for event in run]
@@ -169,9 +167,7 @@ class Site:
                 await self.store.commit(_batch(session_id, run, lines, begin, begin + 500))
 
 
-def _batch(
-    session_id: str, run: Sequence[Mapping[str, Any]], lines: Sequence[bytes], begin: int, end: int
-) -> Batch:
+def _batch(session_id: str, run: Sequence[Mapping[str, Any]], lines: Sequence[bytes], begin: int, end: int) -> Batch:
     whole = end >= len(lines) and run[-1]["type"] == "RUN_FINISHED"
     outcome = _event(lines[-1]).outcome if whole else None
     return Batch(
