@@ -318,7 +318,8 @@ def test_the_reader_who_scrolled_up_is_left_there_and_others_follow_the_end(
     ]
     begin(page, f"scroll{width}")
     gate.reached()
-    at_end = "(() => { const s = document.querySelector('#scroll'); return s.scrollHeight - s.scrollTop - s.clientHeight < 40 })()"
+    below = "(({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight)"
+    at_end = f"{below}(document.querySelector('#scroll')) < 40"
     until(page, f"document.querySelector('.text')?.textContent.length >= 500 && {at_end}")
     page.evaluate("document.querySelector('#scroll').scrollTop = 100")
     page.wait_for_selector("#to-end:visible")

@@ -16,7 +16,8 @@ LAST_STATES = """async (events) => {
         const { outcome, ...live } = run;
         return {
             run_id: run.id, steps: run.steps, rounds: run.rounds, requests: run.requests, usage: run.usage,
-            status: outcome?.status, answer: run.accepted?.answer, running: [...run.calls.values()].filter((c) => !c.status).length,
+            status: outcome?.status, answer: run.accepted?.answer,
+            running: [...run.calls.values()].filter((call) => !call.status).length,
             budgets: budgets(live), told: budgets(run), ends: run.items.filter((item) => item.kind === 'end').length,
             duration: run.t + run.earlier,
         };
@@ -144,7 +145,8 @@ def test_marks_of_missing_events_are_shown_where_they_are_missing(page: Any) -> 
 
 def test_an_event_stream_is_read_right_wherever_it_is_torn(page: Any) -> None:
     stream = (
-        'retry: 1000\n\n: heartbeat\n\nid: run_a:1\ndata: {"n":1}\n\nid: run_a:2\r\ndata: {"text":\r\ndata: "two"}\r\n\r\n'
+        'retry: 1000\n\n: heartbeat\n\nid: run_a:1\ndata: {"n":1}\n\nid: run_a:2\r\ndata: {"text":'
+        '\r\ndata: "two"}\r\n\r\n'
         'event: lagged\ndata: {"missed":3}\n\nid: run_a:7\ndata:{"n":7}\n\ndata: torn'
     )
     found = page.evaluate(
@@ -154,7 +156,9 @@ def test_an_event_stream_is_read_right_wherever_it_is_torn(page: Any) -> None:
             for (let size = 1; size <= stream.length; size++) {
                 const parse = parser(({ id, event, data }) => [id, event, JSON.parse(data)]);
                 const found = [];
-                for (let from = 0; from < stream.length; from += size) found.push(...parse(stream.slice(from, from + size)));
+                for (let from = 0; from < stream.length; from += size) {
+                    found.push(...parse(stream.slice(from, from + size)));
+                }
                 all.push(JSON.stringify(found));
             }
             return [...new Set(all)];
@@ -194,7 +198,12 @@ def test_ten_thousand_events_are_folded_and_shown_without_long_pauses(page: Any,
     page.wait_for_selector(".card")
     assert page.locator(".step").count() == 1000
     milliseconds = page.evaluate(
-        "async (events) => { const { fold } = await import('./page/model.js'); const t = performance.now(); fold(events); return performance.now() - t }",
+        """async (events) => {
+            const { fold } = await import('./page/model.js');
+            const before = performance.now();
+            fold(events);
+            return performance.now() - before;
+        }""",
         events,
     )
     assert milliseconds < 1000
