@@ -104,7 +104,7 @@ class Tape:
             self._notable.append(event)
 
     def _let_go(self) -> None:
-        """Of the oldest frames, as far as the store has them: what it does not have stays, or a reader would miss it."""
+        """Of the oldest frames, as far as the store has them: without it a reader would miss them."""
         number = min(len(self._frames) - KEPT, self._stored + 1 - self.first)
         if len(self._frames) >= 2 * KEPT and number > 0:
             del self._frames[:number]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -251,4 +252,4 @@ def _raised_files() -> int:
 
 def _shown(store: str) -> str:
     """The place of the store, without a password."""
-    return masked(store) if "://" in store else store
+    return masked(store) if "://" in store else os.path.abspath(store)

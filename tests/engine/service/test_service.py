@@ -202,7 +202,8 @@ async def test_stopping_gives_running_sessions_their_grace_then_cancels_them_wit
         assert await refused(service.start("more")) == (Unavailable, "stopping")
         portions = await reader
     run = await store.run(session.run_id or "")
-    assert run is not None and run.outcome is not None
+    assert run is not None
+    assert run.outcome is not None
     assert (run.status, run.outcome.detail) == ("cancelled", "cancelled from outside: shutdown")
     assert seqs(portions) == list(range(1, run.last_seq + 1))
 
@@ -215,7 +216,8 @@ async def test_within_the_grace_a_run_ends_by_itself() -> None:
         service.begin_stopping()
         held.go.set()
     run = await store.run(session.run_id or "")
-    assert run is not None and run.status == "completed"
+    assert run is not None
+    assert run.status == "completed"
 
 
 async def test_after_a_crash_finished_sessions_are_there_and_interrupted_ones_can_be_resumed() -> None:
