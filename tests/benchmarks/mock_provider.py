@@ -52,6 +52,8 @@ class Plan:
 
     writes: tuple[bytes, ...]
     call_whole: int
+    dated: range
+    """Which of the writes say when they are sent."""
 
 
 # ---- what is said
@@ -69,12 +71,13 @@ def planned(scenario: Scenario, turns: int) -> Plan:
     else:
         deltas += call_deltas(0, f"call_{turns}_0", "add", {"a": turns, "b": 1}, 3)
     call_whole = len(deltas) if last else 0
+    dated = range(1, 1 + scenario.chunks) if scenario.mode == "dated" else range(0)
     if last and scenario.mode == "chatty":
         for number in range(1, MORE_CALLS + 1):
             arguments = {"a": 1_000_000 + number, "b": 1_000_000 - number}
             deltas += call_deltas(number, f"call_{turns}_{number}", "add", arguments, PIECES)
     tail = event(choice({}, "tool_calls")) + event({"choices": [], "usage": USAGE}) + frame(b"data: [DONE]\n\n")
-    return Plan((*(event(choice(delta)) for delta in deltas), tail + b"0\r\n\r\n"), call_whole)
+    return Plan((*(event(choice(delta)) for delta in deltas), tail + b"0\r\n\r\n"), call_whole, dated)
 
 
 def call_deltas(index: int, id: str, name: str, arguments: dict[str, Any], pieces: int) -> Iterator[dict[str, Any]]:
@@ -177,7 +180,10 @@ class Connection(asyncio.Protocol):
         assert account is not None
         if account.sent + 1 == plan.call_whole:
             account.call_whole_ns = time.monotonic_ns()
-        self.transport.write(plan.writes[account.sent])
+        if account.sent in plan.dated:
+            self.transport.write(event(choice({"content": f" {time.monotonic_ns()}"})))
+        else:
+            self.transport.write(plan.writes[account.sent])
         account.sent += 1
         if account.sent == account.planned:
             account.over = True

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, cast
 
-Mode = Literal["plain", "chatty"]
+Mode = Literal["plain", "chatty", "dated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,8 @@ class Scenario:
     """What the provider plays in one session. `delay` is in milliseconds between two chunks; 0: all at once.
 
     Step 1 to `steps - 1` call `add` once, the last one calls `finish_task`. In `chatty` mode the response does not
-    end there: 20 more calls in 200 more chunks follow.
+    end there: 20 more calls in 200 more chunks follow. In `dated` mode each chunk of text says when it was sent, in
+    nanoseconds of the machine's monotonic clock.
     """
 
     session: str = ""
@@ -39,7 +40,7 @@ class Scenario:
         return replace(self, session="")
 
 
-_IN_PROMPT = re.compile(r"\[bench session=(\S+) steps=(\d+) chunks=(\d+) delay=([\d.]+) mode=(plain|chatty)\]")
+_IN_PROMPT = re.compile(r"\[bench session=(\S+) steps=(\d+) chunks=(\d+) delay=([\d.]+) mode=(plain|chatty|dated)\]")
 
 
 def scenario_in(prompt: str) -> Scenario | None:
@@ -53,7 +54,7 @@ def scenario_in(prompt: str) -> Scenario | None:
         steps=int(steps),
         chunks=int(chunks),
         delay=float(delay),
-        mode="chatty" if mode == "chatty" else "plain",
+        mode=cast(Mode, mode),
     )
 
 
