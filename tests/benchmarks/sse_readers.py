@@ -49,6 +49,7 @@ class Reader:
         self._last = 0
         self._over = False
         self._dice = random.Random(run_id)
+        self._began = 0
 
     async def read(self, http: aiohttp.ClientSession) -> None:
         """To the terminal event, over as many connections as it takes."""
@@ -58,6 +59,7 @@ class Reader:
                 if response.status != 200:
                     self._seen.wrong.append(f"{self._url}: status {response.status} after {self._last}")
                     return
+                self._began = self._began or time.monotonic_ns()
                 await self._take(response)
             self._seen.resumed += not self._over
 
@@ -94,7 +96,8 @@ class Reader:
         self._last = seq
         self._seen.events[self._kind] += 1
         data = lines[b"data"]
-        if self._kind == "steady" and (dated := DATED.search(data)):
+        dated = DATED.search(data) if self._kind == "steady" else None
+        if dated is not None and int(dated[1]) > self._began:  # it was not there before the reader was
             self._seen.latencies.append((now - int(dated[1])) / 1e6)
         self._over = data.startswith(b'{"type":"RUN_FINISHED"')
         return 1
