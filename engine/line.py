@@ -45,7 +45,7 @@ lines_of = _encoder.encode_lines
 """All of these as lines. Raises TypeError or ValueError if one has no form in JSON."""
 
 
-def encoded(line: Struct) -> bytes:
+def encoded(line: object) -> bytes:
     """One line. What has no form in JSON stands there in words, and half a surrogate pair as a question mark."""
     try:
         return _encoder.encode(line)

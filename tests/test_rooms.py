@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -40,6 +41,9 @@ WHEN_FIRST_USED = {
 
 ONLY_IN = {"litellm": "providers/litellm.py", "aiohttp": "providers/openai_compatible.py"}
 """Packages with one module of ours around them."""
+
+WITHIN = {"sqlalchemy": "engine/store/", "alembic": "engine/store/", "psycopg": "engine/store/"}
+"""Heavy packages that one subpackage imports as it likes: who does without it imports none of them."""
 
 WATCHING = "engine/hosts/watching"
 LATE = {
@@ -159,6 +163,19 @@ def test_one_module_of_ours_stands_around(package: str) -> None:
     wrong = [i for i in IMPORTS if i.top == package and i.file != ONLY_IN[package]]
     wrong += [i for i in IMPORTS if i.top == package and not (i.in_function or i.for_types)]
     assert not wrong, "\n".join(map(str, wrong))
+
+
+@pytest.mark.parametrize("package", WITHIN)
+def test_one_subpackage_of_ours_stands_around(package: str) -> None:
+    wrong = [i for i in IMPORTS if i.top == package and not i.file.startswith(WITHIN[package])]
+    assert not wrong, "\n".join(map(str, wrong))
+
+
+def test_importing_the_engine_or_the_command_line_imports_no_package_of_a_server() -> None:
+    heavy = {*WITHIN, "starlette", "uvicorn"}
+    code = f"import sys, endstop.engine, endstop.engine.hosts.command_line as _; print({heavy!r} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_an_import_inside_a_function_is_a_heavy_package_or_has_a_reason() -> None:

@@ -22,8 +22,8 @@ from ...decision import WrongUse
 from ..engine import Engine
 from ..run import Run
 from ..session import Session
+from ..store.place import store_at
 from ..store.store import Message, NewSession, Store, StoredSession
-from ..store.url import store_at
 from .admission import Admission
 from .driving import Driver, clock_of
 from .errors import Conflict

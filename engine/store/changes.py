@@ -1,0 +1,206 @@
+"""What is written in one transaction: the batches of many runs, and whatever else comes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from ..line import encoded
+from .store import Batch, Message, NewSession, StoreError
+from .tables import MESSAGES, PAGES, RUNNING, RUNS, SESSIONS
+
+ENDED = ("completed", "exhausted", "failed", "cancelled")
+"""What may be forgotten."""
+_STEP = b'{"type":"STEP_FINISHED"'
+_ADD_STEPS = (
+    update(RUNS)
+    .where(RUNS.c.key == bindparam("of"))
+    .values(steps=RUNS.c.steps + bindparam("more"), updated_at=bindparam("at"))
+)
+
+
+class Tail(NamedTuple):
+    """Where a run's next batch goes."""
+
+    key: int
+    last_seq: int
+
+
+class Changes:
+    """Changes in one transaction. `tails` are those of committed runs, and change only by `committed`.
+
+    careful: look whether it has been done already before doing it. For what may be handed in a second time: where a
+        connection broke in a commit, nobody knows whether that came to pass.
+    """
+
+    def __init__(self, connection: Connection, tails: dict[str, Tail], *, careful: bool) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+        self._tails = tails
+        self._moved: dict[str, Tail] = {}
+        self._careful = careful
+        self._pages: list[dict[str, Any]] = []
+        self._steps: dict[int, tuple[int, str]] = {}
+
+    def add(self, session: NewSession) -> None:
+        """A new session."""
+        values = {name: getattr(session, name) for name in session.__struct_fields__}
+        if self._careful and self._is_there(session):
+            return
+        self._execute(
+            insert(SESSIONS),
+            {**values, "status": "running", "updated_at": session.created_at, "runs": 0, "questions": b"[]"},
+        )
+
+    def commit(self, batch: Batch) -> None:
+        """A batch of a run. Raises StoreError if it does not go on from what is stored."""
+        tail = self._start(batch) if batch.started is not None else self._tail(batch)
+        if batch.first_seq != tail.last_seq + 1:
+            if self._is_stored(batch, tail):
+                return
+            raise StoreError(
+                f"events {batch.first_seq} to {batch.last_seq} of {batch.run_id} cannot be kept: "
+                f"what is stored ends at {tail.last_seq}"
+            )
+        if batch.resumed:
+            self._resume(batch)
+        self._pages.append(
+            {"run": tail.key, "first_seq": batch.first_seq, "last_seq": batch.last_seq, "lines": batch.lines}
+        )
+        self._moved[batch.run_id] = Tail(tail.key, batch.last_seq)
+        if batch.finished is not None:
+            self._finish(batch, tail.key)
+        else:
+            self._count_steps(batch, tail.key)
+        if batch.heard:
+            self._execute(
+                delete(MESSAGES).where(MESSAGES.c.session_id == batch.session_id, MESSAGES.c.id.in_(batch.heard))
+            )
+
+    def say(self, message: Message) -> None:
+        """A message that no run has heard yet."""
+        values = {name: getattr(message, name) for name in message.__struct_fields__}
+        if self._careful and self._execute(select(MESSAGES.c.key).where(MESSAGES.c.id == message.id)).first():
+            return
+        self._check_session(message.session_id)
+        self._execute(insert(MESSAGES), values)
+
+    def drop_messages(self, session_id: str) -> None:
+        """Forget what no run has heard."""
+        self._execute(delete(MESSAGES).where(MESSAGES.c.session_id == session_id))
+
+    def interrupt_running(self) -> int:
+        """Mark what runs as interrupted; gives how many sessions."""
+        self._execute(update(RUNS).where(RUNNING).values(status="interrupted"))
+        return self._execute(update(SESSIONS).where(RUNNING).values(status="interrupted")).rowcount
+
+    def delete(self, ids: Sequence[str], *, ended: bool = False) -> int:
+        """Forget sessions with all that belongs to them; `ended`: only those that have ended. Gives how many."""
+        self.settle()
+        chosen = delete(SESSIONS).where(SESSIONS.c.id.in_(ids))
+        return self._execute(chosen.where(SESSIONS.c.status.in_(ENDED)) if ended else chosen).rowcount
+
+    def settle(self) -> None:
+        """Hand the database what was gathered; to be called before the transaction is committed."""
+        pages, self._pages = self._pages, []
+        steps, self._steps = self._steps, {}
+        if pages:
+            self._execute(insert(PAGES), pages)
+        if steps:
+            self._execute(_ADD_STEPS, [{"of": key, "more": more, "at": at} for key, (more, at) in steps.items()])
+
+    def committed(self) -> None:
+        """The transaction is through."""
+        self._tails.update(self._moved)
+
+    def _start(self, batch: Batch) -> Tail:
+        started = batch.started
+        assert started is not None
+        if self._careful and (tail := self._stored_tail(batch.run_id)):
+            return tail
+        row = self._execute(
+            update(SESSIONS)
+            .where(SESSIONS.c.id == batch.session_id)
+            .values(
+                status="running",
+                stop_reason=None,
+                updated_at=batch.at,
+                run_id=batch.run_id,
+                runs=SESSIONS.c.runs + 1,
+                questions=b"[]",
+            )
+            .returning(SESSIONS.c.runs)
+        ).first()
+        if row is None:
+            raise StoreError(f"the session {batch.session_id} is not there (any more)")
+        carried = 0 if started.carried is None else started.carried.steps
+        values = {
+            "id": batch.run_id,
+            "session_id": batch.session_id,
+            "number": row.runs,
+            "status": "running",
+            "prompt": started.prompt,
+            "started_at": started.started_at or batch.at,
+            "updated_at": batch.at,
+            "carried_steps": carried,
+            "steps": 0,
+        }
+        return Tail(self._execute(insert(RUNS).returning(RUNS.c.key), values).scalar_one(), 0)
+
+    def _resume(self, batch: Batch) -> None:
+        now = {"status": "running", "stop_reason": None, "updated_at": batch.at}
+        self._execute(update(RUNS).where(RUNS.c.id == batch.run_id).values(**now, finished_at=None, outcome=None))
+        self._execute(update(SESSIONS).where(SESSIONS.c.id == batch.session_id).values(**now, run_id=batch.run_id))
+
+    def _finish(self, batch: Batch, key: int) -> None:
+        outcome = batch.finished
+        assert outcome is not None
+        self._steps.pop(key, None)
+        now = {"status": outcome.status, "stop_reason": outcome.stop_reason, "updated_at": batch.at}
+        own = outcome.steps - RUNS.c.carried_steps
+        self._execute(
+            update(RUNS)
+            .where(RUNS.c.key == key)
+            .values(**now, finished_at=batch.at, steps=own, outcome=encoded(outcome))
+        )
+        self._execute(
+            update(SESSIONS)
+            .where(SESSIONS.c.id == batch.session_id, SESSIONS.c.run_id == batch.run_id)
+            .values(**now, questions=encoded(batch.questions))
+        )
+
+    def _count_steps(self, batch: Batch, key: int) -> None:
+        more = batch.lines.startswith(_STEP) + batch.lines.count(b"\n" + _STEP)
+        if more:
+            self._steps[key] = (self._steps.get(key, (0, ""))[0] + more, batch.at)
+
+    def _tail(self, batch: Batch) -> Tail:
+        id = batch.run_id
+        known = self._moved.get(id) or (None if batch.resumed or self._careful else self._tails.get(id))
+        tail = known or self._stored_tail(id)
+        if tail is None:
+            raise StoreError(f"the run {id} is not there (any more)")
+        return tail
+
+    def _stored_tail(self, id: str) -> Tail | None:
+        last = select(func.max(PAGES.c.last_seq)).where(PAGES.c.run == RUNS.c.key).scalar_subquery()
+        row = self._execute(select(RUNS.c.key, last).where(RUNS.c.id == id)).first()
+        return None if row is None else Tail(row[0], row[1] or 0)
+
+    def _is_stored(self, batch: Batch, tail: Tail) -> bool:
+        there = select(PAGES.c.last_seq, PAGES.c.lines)
+        row = self._execute(there.where(PAGES.c.run == tail.key, PAGES.c.first_seq == batch.first_seq)).first()
+        return row is not None and row.last_seq == batch.last_seq and bytes(row.lines) == batch.lines
+
+    def _is_there(self, session: NewSession) -> bool:
+        there = select(SESSIONS.c.owner, SESSIONS.c.created_at).where(SESSIONS.c.id == session.id)
+        row = self._execute(there).first()
+        if row is not None and tuple(row) != (session.owner, session.created_at):
+            raise StoreError(f"there is another session {session.id} already")
+        return row is not None
+
+    def _check_session(self, id: str) -> None:
+        if self._execute(select(SESSIONS.c.runs).where(SESSIONS.c.id == id)).first() is None:
+            raise StoreError(f"the session {id} is not there (any more)")

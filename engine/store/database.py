@@ -1,0 +1,121 @@
+"""Connections to SQLite and PostgreSQL, each set up for one writer and several readers."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
+
+from ...decision import WrongUse
+from .migrate import migrate
+from .store import StoreError
+from .trouble import told
+
+READERS = 4
+"""Reads that go on at once."""
+SECONDS = 10.0
+"""How long another process's lock, or the database server, is waited for."""
+PAGE = 8192
+"""Bytes of a page in a new file of SQLite."""
+
+
+class Database:
+    """One engine with a single connection for the writer, and one for readers, so that neither waits for the other."""
+
+    shown: str
+    """Where it is, without a password."""
+    writing: Engine
+    reading: Engine
+    secrets: tuple[str, ...] = ()
+    """What must stand in no text."""
+
+    def prepare(self) -> None:
+        """Make sure that it is there, with its tables. Raises WrongUse or what is in `CAUGHT`."""
+        with self.writing.begin() as connection:
+            migrate(connection, self.shown)
+
+    def dispose(self) -> None:
+        """Close all connections."""
+        self.writing.dispose()
+        self.reading.dispose()
+
+    def told(self, error: Exception) -> StoreError:
+        """What this error means, in words."""
+        return told(error, self.shown, self.secrets)
+
+
+class Sqlite(Database):
+    """A file of SQLite, in WAL mode: readers and the writer do not wait for one another."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.shown = str(self.path)
+        self.writing = self._engine("BEGIN IMMEDIATE", 1)
+        self.reading = self._engine("BEGIN", READERS)
+
+    def prepare(self) -> None:
+        """Make the file, for this user alone; its folder is made if it is missing."""
+        if sqlite3.sqlite_version_info < (3, 35):
+            raise WrongUse(f"this Python has SQLite {sqlite3.sqlite_version}, and a store needs 3.35 or newer")
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not self.path.exists():
+            os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        self._into_wal()
+        super().prepare()
+
+    def _into_wal(self) -> None:
+        with closing(self._connect()) as database:
+            deadline = time.monotonic() + SECONDS
+            while True:
+                try:
+                    if database.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+                        database.execute(f"PRAGMA page_size = {PAGE}")
+                        database.execute("PRAGMA journal_mode = WAL")
+                except sqlite3.DatabaseError as error:
+                    if error.sqlite_errorname == "SQLITE_NOTADB":
+                        raise WrongUse(f"{self.path} is no database of SQLite: name another file") from None
+                    # Another process is doing the same; SQLite does not wait for it here as it does elsewhere.
+                    if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > deadline:
+                        raise
+                    time.sleep(0.01)
+                else:
+                    return
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=SECONDS, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        return connection
+
+    def _engine(self, begin: str, connections: int) -> Engine:
+        engine = create_engine(
+            "sqlite://", creator=self._connect, poolclass=QueuePool, pool_size=connections, max_overflow=0
+        )
+
+        def on_begin(connection: Connection) -> None:
+            connection.exec_driver_sql(begin)
+
+        event.listen(engine, "begin", on_begin)
+        return engine
+
+
+class Postgresql(Database):
+    """A database on a PostgreSQL server."""
+
+    def __init__(self, url: URL, shown: str, secrets: tuple[str, ...]) -> None:
+        self.shown = shown
+        self.secrets = secrets
+        self.writing = self._engine(url, 1)
+        self.reading = self._engine(url, READERS)
+
+    @staticmethod
+    def _engine(url: URL, connections: int) -> Engine:
+        settings = {"client_encoding": "utf8", "application_name": "endstop", "connect_timeout": str(int(SECONDS))}
+        settings = {name: value for name, value in settings.items() if name not in url.query}
+        return create_engine(
+            url, connect_args=settings, pool_pre_ping=True, pool_size=connections, max_overflow=0, pool_recycle=3600
+        )

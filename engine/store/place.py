@@ -1,0 +1,70 @@
+"""Where a store is: a path or a URL in, a store out."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.util import find_spec
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from ...decision import WrongUse
+from .database import Database, Postgresql, Sqlite
+from .sql import SqlStore
+
+_FORMS = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE"
+
+
+def store_at(place: str | os.PathLike[str]) -> SqlStore:
+    """The store at a path or URL. Opens nothing.
+
+    A path or `sqlite:///path` is a file of SQLite, made if it is missing; `postgresql://...` a database on a server.
+    Raises WrongUse for anything else, or if the driver is not installed.
+    """
+    return SqlStore(_database_at(place))
+
+
+def masked(url: str) -> str:
+    """A URL to be shown: three stars stand for the password."""
+    url = re.sub(r"(://[^/?#:]*):.*@", r"\1:***@", url, flags=re.DOTALL)
+    return re.sub(r"([?&][^=&]*password=)[^&]*", r"\1***", url, flags=re.IGNORECASE)
+
+
+def _database_at(place: str | os.PathLike[str]) -> Database:
+    text = os.fspath(place)
+    scheme, found, rest = text.partition("://")
+    if not found:
+        return _sqlite(text, text)
+    match scheme.lower():
+        case "sqlite":
+            return _sqlite(rest.removeprefix("/"), text)
+        case "postgresql" | "postgres" | "postgresql+psycopg":
+            return _postgresql(text)
+        case _:
+            raise WrongUse(f"{masked(text)!r} is no place for a store: give {_FORMS}")
+
+
+def _sqlite(path: str, given: str) -> Sqlite:
+    if not path.strip() or path == ":memory:" or "\0" in path:
+        raise WrongUse(f"{given!r} names no file to keep sessions in: give {_FORMS}")
+    return Sqlite(os.path.expanduser(path))
+
+
+def _postgresql(text: str) -> Postgresql:
+    shown = masked(text)
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        raise WrongUse(f"{shown!r} cannot be read as the URL of a database: give {_FORMS}") from None
+    if find_spec("psycopg") is None:
+        raise WrongUse(f'{shown}: PostgreSQL needs its driver: pip install "endstop[postgres]"')
+    return Postgresql(url.set(drivername="postgresql+psycopg"), shown, _secrets(url))
+
+
+def _secrets(url: URL) -> tuple[str, ...]:
+    found = [url.password or ""]
+    for name, value in url.query.items():
+        if "password" in name.lower():
+            found += [value] if isinstance(value, str) else value
+    return tuple(secret for secret in found if secret)

@@ -1,0 +1,162 @@
+"""What is read from a store, each in one transaction of its own."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, Select, func, select, tuple_
+
+from ...decision import Outcome, Question, WrongUse
+from .changes import ENDED
+from .store import Message, Page, SessionStatus, StoredRun, StoredSession
+from .tables import MESSAGES, PAGES, RUNS, SESSIONS
+
+MOST = 1000
+"""Sessions in one answer."""
+LARGE = 8 << 20
+"""Bytes of pages in one answer, from which on nothing more is added."""
+
+_questions = msgspec.json.Decoder(tuple[Question, ...]).decode
+_outcome = msgspec.json.Decoder(Outcome).decode
+
+_STEPS = select(func.coalesce(func.sum(RUNS.c.steps), 0)).where(RUNS.c.session_id == SESSIONS.c.id).scalar_subquery()
+_RUN_UPDATED = select(RUNS.c.updated_at).where(RUNS.c.id == SESSIONS.c.run_id).scalar_subquery()
+_SESSIONS = select(SESSIONS, _STEPS.label("steps"), _RUN_UPDATED.label("run_updated_at"))
+_LAST_SEQ = select(func.coalesce(func.max(PAGES.c.last_seq), 0)).where(PAGES.c.run == RUNS.c.key).scalar_subquery()
+_RUNS = select(RUNS, _LAST_SEQ.label("last_seq"))
+
+
+def session(connection: Connection, id: str) -> StoredSession | None:
+    """The session of this id."""
+    row = connection.execute(_SESSIONS.where(SESSIONS.c.id == id)).first()
+    return None if row is None else _session(row)
+
+
+def sessions(
+    connection: Connection,
+    owner: str | None,
+    status: SessionStatus | None,
+    agent: str | None,
+    limit: int,
+    before: tuple[str, str] | None,
+) -> list[StoredSession]:
+    """Sessions, newest first, from those that come after a place in that order."""
+    query: Select[Any] = _SESSIONS
+    for column, value in ((SESSIONS.c.owner, owner), (SESSIONS.c.status, status), (SESSIONS.c.agent, agent)):
+        if value is not None:
+            query = query.where(column == value)
+    if before is not None:
+        query = query.where(tuple_(SESSIONS.c.created_at, SESSIONS.c.id) < before)
+    query = query.order_by(SESSIONS.c.created_at.desc(), SESSIONS.c.id.desc()).limit(limit)
+    return [_session(row) for row in connection.execute(query)]
+
+
+def run(connection: Connection, id: str) -> StoredRun | None:
+    """The run of this id."""
+    row = connection.execute(_RUNS.where(RUNS.c.id == id)).first()
+    return None if row is None else _run(row)
+
+
+def runs(connection: Connection, session_id: str) -> list[StoredRun]:
+    """All runs of a session, in order."""
+    query = _RUNS.where(RUNS.c.session_id == session_id).order_by(RUNS.c.number)
+    return [_run(row) for row in connection.execute(query)]
+
+
+def pages(connection: Connection, run_id: str, after: int, limit: int) -> list[Page]:
+    """The first pages that hold events after a number: the one that holds the next event, and those behind it."""
+    key = select(RUNS.c.key).where(RUNS.c.id == run_id).scalar_subquery()
+    with_next = select(func.max(PAGES.c.first_seq)).where(PAGES.c.run == key, PAGES.c.first_seq <= after + 1)
+    wanted = select(PAGES.c.first_seq, func.length(PAGES.c.lines)).where(
+        PAGES.c.run == key,
+        PAGES.c.first_seq >= func.coalesce(with_next.scalar_subquery(), 0),
+        PAGES.c.last_seq > after,
+    )
+    sizes = connection.execute(wanted.order_by(PAGES.c.first_seq).limit(limit)).all()
+    chosen, total = [], 0
+    for first_seq, size in sizes:
+        chosen.append(first_seq)
+        total += size
+        if total >= LARGE:
+            break
+    if not chosen:
+        return []
+    query = (
+        select(PAGES.c.first_seq, PAGES.c.last_seq, PAGES.c.lines)
+        .where(PAGES.c.run == key, PAGES.c.first_seq.between(chosen[0], chosen[-1]))
+        .order_by(PAGES.c.first_seq)
+    )
+    return [Page(run_id, first, last, bytes(lines)) for first, last, lines in connection.execute(query)]
+
+
+def unheard(connection: Connection, session_id: str) -> list[Message]:
+    """What no run has heard yet, in order."""
+    query = select(MESSAGES).where(MESSAGES.c.session_id == session_id).order_by(MESSAGES.c.key)
+    return [
+        Message(id=row.id, session_id=row.session_id, text=row.text, created_at=row.created_at)
+        for row in connection.execute(query)
+    ]
+
+
+def old(connection: Connection, before: str | None, keep: int | None, limit: int) -> list[str]:
+    """Ids of ended sessions that were last updated before a time, or are not among the `keep` latest; the oldest."""
+    ended = select(SESSIONS.c.id).where(SESSIONS.c.status.in_(ENDED))
+    found: list[str] = []
+    if before is not None:
+        query = ended.where(SESSIONS.c.updated_at < before).order_by(SESSIONS.c.updated_at).limit(limit)
+        found += connection.execute(query).scalars()
+    if keep is not None:
+        latest = ended.order_by(SESSIONS.c.updated_at.desc(), SESSIONS.c.id.desc()).offset(keep).limit(limit)
+        found += connection.execute(latest).scalars()
+    return list(dict.fromkeys(found))[:limit]
+
+
+def cursor_of(session: StoredSession) -> str:
+    """The place behind this session in the order of all."""
+    return base64.urlsafe_b64encode(msgspec.json.encode((session.created_at, session.id))).decode().rstrip("=")
+
+
+def place_of(cursor: str) -> tuple[str, str]:
+    """What `cursor_of` said. Raises WrongUse if it was not that."""
+    try:
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        return msgspec.json.decode(raw, type=tuple[str, str])
+    except (binascii.Error, ValueError, msgspec.MsgspecError):
+        raise WrongUse(
+            f"{cursor[:100]!r} is no place in the list of sessions: take `next` of an earlier answer"
+        ) from None
+
+
+def _session(row: Row[Any]) -> StoredSession:
+    return StoredSession(
+        id=row.id,
+        owner=row.owner,
+        agent=row.agent,
+        title=row.title,
+        status=row.status,
+        stop_reason=row.stop_reason,
+        created_at=row.created_at,
+        updated_at=max(row.updated_at, row.run_updated_at or ""),
+        run_id=row.run_id,
+        runs=row.runs,
+        steps=row.steps,
+        questions=_questions(row.questions),
+    )
+
+
+def _run(row: Row[Any]) -> StoredRun:
+    return StoredRun(
+        id=row.id,
+        session_id=row.session_id,
+        number=row.number,
+        status=row.status,
+        stop_reason=row.stop_reason,
+        prompt=row.prompt,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        last_seq=row.last_seq,
+        outcome=None if row.outcome is None else _outcome(row.outcome),
+    )

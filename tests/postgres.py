@@ -1,0 +1,177 @@
+"""A PostgreSQL server for the tests, with Debian's binaries: a cluster of its own in a temporary folder.
+
+It listens on a free port of loopback only, does not wait for the disk (`fsync=off`), and is gone after the tests. The
+server refuses to run as root; as root it is run as `postgres` or `nobody`.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+PASSWORD = "s3cret/of the:tests"
+_SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "shared_buffers": "32MB",
+    "max_connections": "60",
+}
+_SECONDS = 60
+_numbers = count(1)
+
+
+class Missing(Exception):
+    """There is no PostgreSQL here; the text says what to do."""
+
+
+class Server:
+    """A cluster, made when it is entered and removed when it is left. Raises Missing.
+
+    durable: wait for the disk as a server in earnest does.
+    """
+
+    def __init__(self, *, durable: bool = False) -> None:
+        self._bin = _binaries()
+        self._as = _user()
+        self._settings = dict(_SETTINGS)
+        if durable:
+            self._settings.update(fsync="on", synchronous_commit="on", full_page_writes="on")
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Server:
+        self._folder = Path(tempfile.mkdtemp(prefix="endstop-pg-", dir="/tmp"))
+        self._folder.chmod(0o755)
+        try:
+            self._init()
+            self.port = _free_port()
+            self.start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def url(self, database: str = "postgres", *, password: str | None = None) -> str:
+        """The URL of a database."""
+        secret = (PASSWORD if password is None else password).replace("/", "%2F").replace(" ", "%20")
+        return f"postgresql://tests:{secret.replace(':', '%3A')}@127.0.0.1:{self.port}/{database}"
+
+    def new_database(self) -> str:
+        """Make an empty database; its name."""
+        name = f"tests_{os.getpid()}_{next(_numbers)}"
+        self.execute(f"CREATE DATABASE {name}")
+        return name
+
+    def execute(self, statement: str, database: str = "postgres") -> None:
+        """Run a statement as the cluster's owner."""
+        import psycopg
+
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    def start(self) -> None:
+        """Start the server, and wait until it answers."""
+        options = [word for pair in self._settings.items() for word in ("-c", "=".join(pair))]
+        command = [
+            *self._as,
+            self._bin / "postgres",
+            "-D",
+            self._data,
+            "-p",
+            str(self.port),
+            "-k",
+            self._data,
+            *options,
+        ]
+        with open(self._folder / "log", "ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, cwd=self._folder)
+        ready = [self._bin / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        deadline = time.monotonic() + _SECONDS
+        while subprocess.run(ready, check=False).returncode != 0:
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("PostgreSQL does not start: " + (self._folder / "log").read_text()[-2000:])
+            time.sleep(0.05)
+
+    def kill(self) -> None:
+        """End the server at once, as a crash would (its children with it)."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(signal.SIGQUIT)  # an immediate shutdown: nothing is written any more
+            process.wait(_SECONDS)
+
+    @property
+    def _data(self) -> Path:
+        return self._folder / "data"
+
+    def _init(self) -> None:
+        self._data.mkdir(mode=0o700)
+        secret = self._folder / "password"
+        secret.write_text(PASSWORD)
+        if self._as:
+            owner = pwd.getpwnam(self._as[1].removeprefix("--reuid="))
+            os.chown(self._data, owner.pw_uid, owner.pw_gid)
+        command = [*self._as, self._bin / "initdb", "-D", self._data, "-U", "tests", "--pwfile", secret]
+        command += ["-A", "scram-sha-256", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
+        made = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self._folder)
+        if made.returncode != 0:
+            raise RuntimeError(f"initdb: {made.stderr}")
+
+
+@contextmanager
+def server() -> Iterator[Server]:
+    """A server, or a skipped test where there is no PostgreSQL."""
+    try:
+        made = Server()
+    except Missing as missing:
+        pytest.skip(str(missing))
+    with made:
+        yield made
+
+
+def _binaries() -> Path:
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
+    on_path = shutil.which("postgres")
+    folders = [*reversed(installed), *([Path(on_path).resolve().parent] if on_path else [])]
+    for folder in folders:
+        if all((folder / name).exists() for name in ("postgres", "initdb", "pg_isready")):
+            return folder
+    raise Missing("there is no PostgreSQL: `make system` as root, or install Debian's package postgresql")
+
+
+def _user() -> list[str]:
+    """How to become somebody who is not root; nothing if that is so already."""
+    if os.geteuid() != 0:
+        return []
+    for name in ("postgres", "nobody"):
+        try:
+            user = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        if shutil.which("setpriv") is not None:
+            return ["setpriv", f"--reuid={name}", f"--regid={user.pw_gid}", "--clear-groups", "--"]
+    raise Missing("PostgreSQL does not run as root, and there is no `setpriv` or nobody to become")
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+        return port
