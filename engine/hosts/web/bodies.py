@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 
 from ....providers.clock import Clock
@@ -56,17 +56,17 @@ class Cancel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class SessionsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which sessions."""
 
-    status: SessionStatus | None = None
-    agent: Word | None = None
+    status: SessionStatus | UnsetType = UNSET
+    agent: Word | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
-    before: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
+    before: Annotated[str, Meta(min_length=1, max_length=500)] | UnsetType = UNSET
     """The `next` of the page before."""
 
 
 class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a stream is read."""
 
-    last_event_id: Annotated[str, Meta(max_length=200)] | None = None
+    last_event_id: Annotated[str, Meta(max_length=200)] = ""
     """The same as the header `Last-Event-ID`, for those who cannot set one."""
 
 
@@ -122,6 +122,11 @@ def query_of(request: Request, kind: type[T]) -> T:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise Refused(422, "invalid", f"the query does not fit: {error}") from None
+
+
+def if_given(value: T | UnsetType) -> T | None:
+    """What stood in the query; None if nothing did."""
+    return None if isinstance(value, UnsetType) else value
 
 
 def check_text(text: str, longest: int) -> str:

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from .answers import MessageTold, SessionsTold, session_told
 from .asked import Asked, answer
-from .bodies import Answer, Cancel, Message, NewRun, NewSession, SessionsQuery, StreamQuery, check_text
+from .bodies import Answer, Cancel, Message, NewRun, NewSession, SessionsQuery, StreamQuery, check_text, if_given
 from .frames import HEADERS, MEDIA_TYPE, check_known, framed, place_in, unknown_run
 from .stream import Stream
 
@@ -23,7 +23,11 @@ async def listed(asked: Asked) -> Response:
     """One page of sessions, newest first."""
     query: SessionsQuery = asked.query
     found, more = await asked.service.sessions(
-        owner=asked.owner, status=query.status, agent=query.agent, limit=query.limit, before=query.before
+        owner=asked.owner,
+        status=if_given(query.status),
+        agent=if_given(query.agent),
+        limit=query.limit,
+        before=if_given(query.before),
     )
     return answer(SessionsTold(sessions=[session_told(session) for session in found], next=more))
 
