@@ -23,10 +23,12 @@ from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Ev
 from endstop.decision.settings import Settings, kinds, wanted
 from endstop.engine.evaluation import EVALUATED
 from endstop.engine.hosts.run_command import EXIT_CODES
+from endstop.engine.hosts.web.ag_ui.translator import HOW
+from endstop.engine.hosts.web.ag_ui.wire import custom_name
 from msgspec import Struct
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/architecture.md", "docs/endings.md", "docs/policies.md")
+PAGES = ("README.md", "docs/ag_ui.md", "docs/architecture.md", "docs/endings.md", "docs/policies.md")
 MARKED = re.compile(r"(<!-- table: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -47,6 +49,16 @@ def events() -> str:
         about = " ".join((inspect.getdoc(kind) or "").split("\n\n")[0].split())
         rows.append((f"`{kind.__struct_config__.tag}`", f"`{kind.__name__}`", about))
     return _table(("in the record", "in Python", "what happened"), rows)
+
+
+def ag_ui() -> str:
+    """What each of our events becomes in AG-UI."""
+    rows = []
+    for kind in Event.__args__:
+        told = inspect.getdoc(HOW[kind]) or "" if kind in HOW else "`CUSTOM`."
+        told = told.replace("`CUSTOM`", f"`CUSTOM` `{custom_name(kind)}`")
+        rows.append((f"`{kind.__struct_config__.tag}`", told))
+    return _table(("ours", "in AG-UI"), rows)
 
 
 def statuses() -> str:
@@ -293,6 +305,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "rules": rules,
     "guards": guards,
     "events": events,
+    "ag_ui": ag_ui,
     "statuses": statuses,
     "endings": endings,
     "settings": settings,

@@ -8,6 +8,7 @@ from .budget import Budget
 from .bus import Bus, Lagged
 from .engine import Engine
 from .fleet import Fleet
+from .mcp_connection import Stdio
 from .race import RaceResult
 from .record import SessionRecord, read_record
 from .run import Run
@@ -18,6 +19,7 @@ from .summary import ProviderSummary, Summary
 from .tasks import Task, TaskResult
 from .toolbox import Toolbox
 from .tools import Tool, tool
+from .tools_mcp import mcp_tools
 from .tools_yaml import tools_from_yaml
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "Run",
     "Session",
     "SessionRecord",
+    "Stdio",
     "Subscriber",
     "Summary",
     "SystemClock",
@@ -45,6 +48,7 @@ __all__ = [
     "TaskResult",
     "Tool",
     "Toolbox",
+    "mcp_tools",
     "read_record",
     "tool",
     "tools_from_yaml",

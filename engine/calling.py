@@ -22,7 +22,7 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-async def call(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+async def call(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
     """What the function returns, or raises. Whatever it raises is an Exception, but for our own cancellation.
 
     A function that leaves with `sys.exit`, or lets out the cancellation of something that it waited for, has failed
@@ -50,7 +50,7 @@ class Failed(RuntimeError):
     """A user's function ended in a way that must not end the run."""
 
 
-async def _in_a_thread(function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+async def _in_a_thread(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
     work = functools.partial(function, *arguments, **named)
     value = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
     return await value if inspect.isawaitable(value) else value

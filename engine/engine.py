@@ -19,6 +19,7 @@ from ..providers.clock import Clock, SystemClock
 from ..providers.wrapper import leaves
 from .archive.attachments import ABOVE
 from .archive.texts import Redact
+from .around import Around
 from .brought import as_tuple, check_budget, check_functions, check_measurable, check_plain, check_size, check_together
 from .budget import Budget
 from .bus import KEPT, Lagged
@@ -64,6 +65,7 @@ class Engine:
     redact: applied to each text of a user, a model or a tool that goes into a record; see `archive/redaction.py`.
     attach_above: bytes from which on a text or a picture lies beside the record, in a file of its own; None: never.
     buffer: events that each run keeps for its readers, 1 or more.
+    around: entered around each run, in the run's own task; see `around.py`.
 
     Raises WrongUse if two tools have one name, the policy cannot work with what is offered, or a limit on cost could
     never be measured. As an async context manager it keeps the provider's connections open between runs.
@@ -96,6 +98,7 @@ class Engine:
         attach_above: int | None = ABOVE,
         clock: Clock | None = None,
         buffer: int = KEPT,
+        around: Sequence[Around] = (),
     ) -> None:
         check_plain(provider, policy, tool_choice, buffer)
         check_size("attach_above", attach_above)
@@ -123,6 +126,7 @@ class Engine:
         self.attach_above = attach_above
         self.clock: Clock = clock or SystemClock()
         self.buffer = buffer
+        self.around: tuple[Around, ...] = as_tuple("around", around)
         self._subscribers: list[Subscriber] = list(as_tuple("subscribers", subscribers))
         check_functions(
             gates=self.gates,
@@ -133,6 +137,7 @@ class Engine:
             subscribers=tuple(self._subscribers),
             on_completed=on_completed,
             redact=redact,
+            around=self.around,
         )
         check_together(policy, judge, self.toolbox.specs, tool_choice)
         check_budget(policy, budget)
@@ -225,6 +230,13 @@ class Engine:
         check_functions(evaluate=evaluate)
         other = copy(self)
         other.provider, other.evaluate = provider, evaluate or self.evaluate
+        return other
+
+    def within(self, *around: Around) -> Engine:
+        """An engine like this one whose runs go on within these, too; see `around.py`."""
+        check_functions(around=around)
+        other = copy(self)
+        other.around = (*self.around, *around)
         return other
 
     @asynccontextmanager

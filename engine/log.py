@@ -37,6 +37,10 @@ class Log:
         self.facts, self._seq = facts, seq
         self._began = self._now() - t / 1000
 
+    def tell(self, sink: Callable[[Event], None]) -> None:
+        """Hand every further event to this one, too. It must neither wait nor raise."""
+        self._sinks = (*self._sinks, sink)
+
     def append(self, event: E) -> E:
         """Add an event; returns it with its number and time."""
         if self.finished:

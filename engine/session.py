@@ -16,6 +16,7 @@ from uuid import uuid4
 from ..decision import Event, Facts, Outcome, Question, Transcript, Usage, WrongUse, fold
 from ..decision.events import STREAM_PARTS, Carried, ToolCallStart
 from ..providers import Exchange, Provider, Record
+from .around import all_around
 from .bus import Bus
 from .context import Context, nothing_to_flush
 from .interrupted import Interrupted
@@ -150,7 +151,7 @@ class Session:
     async def _drive(self, run: Run, opening: Opening, journal: Journal | None) -> None:
         context = self._context(run.bus, journal, opening)
         run.attach(context, self._engine.intents, self._engine.evaluate)
-        async with self._engine.watched(run):
+        async with all_around(self._engine.around, run), self._engine.watched(run):
             self._open(context, opening, run.id)
             await context.flush()
             run.ready()

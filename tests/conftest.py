@@ -9,8 +9,11 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from .postgres import Server, server
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -22,6 +25,22 @@ def _cache_of_the_tests_own(tmp_path_factory: pytest.TempPathFactory) -> Iterato
         del os.environ["XDG_CACHE_HOME"]
     else:
         os.environ["XDG_CACHE_HOME"] = before
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A server of the tests' own."""
+    with server() as started:
+        yield started
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a new store may be made."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'store.sqlite'}"
+    postgres: Server = request.getfixturevalue("postgres")
+    return postgres.url(postgres.new_database())
 
 
 def pytest_unconfigure() -> None:

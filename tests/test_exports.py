@@ -34,8 +34,8 @@ PUBLIC = {
     """,
     "endstop.engine": """
         Budget Bus Clock Completion Continue Engine Fleet Image InvalidArguments Lagged Phase ProviderSummary
-        RaceResult Redaction Run Session SessionRecord Subscriber Summary SystemClock Task TaskResult Tool Toolbox
-        read_record tool tools_from_yaml
+        RaceResult Redaction Run Session SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult Tool Toolbox
+        mcp_tools read_record tool tools_from_yaml
     """,
     "endstop.engine.formats": """
         FORMATS Ending Foreign Format Found Judged Kinds Said Skipped Unreadable events_of found_in guess
@@ -44,7 +44,10 @@ PUBLIC = {
         ask_user attempt_completion finish_task task_done think workspace_tools
     """,
     "endstop.engine.subscribers": """
-        log_run progress
+        log_run progress traced
+    """,
+    "endstop.engine.subscribers.otel": """
+        traced
     """,
     "endstop.engine.testing": """
         FakeClock check_transcript settle
@@ -89,8 +92,9 @@ def test_an_init_file_holds_imports_and_names_and_no_logic() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_importing_the_engine_imports_neither_litellm_nor_aiohttp() -> None:
-    code = "import sys, endstop.engine, endstop.providers; print({'litellm', 'aiohttp'} & set(sys.modules))"
+def test_importing_the_engine_imports_no_heavy_package() -> None:
+    heavy = {"litellm", "aiohttp", "opentelemetry", "mcp", "httpx2"}
+    code = f"import sys, endstop.engine.subscribers, endstop.providers; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "set()"
 

@@ -33,13 +33,22 @@ WHEN_FIRST_USED = {
     "rich": "only the live view and reports need it",
     "jsonschema": "0.1 s, and only tools with a schema of their own need it",
     "yaml": "only tools in YAML need it",
+    "opentelemetry": "only traced engines need it, and it is an extra",
+    "mcp": "0.7 s, only tools of an MCP server need it, and it is an extra",
+    "httpx2": "the same",
     "structlog": "only what has something to complain of needs it",
     "backports": "8 ms, and only compressed records need it (`backports.zstd`)",
     "compression": "the same, as Python 3.14 brings it",
 }
 """Heavy packages that a function may import when it is called, and why."""
 
-ONLY_IN = {"litellm": "providers/litellm.py", "aiohttp": "providers/openai_compatible.py"}
+ONLY_IN = {
+    "litellm": "providers/litellm.py",
+    "aiohttp": "providers/openai_compatible.py",
+    "opentelemetry": "engine/subscribers/otel/spans.py",
+    "mcp": "engine/mcp_connection.py",
+    "httpx2": "engine/mcp_connection.py",
+}
 """Packages with one module of ours around them."""
 
 WITHIN = {"sqlalchemy": "engine/store/", "alembic": "engine/store/", "psycopg": "engine/store/"}
@@ -189,7 +198,13 @@ def test_an_import_inside_a_function_is_a_heavy_package_or_has_a_reason() -> Non
 def test_every_foreign_import_is_a_declared_dependency() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     asked = [*project["dependencies"], *(d for extra in project["optional-dependencies"].values() for d in extra)]
-    declared = {_name_of(dependency) for dependency in asked} | {"pydantic_core", "yaml", "backports", "compression"}
+    declared = {_name_of(dependency) for dependency in asked} | {
+        "pydantic_core",
+        "yaml",
+        "backports",
+        "compression",
+        "opentelemetry",
+    }
     foreign = [i for i in IMPORTS if i.top not in sys.stdlib_module_names | {"endstop"}]
     wrong = [i for i in foreign if i.top not in declared]
     assert not wrong, "\n".join(map(str, wrong))

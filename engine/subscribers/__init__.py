@@ -1,6 +1,7 @@
-"""Integrations that only listen: one file each."""
+"""Integrations that only listen: one file each, or a folder."""
 
+from .otel import traced
 from .progress import progress
 from .structlog import log_run
 
-__all__ = ["log_run", "progress"]
+__all__ = ["log_run", "progress", "traced"]

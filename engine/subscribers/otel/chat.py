@@ -1,0 +1,180 @@
+"""The span of one request to the model, around the whole provider with its retries, fallbacks and races.
+
+It is current while the response streams, so that what the provider does lies below it. A tool that starts in the
+meantime belongs to the run all the same: its span names its parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import Any
+
+from ....decision import AnyChunk, AttemptEnded, FinishReport, UsageReport, Voice
+from ....decision import events as ev
+from ....providers import Provider, ProviderError, Request, Wrapper
+from ....providers.errors import ended_by
+from .attributes import of_provider, of_request, of_usage
+from .content import Content
+from .spans import Span, Spans
+
+ASIDE = "aside"
+"""The attempt's id of a request that is no step: no event speaks of it."""
+
+
+_TELLING = frozenset({Voice, AttemptEnded, FinishReport, UsageReport})
+"""Chunks that say something of the response as a whole."""
+
+
+class TracedProvider(Wrapper):
+    """One run's provider; each of its responses has a span. `opened` is told of each."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        spans: Spans,
+        session_id: str,
+        content: Content | None,
+        opened: Callable[[Chat], None],
+    ) -> None:
+        super().__init__(provider)
+        self._spans = spans
+        self._content = content
+        self._opened = opened
+        self._same = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.conversation.id": session_id,
+            **of_provider(provider),
+        }
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
+        """Open one response of the wrapped provider below a span of its own."""
+        span = self._spans.start(f"chat {self.model}", lambda: self._of(request), client=True)
+        chat = Chat(span, self.model, self._content)
+        if request.attempt != ASIDE:
+            self._opened(chat)
+        try:
+            with span.current():
+                async with self.provider.stream(request) as chunks:
+                    watched = chat.watch(chunks)
+                    try:
+                        yield watched
+                    finally:
+                        await watched.aclose()
+        except BaseException as error:
+            chat.failed(error)
+            raise
+        chat.closed = True
+        if request.attempt == ASIDE:
+            chat.settle(None)
+
+    def _of(self, request: Request) -> dict[str, Any]:
+        content = self._content
+        told = {} if content is None else content.asked([*request.messages, *request.ephemeral])
+        return {**self._same, **of_request(request), **told}
+
+
+class Chat:
+    """What is known of one response."""
+
+    def __init__(self, span: Span, model: str, content: Content | None) -> None:
+        self.closed = False
+        """Whether the stream was left without an error; whether it was a response is for the run to say."""
+        self._span = span
+        self._model = model
+        self._content = content
+        self._began = monotonic()
+        self._finish: FinishReport | None = None
+        self._usage: UsageReport | None = None
+
+    async def watch(self, chunks: AsyncIterator[AnyChunk]) -> AsyncGenerator[AnyChunk]:
+        """The chunks of the response, as they come."""
+        first = True
+        async for chunk in chunks:
+            if first:
+                first = False
+                self._begun()
+            if type(chunk) in _TELLING:
+                self._note(chunk)
+            yield chunk
+
+    def _begun(self) -> None:
+        seconds = monotonic() - self._began
+        self._span.tell(lambda: {"gen_ai.response.time_to_first_chunk": seconds})
+
+    def _note(self, chunk: AnyChunk) -> None:
+        match chunk:
+            case Voice(model):
+                self._model = model
+            case AttemptEnded():
+                self._attempt_failed(chunk)
+            case FinishReport():
+                self._finish = chunk
+            case UsageReport():
+                self._usage = chunk
+            case _:
+                pass
+
+    def failed(self, error: BaseException) -> None:
+        """No response: the provider gave up, or somebody cancelled it."""
+        if isinstance(error, ProviderError):
+            self._attempt_failed(ended_by(error, self._model))
+            self._end(error.kind, str(error))
+        elif isinstance(error, Exception):
+            self._end(type(error).__name__, str(error))
+        else:
+            self._span.event("endstop.cancelled", {})
+            self._end(None)
+
+    def given_up(self, event: ev.AttemptFailed) -> None:
+        """The run could make nothing of a stream that had come to its end."""
+        if self.closed and self._span.recording:
+            self._attempt_failed(event)
+            self._end(event.kind, event.message)
+
+    def settle(self, response: ev.ResponseFinished | None) -> None:
+        """End the span: with the response as the run has it, or without a run by what the chunks have said."""
+        if not self._span.recording:
+            self._end(None)
+        elif response is None:
+            usage = {} if self._usage is None else of_usage(self._usage.usage)
+            self._span.tell(lambda: {"gen_ai.response.finish_reasons": self._finishes, **usage})
+            self._end(None)
+        else:
+            cut = response.cut_at is not None
+            self._span.tell(
+                lambda: {
+                    "gen_ai.response.finish_reasons": self._finishes,
+                    "endstop.cut": cut,
+                    **of_usage(response.usage),
+                }
+            )
+            if self._content is not None:
+                said = self._content.said
+                self._span.tell(lambda: said(response.message, response.finish))
+            self._end(None)
+
+    @property
+    def _finishes(self) -> list[str] | None:
+        """What the model said why it ended; nothing where it was cut before it did."""
+        return None if self._finish is None else [self._finish.reason]
+
+    def _attempt_failed(self, ended: AttemptEnded | ev.AttemptFailed) -> None:
+        self._span.event(
+            "endstop.attempt_failed",
+            {
+                "gen_ai.request.model": ended.model or None,
+                "error.type": ended.kind,
+                "http.response.status_code": ended.status,
+                "endstop.retry_after": ended.retry_after,
+                "endstop.beside": ended.beside,
+                "exception.message": None if self._content is None else self._content.detail(ended.message),
+            },
+        )
+
+    def _end(self, error: str | None, detail: str = "") -> None:
+        self._span.tell(lambda: {"gen_ai.response.model": self._model})
+        told = None if error is None or self._content is None else self._content.detail(detail)
+        self._span.end(error, detail=told)

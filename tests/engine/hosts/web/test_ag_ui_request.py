@@ -1,0 +1,164 @@
+"""What a client of AG-UI asks for: every good input is one by the official model too, and every bad one is refused."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ag_ui.core import RunAgentInput
+from endstop.decision import Question, WrongUse
+from endstop.engine.hosts.web.ag_ui import Answer, Asked, asked
+from hypothesis import given
+from hypothesis import strategies as st
+
+USER = {"id": "m1", "role": "user", "content": "Set the port."}
+OPEN = (Question("q1", "Which?"), Question("q2", "When?"))
+
+
+def body(*messages: Any, **fields: Any) -> bytes:
+    return json.dumps({"threadId": "t", "runId": "r", "messages": list(messages), **fields}).encode()
+
+
+def good(*messages: Any, **fields: Any) -> Asked:
+    """What an input asks for that is one by the official model."""
+    RunAgentInput.model_validate_json(body(*messages, **fields))
+    return asked(body(*messages, **fields))
+
+
+def tool(call: str, text: Any, **fields: Any) -> dict[str, Any]:
+    return {"id": "m9", "role": "tool", "toolCallId": call, "content": text, **fields}
+
+
+def test_the_last_user_message_is_the_prompt_and_the_history_is_the_servers() -> None:
+    before = [{"id": "m0", "role": "user", "content": "Hi."}, {"id": "a0", "role": "assistant", "content": "Hello."}]
+    got = good(*before, USER, state={}, tools=[], context=[], forwardedProps={})
+    assert got == Asked(thread_id="t", run_id="r", prompt="Set the port.", said="Set the port.")
+
+
+def test_texts_of_a_message_of_parts_are_joined_and_its_pictures_are_passed_over_with_a_word() -> None:
+    picture = {"type": "image", "source": {"type": "url", "value": "https://example.org/a.png"}}
+    parts = [{"type": "text", "text": "What"}, picture, {"type": "text", "text": "is this?"}]
+    got = good({**USER, "content": parts})
+    assert (got.prompt, got.ignored) == ("What\nis this?", ("messages: a part of type 'image'",))
+
+
+def test_tools_of_the_client_and_its_state_are_passed_over_with_a_word() -> None:
+    offered = [{"name": "paint", "description": "Paint."}]
+    got = good(USER, tools=offered, state={"colour": "red"}, resume=[], parentRunId="r0", protocolVersion="1.0")
+    assert [one.split(":")[0] for one in got.ignored] == ["tools", "state"]
+    assert got.prompt == "Set the port."
+
+
+def test_context_stands_below_the_prompt_but_not_in_an_answer() -> None:
+    got = good(USER, context=[{"description": "The page", "value": "settings"}])
+    assert got.prompt == "Set the port.\n\nContext from the application:\n- The page: settings"
+    assert got.answers_to(OPEN) == (Answer("q1", "Set the port."),)
+
+
+def test_the_agent_is_named_in_the_forwarded_props() -> None:
+    assert good(USER, forwardedProps={"agent": "writer", "other": 1}).agent == "writer"
+    assert [good(USER, forwardedProps=props).agent for props in ({}, {"agent": 3}, [], "agent")] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        ("80", "80"),
+        (True, "yes"),
+        (False, "no"),
+        ({"approved": True}, "yes"),
+        ({"answer": "80"}, "80"),
+        ({"text": "80"}, "80"),
+        ({"port": 80}, '{"port":80}'),
+        (80, "80"),
+    ],
+)
+def test_resume_entries_answer_questions(payload: Any, text: str) -> None:
+    got = good(USER, resume=[{"interruptId": "q2", "status": "resolved", "payload": payload}])
+    assert (got.prompt, got.answers) == (None, (Answer("q2", text),))
+    assert got.answers_to(OPEN) == (Answer("q2", text),)
+
+
+def test_an_abandoned_question_is_answered_by_saying_so() -> None:
+    got = good(resume=[{"interruptId": "q1", "status": "cancelled"}])
+    assert got.answers[0].call_id == "q1"
+    assert "does not answer" in got.answers[0].text
+
+
+def test_tool_messages_at_the_end_answer_questions_in_their_order() -> None:
+    parts = [{"type": "text", "text": "Noon."}]
+    got = good(USER, tool("q1", "80"), tool("q2", parts), tool("q3", "", error="No idea."))
+    assert got.answers == (Answer("q1", "80"), Answer("q2", "Noon."), Answer("q3", "No idea."))
+    assert got.answers_to(OPEN) == (Answer("q1", "80"), Answer("q2", "Noon.")), "what nobody asked is passed over"
+
+
+def test_a_user_message_answers_the_question_that_is_open_and_is_a_prompt_where_none_is() -> None:
+    got = good(USER)
+    assert got.answers_to(OPEN) == (Answer("q1", "Set the port."),)
+    assert got.answers_to(()) == ()
+
+
+def test_the_answer_to_a_pause_that_asked_nothing_is_a_prompt() -> None:
+    got = good(resume=[{"interruptId": "endstop:paused", "status": "resolved", "payload": "Go on."}])
+    assert (got.prompt, got.answers) == ("Go on.", ())
+
+
+def test_answers_to_no_open_question_are_refused_with_those_that_are_open() -> None:
+    got = good(resume=[{"interruptId": "q9", "status": "resolved", "payload": "x"}])
+    with pytest.raises(WrongUse, match=r"under q9 \(open: q1, q2\)"):
+        got.answers_to(OPEN)
+    with pytest.raises(WrongUse, match=r"\(open: none\)"):
+        got.answers_to(())
+
+
+@pytest.mark.parametrize(
+    ("given_body", "words"),
+    [
+        (b"", "no RunAgentInput"),
+        (b"\xff", "no RunAgentInput"),
+        (b"[" * 100_000, "no RunAgentInput"),
+        (b"[]", "no RunAgentInput"),
+        (b'{"threadId":"t","messages":[]}', "runId"),
+        (body(USER, runId=" "), "`runId` is empty"),
+        (body(USER, threadId=""), "`threadId` is empty"),
+        (body(USER, threadId=3), "threadId"),
+        (body(), "there are none"),
+        (body({"id": "a", "role": "assistant", "content": "Hi."}), "'assistant'"),
+        (body({**USER, "content": " "}), "no text"),
+        (body({**USER, "content": []}), "no text"),
+        (body({**USER, "content": [{"type": "text"}]}), "content part"),
+        (body({**USER, "content": ["text"]}), "content part"),
+        (body({**USER, "content": {"text": "x"}}), "content"),
+        (body({"id": "x", "role": "tool", "content": "80"}), "toolCallId"),
+        (body(tool("q1", "")), "the tool message for q1"),
+        (body(USER, resume=[{"interruptId": "q1", "status": "resolved"}]), "has no answer"),
+        (body(USER, resume=[{"interruptId": "q1", "status": "maybe"}]), "resume"),
+        (body(USER, context=[{"description": "x"}]), "context"),
+    ],
+)
+def test_a_bad_input_is_refused_with_what_is_wrong_and_where(given_body: bytes, words: str) -> None:
+    with pytest.raises(WrongUse, match=words):
+        asked(given_body)
+
+
+NAMES = """
+    threadId runId messages tools context state forwardedProps resume role content type text toolCallId interruptId
+    status payload agent description value error id
+"""
+FIELDS = st.sampled_from(NAMES.split())
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELDS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(FIELDS, JSON, max_size=8))
+def test_any_json_is_an_input_or_refused(fields: Any) -> None:
+    try:
+        got = asked(json.dumps({"threadId": "t", "runId": "r", "messages": [USER], **fields}).encode())
+    except WrongUse:
+        return
+    assert got.prompt or got.answers
+    assert (got.prompt is None) is bool(got.answers)

@@ -1,0 +1,375 @@
+"""Tools of real MCP servers: one that is a process over stdio, one over HTTP on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from endstop.decision import Image, ToolResult, WrongUse
+from endstop.engine import Engine, Stdio, Tool, mcp_tools
+from endstop.engine import mcp_connection as connections
+from endstop.engine.calling import Failed
+from endstop.engine.tools_mcp import result_of
+from endstop.providers import Scripted, call
+from mcp import Client, MCPError
+
+SERVER = Path(__file__).with_name("mcp_server.py")
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """What the server of a test says of itself."""
+    path = tmp_path / "notes"
+    path.touch()
+    return path
+
+
+def stdio(notes: Path, log: Any = None) -> Stdio:
+    return Stdio(sys.executable, SERVER, env={"NOTES": str(notes)}, log=log)
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+@contextmanager
+def serving(port: int, notes: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The server over HTTP, from when it answers until the end of the block."""
+    process = subprocess.Popen(
+        [sys.executable, SERVER, str(port)],
+        env={**os.environ, "NOTES": str(notes)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(600):
+            with socket.socket() as probe:
+                probe.settimeout(0.1)
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert process.poll() is None, "the server ended"
+            try:
+                process.wait(0.1)
+            except subprocess.TimeoutExpired:
+                continue
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimpleNamespace]:
+    notes = tmp_path_factory.mktemp("mcp") / "notes"
+    notes.touch()
+    port = free_port()
+    with serving(port, notes):
+        yield SimpleNamespace(url=f"http://127.0.0.1:{port}/mcp", notes=notes)
+
+
+@asynccontextmanager
+async def named(server: Stdio | str, **options: Any) -> AsyncIterator[dict[str, Tool]]:
+    async with mcp_tools(server, **options) as tools:
+        yield {tool.name: tool for tool in tools}
+
+
+async def noted(notes: Path, line: str) -> None:
+    async with asyncio.timeout(PATIENCE):
+        while line not in notes.read_text(encoding="utf-8").splitlines():
+            await asyncio.sleep(0.01)
+
+
+def results(run: Any) -> dict[str, ToolResult]:
+    return {m.name: m for m in run.context.transcript.messages if isinstance(m, ToolResult)}
+
+
+async def test_a_run_uses_the_tools_of_a_server_over_stdio_and_ends_by_its_completion(notes: Path) -> None:
+    provider = Scripted(
+        [call("add", a=20, b=22), call("write", text="42"), call("fail")],
+        [call("submit", summary="It is 42.")],
+    )
+    async with named(stdio(notes), kinds={"submit": "completion"}) as tools:
+        assert {name for name, tool in tools.items() if tool.spec.reads} == {"add", "hang", "meet"}
+        engine = Engine(provider, tools=list(tools.values()))
+        async with engine.start("Add.") as run:
+            outcome = await run.wait()
+        told = results(run)
+    assert (outcome.stop_reason, outcome.answer) == ("completed", "handed in: It is 42.")
+    assert (told["add"].content, told["write"].content) == ("42", "written")
+    assert told["fail"].status == "error"
+    assert notes.read_text(encoding="utf-8").splitlines() == ["started", "wrote 42"]
+    schema = tools["add"].spec.parameters
+    assert schema["required"] == ["a"]
+    assert schema["properties"]["b"]["description"] == "What is added."
+    assert tools["add"].spec.description == "Add two integers."
+    assert "finish_task" not in engine.toolbox, "the server's completion stands for ours"
+
+
+async def test_a_server_over_http_gets_our_headers(http: SimpleNamespace) -> None:
+    async with named(http.url, headers={"x-who": "endstop"}) as tools:
+        assert await tools["header"].run({}) == "endstop"
+    async with named(http.url) as tools:
+        assert await tools["header"].run({}) == "nobody"
+
+
+async def test_every_kind_of_content_becomes_text_or_pictures(http: SimpleNamespace) -> None:
+    async with named(http.url) as tools:
+        everything = await tools["everything"].run({})
+        assert await tools["structured"].run({}) == '{"sum":3}'
+    pictures = [part for part in everything if isinstance(part, Image)]
+    assert [(picture.media_type, picture.data[:4]) for picture in pictures] == [("image/png", b"\x89PNG")] * 2
+    assert [part for part in everything if isinstance(part, str)] == [
+        "first",
+        "[audio: audio/wav, 3 bytes]",
+        "[resource file:///a.txt (a): the first]",
+        "[resource file:///b.txt]\ninside b",
+        "[resource file:///c.png]",
+        "[resource file:///d.bin: application/octet-stream, 3 bytes]",
+    ]
+
+
+async def test_names_are_made_fit_for_providers_and_arguments_may_be_called_as_they_like(
+    http: SimpleNamespace,
+) -> None:
+    async with named(http.url, prefix="t_", only=["odd/name.x", "add"], polls=["add"], reads=[]) as tools:
+        assert set(tools) == {"t_odd_name_x", "t_add"}
+        assert await tools["t_odd_name_x"].run({"function": "f"}) == "f"
+        assert (tools["t_add"].spec.polls, tools["t_add"].spec.reads) == (True, False)
+
+
+async def test_many_runs_share_one_connection_and_wait_for_each_other_in_it(http: SimpleNamespace) -> None:
+    def script(request: Any) -> Any:
+        return "Done." if len(request.messages) > 2 else call("meet", name=request.messages[-1].text)
+
+    async with mcp_tools(http.url, only=["meet"]) as tools:
+        engine = Engine(Scripted(script), tools=tools, system="")
+        sessions = [engine.session() for _ in range(3)]
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.gather(*(session.run(f"m{n}") for n, session in enumerate(sessions)))
+    told = [m.content for s in sessions for m in s.transcript.messages if isinstance(m, ToolResult)]
+    assert told == ["m0 met 3", "m1 met 3", "m2 met 3"]
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+async def test_cancelling_a_run_cancels_its_request_and_leaves_the_connection(
+    transport: str, notes: Path, http: SimpleNamespace
+) -> None:
+    server, heard = (stdio(notes), notes) if transport == "stdio" else (http.url, http.notes)
+    async with named(server) as tools:
+        engine = Engine(Scripted([call("hang", name=transport)]), tools=[tools["hang"]])
+        async with engine.start("Hang.") as run:
+            await noted(heard, f"{transport} began")
+            run.cancel("disconnect")
+            outcome = await run.wait()
+        assert outcome.status == "cancelled"
+        await noted(heard, f"{transport} cancelled")
+        assert await tools["add"].run({"a": 1}) == "2"
+    assert heard.read_text(encoding="utf-8").count("started") == 1
+
+
+async def test_a_call_that_takes_too_long_is_answered_and_cancelled_at_the_server(http: SimpleNamespace) -> None:
+    provider = Scripted([call("hang", name="late")], "I give up.")
+    async with mcp_tools(http.url, only=["hang"], timeout=0.5) as tools:
+        async with Engine(provider, tools=tools).start("Hang.") as run:
+            await run.wait()
+        await noted(http.notes, "late cancelled")
+    assert results(run)["hang"].content == "hang was stopped after 0.5 seconds."
+
+
+async def test_a_server_that_dies_is_an_error_of_its_call_and_is_started_again_by_the_next(notes: Path) -> None:
+    provider = Scripted([call("die")], [call("add", a=1)], "Done.")
+    async with mcp_tools(stdio(notes), only=["die", "add"]) as tools:
+        async with Engine(provider, tools=tools).start("Die.") as run:
+            outcome = await run.wait()
+        told = results(run)
+    assert outcome.status == "completed"
+    assert told["die"].status == "error"
+    assert "whether this call took effect is not known" in told["die"].content
+    assert "The next call connects to it again." in told["die"].content
+    assert (told["add"].status, told["add"].content) == ("ok", "2")
+    assert notes.read_text(encoding="utf-8").splitlines() == ["started", "started"]
+
+
+async def test_a_server_over_http_that_goes_away_and_comes_back(notes: Path) -> None:
+    port = free_port()
+    with serving(port, notes) as process:
+        async with named(f"http://127.0.0.1:{port}/mcp") as tools:
+            assert await tools["add"].run({"a": 1}) == "2"
+            process.kill()
+            process.wait()
+            for _ in range(2):
+                with pytest.raises(Failed, match=r"the MCP server http://127\.0\.0\.1"):
+                    await tools["add"].run({"a": 1})
+            with serving(port, notes):
+                assert await tools["add"].run({"a": 2}) == "3"
+
+
+@pytest.mark.parametrize("forgets", [1, 2])
+async def test_a_session_that_the_server_has_forgotten_is_begun_anew_once(
+    forgets: int, http: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    real = Client.call_tool
+
+    async def forgetful(self: Client, *args: Any, **named: Any) -> Any:
+        asked.append(self)
+        if len(asked) <= forgets:
+            raise MCPError(-32600, "Session not found")
+        return await real(self, *args, **named)
+
+    monkeypatch.setattr(Client, "call_tool", forgetful)
+    async with named(http.url) as tools:
+        if forgets == 1:
+            assert await tools["add"].run({"a": 1}) == "2"
+        else:
+            with pytest.raises(Failed, match="The tool did not run"):
+                await tools["add"].run({"a": 1})
+    assert len(set(map(id, asked))) == 2, "the second time in a new session"
+
+
+async def test_an_error_of_the_protocol_is_told_and_the_connection_stays(
+    http: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refusing(*args: Any, **named: Any) -> Any:
+        raise MCPError(-32602, "Unknown tool: add")
+
+    async with named(http.url) as tools:
+        with monkeypatch.context() as changed:
+            changed.setattr(Client, "call_tool", refusing)
+            with pytest.raises(Failed, match=r"answered with an error: Unknown tool: add \(-32602\)"):
+                await tools["add"].run({"a": 1})
+        assert await tools["add"].run({"a": 1}) == "2"
+
+
+async def test_leaving_the_block_ends_the_server_and_its_tools_say_so(notes: Path) -> None:
+    async with named(stdio(notes)) as tools:
+        pass
+    with pytest.raises(Failed, match="inside `async with mcp_tools`"):
+        await tools["add"].run({"a": 1})
+    assert [task for task in asyncio.all_tasks() if task.get_name().startswith("endstop: ")] == []
+
+
+async def test_whoever_is_cancelled_inside_the_block_still_ends_the_server(notes: Path) -> None:
+    inside = asyncio.Event()
+
+    async def main() -> None:
+        async with named(stdio(notes)):
+            inside.set()
+            await asyncio.sleep(PATIENCE)
+
+    task = asyncio.create_task(main())
+    async with asyncio.timeout(PATIENCE):
+        await inside.wait()
+    pid = int(notes.with_name("notes.pid").read_text(encoding="utf-8"))
+    os.kill(pid, 0)  # it is there
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+async def test_what_its_server_writes_to_stderr_can_go_to_a_file(notes: Path, tmp_path: Path) -> None:
+    with (
+        (tmp_path / "log").open("w", encoding="utf-8") as log,
+        pytest.raises(ConnectionError, match="cannot be reached, or is none"),
+    ):
+        async with mcp_tools(Stdio(sys.executable, "-c", "import sys; sys.exit('no server')", log=log)):
+            pass
+    assert (tmp_path / "log").read_text(encoding="utf-8") == "no server\n"
+
+
+async def test_a_program_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "CONNECT_SECONDS", 0.5)
+    with pytest.raises(ConnectionError, match=r"did not answer within 0\.5 s"):
+        async with mcp_tools(Stdio(sys.executable, "-c", "import sys; sys.stdin.read()")):
+            pass
+
+
+async def test_a_server_that_cannot_be_reached_is_named_without_what_is_secret_in_its_address() -> None:
+    with pytest.raises(ConnectionError, match=f"the MCP server http://127.0.0.1:{(port := free_port())}/mcp") as raised:
+        async with mcp_tools(f"http://user:hunter2@127.0.0.1:{port}/mcp?key=hunter2", headers={"x": "hunter2"}):
+            pass
+    assert "hunter2" not in str(raised.value)
+    assert "hunter2" not in repr(Stdio("x", env={"KEY": "hunter2"}))
+
+
+@pytest.mark.parametrize(
+    ("server", "options", "said"),
+    [
+        ("server.py", {}, r"neither a URL nor a program: write Stdio"),
+        (Stdio("x"), {"headers": {"a": "b"}}, "headers are for a server over HTTP"),
+        (Stdio("/no/such/program"), {}, "'/no/such/program' cannot be started"),
+    ],
+    ids=["neither", "headers", "program"],
+)
+async def test_what_cannot_work_is_refused(server: Any, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(WrongUse, match=said):
+        async with mcp_tools(server, **options):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"kinds": {"submitt": "completion"}},
+            r"kinds names 'submitt', which the server has not \(did you mean 'submit'",
+        ),
+        ({"kinds": {"submit": "final"}}, "'submit' is of kind 'final': use one of ordinary"),
+        ({"polls": "add"}, r"write polls=\['add'\]"),
+        ({"only": ["nothing"]}, "only names 'nothing'"),
+        ({"reads": ["nothing"]}, "reads names 'nothing'"),
+    ],
+    ids=["kinds", "kind", "polls", "only", "reads"],
+)
+async def test_names_that_the_server_has_not_are_refused(
+    http: SimpleNamespace, options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(WrongUse, match=said):
+        async with mcp_tools(http.url, **options):
+            pass
+
+
+def test_an_empty_command_is_refused() -> None:
+    with pytest.raises(WrongUse, match="the command is empty"):
+        Stdio("")
+
+
+async def test_without_mcp_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    with pytest.raises(WrongUse, match=r'pip install "endstop\[mcp\]"'):
+        async with mcp_tools("http://127.0.0.1:1/mcp"):
+            pass
+
+
+def answered(*content: Any, error: bool = False, structured: Any = None) -> Any:
+    return SimpleNamespace(content=list(content), is_error=error, structured_content=structured)
+
+
+def block(type: str, **fields: Any) -> Any:
+    return SimpleNamespace(type=type, **fields)
+
+
+def test_results_that_are_odd_are_told_in_words() -> None:
+    assert result_of(answered()) is None
+    assert result_of(answered(block("hologram"))) == "[hologram: not shown]"
+    assert (
+        result_of(answered(block("image", data="?", mime_type="image/png"))) == "[image: image/png, which is no base64]"
+    )
+    failed = result_of(answered(error=True))
+    assert (failed.status, failed.content) == ("error", "The tool failed without a word.")
+    both = result_of(answered(block("text", text="three"), structured={"sum": 3}))
+    assert both == "three", "text stands for the structure beside it"
