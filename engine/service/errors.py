@@ -24,7 +24,8 @@ class Unknown(Refusal):
 
 
 class Conflict(Refusal):
-    """The state forbids it: `busy`, `running`, `not_running`, `no_open_question`, `answered`, `not_interrupted`."""
+    """The state forbids it: `busy`, `running`, `not_running`, `no_open_question`, `answered`, `not_interrupted`,
+    `interrupted`, `exists`."""
 
 
 class TooMany(Refusal):

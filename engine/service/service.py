@@ -137,16 +137,23 @@ class Service(Shelf):
 
     # ---- what can be done with a session
 
-    async def start(self, prompt: str, *, owner: str | None = None, agent: str | None = None) -> StoredSession:
-        """Begin a session with its first run; returns once its beginning is stored."""
+    async def start(
+        self, prompt: str, *, owner: str | None = None, agent: str | None = None, session_id: str | None = None
+    ) -> StoredSession:
+        """Begin a session with its first run; returns once its beginning is stored.
+
+        session_id: an id of your own for it, which no other session may have.
+        """
         name, engine = self._admission.agent(agent)
         _check_said("prompt", prompt)
-        live = self._admit(f"session_{uuid4().hex[:12]}", owner or "", name)
+        live = self._admit(session_id or f"session_{uuid4().hex[:12]}", owner or "", name)
         session = engine.session(live.session_id)
         new = NewSession(
             id=live.session_id, owner=live.owner, agent=name, title=_title(prompt), created_at=clock_of(engine)()
         )
         try:
+            if session_id is not None and await self.store.session(session_id) is not None:
+                raise Conflict("exists", f"there is a session {session_id} already: go on with it")
             await self.store.add(new)
             try:
                 await self._driver.drive(live, session, engine, lambda: session.start(prompt))

@@ -70,11 +70,20 @@ class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The same as the header `Last-Event-ID`, for those who cannot set one."""
 
 
+OnDisconnect = Literal["detach", "cancel"]
+"""What becomes of a run once its reader has left: `detach` lets it go on."""
+
+
+class OnDisconnectQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a run is read that begins with its reader."""
+
+    on_disconnect: OnDisconnect = "detach"
+
+
 class RunStreamQuery(StreamQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the stream of one run is read."""
 
-    on_disconnect: Literal["detach", "cancel"] = "detach"
-    """Whether the run goes on once this reader has left."""
+    on_disconnect: OnDisconnect = "detach"
 
 
 class OutcomeQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,10 +108,14 @@ async def read_body(request: Request, most: int, seconds: float, clock: Clock) -
     return bytes(body)
 
 
-def decoded(body: bytes, media_type: str, kind: type[T]) -> T:
-    """What a body says. Raises Refused: 400, 415 or 422."""
-    if media_type.partition(";")[0].strip().lower() != "application/json":
+def check_media_type(given: str) -> None:
+    """Refuse what web pages of other origins could send without being asked. Raises Refused: 415."""
+    if given.partition(";")[0].strip().lower() != "application/json":
         raise Refused(415, "media_type", "send the body as application/json")
+
+
+def decoded(body: bytes, kind: type[T]) -> T:
+    """What a body says. Raises Refused: 400 or 422."""
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
