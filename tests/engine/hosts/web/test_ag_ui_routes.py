@@ -10,7 +10,9 @@ from endstop.providers import Scripted, call, say
 from .site import Event, Gate, Site, done, site
 
 
-def _input(text: str | None = "Set the port", *, thread: str = "thread-1", run: str = "run-1", **more: Any) -> dict[str, Any]:
+def _input(
+    text: str | None = "Set the port", *, thread: str = "thread-1", run: str = "run-1", **more: Any
+) -> dict[str, Any]:
     messages = [] if text is None else [{"id": "m1", "role": "user", "content": text}]
     return {"threadId": thread, "runId": run, "messages": messages, "tools": [], "context": [], "state": None, **more}
 
@@ -98,7 +100,9 @@ async def test_an_input_that_asks_for_nothing_is_refused() -> None:
             assert (refused.status_code, refused.json()["code"]) == (422, "invalid"), body
         long = await at.client.post("/ag-ui", json=_input("x" * 200_001))
         assert (long.status_code, long.json()["code"]) == (422, "too_long")
-        assert (await at.client.post("/ag-ui", content=b"{}", headers={"content-type": "text/plain"})).status_code == 415
+        assert (
+            await at.client.post("/ag-ui", content=b"{}", headers={"content-type": "text/plain"})
+        ).status_code == 415
         assert (await at.client.get("/sessions")).json()["sessions"] == []
 
 
