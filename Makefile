@@ -16,7 +16,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none)
 SOURCES := $(shell find $(ROOMS) -name __pycache__ -prune -o -print)
 
-.PHONY: help demo test check lint types bench bench-peers soak test-all test-litellm docs clean
+.PHONY: help demo system test check lint types bench bench-peers soak test-all test-litellm docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -27,7 +27,23 @@ help: ## this list
 demo: $(VENV)/.ready ## an agent sets a port in a real file and stops by itself; needs no model
 	@$(BIN)/python docs/examples/demo.py
 
-test: lint types ## all that CI checks: lint and types, then the tests
+# Nothing of this ever fails the build: a test that misses something is skipped and says so. RUNLEVEL=1 keeps Debian from
+# starting a database server; the tests start one of their own.
+system: ## what the tests need beside Python: PostgreSQL and Chromium, from Debian (as root)
+	@missing=; \
+	ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null 2>&1 \
+	    || missing="$$missing postgresql"; \
+	command -v chromium >/dev/null 2>&1 || missing="$$missing chromium"; \
+	[ -n "$$missing" ] || exit 0; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+	    echo "installing$$missing from Debian, for the tests"; \
+	    install="apt-get install -y -qq --no-install-recommends$$missing"; \
+	    export RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive; \
+	    $$install >/dev/null 2>&1 || { apt-get update -qq >/dev/null 2>&1; $$install >/dev/null 2>&1; } && exit 0; \
+	fi; \
+	echo "not here, so the tests that need it are skipped:$$missing (as root: apt-get install$$missing)"
+
+test: lint types system ## all that CI checks: lint and types, then the tests
 	@$(BIN)/pytest $(ARGS)
 
 check: test ## the same as test

@@ -25,7 +25,6 @@ PASSWORD = "s3cret/of the:tests"
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "fsync": "off",
-    "synchronous_commit": "off",
     "full_page_writes": "off",
     "shared_buffers": "32MB",
     "max_connections": "60",
@@ -49,7 +48,7 @@ class Server:
         self._as = _user()
         self._settings = dict(_SETTINGS)
         if durable:
-            self._settings.update(fsync="on", synchronous_commit="on", full_page_writes="on")
+            self._settings.update(fsync="on", full_page_writes="on")
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
 

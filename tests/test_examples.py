@@ -26,3 +26,43 @@ def test_mcp_tools_moves_a_note_from_one_server_to_another() -> None:
     assert "old_list_notes: call Jane" in told
     assert "new_list_notes: mend the bicycle, buy milk" in told
     assert told[-1] == "completed: The note 'buy milk' is on the new shelf."
+
+
+def test_background_worker_works_off_its_queue_two_at_a_time() -> None:
+    told = run("background_worker").splitlines()
+    assert told[:2] == ["job 1 begun", "job 2 begun"]
+    assert "job 1 completed: count_words: 5" in told
+    assert "job 4 completed: wait: waited 0.2 s" in told
+    assert told.index("job 3 begun") > min(told.index(line) for line in told if "completed" in line)
+    assert told[-1] == "4 records"
+
+
+def test_background_worker_gives_running_jobs_time_after_sigterm_and_names_those_it_did_not_begin() -> None:
+    command = [sys.executable, EXAMPLES / "background_worker.py", "wait: 0.5", "wait: 600", "count: a rose"]
+    env = {**os.environ, "GRACE": "3"}
+    env.pop("ENDSTOP_MODEL", None)
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        began = [process.stdout.readline() for _ in range(2)]
+        assert began == ["job 1 begun\n", "job 2 begun\n"]
+        process.terminate()
+        told = process.stdout.read().splitlines()
+    assert process.returncode == 0
+    assert told[0] == "stopping: 2 running, 1 not begun"
+    assert "job 1 completed: wait: waited 0.5 s" in told
+    assert "job 2 cancelled: cancelled from outside: shutdown" in told
+    assert told[-2:] == ["not begun: count: a rose", "2 records"]
+
+
+def test_chat_with_questions_takes_the_next_message_as_the_answer_and_lets_others_wait() -> None:
+    said = [line.split("   ") for line in run("chat_with_questions").splitlines()]
+    rooms = [text for place, text in said if place == "#office rooms"]
+    assert rooms == [
+        "you: We need a room.",
+        "bot: For which day?",
+        "you: Friday",
+        "you: Thank you!",
+        "bot: The room is yours on Friday.",
+        "bot: You said: Thank you!",
+    ]
+    assert ["#office lunch", "bot: You said: Soup again?"] in said

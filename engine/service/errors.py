@@ -24,8 +24,10 @@ class Unknown(Refusal):
 
 
 class Conflict(Refusal):
-    """The state forbids it: `busy`, `running`, `not_running`, `no_open_question`, `answered`, `not_interrupted`,
-    `interrupted`, `exists`."""
+    """The state forbids it.
+
+    `busy`, `running`, `not_running`, `interrupted`, `not_interrupted`, `no_open_question`, `answered`, `exists`.
+    """
 
 
 class TooMany(Refusal):

@@ -25,6 +25,7 @@ from ..session import Session
 from ..store.place import store_at
 from ..store.store import Message, NewSession, Store, StoredSession
 from .admission import Admission
+from .checked import check, check_said, checked_id, new_id, title
 from .driving import Driver, clock_of
 from .errors import Conflict
 from .lives import Live, Lives
@@ -32,8 +33,6 @@ from .reading import BEAT
 from .recalling import recalled, was_answered
 from .shelf import Shelf
 
-TITLE = 120
-"""Characters of the first prompt that a session is known by."""
 HOUR = 3600.0
 
 
@@ -66,8 +65,8 @@ class Service(Shelf):
         beat: float = BEAT,
     ) -> None:
         self.agents: Mapping[str, Engine] = {"default": engine} if isinstance(engine, Engine) else dict(engine)
-        _check(grace=grace, beat=beat, max_running=max_running, max_running_each=max_running_each)
-        _check(keep_days=keep_days, keep_sessions=keep_sessions)
+        check(grace=grace, beat=beat, max_running=max_running, max_running_each=max_running_each)
+        check(keep_days=keep_days, keep_sessions=keep_sessions)
         super().__init__(store_at(store) if isinstance(store, str) else store, Lives(), beat)
         self._grace = grace
         self._keep_days, self._keep_sessions = keep_days, keep_sessions
@@ -142,18 +141,19 @@ class Service(Shelf):
     ) -> StoredSession:
         """Begin a session with its first run; returns once its beginning is stored.
 
-        session_id: an id of your own for it, which no other session may have.
+        session_id: what it is to be called, if you know better: 1 to 100 letters, digits, `-`, `_`, `.` and `:`.
         """
+        id = new_id() if session_id is None else checked_id(session_id)
         name, engine = self._admission.agent(agent)
-        _check_said("prompt", prompt)
-        live = self._admit(session_id or f"session_{uuid4().hex[:12]}", owner or "", name)
+        check_said("prompt", prompt)
+        live = self._admit(id, owner or "", name)
         session = engine.session(live.session_id)
         new = NewSession(
-            id=live.session_id, owner=live.owner, agent=name, title=_title(prompt), created_at=clock_of(engine)()
+            id=live.session_id, owner=live.owner, agent=name, title=title(prompt), created_at=clock_of(engine)()
         )
         try:
             if session_id is not None and await self.store.session(session_id) is not None:
-                raise Conflict("exists", f"there is a session {session_id} already: go on with it")
+                raise Conflict("exists", f"there is a session {session_id!r} already: go on with it, or name another")
             await self.store.add(new)
             try:
                 await self._driver.drive(live, session, engine, lambda: session.start(prompt))
@@ -167,14 +167,14 @@ class Service(Shelf):
 
     async def go_on(self, session_id: str, prompt: str, *, owner: str | None = None) -> StoredSession:
         """Say something new in a session that rests; a question that is open is then closed as unanswered."""
-        _check_said("prompt", prompt)
+        check_said("prompt", prompt)
         return await self._next_run(session_id, owner, lambda session: session.start(prompt))
 
     async def answer(
         self, session_id: str, text: str, *, call_id: str | None = None, owner: str | None = None
     ) -> StoredSession:
         """Answer an open question; `call_id` says which, where there are several."""
-        _check_said("answer", text)
+        check_said("answer", text)
         stored = await self.session(session_id, owner=owner)
         live = self._lives.of_session(session_id)
         if live is not None and live.answering is not None and call_id in (None, live.answering):
@@ -203,7 +203,7 @@ class Service(Shelf):
         It is heard before the next request. If the run ends before that, the session's next run hears it, which
         begins by itself where the run had done its work.
         """
-        _check_said("message", text)
+        check_said("message", text)
         await self.session(session_id, owner=owner)
         live = self._lives.of_session(session_id)
         if live is None or live.run is None or live.run.finished:
@@ -272,19 +272,3 @@ class Service(Shelf):
         while True:
             await self._driver.forget(self._keep_days, self._keep_sessions)
             await asyncio.sleep(HOUR)
-
-
-def _title(prompt: str) -> str:
-    line = " ".join(prompt[: 4 * TITLE].split())
-    return line if len(line) <= TITLE else line[: TITLE - 1] + "…"
-
-
-def _check_said(what: str, text: str) -> None:
-    if not text.strip():
-        raise WrongUse(f"the {what} is empty: say something")
-
-
-def _check(**numbers: float | None) -> None:
-    for name, number in numbers.items():
-        if number is not None and not number >= 0:
-            raise WrongUse(f"{name} is {number!r}: use a number of 0 or more")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from ..line import encoded
 from .store import Batch, Message, NewSession, StoreError
@@ -13,6 +13,10 @@ from .tables import MESSAGES, PAGES, RUNNING, RUNS, SESSIONS
 
 ENDED = ("completed", "exhausted", "failed", "cancelled")
 """What may be forgotten."""
+LAST_SEQ = (
+    select(PAGES.c.last_seq).where(PAGES.c.run == RUNS.c.key).order_by(PAGES.c.first_seq.desc()).limit(1)
+).scalar_subquery()
+"""Where the pages of a run end."""
 _STEP = b'{"type":"STEP_FINISHED"'
 _ADD_STEPS = (
     update(RUNS)
@@ -185,8 +189,7 @@ class Changes:
         return tail
 
     def _stored_tail(self, id: str) -> Tail | None:
-        last = select(func.max(PAGES.c.last_seq)).where(PAGES.c.run == RUNS.c.key).scalar_subquery()
-        row = self._execute(select(RUNS.c.key, last).where(RUNS.c.id == id)).first()
+        row = self._execute(select(RUNS.c.key, LAST_SEQ).where(RUNS.c.id == id)).first()
         return None if row is None else Tail(row[0], row[1] or 0)
 
     def _is_stored(self, batch: Batch, tail: Tail) -> bool:

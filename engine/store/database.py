@@ -68,22 +68,21 @@ class Sqlite(Database):
         super().prepare()
 
     def _into_wal(self) -> None:
-        with closing(self._connect()) as database:
-            deadline = time.monotonic() + SECONDS
-            while True:
-                try:
+        deadline = time.monotonic() + SECONDS
+        while True:
+            try:
+                with closing(self._connect()) as database:
                     if database.execute("PRAGMA journal_mode").fetchone() != ("wal",):
                         database.execute(f"PRAGMA page_size = {PAGE}")
                         database.execute("PRAGMA journal_mode = WAL")
-                except sqlite3.DatabaseError as error:
-                    if error.sqlite_errorname == "SQLITE_NOTADB":
-                        raise WrongUse(f"{self.path} is no database of SQLite: name another file") from None
-                    # Another process is doing the same; SQLite does not wait for it here as it does elsewhere.
-                    if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > deadline:
-                        raise
-                    time.sleep(0.01)
-                else:
-                    return
+                return
+            except sqlite3.DatabaseError as error:
+                if error.sqlite_errorname == "SQLITE_NOTADB":
+                    raise WrongUse(f"{self.path} is no database of SQLite: name another file") from None
+                # Another process is doing the same; SQLite does not wait for it here as it does elsewhere.
+                if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=SECONDS, isolation_level=None, check_same_thread=False)

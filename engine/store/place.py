@@ -55,6 +55,8 @@ def _postgresql(text: str) -> Postgresql:
     shown = masked(text)
     try:
         url = make_url(text)
+        if not 0 < (url.port or 5432) < 65536:
+            raise ValueError(url.port)
     except (ArgumentError, ValueError):
         raise WrongUse(f"{shown!r} cannot be read as the URL of a database: give {_FORMS}") from None
     if find_spec("psycopg") is None:

@@ -7,10 +7,10 @@ import binascii
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, Select, func, select, tuple_
+from sqlalchemy import Connection, Integer, Row, Select, bindparam, func, select, tuple_
 
 from ...decision import Outcome, Question, WrongUse
-from .changes import ENDED
+from .changes import ENDED, LAST_SEQ
 from .store import Message, Page, SessionStatus, StoredRun, StoredSession
 from .tables import MESSAGES, PAGES, RUNS, SESSIONS
 
@@ -25,13 +25,42 @@ _outcome = msgspec.json.Decoder(Outcome).decode
 _STEPS = select(func.coalesce(func.sum(RUNS.c.steps), 0)).where(RUNS.c.session_id == SESSIONS.c.id).scalar_subquery()
 _RUN_UPDATED = select(RUNS.c.updated_at).where(RUNS.c.id == SESSIONS.c.run_id).scalar_subquery()
 _SESSIONS = select(SESSIONS, _STEPS.label("steps"), _RUN_UPDATED.label("run_updated_at"))
-_LAST_SEQ = select(func.coalesce(func.max(PAGES.c.last_seq), 0)).where(PAGES.c.run == RUNS.c.key).scalar_subquery()
-_RUNS = select(RUNS, _LAST_SEQ.label("last_seq"))
+_SESSION = _SESSIONS.where(SESSIONS.c.id == bindparam("of"))
+_RUNS = select(RUNS, func.coalesce(LAST_SEQ, 0).label("last_seq"))
+_RUN = _RUNS.where(RUNS.c.id == bindparam("of"))
+_RUNS_OF = _RUNS.where(RUNS.c.session_id == bindparam("of")).order_by(RUNS.c.number)
+_UNHEARD = select(MESSAGES).where(MESSAGES.c.session_id == bindparam("of")).order_by(MESSAGES.c.key)
+
+
+def _pages() -> Select[int, int, bytes]:
+    """Pages from the one that holds event `after` + 1: `most` at most, and none behind the one that passes `LARGE`."""
+    key = select(RUNS.c.key).where(RUNS.c.id == bindparam("of")).scalar_subquery()
+    after = bindparam("after", type_=Integer)
+    first = select(func.max(PAGES.c.first_seq)).where(PAGES.c.run == key, PAGES.c.first_seq <= after + 1)
+    sized = (
+        select(PAGES.c.first_seq, func.length(PAGES.c.lines).label("size"))
+        .where(PAGES.c.run == key, PAGES.c.first_seq >= func.coalesce(first.scalar_subquery(), 0))
+        .where(PAGES.c.last_seq > after)
+        .order_by(PAGES.c.first_seq)
+        .limit(bindparam("most", type_=Integer))
+        .subquery()
+    )
+    ahead = (func.sum(sized.c.size).over(order_by=sized.c.first_seq) - sized.c.size).label("ahead")
+    chosen = select(sized.c.first_seq, ahead).subquery()
+    return (
+        select(PAGES.c.first_seq, PAGES.c.last_seq, PAGES.c.lines)
+        .join(chosen, PAGES.c.first_seq == chosen.c.first_seq)
+        .where(PAGES.c.run == key, chosen.c.ahead < LARGE)
+        .order_by(PAGES.c.first_seq)
+    )
+
+
+_PAGES = _pages()
 
 
 def session(connection: Connection, id: str) -> StoredSession | None:
     """The session of this id."""
-    row = connection.execute(_SESSIONS.where(SESSIONS.c.id == id)).first()
+    row = connection.execute(_SESSION, {"of": id}).first()
     return None if row is None else _session(row)
 
 
@@ -56,48 +85,26 @@ def sessions(
 
 def run(connection: Connection, id: str) -> StoredRun | None:
     """The run of this id."""
-    row = connection.execute(_RUNS.where(RUNS.c.id == id)).first()
+    row = connection.execute(_RUN, {"of": id}).first()
     return None if row is None else _run(row)
 
 
 def runs(connection: Connection, session_id: str) -> list[StoredRun]:
     """All runs of a session, in order."""
-    query = _RUNS.where(RUNS.c.session_id == session_id).order_by(RUNS.c.number)
-    return [_run(row) for row in connection.execute(query)]
+    return [_run(row) for row in connection.execute(_RUNS_OF, {"of": session_id})]
 
 
 def pages(connection: Connection, run_id: str, after: int, limit: int) -> list[Page]:
     """The first pages that hold events after a number: the one that holds the next event, and those behind it."""
-    key = select(RUNS.c.key).where(RUNS.c.id == run_id).scalar_subquery()
-    with_next = select(func.max(PAGES.c.first_seq)).where(PAGES.c.run == key, PAGES.c.first_seq <= after + 1)
-    wanted = select(PAGES.c.first_seq, func.length(PAGES.c.lines)).where(
-        PAGES.c.run == key,
-        PAGES.c.first_seq >= func.coalesce(with_next.scalar_subquery(), 0),
-        PAGES.c.last_seq > after,
-    )
-    sizes = connection.execute(wanted.order_by(PAGES.c.first_seq).limit(limit)).all()
-    chosen, total = [], 0
-    for first_seq, size in sizes:
-        chosen.append(first_seq)
-        total += size
-        if total >= LARGE:
-            break
-    if not chosen:
-        return []
-    query = (
-        select(PAGES.c.first_seq, PAGES.c.last_seq, PAGES.c.lines)
-        .where(PAGES.c.run == key, PAGES.c.first_seq.between(chosen[0], chosen[-1]))
-        .order_by(PAGES.c.first_seq)
-    )
-    return [Page(run_id, first, last, bytes(lines)) for first, last, lines in connection.execute(query)]
+    found = connection.execute(_PAGES, {"of": run_id, "after": after, "most": limit})
+    return [Page(run_id, first, last, bytes(lines)) for first, last, lines in found]
 
 
 def unheard(connection: Connection, session_id: str) -> list[Message]:
     """What no run has heard yet, in order."""
-    query = select(MESSAGES).where(MESSAGES.c.session_id == session_id).order_by(MESSAGES.c.key)
     return [
         Message(id=row.id, session_id=row.session_id, text=row.text, created_at=row.created_at)
-        for row in connection.execute(query)
+        for row in connection.execute(_UNHEARD, {"of": session_id})
     ]
 
 

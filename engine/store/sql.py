@@ -17,7 +17,7 @@ from .changes import Changes
 from .database import READERS, Database
 from .store import Batch, Message, NewSession, Page, SessionStatus, StoredRun, StoredSession, StoreError
 from .trouble import CAUGHT
-from .writer import Writer
+from .writer import PATIENCE, Writer
 
 AT_ONCE = 50
 """Sessions that are forgotten in one transaction, so that nobody waits long for it."""
@@ -27,10 +27,14 @@ T = TypeVar("T")
 
 
 class SqlStore:
-    """Sessions in SQLite or PostgreSQL. Made by `store_at`; the docstrings of `Store` say what its methods do."""
+    """Sessions in SQLite or PostgreSQL. Made by `store_at`; the docstrings of `Store` say what its methods do.
 
-    def __init__(self, database: Database) -> None:
+    patience: seconds for which writes wait for a database that is away before they raise StoreError.
+    """
+
+    def __init__(self, database: Database, *, patience: float = PATIENCE) -> None:
         self._database = database
+        self._patience = patience
         self._writer: Writer | None = None
         self._threads: ThreadPoolExecutor | None = None
 
@@ -48,7 +52,7 @@ class SqlStore:
             except BaseException:
                 await self.close()
                 raise
-            self._writer = Writer(self._database)
+            self._writer = Writer(self._database, self._patience)
 
     async def close(self) -> None:
         """Write what was handed in, and let go of every connection."""

@@ -2,15 +2,17 @@
 
 While one transaction is being written the next gathers, so the more is handed in, the more goes into each; a commit
 costs the same for one batch as for a hundred. If a transaction fails, each change is tried alone: one that cannot be
-written does not take the others with it.
+written does not take the others with it. While the database is away, a restart for example, everybody waits a little.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -24,6 +26,10 @@ MOST = 1000
 """Changes in one transaction."""
 MOST_BYTES = 16 << 20
 """Bytes of lines in one transaction, from which on nothing more is added."""
+PATIENCE = 10.0
+"""Seconds for which a database that is away is waited for, before what was handed in is refused."""
+PAUSE = 0.1
+"""Seconds between two tries."""
 MOST_TAILS = 100_000
 """Runs of which the end is known without asking; then they are asked for anew."""
 
@@ -44,11 +50,13 @@ class _Job:
 class Writer:
     """A thread with a connection of its own."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, patience: float = PATIENCE) -> None:
         self._database = database
+        self._patience = patience
+        self._away = False
         self._tails: dict[str, Tail] = {}
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
-        self._closed = False
+        self._closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="endstop-store", daemon=True)
         self._thread.start()
 
@@ -57,7 +65,7 @@ class Writer:
 
         A caller that is cancelled meanwhile leaves the change to be written.
         """
-        if self._closed:
+        if self._closed.is_set():
             raise StoreError(f"{self._database.shown} is closed")
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.put(_Job(change, size, future))
@@ -65,8 +73,8 @@ class Writer:
 
     def close(self) -> None:
         """Write what was handed in; blocks until it is there."""
-        if not self._closed:
-            self._closed = True
+        if not self._closed.is_set():
+            self._closed.set()
             self._queue.put(None)
         self._thread.join()
 
@@ -93,42 +101,57 @@ class Writer:
     def _write(self, jobs: list[_Job]) -> None:
         if len(self._tails) > MOST_TAILS:
             self._tails.clear()
-        try:
-            self._together(jobs, careful=False)
-        except _Unreachable as error:
-            _fail(jobs, error)
-        except Exception:
-            self._alone(jobs)
-
-    def _alone(self, jobs: list[_Job]) -> None:
-        for number, job in enumerate(jobs):
+        left = deque(jobs)
+        deadline = time.monotonic() + (0.0 if self._away else self._patience)
+        careful = False
+        while True:
             try:
-                self._together([job], careful=True)
+                self._write_all(left, careful=careful)
             except _Unreachable as error:
-                _fail(jobs[number:], error)
+                if time.monotonic() >= deadline or self._closed.wait(PAUSE):
+                    self._away = True  # the next ones are told at once, until it is back
+                    for job in left:
+                        job.error = StoreError(str(error))
+                    return
+                careful = True
+            else:
+                self._away = False
                 return
-            except CAUGHT as error:
-                job.error = self._database.told(error)
-            except Exception as error:
-                job.error = error
 
-    def _together(self, jobs: list[_Job], *, careful: bool) -> None:
-        """All of them in one transaction. Raises what the database raises, and _Unreachable."""
+    def _write_all(self, left: deque[_Job], *, careful: bool) -> None:
+        """All of them at once, or else one by one; those that are settled are taken off. Raises _Unreachable."""
         try:
-            connection = self._database.writing.connect()
+            self._together(left, careful=careful)
+        except Exception as error:
+            self._tails.clear()  # a server that died may have lost what it had said was written
+            if isinstance(error, _Unreachable):
+                raise
+            while left:
+                self._alone(left[0])
+                left.popleft()
+
+    def _alone(self, job: _Job) -> None:
+        try:
+            self._together([job], careful=True)
+        except _Unreachable:
+            raise
         except CAUGHT as error:
-            raise _Unreachable(str(self._database.told(error))) from None
-        with connection, connection.begin():
+            job.error = self._database.told(error)
+        except Exception as error:
+            job.error = error
+
+    def _together(self, jobs: Iterable[_Job], *, careful: bool) -> None:
+        """All of them in one transaction. Raises what the database raises, and _Unreachable."""
+        with ExitStack() as stack:
+            try:
+                connection = stack.enter_context(self._database.writing.begin())
+            except CAUGHT as error:
+                raise _Unreachable(str(self._database.told(error))) from None
             changes = Changes(connection, self._tails, careful=careful)
             for job in jobs:
                 job.result = job.change(changes)
             changes.settle()
         changes.committed()
-
-
-def _fail(jobs: Iterable[_Job], error: StoreError) -> None:
-    for job in jobs:
-        job.error = StoreError(str(error))
 
 
 def _settle(jobs: Iterable[_Job]) -> None:

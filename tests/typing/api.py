@@ -42,15 +42,17 @@ from endstop.engine import (
     Run,
     Session,
     SessionRecord,
+    Stdio,
     Summary,
     Task,
     TaskResult,
     Tool,
+    mcp_tools,
     read_record,
     tool,
 )
 from endstop.engine.presets import ask_user, finish_task, think
-from endstop.engine.subscribers import progress
+from endstop.engine.subscribers import progress, traced
 from endstop.providers import KINDS, OpenAICompatible, Provider, ProviderError, Record, Request, Scripted, call, say
 
 
@@ -183,3 +185,22 @@ def redacting(provider: Provider) -> None:
     Engine(provider, redact=Redaction(words=["Jane Doe"], patterns={"ticket": "T-[0-9]+"}))
     Engine(provider, redact=lambda text: text.replace("secret", "***"), attach_above=None)
     assert_type(Redaction()("text"), str)
+
+
+@asynccontextmanager
+async def announced(run: Run) -> AsyncIterator[None]:
+    """What goes on around a run."""
+    print("begins", run.id)
+    yield
+
+
+async def extended(provider: Provider) -> None:
+    """An engine that is traced, with the tools of MCP servers."""
+    async with (
+        mcp_tools(Stdio("python", "server.py"), kinds={"submit": "completion"}) as ours,
+        mcp_tools("http://127.0.0.1:9000/mcp", headers={"x": "y"}, prefix="http_", timeout=None) as theirs,
+    ):
+        assert_type(ours, list[Tool])
+        engine = Engine(provider, tools=[*ours, *theirs], around=[announced])
+        assert_type(traced(engine, agent_name="porter", content=True), Engine)
+        assert_type(engine.within(announced), Engine)

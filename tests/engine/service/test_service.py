@@ -169,6 +169,17 @@ async def test_sessions_belong_to_their_owner() -> None:
         assert len((await service.sessions(owner="ann"))[0]) == 1
 
 
+async def test_a_session_may_be_named_once() -> None:
+    async with service_of(FINISH, FINISH) as service:
+        session = await service.start("Hi", session_id="thread-1")
+        assert session.id == "thread-1"
+        await ended(service, session.run_id)
+        assert await refused(service.start("Hi", session_id="thread-1", owner="bob")) == (Conflict, "exists")
+        for wrong in ("", "a/b", "x" * 101, "a\nb", "é"):
+            with pytest.raises(WrongUse, match="cannot name a session"):
+                await service.start("Hi", session_id=wrong)
+
+
 async def test_limits_on_what_runs_at_once() -> None:
     held = Held()
     async with service_of(*[call("look", path="a")] * 3, held=held, max_running=2, max_running_each=1) as service:

@@ -7,12 +7,13 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any
 
 import anyio
 import msgspec
 import pytest
-from endstop.decision import Image, Limits, Policy, ToolCall, Usage, UsageReport, WrongUse
+from endstop.decision import Compaction, Image, Limits, Policy, ToolCall, Usage, UsageReport, WrongUse
 from endstop.engine import Completion, Engine, Redaction, Tool, tool
 from endstop.engine.presets import ask_user, finish_task
 from endstop.engine.subscribers import traced
@@ -675,6 +676,35 @@ def test_an_address_that_was_set_by_hand_is_told_without_its_password() -> None:
 def test_tools_whose_names_changed_are_told_by_the_new_one() -> None:
     renamed: Tool = finish_task.renamed("done")
     assert of_call(ToolCall("c", "done"), renamed)["gen_ai.tool.name"] == "done"
+
+
+async def test_a_response_that_is_read_on_after_its_cut_was_cut_all_the_same(seen: Seen, tmp_path: Path) -> None:
+    provider = Scripted([call("finish_task", summary="Done."), say(" and more"), UsageReport(Usage(output_tokens=9))])
+    engine = traced(Engine(provider), seen.provider)
+    await engine.run("Go", record=tmp_path / "r.jsonl", drain=True)
+    chat = of(seen.one("chat scripted"))
+    assert (chat["endstop.cut"], chat["endstop.estimated"]) == (True, True)
+    assert provider.sent == [4], "the rest was read for the record"
+
+
+async def test_what_is_asked_beside_the_steps_is_a_request_with_what_it_used(seen: Seen) -> None:
+    summary = [say("A summary."), UsageReport(Usage(input_tokens=70, output_tokens=3))]
+
+    asked: list[Any] = []
+
+    def script(request: Any) -> Any:
+        asked.append(request)
+        if request.attempt == "aside":
+            return summary
+        told = Usage(input_tokens=100 if len(request.messages) < 8 else 900)
+        return "Done." if len(asked) > 6 else [call("read_file", path=str(len(asked))), UsageReport(told)]
+
+    compaction = Compaction(window=1000, strategies=("summarise",), keep_messages=2)
+    engine = Engine(Scripted(script), tools=[read_file], policy=Policy(compaction=compaction))
+    await traced(engine, seen.provider).run("Go")
+    asides = [of(s) for s in seen.spans if of(s).get("endstop.attempt") == "aside"]
+    assert asides
+    assert {(a["gen_ai.usage.input_tokens"], a["gen_ai.response.finish_reasons"]) for a in asides} == {(70, ("stop",))}
 
 
 async def test_limits_are_no_errors(seen: Seen) -> None:

@@ -1,0 +1,69 @@
+// What is asked of the server. The token stays in this tab (sessionStorage) and goes in a header only.
+
+const ROOT = new URL("../", import.meta.url);
+const KEY = "endstop-token";
+
+export const token = {
+  get: () => sessionStorage.getItem(KEY) ?? "",
+  set: (value) => sessionStorage.setItem(KEY, value),
+};
+export const headers = () => (token.get() ? { Authorization: `Bearer ${token.get()}` } : {});
+export const at = (path) => new URL(path, ROOT).href;
+
+/** The server's no, in its own words. */
+export class Refused extends Error {
+  constructor(status, code, detail) {
+    super(detail);
+    this.status = status;
+    this.code = code;
+  }
+
+  /** Whether it may be otherwise in a moment. */
+  get passing() {
+    return this.status === 429 || this.status >= 500;
+  }
+
+  static async from(response) {
+    let problem = {};
+    try {
+      problem = await response.json();
+    } catch {}
+    const detail = problem.detail || problem.title || `The server answered ${response.status}.`;
+    return new Refused(response.status, problem.code ?? "", detail);
+  }
+}
+
+let asked = null;
+
+/** How a token is asked for: a function that shows a box and resolves once there is one. Asked once at a time. */
+export const asking = { show: async () => {} };
+
+/** A request, answered by its JSON (or a Response, with `raw`). Raises Refused, or TypeError where nobody answers. */
+export async function ask(method, path, body, raw = false) {
+  for (;;) {
+    const used = token.get();
+    const response = await fetch(at(path), {
+      method, cache: "no-store",
+      headers: { ...headers(), ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    if (response.status === 401) {
+      await tokenAfter(used);
+      continue;
+    }
+    if (!response.ok) throw await Refused.from(response);
+    if (raw || response.status === 204) return response;
+    return response.json();
+  }
+}
+
+/** Wait until there is another token than this one. */
+export async function tokenAfter(used) {
+  if (token.get() !== used) return;
+  asked ??= asking.show(used !== "").finally(() => {
+    asked = null;
+  });
+  await asked;
+}
+
+export const words = (error) => (error instanceof Refused ? error.message : "The server does not answer.");

@@ -1,0 +1,77 @@
+// Elements, and nothing but text in them: no string ever becomes markup.
+import { clean } from "./text.js";
+
+export const $ = (id) => document.getElementById(id);
+
+/** An element. `class` and other attributes, `on...` listeners; children are elements, or strings, which are cleaned. */
+export function h(tag, given = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(given)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value != null) element.setAttribute(name, clean(String(value)));
+  }
+  element.append(...children.filter((child) => child != null).map((c) => (typeof c === "string" ? clean(c) : c)));
+  return element;
+}
+
+/** Set text only where it differs, so that nothing is laid out or read aloud again for nothing. */
+export function put(element, text) {
+  const shown = clean(text);
+  if (element.textContent !== shown) element.textContent = shown;
+}
+
+const BLOCK = 4000;
+
+/** Text that grows at its end, in blocks, so that a long one is not laid out as a whole at each piece. */
+export class Writer {
+  constructor(element) {
+    this.element = element;
+    this.length = 0;
+    this.block = null;
+  }
+
+  show(text) {
+    if (text.length < this.length) {
+      this.element.replaceChildren();
+      this.length = 0;
+      this.block = null;
+    }
+    for (let rest = text.slice(this.length); rest; ) {
+      if (!this.block) this.element.append(h("div", {}, (this.block = document.createTextNode(""))));
+      const end = this.block.length < BLOCK ? BLOCK : rest.indexOf("\n") + 1 || rest.length;
+      const piece = rest.slice(0, end);
+      this.block.appendData(clean(piece));
+      if (this.block.length >= BLOCK && piece.endsWith("\n")) {
+        this.block.data = this.block.data.slice(0, -1);
+        this.block = null;
+      }
+      rest = rest.slice(end);
+    }
+    this.length = text.length;
+  }
+}
+
+/** Nodes that stand for the items of a list that only grows, by their places; an item says by its stamp whether it changed. */
+export class Children {
+  constructor(parent, make) {
+    this.parent = parent;
+    this.make = make;
+    this.shown = [];
+  }
+
+  show(items) {
+    while (this.shown.length > items.length) this.shown.pop().node.remove();
+    items.forEach((item, place) => {
+      let one = this.shown[place];
+      if (one && one.stamp === item.stamp) return;
+      if (!one) {
+        one = this.make(item);
+        this.parent.append(one.node);
+        this.shown.push(one);
+      }
+      one.update(item);
+      one.stamp = item.stamp;
+    });
+  }
+}

@@ -1,0 +1,178 @@
+// The page as a whole: which session is open (the address's hash names it), a new one, the token, and the keys.
+import { ask, asking, token, words } from "./api.js";
+import { attempt, boxOf, sendByKey } from "./composer.js";
+import { $, h, put } from "./dom.js";
+import { beside, marked, refresh } from "./list.js";
+import { openSession } from "./session.js";
+
+let open = null;
+
+// ---- speaking to those who listen, a little at a time
+
+let spoken = [];
+function say(text) {
+  if (!spoken.length) {
+    setTimeout(() => {
+      put($("said"), spoken.slice(-4).join(". "));
+      spoken = [];
+    }, 600);
+  }
+  spoken.push(text);
+}
+
+function connected(word, about, retry) {
+  const node = $("connection");
+  if (node.dataset.state === word && word !== "waiting") return;
+  node.dataset.state = word;
+  if (word === "waiting") {
+    const seconds = Math.max(1, Math.round(about / 1000));
+    node.replaceChildren(`Reconnecting in ${seconds} s … `, h("button", { type: "button", onclick: retry }, "Now"));
+  } else put(node, { connecting: "Connecting …", refused: "Not connected" }[word] ?? "");
+}
+
+// ---- where we are
+
+/** The session that a hash names. */
+function named(hash) {
+  const id = hash.startsWith("#s/") ? hash.slice(3) : "";
+  try {
+    return decodeURIComponent(id);
+  } catch {
+    return id;
+  }
+}
+
+function route() {
+  open?.close();
+  open = null;
+  const id = named(location.hash);
+  document.body.dataset.view = id ? "session" : "home";
+  $("home").hidden = id !== "";
+  $("session").hidden = id === "";
+  document.title = "endstop";
+  if (id) open = openSession(id, { say, connected });
+  marked();
+}
+
+function arrived() {
+  route();
+  if (document.body.dataset.view === "session") $("title").focus({ preventScroll: true });
+  else $("prompt").focus();
+}
+
+// ---- a new session
+
+async function agents() {
+  try {
+    const { agents: known } = await ask("GET", "agents");
+    $("agent").replaceChildren(...known.map(({ name, model }) => h("option", { value: name }, model && model !== name ? `${name} (${model})` : name)));
+    $("agent-label").hidden = known.length < 2;
+    const one = known.length === 1 ? known[0] : null;
+    const tools = one?.tools?.length ? ` with the tools ${one.tools.join(", ")}` : "";
+    put($("agents"), one ? `${one.name}${one.model ? ` on ${one.model}` : ""}${tools}` : "");
+    noModel(known.length === 0);
+  } catch (error) {
+    put($("agents"), words(error));
+  }
+}
+
+function noModel(none) {
+  $("start").querySelector("button").disabled = none;
+  if (none) {
+    $("agents").replaceChildren("This server has no model, so it can show sessions but not start any. Start it again with one: ",
+      h("code", {}, "endstop serve --model NAME"), ".");
+  }
+}
+
+$("start").onsubmit = (event) => {
+  event.preventDefault();
+  const [box, chosen] = [$("prompt"), $("agent").value];
+  if (!box.value.trim()) return;
+  const error = $("start").querySelector(".error");
+  attempt($("start").querySelector("button"), error, async () => {
+    const body = { prompt: box.value, ...($("agent-label").hidden ? {} : { agent: chosen }) };
+    try {
+      const session = await ask("POST", "sessions", body);
+      box.value = "";
+      location.hash = `s/${encodeURIComponent(session.id)}`;
+      refresh();
+    } catch (problem) {
+      if (problem.code === "no_model") noModel(true);
+      throw problem;
+    }
+  });
+};
+
+// ---- the token
+
+asking.show = (wrong) =>
+  new Promise((resolve) => {
+    put($("token-why"), wrong ? "The server does not know this token. Another one:" : "This server asks for a token. Whoever started it knows it.");
+    $("token").value = "";
+    $("asking").showModal();
+    $("asking").oncancel = (event) => event.preventDefault();
+    $("token-form").onsubmit = (event) => {
+      event.preventDefault();
+      token.set($("token").value.trim());
+      $("token").value = "";
+      $("asking").close();
+      resolve();
+    };
+  });
+
+// ---- keys
+
+const KEYS = {
+  n: ["a new session", () => (location.hash = "")],
+  j: ["the next session in the list", () => beside(1)?.click()],
+  k: ["the session before it", () => beside(-1)?.click()],
+  m: ["to the box: a message, an answer, a prompt", () => (boxOf() ?? $("prompt")).focus()],
+  e: ["to the end of the timeline", () => open?.toEnd()],
+  t: ["open or close the traces of all decisions", () => traces()],
+  r: ["replay; then ← → by moment, Page keys by step, Space plays", () => open?.toggleReplay()],
+  "?": ["this list", () => help()],
+};
+const OFF = "endstop-single-keys-off";
+
+function traces() {
+  const all = [...document.querySelectorAll(".decision")];
+  const close = all.some((one) => one.open);
+  for (const one of all) one.open = !close;
+}
+
+function help() {
+  $("single").checked = localStorage.getItem(OFF) === null;
+  $("shortcuts").replaceChildren(
+    ...[...Object.entries(KEYS).map(([key, [what]]) => [key, what]), ["Ctrl+Enter", "send what is in the box"], ["Esc", "leave the box"]]
+      .flatMap(([key, what]) => [h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)]));
+  $("keys").showModal();
+}
+
+$("single").onchange = () => ($("single").checked ? localStorage.removeItem(OFF) : localStorage.setItem(OFF, "1"));
+$("help").onclick = help;
+document.addEventListener("keydown", (event) => {
+  sendByKey(event);
+  const typing = event.target.closest("input:not([type=range]), textarea, select, dialog");
+  if (event.key === "Escape" && event.target.closest("textarea")) event.target.blur();
+  if (typing || event.ctrlKey || event.metaKey || event.altKey || localStorage.getItem(OFF) !== null) return;
+  const known = Object.hasOwn(KEYS, event.key) ? KEYS[event.key] : null;
+  if (!known) return;
+  event.preventDefault();
+  known[1]();
+});
+
+$("skip").onclick = (event) => {
+  event.preventDefault();
+  $("main").focus();
+};
+for (const link of [$("home-link"), $("new"), document.querySelector(".back")]) {
+  link.addEventListener("click", (event) => {
+    event.preventDefault();
+    if (location.hash) location.hash = "";
+    else $("prompt").focus();
+  });
+}
+addEventListener("hashchange", arrived);
+route();
+agents();
+refresh();

@@ -1,0 +1,325 @@
+// What is shown, as a fold of the events: the same events always give the same view, live or replayed.
+// Lists only grow, and what stands at a place keeps its kind; `stamp` is the number of the event that changed it last.
+// So the view can go from any point to any other by comparing places and stamps.
+
+export const begin = () => ({ stamp: 0, runs: [] });
+
+/** Take one more event of a session. Changes `state`, and nothing else. */
+export function take(state, event) {
+  state.stamp += 1;
+  if (event.type === "RUN_STARTED") {
+    state.runs.push(started(state, event));
+    return;
+  }
+  const run = state.runs.at(-1);
+  if (!run) return;
+  run.stamp = state.stamp;
+  run.t = Math.max(run.t, event.t ?? 0);
+  HEARD[event.type]?.(run, event);
+}
+
+export function fold(events, upTo = events.length) {
+  const state = begin();
+  for (let i = 0; i < upTo; i++) take(state, events[i]);
+  return state;
+}
+
+const NOTHING = { input_tokens: 0, output_tokens: 0, cost_usd: null, estimated: false };
+
+function started(state, event) {
+  const carried = event.carried ?? {};
+  const tools = event.tools ?? [];
+  return {
+    stamp: state.stamp, id: event.run_id, place: state.runs.length, prompt: event.prompt ?? null, t: 0, began: event,
+    model: event.model ?? "", tools: new Map(tools.map((tool) => [tool.name, tool])),
+    steps: carried.steps ?? 0, rounds: carried.rounds ?? 0, requests: carried.requests ?? 0,
+    toolCalls: carried.tool_calls ?? 0, usage: { ...NOTHING, ...carried.usage }, earlier: carried.elapsed_ms ?? 0,
+    refused: null, asked: new Map((carried.questions ?? []).map((question) => [question.call_id, question])),
+    items: [], step: null, calls: new Map(), attempts: 0, doing: "starting",
+    phases: [...(carried.phases ?? [])], accepted: null, failure: null, cause: "", outcome: null,
+  };
+}
+
+function spend(run, usage) {
+  if (!usage) return;
+  const sum = run.usage;
+  sum.input_tokens += usage.input_tokens ?? 0;
+  sum.output_tokens += usage.output_tokens ?? 0;
+  if (usage.cost_usd != null) sum.cost_usd = (sum.cost_usd ?? 0) + usage.cost_usd;
+  sum.estimated ||= usage.estimated ?? false;
+}
+
+/** Put something where the run is now: into the step that goes on, else after it. */
+function add(run, item) {
+  const step = run.step;
+  Object.assign(item, { stamp: run.stamp, t: run.t, step: step && !step.done ? step : null });
+  (item.step ? item.step.parts : run.items).push(item);
+  if (item.step) item.step.stamp = run.stamp;
+  return item;
+}
+
+function touch(run, item, changes) {
+  Object.assign(item, changes, { stamp: run.stamp });
+  if (item.step) item.step.stamp = run.stamp;
+}
+
+const note = (run, tone, sign, head, text = "") => add(run, { kind: "note", tone, sign, head, text });
+
+/** Text and reasoning that goes on, of one attempt. */
+function write(run, kind, attempt, delta) {
+  const last = run.step?.parts.at(-1);
+  if (last && last.kind === kind && last.attempt === attempt && !last.done) {
+    touch(run, last, { text: last.text + delta });
+  } else {
+    settle(run);
+    add(run, { kind, attempt, text: delta, done: false, void: false });
+  }
+}
+
+/** What is being written is written. */
+function settle(run, attempt = null) {
+  for (const part of run.step?.parts.slice(-40) ?? []) {
+    const writes = part.kind === "text" || part.kind === "reasoning";
+    if (writes && !part.done && (attempt === null || part.attempt === attempt)) {
+      touch(run, part, { done: true, until: run.t });
+    }
+  }
+}
+
+function strike(run, attempt) {
+  for (const part of run.step?.parts ?? []) {
+    if ((attempt === null || part.attempt === attempt) && "void" in part) touch(run, part, { void: true, done: true });
+  }
+}
+
+function callOf(run, id, name, attempt = "") {
+  const known = run.calls.get(id);
+  if (known && !known.void) return known;
+  const tool = run.tools.get(name);
+  const call = add(run, {
+    kind: "call", id, name, attempt, does: tool?.kind ?? "ordinary", reads: tool?.reads ?? false,
+    args: "", done: false, running: false, ran: null, status: null, result: "", images: [], void: false,
+  });
+  run.calls.set(id, call);
+  return call;
+}
+
+const HEARD = {
+  RUN_RESUMED(run, event) {
+    if (event.interrupted_step != null) {
+      if (run.step && !run.step.closing) run.steps -= 1;
+      strike(run, null);
+    }
+    if (run.step) touch(run, run.step, { done: true, until: run.t });
+    note(run, "quiet", "↯", "The run goes on where its process was killed");
+  },
+  MESSAGE_ADDED(run, { text, origin, message_id }) {
+    add(run, { kind: "message", origin, text, id: message_id ?? "" });
+  },
+  CANCEL_REQUESTED(run, { cause }) {
+    run.cause = cause;
+    run.doing = "cancelling";
+    note(run, "quiet", "⊘", "Asked to stop", cause);
+  },
+  ROUND_STARTED(run) {
+    run.rounds += 1;
+  },
+  STEP_STARTED(run, { step, closing }) {
+    run.steps += closing ? 0 : 1;
+    run.step = null;
+    run.step = add(run, { kind: "step", number: step, closing: closing ?? false, parts: [], done: false, usage: null });
+    run.doing = "waiting for the model";
+  },
+  ATTEMPT_STARTED(run) {
+    run.requests += 1;
+    run.failure = null;
+    run.doing = "waiting for the model";
+  },
+  ATTEMPT_FAILED(run, event) {
+    spend(run, event.usage);
+    if (event.beside) {
+      note(run, "quiet", "·", `${event.model ?? ""} was asked, too`, event.message);
+      return;
+    }
+    settle(run, event.attempt);
+    if (event.kind === "cancelled") return;
+    strike(run, event.attempt);
+    run.failure = event;
+    add(run, { kind: "failure", failure: event });
+  },
+  ATTEMPT_RETRACTED(run, { attempt }) {
+    strike(run, attempt);
+    note(run, "warn", "↺", `Attempt ${attempt} is void; another one takes its place`);
+  },
+  TEXT_MESSAGE_CONTENT(run, { attempt, delta }) {
+    run.doing = "writing";
+    write(run, "text", attempt, delta);
+  },
+  REASONING_MESSAGE_CONTENT(run, { attempt, delta, redacted }) {
+    run.doing = "thinking";
+    if (delta || redacted) write(run, "reasoning", attempt, redacted ? "(hidden by the provider)" : delta);
+  },
+  TOOL_CALL_START(run, { attempt, call_id, name }) {
+    settle(run);
+    run.doing = `calling ${name}`;
+    callOf(run, call_id, name, attempt);
+  },
+  TOOL_CALL_ARGS(run, { call_id, delta }) {
+    const call = run.calls.get(call_id);
+    if (call) touch(run, call, { args: call.args + delta });
+  },
+  TOOL_CALL_END(run, { call_id }) {
+    const call = run.calls.get(call_id);
+    if (call) touch(run, call, { done: true });
+  },
+  PROVIDER_TOOL_REPORTED(run, event) {
+    const call = callOf(run, event.id, event.name, event.attempt);
+    touch(run, call, { does: "provider", args: event.arguments ?? "", result: event.result ?? "", done: true, status: "ok" });
+  },
+  RESPONSE_FINISHED(run, event) {
+    const { step } = run;
+    spend(run, event.usage);
+    settle(run);
+    if (!step) return;
+    const { text = "", calls = [], reasoning = [] } = event.message ?? {};
+    const attempt = event.attempt ?? "";
+    const told = (kind) => step.parts.some((part) => part.kind === kind && part.attempt === attempt && !part.void);
+    // a response that was not streamed, or was imported, is known from here alone
+    if (reasoning.length && !told("reasoning")) {
+      write(run, "reasoning", attempt, reasoning.map((one) => one.text || "(hidden by the provider)").join("\n"));
+    }
+    if (text && !told("text")) write(run, "text", attempt, text);
+    settle(run);
+    for (const { id, name, arguments: args } of calls) touch(run, callOf(run, id, name, attempt), { args: args ?? "", done: true });
+    if (event.cut_at) add(run, { kind: "cut", call: run.calls.get(event.cut_at)?.name ?? "" });
+    else if (event.finish === "length" || event.truncated) {
+      note(run, "warn", "✂", "The response broke off", "it reached the provider's length limit");
+    } else if (event.finish === "content_filter") note(run, "warn", "⚠", "The provider's content filter blocked the response");
+    touch(run, step, { usage: event.usage ?? null, model: event.model ?? "" });
+    run.doing = calls.length ? "running tools" : "deciding";
+  },
+  STEP_FINISHED(run) {
+    settle(run);
+    if (run.step) touch(run, run.step, { done: true, until: run.t });
+    run.doing = "deciding";
+  },
+  DECISION_MADE(run, { round, decision }) {
+    add(run, { kind: "decision", round, decision });
+  },
+  TOOL_EXECUTION_STARTED(run, { call_id, name }) {
+    const call = callOf(run, call_id, name);
+    touch(run, call, { running: true, ran: run.t });
+    run.doing = call.does === "completion" ? "checking whether it is done" : `running ${name}`;
+  },
+  TOOL_CALL_RESULT(run, { call_id, name, content, status = "ok", images = [] }) {
+    if (["ok", "error", "rejected"].includes(status)) run.toolCalls += 1;
+    touch(run, callOf(run, call_id, name), {
+      running: false, done: true, status, result: content ?? "", images,
+      until: run.t,
+    });
+  },
+  COMPLETION_ACCEPTED(run, event) {
+    run.accepted = event;
+    run.doing = "done";
+    const call = run.calls.get(event.call_id);
+    if (call) touch(run, call, { accepted: true });
+  },
+  COMPLETION_REJECTED(run, { name, reason, by }) {
+    add(run, { kind: "rejected", name: name ?? "", reason, by });
+  },
+  PHASE_REPORTED(run, { percentage, summary = "", next_phase = null }) {
+    run.phases = [...run.phases, { percentage, summary, next_phase }];
+    add(run, { kind: "phase", percentage, summary, next: next_phase });
+  },
+  QUESTION_ASKED(run, event) {
+    run.asked.set(event.call_id, event);
+    run.doing = "about to ask you";
+    add(run, { kind: "question", text: event.text });
+  },
+  QUESTION_ANSWERED(run, { call_id, text }) {
+    const question = run.asked.get(call_id);
+    run.asked.delete(call_id);
+    add(run, { kind: "answered", question: question?.text ?? "", text });
+  },
+  THOUGHT_RECORDED(run, { text }) {
+    add(run, { kind: "thought", text });
+  },
+  VERDICT_GIVEN(run, { role, name, said, detail = "", usage }) {
+    spend(run, usage);
+    add(run, { kind: "verdict", role, name, said, detail });
+  },
+  CONTEXT_COMPACTED(run, event) {
+    add(run, { kind: "compacted", event });
+  },
+  STAGE_FINISHED(run, { stage, status, detail = "" }) {
+    if (stage === "run") run.doing = "evaluating";
+    if (!["ok", "skipped", "absent"].includes(status) && stage !== "run") note(run, "quiet", "·", `${stage}: ${status}`, detail);
+  },
+  EVALUATION_FINISHED(run, { verdict, name = "", details = {} }) {
+    add(run, { kind: "evaluation", verdict, name, details });
+  },
+  BUDGET_REFUSED(run, event) {
+    run.refused = event;
+    note(run, "warn", "■", "A budget shared with other runs is used up");
+  },
+  RUN_FINISHED(run, { outcome }) {
+    settle(run);
+    if (run.step && !run.step.done) touch(run, run.step, { done: true, until: run.t });
+    run.outcome = outcome;
+    run.doing = "";
+    add(run, { kind: "end", run, ...done(run) });
+  },
+  /** No event of a record: where the stream says that some could not be had. */
+  LAGGED(run, { missed }) {
+    note(run, "warn", "…", `${missed} events are missing here`, "this reader was too slow, and they are kept no longer");
+  },
+};
+
+/** What was done, and to which files, as far as the calls say it. */
+function done(run) {
+  const written = [...run.calls.values()].filter((c) => c.does === "ordinary" && c.ran !== null && !c.reads);
+  const files = new Set();
+  for (const call of written.filter((one) => one.status === "ok")) {
+    let given = null;
+    try {
+      given = JSON.parse(call.args);
+    } catch {}
+    const file = given?.path ?? given?.file ?? given?.file_path ?? given?.filename;
+    if (typeof file === "string") files.add(file);
+  }
+  return { files: [...files], written };
+}
+
+const LIMITS = ["steps", "rounds", "tool_calls", "input_tokens", "output_tokens", "cost_usd", "seconds"];
+
+/** Each limit that is set, with what is used of it at time `t`: name, scope, used, hard, soft, reminder. */
+export function budgets(run, t = run.t) {
+  if (run.outcome) return fromOutcome(run.outcome.limits ?? {});
+  const { policy = {}, before = {} } = run.began;
+  const used = (name) => ({
+    steps: run.steps, rounds: run.rounds, tool_calls: run.toolCalls, seconds: (t + run.earlier) / 1000,
+  })[name] ?? run.usage[name] ?? 0;
+  const spent = (name) => used(name) + (name === "seconds" ? (before.elapsed_ms ?? 0) / 1000 : before[name] ?? before.usage?.[name] ?? 0);
+  const set = (limits, scope, of) => LIMITS.filter((name) => limits?.[name] != null || limits?.[`soft_${name}`] != null)
+    .map((name) => ({ name, scope, used: of(name), hard: limits[name] ?? null, soft: limits[`soft_${name}`] ?? null,
+      reminder: policy.reminder && limits[name] != null ? policy.reminder * limits[name] : null }));
+  const all = [...set(policy.limits, "", used), ...set(policy.session_limits, "session", spent)];
+  if (run.refused) {
+    all.push({ name: run.refused.limit, scope: "budget", used: run.refused.used, hard: run.refused.allowed, soft: null });
+  }
+  return all;
+}
+
+function fromOutcome(limits) {
+  const found = new Map();
+  for (const [key, { used, allowed, soft }] of Object.entries(limits)) {
+    const [, scope = "", name] = /^(?:(session|budget)_)?(?:soft_)?(.*)$/.exec(key);
+    const id = `${scope}:${name}`;
+    if (!found.has(id)) found.set(id, { name, scope, used, hard: null, soft: null });
+    found.get(id)[soft ? "soft" : "hard"] = allowed;
+  }
+  return [...found.values()];
+}
+
+/** Questions that wait for an answer where the run stands. */
+export const openQuestions = (run) => (run?.outcome?.status === "awaiting_input" ? run.outcome.questions ?? [] : []);

@@ -1,0 +1,297 @@
+// One session, open: its stream, its fold, its head, and the box under it.
+import { ask, at, token, tokenAfter, words } from "./api.js";
+import { clearBudget, showBudget } from "./budget.js";
+import { attempt, boxOf, compose } from "./composer.js";
+import { $, h, put } from "./dom.js";
+import { refresh, showStatus } from "./list.js";
+import { begin, fold, openQuestions, take } from "./model.js";
+import { scrub } from "./scrubber.js";
+import { follow } from "./stream.js";
+import { duration, oneLine } from "./text.js";
+import { timeline } from "./view.js";
+import { ending } from "./words.js";
+
+/** Milliseconds of a frame for folding and showing; the rest is the browser's. */
+const SHARE = 10;
+const SLICE = 100;
+const TURNING = ["RUN_STARTED", "RUN_RESUMED", "RUN_FINISHED"];
+
+/** Open a session in the page. `say` speaks to those who listen, `connected` shows how the stream stands. */
+export function openSession(id, { say, connected }) {
+  const events = [];
+  let session = null;
+  let state = begin();
+  let folded = 0;
+  let queued = false;
+  let closed = false;
+  let stream = null;
+  let replay = null;
+  let heardAt = performance.now();
+  let unheard = [];
+  let stuck = true;
+  let top = 0;
+  const [scroll, root] = [$("scroll"), $("timeline")];
+  root.replaceChildren();
+  const show = timeline(root);
+
+  // ---- events
+
+  function heard(list) {
+    const live = caughtUp();
+    for (const event of list) {
+      events.push(event);
+      if (event.type === "MESSAGE_ADDED" && event.origin === "user") forget(event);
+      if (live) announce(event);
+    }
+    heardAt = performance.now();
+    if (list.some((event) => TURNING.includes(event.type))) reload();
+    schedule();
+  }
+
+  const caughtUp = () => session !== null && folded === events.length && (folded > 0 || session.status === "running");
+
+  function schedule() {
+    if (!queued && !closed) requestAnimationFrame(frame);
+    queued = true;
+  }
+
+  function frame() {
+    queued = false;
+    if (closed) return;
+    const until = performance.now() + SHARE;
+    do {
+      for (const end = Math.min(folded + SLICE, events.length); folded < end; folded++) take(state, events[folded]);
+      if (!replay) show(state);
+    } while (folded < events.length && performance.now() < until);
+    if (!replay) head(state);
+    if (folded < events.length) schedule();
+  }
+
+  // ---- the head and the box
+
+  const running = () => session !== null && status() === "running";
+
+  function status() {
+    const run = state.runs.at(-1);
+    if (!run) return session.status;
+    if (!run.outcome) return session.runs?.some((one) => one.id === run.id) || run.id === session.run_id ? session.status : "running";
+    return run.id === session.run_id ? run.outcome.status : session.status;
+  }
+
+  function head(shown) {
+    if (!session) return;
+    const now = status();
+    const run = shown.runs.at(-1);
+    put($("title"), session.title || "(no prompt)");
+    document.title = `${oneLine(session.title || id, 80)} · endstop`;
+    showStatus($("status"), replay ? run?.outcome?.status ?? "running" : now);
+    const since = now === "running" && !replay ? performance.now() - heardAt : 0;
+    const time = run && (since ? `${Math.floor((run.t + since) / 1000)} s` : duration(run.t));
+    put($("doing"), [replay ? "replay" : "", session.agent, run?.doing, time].filter(Boolean).join(" · "));
+    if (run) showBudget($("budget"), run, run.t + since);
+    $("cancel").hidden = now !== "running";
+    $("delete").hidden = now === "running";
+    $("replay").hidden = now === "running" || events.length === 0;
+    $("composer").hidden = replay !== null;
+    compose($("composer"), id, now, now === "awaiting_input" ? questions() : [], { said, changed });
+  }
+
+  function questions() {
+    const asked = openQuestions(state.runs.at(-1));
+    return asked.length ? asked : session.questions ?? (session.question ? [session.question] : []);
+  }
+
+  async function reload() {
+    try {
+      session = await ask("GET", `sessions/${encodeURIComponent(id)}`);
+      if (!closed) schedule();
+    } catch (error) {
+      trouble(error);
+    }
+    refresh();
+  }
+
+  function changed(answer) {
+    session = { ...session, ...answer };
+    stuck = true;
+    reload();
+  }
+
+  function said({ message_id: message }, text) {
+    if (events.some((event) => event.message_id && event.message_id === message)) return;
+    unheard.push({ id: message, text });
+    showUnheard();
+  }
+
+  function forget({ message_id: message, text }) {
+    const place = unheard.findIndex((one) => (message ? one.id === message : one.text === text));
+    if (place >= 0) unheard.splice(place, 1);
+    showUnheard();
+  }
+
+  function showUnheard() {
+    $("unheard").replaceChildren(...unheard.map(({ text }) => h("li", {}, h("strong", {}, "Waits until the next step: "), text)));
+  }
+
+  const trouble = (error) => put($("trouble"), error ? words(error) : "");
+
+  function announce(event) {
+    if (event.type === "STEP_STARTED") say(event.closing ? "Closing step" : `Step ${event.step}`);
+    else if (event.type === "QUESTION_ASKED") say(`It asks you: ${event.text}`);
+    else if (event.type === "COMPLETION_REJECTED") say("Not accepted as complete");
+    else if (event.type === "TOOL_CALL_RESULT" && event.status === "error") say(`${event.name} failed`);
+    else if (event.type === "RUN_FINISHED") say(ending({ outcome: event.outcome, failure: null, cause: "" }).title);
+  }
+
+  // ---- the scroll: it follows the end for as long as the reader is there
+
+  function stick() {
+    if (stuck) scroll.scrollTop = scroll.scrollHeight;
+    $("to-end").hidden = stuck;
+  }
+
+  function scrolled() {
+    const end = scroll.scrollHeight - scroll.scrollTop - scroll.clientHeight < 40;
+    if (end) stuck = true;
+    else if (scroll.scrollTop < top) stuck = false;
+    top = scroll.scrollTop;
+    $("to-end").hidden = stuck;
+  }
+
+  const watch = new ResizeObserver(stick);
+  watch.observe(root);
+  watch.observe(scroll);
+  scroll.onscroll = scrolled;
+
+  function toEnd() {
+    stuck = true;
+    stick();
+  }
+
+  // ---- replay
+
+  function move(position) {
+    if (position < replay.at || !replay.state) Object.assign(replay, { state: fold(events, position), at: position });
+    for (; replay.at < position; replay.at++) take(replay.state, events[replay.at]);
+    show(replay.state);
+    head(replay.state);
+  }
+
+  function toggleReplay() {
+    const on = replay === null;
+    $("replay").setAttribute("aria-pressed", String(on));
+    $("scrubber").hidden = !on;
+    stuck = true;
+    if (on) {
+      replay = { at: 0, state: null, halt: () => {} };
+      replay.halt = scrub(events.slice(), move);
+      $("position").focus();
+    } else {
+      replay.halt();
+      replay = null;
+      schedule();
+    }
+  }
+
+  // ---- buttons
+
+  const act = (button, method, path, then = () => {}) =>
+    attempt(button, $("trouble"), async () => then(await ask(method, `sessions/${encodeURIComponent(id)}${path}`, undefined, path === "/record")));
+
+  async function save(response) {
+    const link = h("a", { href: URL.createObjectURL(await response.blob()), download: `${id}.jsonl` });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  }
+
+  $("cancel").onclick = () => act($("cancel"), "POST", "/cancel", changed);
+  $("download").onclick = () => act($("download"), "GET", "/record", save);
+  $("replay").onclick = toggleReplay;
+  $("to-end").onclick = toEnd;
+  const sure = $("delete");
+  sure.textContent = "Delete";
+  sure.onblur = () => (sure.textContent = "Delete");
+  sure.onclick = () => {
+    if (sure.textContent === "Delete") sure.textContent = "Delete for good?";
+    else act(sure, "DELETE", "", () => (location.hash = ""));
+  };
+  root.addEventListener("go-on", goOn);
+  function goOn() {
+    const box = boxOf();
+    if (!box) return;
+    box.value ||= "Go on.";
+    box.focus();
+    box.select();
+  }
+
+  // ---- the stream
+
+  function listen() {
+    if (closed || stream) return;
+    let broken = false;
+    const used = token.get();
+    stream = follow(at(`sessions/${encodeURIComponent(id)}/events`), {
+      events: heard,
+      state(word, about) {
+        connected(word, about, () => stream?.retry());
+        if (word === "open" && broken) reload();
+        if (word === "waiting") broken = true;
+        if (word !== "refused") return;
+        if (about.status === 401) tokenAfter(used).then(restart);
+        else trouble(about);
+      },
+    });
+  }
+
+  function restart() {
+    stream?.stop();
+    stream = null;
+    events.length = folded = 0;
+    state = begin();
+    listen();
+  }
+
+  /** A tab that nobody sees holds no connection: browsers have six a server. */
+  function seen() {
+    if (document.hidden) stream?.pause();
+    else stream?.resume();
+  }
+  document.addEventListener("visibilitychange", seen);
+  const clock = setInterval(() => running() && !replay && head(state), 1000);
+
+  async function start() {
+    trouble(null);
+    showUnheard();
+    try {
+      session = await ask("GET", `sessions/${encodeURIComponent(id)}`);
+    } catch (error) {
+      put($("title"), "This session cannot be shown");
+      return trouble(error);
+    }
+    if (closed) return;
+    head(state);
+    listen();
+  }
+
+  start();
+  return {
+    toggleReplay: () => $("replay").hidden || toggleReplay(),
+    toEnd,
+    close() {
+      closed = true;
+      clearInterval(clock);
+      if (replay) toggleReplay();
+      stream?.stop();
+      watch.disconnect();
+      document.removeEventListener("visibilitychange", seen);
+      root.removeEventListener("go-on", goOn);
+      root.replaceChildren();
+      clearBudget($("budget"));
+      $("composer").replaceChildren();
+      delete $("composer").dataset.key;
+      for (const part of ["title", "doing", "trouble"]) put($(part), "");
+      for (const part of ["cancel", "delete", "replay", "to-end"]) $(part).hidden = true;
+      connected("open");
+    },
+  };
+}

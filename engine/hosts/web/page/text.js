@@ -1,0 +1,93 @@
+// Text that others wrote, made harmless to show, and figures as people say them.
+
+const SEQUENCES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]P_^X][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])/g;
+const HIDDEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
+
+/** The text without what a terminal would obey; what else is not to be seen, or reorders what is read, is shown. */
+export function clean(text) {
+  const plain = text.includes("\x1b") ? text.replace(SEQUENCES, "") : text;
+  return plain.replace(/\r\n/g, "\n").replace(HIDDEN, visible);
+}
+
+function visible(character) {
+  const code = character.charCodeAt(0);
+  if (code < 0x20) return String.fromCharCode(0x2400 + code);
+  return code === 0x7f ? "\u2421" : `‹${code.toString(16).toUpperCase().padStart(4, "0")}›`;
+}
+
+/** In one line of at most so many characters. */
+export function oneLine(text, longest) {
+  const line = clean(text.slice(0, 4 * longest)).replace(/\s+/g, " ").trim();
+  return line.length <= longest ? line : line.slice(0, longest - 1) + "…";
+}
+
+/** JSON with a member a line, its values letter for letter as they were written; what is no JSON stays as it is. */
+export function pretty(json) {
+  try {
+    JSON.parse(json);
+  } catch {
+    return json;
+  }
+  let out = "";
+  let depth = 0;
+  const line = () => "\n" + "  ".repeat(depth);
+  for (const [token] of json.matchAll(/"(?:[^"\\]|\\.)*"|[^\s"{}[\],:]+|[{}[\],:]/g)) {
+    const closing = token === "}" || token === "]";
+    if (closing) depth -= 1;
+    if (closing) out += /[{[]$/.test(out) ? "" : line();
+    else if (/[{[,]$/.test(out)) out += line();
+    out += token === ":" ? ": " : token;
+    if (token === "{" || token === "[") depth += 1;
+  }
+  return out;
+}
+
+/** A call's arguments in one line; where it holds no ellipsis nothing is left out. */
+export function brief(json) {
+  let given;
+  try {
+    given = JSON.parse(json || "{}");
+  } catch {
+    return oneLine(json, 80);
+  }
+  if (given === null || typeof given !== "object") return oneLine(json, 80);
+  const said = Object.entries(given).map(([name, value]) => `${name}=${oneLine(JSON.stringify(value), 60)}`);
+  return oneLine(said.join(" "), 140);
+}
+
+export const number = (value) => value.toLocaleString("en-US", { maximumFractionDigits: 2 });
+export const counted = (value, thing) => `${number(value)} ${thing}${value === 1 ? "" : "s"}`;
+export const money = (value) => `$${value.toFixed(4)}`;
+export const plain = (word) => word.replace(/^custom:/, "").replace(/_/g, " ");
+
+export function duration(milliseconds) {
+  const seconds = milliseconds / 1000;
+  if (seconds < 1) return `${Math.round(milliseconds)} ms`;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes} min` + (seconds % 60 ? ` ${String(Math.floor(seconds % 60)).padStart(2, "0")} s` : "");
+  return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
+}
+
+/** How long ago, in a word or two. */
+export function ago(iso, now = Date.now()) {
+  const seconds = Math.max(0, (now - Date.parse(iso)) / 1000);
+  if (Number.isNaN(seconds)) return "";
+  if (seconds < 60) return "just now";
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ago`;
+  return new Date(iso).toLocaleDateString(undefined, { day: "numeric", month: "short", year: "numeric" });
+}
+
+export function tokens(usage) {
+  if (!usage || !(usage.input_tokens || usage.output_tokens)) return "";
+  const about = usage.estimated ? "about " : "";
+  return `${about}${number(usage.input_tokens)} tokens in, ${number(usage.output_tokens)} out`;
+}
+
+/** The short name of a function that stands in a record by its qualified one. */
+export function called(name) {
+  if (!name.includes("Command")) return name.slice(name.lastIndexOf(":") + 1);
+  const command = /Command(?:Gate|Evaluator)\(['"](.*)['"]\)/s.exec(name);
+  return command ? command[1] : name.slice(name.indexOf(":") + 1);
+}

@@ -1,0 +1,250 @@
+// The timeline: nodes for what model.js has folded. Each kind of item has a function that makes its node and says how
+// to bring it up to date; what is folded away is filled in when it is opened.
+import { Children, h, put, Writer } from "./dom.js";
+import { endCard } from "./card.js";
+import { brief, called, duration, oneLine, plain, pretty, tokens } from "./text.js";
+import { decisionWords, fact, failureWords, RESULT } from "./words.js";
+
+/** Shows any state of the fold in `root`, changing only what differs from what is shown. */
+export function timeline(root) {
+  const runs = new Children(root, runView);
+  return (state) => runs.show(state.runs);
+}
+
+function runView(run) {
+  const body = h("div");
+  const head = run.prompt === null
+    ? h("h3", { class: "unseen" }, `Run ${run.place + 1}, which goes on after your answer`)
+    : h("div", { class: "said you" }, h("h3", {}, "You asked"), h("div", { class: "words" }, run.prompt));
+  const items = new Children(body, (item) => KINDS[item.kind](item));
+  const node = h("section", { class: "run", "aria-label": `Run ${run.place + 1}` }, head, body);
+  return { node, update: (now) => items.show(now.items) };
+}
+
+function stepView(step) {
+  const figures = h("span", { class: "faint" });
+  const body = h("div");
+  const parts = new Children(body, (part) => KINDS[part.kind](part));
+  const title = step.closing ? "Closing step" : `Step ${step.number}`;
+  const node = h("section", { class: "step" }, h("h4", {}, title, " ", figures), body);
+  return {
+    node,
+    update(now) {
+      node.dataset.done = now.done;
+      const took = now.done ? duration(now.until - now.t) : "";
+      put(figures, [took, now.model, tokens(now.usage)].filter(Boolean).join(" · "));
+      parts.show(now.parts);
+    },
+  };
+}
+
+function textView() {
+  const node = h("div", { class: "text words" });
+  const writer = new Writer(node);
+  return {
+    node,
+    update(part) {
+      writer.show(part.text);
+      strike(node, part);
+    },
+  };
+}
+
+function reasoningView() {
+  const label = h("span");
+  const body = h("div", { class: "words" });
+  const node = h("details", { class: "reasoning", open: true }, h("summary", {}, label), body);
+  const writer = new Writer(body);
+  return {
+    node,
+    update(part) {
+      writer.show(part.text);
+      put(label, part.done ? `Thought for ${duration((part.until ?? part.t) - part.t)}` : "Thinking …");
+      if (node.dataset.done !== String(part.done)) node.open = !part.done;
+      node.dataset.done = part.done;
+      strike(node, part);
+    },
+  };
+}
+
+function strike(node, part) {
+  node.classList.toggle("void", part.void);
+  if (part.void) node.title = "void: another attempt took its place";
+  else node.removeAttribute("title");
+}
+
+const KIND_WORDS = { completion: "signals completion", question: "asks", think: "thinks", provider: "run by the provider" };
+
+function callView(first) {
+  const sign = h("span", { class: "sign", "aria-hidden": "true" });
+  const words = h("span", { class: "why" });
+  const given = h("code", { class: "brief" });
+  const took = h("span", { class: "faint" });
+  const kind = KIND_WORDS[first.does];
+  const head = h("div", { class: "call-head" }, sign, h("strong", {}, first.name), kind ? h("span", { class: "badge" }, kind) : null,
+    given, words, took);
+  const live = h("pre", { class: "args" });
+  const writer = new Writer(live);
+  const all = folded("arguments", () => pretty(first.args), "args");
+  const result = h("div", { class: "result" });
+  const node = h("div", { class: "call", "data-kind": first.does }, head, live, all.node, result);
+  let told = null;
+  return {
+    node,
+    update(call) {
+      first = call;
+      const [tone, mark, why] = call.status ? RESULT[call.status] ?? ["quiet", "?", call.status] : ["main", "◌", ""];
+      node.dataset.status = call.status ?? (call.running ? "running" : "writing");
+      sign.className = `sign ${tone}${call.status || call.does === "question" ? "" : " turning"}`;
+      put(sign, call.status || call.does !== "question" || !call.running ? mark : "?");
+      const ran = call.status && call.ran !== null ? duration(call.until - call.ran) : "";
+      put(took, ran);
+      const now = call.done ? (call.running ? (call.does === "question" ? "waits for an answer" : "running …") : "") : "writing …";
+      const done = call.accepted ? "accepted" : call.status ? why : now;
+      words.className = `why ${call.accepted ? "good" : tone}`;
+      put(words, done);
+      const short = call.done ? brief(call.args) : "";
+      put(given, kind && call.does !== "provider" ? "" : short);
+      live.hidden = call.done;
+      writer.show(call.done ? "" : call.args);
+      all.node.hidden = !call.done || call.args.length < 3 || (given.textContent !== "" && !short.includes("…"));
+      all.update();
+      if (told !== call.status) showResult(result, call);
+      told = call.status;
+      strike(node, call);
+    },
+  };
+}
+
+/** Something long behind a summary, filled in when it is opened. */
+function folded(title, text, name = "") {
+  const body = h("pre", { class: name });
+  const node = h("details", { ontoggle: fill }, h("summary", {}, title), body);
+  function fill() {
+    put(body, node.open ? text() : "");
+  }
+  return { node, update: () => node.open && fill() };
+}
+
+const LINES = 12;
+const CHARACTERS = 1500;
+const MOST = 300_000;
+
+function showResult(node, call) {
+  node.replaceChildren();
+  if (call.status === null) return;
+  const special = call.does !== "ordinary" && call.does !== "provider" && call.status !== "error" && call.status !== "invalid";
+  if (call.result && !special) {
+    const lines = call.result.split("\n");
+    const short = lines.length <= LINES + 1 && call.result.length <= CHARACTERS;
+    const start = short ? call.result : lines.slice(0, LINES - 2).join("\n").slice(0, CHARACTERS);
+    node.append(h("pre", { class: RESULT[call.status]?.[0] === "bad" ? "output bad" : "output" }, start));
+    const rest = call.result.slice(start.length).replace(/^\n/, "");
+    if (rest) {
+      const size = `${lines.length.toLocaleString("en-US")} lines, ${call.result.length.toLocaleString("en-US")} characters`;
+      const told = () => rest.length > MOST ? `${rest.slice(0, MOST)}\n… and more: it is all in the record` : rest;
+      node.append(folded(`the rest of ${size}`, told, "output").node);
+    }
+  }
+  for (const image of call.images) node.append(picture(image, call.name));
+}
+
+function picture({ data, media_type: type = "image/png", url }, name) {
+  if (data && /^image\/(png|jpeg|gif|webp|avif)$/.test(type)) {
+    return h("img", { src: `data:${type};base64,${data}`, alt: `a picture that ${name} returned`, loading: "lazy" });
+  }
+  return h("p", { class: "faint" }, url ? `a picture at ${url}` : `a picture of type ${type}`);
+}
+
+/** A line that never changes. */
+function line(tone, sign, head, text = "", ...more) {
+  const node = h("div", { class: `note ${tone}` }, h("span", { class: "sign", "aria-hidden": "true" }, sign),
+    h("div", {}, h("strong", {}, head), text ? `: ${text}` : "", ...more));
+  return { node, update() {} };
+}
+
+function quote(className, title, text) {
+  return { node: h("div", { class: `said ${className}` }, h("h5", {}, title), h("div", { class: "words" }, text)), update() {} };
+}
+
+const ORIGINS = {
+  nudge: "▸ The loop: nudge", reminder: "▸ The loop: reminder", next_step: "▸ The loop: next step",
+  closing: "▸ The loop: closing", handler: "▸ A handler",
+};
+
+function decisionView({ round, decision }) {
+  const body = h("div", { class: "wide", tabindex: 0, role: "group", "aria-label": `Trace of round ${round}` });
+  const rule = plain(decision.rule ?? "");
+  const node = h("details", { class: "decision", ontoggle: fill },
+    h("summary", {}, h("span", { "aria-hidden": "true" }, "⚖ "), `Round ${round}: ${decisionWords(decision)}`, h("span", { class: "faint" }, ` · by ${rule}`)),
+    body);
+  function fill() {
+    if (body.firstChild) return;
+    const rows = (decision.trace ?? []).map((one) => h("tr", one.said ? { class: "spoke" } : {},
+      h("th", { scope: "row" }, one.rule),
+      h("td", {}, ...Object.entries(one.saw ?? {}).map(([name, value]) => h("div", {}, `${name} = `, h("code", {}, oneLine(fact(value), 200))))),
+      h("td", {}, one.said || "–")));
+    const heads = ["rule", "saw", "said"].map((word) => h("th", { scope: "col" }, word));
+    body.append(h("table", {}, h("caption", { class: "faint" }, "Each rule that was asked, in order"),
+      h("thead", {}, h("tr", {}, ...heads)), h("tbody", {}, ...rows)));
+  }
+  return { node, update() {} };
+}
+
+function verdictView({ role, name, said, detail }) {
+  const who = `${plain(role)} ${called(name)}`;
+  if (said === "failed") return line("bad", "✘", `${who} failed`, detail);
+  if (role === "gate") return said === "accept" ? line("good", "✔", who, "accepts it") : line("quiet", "·", who, said);
+  return line("quiet", role === "judge" ? "⚖" : "·", `${who}: ${plain(said)}`, detail);
+}
+
+function compactedView({ event }) {
+  const how = { shorten_results: "older results shortened", summarise: "summed up by the model" }[event.strategy]
+    ?? `${event.dropped ?? 0} of the oldest messages dropped`;
+  const vain = event.in_vain || event.not_enough;
+  const sizes = `${event.before_tokens.toLocaleString("en-US")} tokens became ${event.after_tokens.toLocaleString("en-US")}`;
+  const put = (event.put_first ?? []).map((message) => message.text ?? message.content ?? "").filter(Boolean).join("\n\n");
+  const more = put ? [folded("what stands in their place", () => put).node] : [];
+  return line(vain ? "warn" : "loop", "▸", "Context compacted", `${how}, ${sizes}${vain ? ", which is not enough" : ""}`, ...more);
+}
+
+function evaluationView({ verdict, name, details }) {
+  const said = { passed: ["good", "✔", "passed"], failed: ["bad", "✘", "failed"] }[verdict] ?? ["bad", "✘", "gave no verdict"];
+  const by = name ? ` by ${called(name)}` : "";
+  const more = Object.keys(details).length ? [folded("details", () => pretty(JSON.stringify(details))).node] : [];
+  return line(said[0], said[1], `Evaluation${by} ${said[2]}`, "", ...more);
+}
+
+/** At 100 % the card of the end says what was done. */
+function phaseView({ percentage, summary, next }) {
+  const node = h("div", { class: "phase" },
+    h("strong", {}, `◔ ${percentage} % done`), h("progress", { max: 100, value: percentage, "aria-label": "done so far" }),
+    percentage < 100 ? h("div", { class: "words" }, summary) : null, next ? h("p", { class: "faint" }, `next: ${next}`) : null);
+  return { node, update() {} };
+}
+
+function rejectedView({ reason, by }) {
+  const name = by.includes(":") ? ` by ${called(by)}` : by === "user" ? " by you" : "";
+  return line("warn", "↩", `Not accepted as complete${name}`, reason);
+}
+
+const KINDS = {
+  step: stepView,
+  text: textView,
+  reasoning: reasoningView,
+  call: callView,
+  note: (item) => line(item.tone, item.sign, item.head, item.text),
+  failure: ({ failure }) => line("bad", "✘", "The request failed", failureWords(failure)),
+  message: ({ origin, text }) => origin === "user" ? quote("you", "You, while it ran", text) : quote("loop", ORIGINS[origin] ?? origin, text),
+  thought: ({ text }) => quote("thought", "◇ A thought; it ends nothing", text),
+  question: ({ text }) => quote("question", "? It asks you", text),
+  answered: ({ question, text }) => quote("you", "You answered", question ? `${question}\n→ ${text}` : text),
+  cut: ({ call }) => line("good", "✂", "Cut here", `what came after ${call || "the completion"} was never read`),
+  decision: decisionView,
+  rejected: rejectedView,
+  phase: phaseView,
+  compacted: compactedView,
+  verdict: verdictView,
+  evaluation: evaluationView,
+  end: endCard,
+};

@@ -1,0 +1,197 @@
+"""A server for the tests of the page: the real app in a thread of its own, with a model that plays scripts.
+
+Runs are held by a `Gate` in their script, so that nothing is left to time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import msgspec
+import uvicorn
+from endstop.decision import AssistantMessage, Event, Limits, Policy, UserMessage
+from endstop.engine import Engine, tool
+from endstop.engine.hosts.web import web
+from endstop.engine.hosts.web.owners import Tokens
+from endstop.engine.line import encoded
+from endstop.engine.presets import ask_user, task_done, think
+from endstop.engine.record import read_record
+from endstop.engine.service.service import Service
+from endstop.engine.store.memory import MemoryStore
+from endstop.engine.store.store import Batch, NewSession
+from endstop.providers import Request, Scripted
+
+RECORDS = Path(__file__).parents[3] / "records"
+AT = "2026-11-21T10:00:00.000+00:00"
+T = TypeVar("T")
+_event = msgspec.json.Decoder(Event).decode
+
+
+class Gate:
+    """A place in a script where the model waits until the test opens it."""
+
+    def __init__(self) -> None:
+        self._opened: Future[None] = Future()
+        self._reached = threading.Event()
+
+    async def wait(self) -> None:
+        """What `Scripted` waits for."""
+        self._reached.set()
+        await asyncio.wrap_future(self._opened)
+
+    def reached(self) -> None:
+        """Wait until the script has come here."""
+        assert self._reached.wait(20), "the script never came to this gate"
+
+    def open(self) -> None:
+        """Let the model go on."""
+        if not self._opened.done():
+            self._opened.set_result(None)
+
+
+@tool(reads=True)
+async def read_file(path: str) -> str:
+    """Read a text file."""
+    if "missing" in path:
+        raise FileNotFoundError(f"there is no {path}")
+    return "\n".join(f"line {number} of {path}" for number in range(1, 5 if "short" in path else 41))
+
+
+@tool
+async def write_file(path: str, content: str) -> str:
+    """Write a text file."""
+    return f"wrote {len(content)} characters to {path}"
+
+
+class Site:
+    """The server, as the tests see it."""
+
+    def __init__(self, agents: Sequence[str] = ("worker",)) -> None:
+        self.scripts: dict[str, list[Any]] = {}
+        """What the model answers to a prompt, response by response."""
+        self.requests: list[Request] = []
+        self.store = MemoryStore()
+        self.url = ""
+        provider = Scripted(self._response, model="scripted-1")
+        policy = Policy(limits=Limits(steps=12, soft_steps=8, output_tokens=2_000, seconds=600))
+        tools = [read_file, write_file, think, ask_user]
+        self.engines = {name: Engine(provider, tools=tools, presets=(task_done,), policy=policy) for name in agents}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._server: uvicorn.Server | None = None
+
+    def _response(self, request: Request) -> Any:
+        self.requests.append(request)
+        said = 0
+        for message in reversed(request.messages):
+            if isinstance(message, AssistantMessage):
+                said += 1
+            elif isinstance(message, UserMessage) and message.text in self.scripts:
+                return self.scripts[message.text][said]
+        return "There is no script for this."
+
+    @contextmanager
+    def running(self, token: str = "") -> Iterator[Site]:
+        """Serve until the block is left."""
+        service = Service(self.engines, store=self.store, grace=0)
+        app = web(service, auth=Tokens({"me": token}) if token else None)
+        config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1)
+        self._server = server = uvicorn.Server(config)
+        started = threading.Event()
+
+        async def main() -> None:
+            self._loop = asyncio.get_running_loop()
+            with server.capture_signals():
+                serving = asyncio.create_task(server._serve())
+                while not server.started and not serving.done():
+                    await asyncio.sleep(0)
+                started.set()
+                await serving
+
+        thread = threading.Thread(target=lambda: asyncio.run(main()), name="site", daemon=True)
+        thread.start()
+        try:
+            assert started.wait(20), "the server did not start"
+            self.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+            yield self
+        finally:
+            server.should_exit = True
+            self.do(self._stop(service))
+            thread.join(20)
+            assert not thread.is_alive(), "the server did not end"
+
+    async def _stop(self, service: Service) -> None:
+        service.begin_stopping()
+
+    def do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run this in the server's loop."""
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    def drop(self) -> None:
+        """Break all connections off."""
+        self.do(self._drop())
+
+    async def _drop(self) -> None:
+        assert self._server is not None
+        for connection in list(self._server.server_state.connections):
+            connection.transport.abort()
+
+    def get(self, path: str) -> Any:
+        """The JSON of a route."""
+        return httpx.get(self.url + path).json()
+
+    def keep_record(self, name: str) -> str:
+        """Put one of the records into the store as a session; its id."""
+        record = read_record(RECORDS / f"{name}.jsonl")
+        runs = [[json.loads(encoded(event)) for event in run.events] for run in record.runs]
+        return self.keep(runs, record.runs[0].started.prompt or name, record.header.session_id)
+
+    def keep(self, runs: Iterable[Sequence[Mapping[str, Any]]], title: str, session_id: str, owner: str = "") -> str:
+        """Put these events into the store as a session; its id."""
+        self.do(self._keep(runs, title, session_id, owner))
+        return session_id
+
+    async def _keep(self, runs: Iterable[Sequence[Mapping[str, Any]]], title: str, session_id: str, owner: str) -> None:
+        await self.store.add(NewSession(id=session_id, owner=owner, agent="worker", title=title, created_at=AT))
+        for run in runs:
+            lines = [json.dumps(event, ensure_ascii=False).encode() + b"\n" for event in run]
+            for begin in range(0, len(lines), 500):
+                await self.store.commit(_batch(session_id, run, lines, begin, begin + 500))
+
+
+def _batch(session_id: str, run: Sequence[Mapping[str, Any]], lines: Sequence[bytes], begin: int, end: int) -> Batch:
+    whole = end >= len(lines) and run[-1]["type"] == "RUN_FINISHED"
+    outcome = _event(lines[-1]).outcome if whole else None
+    return Batch(
+        session_id=session_id,
+        run_id=run[0]["run_id"],
+        first_seq=begin + 1,
+        last_seq=min(end, len(lines)),
+        lines=b"".join(lines[begin:end]),
+        at=AT,
+        started=_event(lines[0]) if begin == 0 else None,
+        finished=outcome,
+        questions=outcome.questions if outcome is not None else (),
+    )
+
+
+def until(page: Any, condition: str) -> None:
+    """Wait until this expression is true in the page; looked at in each frame, and not by its `eval`."""
+    page.evaluate(
+        """() => new Promise((done, fail) => {
+            const since = performance.now();
+            (function look() {
+                if (CONDITION) done();
+                else if (performance.now() - since > 10000) fail(new Error(`never came true: ${`CONDITION`}`));
+                else requestAnimationFrame(look);
+            })();
+        })""".replace("`CONDITION`", json.dumps(condition)).replace("CONDITION", condition)
+    )

@@ -1,0 +1,352 @@
+"""The page of `endstop serve`, live: what is shown while a run goes on, and what can be done from there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from endstop.decision import ReasoningDelta
+from endstop.providers import RateLimited, call, say
+
+from .shown import Gate, Site, until
+
+SUMMARY = "The port in config.ini is 8080 now; it was 3000. Restart the server."
+
+
+def begin(page: Any, prompt: str) -> None:
+    """Start a session from the page, and wait until it is shown."""
+    page.fill("#prompt", prompt)
+    page.click("#start button")
+    until(page, "document.querySelector('#title').textContent !== ''")
+
+
+def count(page: Any, selector: str) -> int:
+    number: int = page.locator(selector).count()
+    return number
+
+
+def test_text_appears_while_the_model_still_writes(page: Any, shown: Site) -> None:
+    gate = Gate()
+    shown.scripts["stream"] = [[say("The first half, ", pieces=4), gate, say("and the second.", pieces=3)]]
+    begin(page, "stream")
+    gate.reached()
+    page.wait_for_selector("text=The first half,")
+    assert page.text_content("#status").endswith("running")
+    assert "writing" in page.text_content("#doing")
+    assert count(page, ".card") == 0
+    gate.open()
+    page.wait_for_selector(".card")
+    assert page.text_content(".text") == "The first half, and the second."
+
+
+def test_a_reload_in_mid_run_shows_everything_once_and_goes_on(page: Any, shown: Site) -> None:
+    gate = Gate()
+    shown.scripts["reload"] = [
+        [say("I look."), call("read_file", path="short.txt")],
+        [say("Half of it ", pieces=3), gate, say("and the rest.")],
+    ]
+    begin(page, "reload")
+    gate.reached()
+    page.wait_for_selector("text=Half of it")
+    page.reload()
+    page.wait_for_selector("text=Half of it")
+    assert count(page, ".step") == 2
+    gate.open()
+    page.wait_for_selector(".card")
+    assert page.locator(".text").all_text_contents() == ["I look.", "Half of it and the rest."]
+    assert count(page, ".call") == 1
+
+
+def test_reasoning_is_open_while_it_comes_and_folded_when_it_is_done(page: Any, shown: Site) -> None:
+    gate = Gate()
+    shown.scripts["reason"] = [[[ReasoningDelta("Let me see.")], gate, say("Seen.")]]
+    begin(page, "reason")
+    gate.reached()
+    page.wait_for_selector(".reasoning[open] >> text=Let me see.")
+    gate.open()
+    page.wait_for_selector(".reasoning:not([open])")
+    assert page.text_content(".reasoning summary").startswith("Thought for")
+
+
+def test_a_question_is_answered_from_the_page(page: Any, shown: Site) -> None:
+    shown.scripts["ask"] = [
+        [call("ask_user", question="Which port?")],
+        [call("task_done", summary=SUMMARY)],
+    ]
+    begin(page, "ask")
+    page.wait_for_selector("#composer .question >> text=Which port?")
+    assert page.text_content("#status").endswith("awaiting input")
+    page.fill("#composer textarea", "8080")
+    page.click("#composer button")
+    page.wait_for_selector(".card.success")
+    assert "8080" in page.text_content(".said.you >> nth=-1")
+    assert count(page, "#composer .question") == 0
+
+
+def test_a_confirmation_is_given_with_one_press(page: Any, shown: Site) -> None:
+    shown.scripts["confirm"] = [[call("task_done", summary=SUMMARY, requires_user_confirmation=True)]]
+    begin(page, "confirm")
+    page.wait_for_selector("#composer >> text=Please confirm")
+    page.click("#composer button >> text=Yes")
+    page.wait_for_selector(".card.success")
+    assert SUMMARY in page.text_content(".card.success")
+
+
+def test_a_confirmation_that_is_refused_hands_the_work_back_with_the_reason(page: Any, shown: Site) -> None:
+    shown.scripts["refuse"] = [
+        [call("task_done", summary="Too early.", requires_user_confirmation=True)],
+        [call("task_done", summary=SUMMARY)],
+    ]
+    begin(page, "refuse")
+    page.wait_for_selector("#composer >> text=Please confirm")
+    page.fill("#composer textarea", "The README is missing.")
+    page.click("#composer button >> text=Answer")
+    page.wait_for_selector(".card.success")
+    assert "The README is missing." in page.text_content(".note:has-text('Not accepted as complete')")
+
+
+def test_a_message_while_it_runs_waits_for_the_next_step_and_is_then_shown_as_heard(page: Any, shown: Site) -> None:
+    gate = Gate()
+    shown.scripts["steer"] = [[gate, call("read_file", path="short.txt")], [call("task_done", summary=SUMMARY)]]
+    begin(page, "steer")
+    gate.reached()
+    page.fill("#composer textarea", "Leave the README alone.")
+    page.click("#composer button")
+    page.wait_for_selector("#unheard >> text=Leave the README alone.")
+    gate.open()
+    page.wait_for_selector(".card.success")
+    assert "Leave the README alone." in page.text_content(".said.you:has-text('while it ran')")
+    assert count(page, "#unheard li") == 0
+
+
+def test_cancel_ends_the_run_on_a_calm_card_from_which_one_can_go_on(page: Any, shown: Site) -> None:
+    gate = Gate()
+    shown.scripts["cancel"] = [[say("Working on it"), gate]]
+    shown.scripts["Go on."] = [[call("task_done", summary=SUMMARY)]]
+    begin(page, "cancel")
+    gate.reached()
+    page.wait_for_selector("text=Working on it")
+    page.click("#cancel")
+    page.wait_for_selector(".card[data-status=cancelled]")
+    assert page.text_content("#status").endswith("cancelled")
+    page.click(".card .actions button")
+    assert page.input_value("#composer textarea") == "Go on."
+    page.click("#composer button")
+    page.wait_for_selector(".card.success")
+    assert count(page, ".run") == 2
+
+
+def test_the_completion_is_a_card_of_its_own_and_a_thought_is_none(page: Any, shown: Site) -> None:
+    gate = Gate()
+    shown.scripts["finish"] = [
+        [call("think", thought="The task is done, I believe.")],
+        [gate, call("task_done", summary="Found it.", completion_percentage=50, next_phase="write it")],
+        [call("write_file", path="config.ini", content="port = 8080")],
+        [
+            call("task_done", summary=SUMMARY, pending_issues=["The README still names port 3000."]),
+            call("write_file", path="never.txt", content="never"),
+        ],
+    ]
+    begin(page, "finish")
+    gate.reached()
+    page.wait_for_selector(".said.thought >> text=The task is done, I believe.")
+    assert count(page, ".card") == 0
+    gate.open()
+    card = page.wait_for_selector(".card.success")
+    told = card.text_content()
+    assert "Task complete" in told
+    assert SUMMARY in told
+    assert "The README still names port 3000." in told
+    assert "config.ini" in told
+    assert "50 %: Found it. (next: write it)" in told
+    assert "4 of 12 steps" in told
+    assert count(page, ".card") == 1
+    assert "never read" in page.text_content(".note:has-text('Cut here')")
+    assert count(page, ".call:has-text('never.txt')") == 0
+
+
+def test_a_limit_is_told_as_what_it_is_and_never_as_success(page: Any, shown: Site) -> None:
+    shown.scripts["loop"] = [[call("read_file", path=f"short{number}.txt")] for number in range(20)]
+    begin(page, "loop")
+    card = page.wait_for_selector(".card[data-status=exhausted]")
+    assert "Stopped at the step limit" in card.text_content()
+    assert "steps: 12 of 12" in card.text_content()
+    assert count(page, ".success") == 0
+    assert page.get_attribute("[role=meter][aria-label=steps]", "aria-valuetext") == "12 of 12, soft limit 8"
+    assert count(page, ".said.loop:has-text('reminder')") >= 1
+
+
+def test_calls_show_arguments_results_and_errors_and_fold_what_is_long(page: Any, shown: Site) -> None:
+    shown.scripts["calls"] = [
+        [call("read_file", path="long.txt"), call("read_file", path="missing.txt"), call("read_file", file="x")],
+        [say("Enough.")],
+    ]
+    begin(page, "calls")
+    page.wait_for_selector(".card")
+    long, missing, invalid = page.locator(".call").all()
+    assert 'path="long.txt"' in long.text_content()
+    assert "line 40" not in long.text_content()
+    long.locator("summary >> text=the rest of 40 lines").click()
+    assert "line 40 of long.txt" in long.text_content()
+    assert missing.get_attribute("data-status") == "error"
+    assert "there is no missing.txt" in missing.text_content()
+    assert "invalid call, not run" in invalid.text_content()
+
+
+def test_a_decision_shows_its_trace_when_it_is_asked_for(page: Any, shown: Site) -> None:
+    shown.scripts["decide"] = [[call("task_done", summary=SUMMARY)]]
+    begin(page, "decide")
+    page.wait_for_selector(".card")
+    assert count(page, ".decision table") == 0
+    page.click(".decision summary")
+    rows = page.locator(".decision tbody tr").all_text_contents()
+    assert rows[0].startswith("P0 compaction")
+    assert rows[-1].startswith("P0.5 control_flow")
+    assert "stop(completed)" in rows[-1]
+    assert "accepted =" in rows[-1]
+
+
+def test_an_attempt_that_failed_is_struck_through_and_said_to_have_failed(page: Any, shown: Site) -> None:
+    shown.scripts["fail"] = [[say("I begin"), RateLimited("slow down", retry_after=3)]]
+    begin(page, "fail")
+    card = page.wait_for_selector(".card[data-status=failed]")
+    assert "slow down" in card.text_content()
+    assert page.text_content(".text.void") == "I begin"
+
+
+def test_a_dropped_connection_is_shown_and_resumed_without_repetition(page: Any, shown: Site) -> None:
+    page.refused = ("ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED", "ERR_EMPTY_RESPONSE")
+    gate = Gate()
+    shown.scripts["drop"] = [[say("Before the break, ", pieces=5), gate, say("and after it.", pieces=3)]]
+    begin(page, "drop")
+    gate.reached()
+    page.wait_for_selector("text=Before the break,")
+    shown.drop()
+    page.wait_for_selector("#connection >> text=Reconnecting")
+    gate.open()
+    page.click("#connection button")
+    page.wait_for_selector(".card")
+    assert page.text_content(".text") == "Before the break, and after it."
+    assert count(page, ".step") == 1
+    resumed = [url for url in page.asked if url.endswith("/events")]
+    assert len(resumed) == 2
+    assert page.text_content("#connection") == ""
+
+
+def test_an_interrupted_session_says_so_and_is_resumed(page: Any, shown: Site) -> None:
+    shown.scripts["interrupt"] = [[call("read_file", path="short.txt")], [call("task_done", summary=SUMMARY)]]
+    begin(page, "interrupt")
+    page.wait_for_selector(".card")
+    lines = httpx.get(f"{shown.url}sessions/{page.url.rpartition('/')[2]}/record").text.splitlines()[1:]
+    events = [json.loads(line) for line in lines]
+    cut = next(place for place, event in enumerate(events) if event["type"] == "STEP_FINISHED")
+    half = [{**event, **({"run_id": "run_half"} if "run_id" in event else {})} for event in events[: cut + 1]]
+    shown.keep([half], "half", "session_half")
+    shown.do(shown.store.interrupt_running())
+    page.goto(f"{shown.url}#s/session_half")
+    page.wait_for_selector("#composer >> text=died")
+    assert page.text_content("#status").endswith("interrupted")
+    page.click("#composer button >> text=Resume")
+    page.wait_for_selector(".card.success")
+    assert "goes on where its process was killed" in page.text_content("#timeline")
+
+
+def test_the_list_shows_what_is_new_filters_and_loads_more(page: Any, shown: Site) -> None:
+    shown.keep_record("question")
+    for number in range(120):
+        shown.keep([_run(f"run_many{number}")], f"many {number}", f"session_many{number:03}")
+    page.select_option("#filter", "awaiting_input")
+    page.wait_for_selector("#sessions a:has-text('awaiting input')")
+    until(page, "[...document.querySelectorAll('#sessions .status')].every(e => e.textContent.includes('awaiting'))")
+    page.select_option("#filter", "")
+    until(page, "document.querySelectorAll('#sessions li').length === 50")
+    for more in (100, 120):
+        page.click("#more")
+        until(page, f"document.querySelectorAll('#sessions li').length >= {more}")
+    ids = page.eval_on_selector_all("#sessions a", "links => links.map(link => link.hash)")
+    assert len(ids) == len(set(ids))
+    shown.keep([_run("run_newest")], "the newest", "session_newest")
+    page.wait_for_selector("#sessions >> text=the newest")
+
+
+def _run(run_id: str) -> list[dict[str, Any]]:
+    lines = (Path(__file__).parents[3] / "records" / "hello.jsonl").read_text(encoding="utf-8").splitlines()
+    events: list[dict[str, Any]] = [
+        json.loads(line) for line in lines if not line.startswith(('{"type":"HEADER', '{"type":"AFTER'))
+    ]
+    events[0]["run_id"] = run_id
+    return events
+
+
+def test_the_record_is_downloaded_and_a_session_deleted_after_being_asked_again(page: Any, shown: Site) -> None:
+    shown.scripts["delete"] = [[say("Done.")]]
+    begin(page, "delete")
+    page.wait_for_selector(".card")
+    with page.expect_download() as downloading:
+        page.click("#download")
+    text = Path(downloading.value.path()).read_text(encoding="utf-8")
+    assert text.startswith('{"type":"HEADER"')
+    assert '"RUN_FINISHED"' in text
+    id = page.url.rpartition("/")[2]
+    page.click("#delete")
+    assert page.text_content("#delete") == "Delete for good?"
+    page.click("#delete")
+    page.wait_for_selector("#home:not([hidden])")
+    assert httpx.get(f"{shown.url}sessions/{id}").status_code == 404
+
+
+def test_a_session_that_is_not_there_is_said_to_be_missing(page: Any, shown: Site) -> None:
+    page.refused = ("404",)
+    page.goto(f"{shown.url}#s/session_none")
+    page.wait_for_selector("#trouble:not(:empty)")
+    assert "session_none" in page.text_content("#trouble")
+
+
+@pytest.mark.parametrize("width", [1200, 360])
+def test_the_reader_who_scrolled_up_is_left_there_and_others_follow_the_end(
+    open_page: Callable[..., Any], shown: Site, width: int
+) -> None:
+    gate, again = Gate(), Gate()
+    page = open_page(viewport={"width": width, "height": 700})
+    page.goto(shown.url)
+    shown.scripts[f"scroll{width}"] = [
+        [say("line\n" * 100), gate, say("more\n" * 50), again, say("the end")],
+    ]
+    begin(page, f"scroll{width}")
+    gate.reached()
+    below = "(({ scrollHeight, scrollTop, clientHeight }) => scrollHeight - scrollTop - clientHeight)"
+    at_end = f"{below}(document.querySelector('#scroll')) < 40"
+    until(page, f"document.querySelector('.text')?.textContent.length >= 500 && {at_end}")
+    page.evaluate("document.querySelector('#scroll').scrollTop = 100")
+    page.wait_for_selector("#to-end:visible")
+    gate.open()
+    again.reached()
+    until(page, "document.querySelector('.text').textContent.length >= 750")
+    assert page.evaluate("document.querySelector('#scroll').scrollTop") == 100
+    page.click("#to-end")
+    again.open()
+    page.wait_for_selector(".card")
+    until(page, at_end)
+
+
+def test_a_server_without_a_model_says_what_to_do(open_page: Callable[..., Any]) -> None:
+    with Site(agents=()).running() as site:
+        page = open_page()
+        page.goto(site.url)
+        page.wait_for_selector("#agents >> text=endstop serve --model")
+        assert page.is_disabled("#start button")
+
+
+def test_where_there_are_several_agents_one_is_chosen(open_page: Callable[..., Any]) -> None:
+    with Site(agents=("worker", "writer")).running() as site:
+        page = open_page()
+        page.goto(site.url)
+        site.scripts["who"] = [[say("Me.")]]
+        page.select_option("#agent", "writer")
+        begin(page, "who")
+        page.wait_for_selector(".card")
+        assert site.get("sessions")["sessions"][0]["agent"] == "writer"

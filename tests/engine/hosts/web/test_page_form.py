@@ -1,0 +1,213 @@
+"""How the page is made: small, for the keyboard, for a phone, for a screen reader, in light and in dark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endstop.engine.analysis.style import DARK, LIGHT
+from endstop.providers import call, say
+
+from .shown import Gate, Site, until
+
+PAGE = Path(__file__).parents[4] / "engine" / "hosts" / "web" / "page"
+FILES = sorted(PAGE.iterdir())
+SESSIONS = ["scenes", "gives_up", "question", "connection", "port_server"]
+KILOBYTES = 100
+
+NAMELESS = """() => {
+    const controls = 'a, button, input, select, textarea, summary, dialog, progress, nav, '
+        + '[role=meter], [role=group], [role=region]';
+    const text = (elements) => [...elements].map((element) => element.textContent).join('').trim();
+    const by = (element) => document.getElementById(element.getAttribute('aria-labelledby') ?? '');
+    const named = (element) => text(element.labels ?? []) || element.getAttribute('aria-label') || text([element])
+        || element.title || by(element)?.textContent;
+    const nameless = [...document.querySelectorAll(controls)].filter((one) => one.checkVisibility() && !named(one));
+    return nameless.map((one) => one.outerHTML.slice(0, 200));
+}"""
+HEADINGS = """() => {
+    const seen = [...document.querySelectorAll('h1, h2, h3, h4, h5')].filter((one) => one.checkVisibility());
+    return seen.map((one) => Number(one.tagName[1]));
+}"""
+DOUBLED = """() => {
+    const ids = [...document.querySelectorAll('[id]')].map((one) => one.id);
+    return ids.filter((id, at) => ids.indexOf(id) !== at);
+}"""
+FITS = "document.querySelector('#scroll').scrollWidth <= document.querySelector('#scroll').clientWidth"
+LIVE = "[...document.querySelectorAll('#timeline :is([aria-live], [role=status], [role=alert], output)')].length"
+
+
+def open_all(page: Any, site: Site, id: str) -> None:
+    page.goto(f"{site.url}#s/{id}")
+    page.wait_for_selector(".card")
+    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+
+
+def test_the_page_is_small_and_brings_nothing_from_elsewhere() -> None:
+    assert sum(path.stat().st_size for path in FILES) < KILOBYTES * 1024
+    for path in FILES:
+        text = path.read_text(encoding="utf-8").replace("http://www.w3.org/2000/svg", "")
+        assert "http://" not in text
+        assert "https://" not in text
+        assert len(text.splitlines()) < 350, path.name
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in FILES if path.suffix in (".js", ".html")], ids=lambda path: path.name
+)
+def test_no_file_of_the_page_makes_markup_or_code_of_text(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    forbidden = (
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|createContextualFragment"
+        r"|\beval\b|new Function"
+    )
+    assert re.findall(forbidden, text) == []
+    assert re.findall(r"\sstyle=|\son[a-z]+=\"|<script(?![^>]*src=)", text) == []
+
+
+def test_the_colours_are_those_of_the_reports() -> None:
+    sheet = (PAGE / "style.css").read_text(encoding="utf-8")
+    light, dark, *_ = sheet.split("@media(prefers-color-scheme:dark)")
+    assert dict(re.findall(r"--(\w+):(#\w{6})", light)) == LIGHT
+    assert dict(re.findall(r"--(\w+):(#\w{6})", dark)) == DARK
+
+
+@pytest.mark.parametrize("name", SESSIONS)
+@pytest.mark.parametrize("width", [360, 1200])
+def test_it_fits_a_phone_and_all_controls_have_names(
+    open_page: Callable[..., Any], shown: Site, name: str, width: int
+) -> None:
+    page = open_page(viewport={"width": width, "height": 740})
+    open_all(page, shown, shown.keep_record(name))
+    for _ in range(2):
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(FITS)
+        assert page.evaluate(NAMELESS) == []
+        assert page.evaluate(DOUBLED) == []
+        levels = page.evaluate(HEADINGS)
+        assert levels.count(1) == 1
+        assert [(one, next) for one, next in pairwise(levels) if next > one + 1] == []
+        page.click("#replay")
+    page.goto(shown.url)
+    page.wait_for_selector("#sessions li")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(NAMELESS) == []
+
+
+def test_dark_and_light_are_what_the_reader_prefers(open_page: Callable[..., Any], shown: Site) -> None:
+    for scheme, table in (("light", LIGHT), ("dark", DARK)):
+        page = open_page(color_scheme=scheme)
+        page.goto(shown.url)
+        red, green, blue = (int(table["page"][at : at + 2], 16) for at in (1, 3, 5))
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == f"rgb({red}, {green}, {blue})"
+
+
+def test_who_wants_no_motion_sees_none(open_page: Callable[..., Any], shown: Site) -> None:
+    gate = Gate()
+    shown.scripts["motion"] = [[gate, say("done")]]
+    for motion, name in (("reduce", "none"), ("no-preference", "turn")):
+        page = open_page(reduced_motion=motion)
+        page.goto(shown.url)
+        if motion == "reduce":
+            page.fill("#prompt", "motion")
+            page.click("#start button")
+        else:
+            page.click("#sessions a >> text=motion")
+        page.wait_for_selector("#status .turning")
+        assert page.evaluate("getComputedStyle(document.querySelector('#status .turning')).animationName") == name
+    gate.open()
+    page.wait_for_selector(".card")
+
+
+def test_from_start_to_answer_to_cancel_by_keyboard_alone(page: Any, shown: Site) -> None:
+    gate = Gate()
+    shown.scripts["by keyboard"] = [[call("ask_user", question="Which one?")], [say("On it"), gate]]
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "skip"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "prompt"
+    page.keyboard.type("by keyboard")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector("#composer >> text=Which one?")
+    page.keyboard.press("m")
+    page.keyboard.type("the first")
+    page.keyboard.press("Control+Enter")
+    gate.reached()
+    page.wait_for_selector("text=On it")
+    page.keyboard.press("Escape")
+    for _ in range(30):
+        if page.evaluate("document.activeElement.id") == "cancel":
+            break
+        page.keyboard.press("Shift+Tab")
+    assert page.evaluate("document.activeElement.matches(':focus-visible')")
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".card[data-status=cancelled]")
+
+
+def test_the_shortcuts_are_listed_work_and_can_be_switched_off(page: Any, shown: Site) -> None:
+    ids = [shown.keep_record(name) for name in ("hello", "greeting")]
+    page.wait_for_selector("#sessions li")
+    page.focus("#home-link")
+    page.keyboard.press("?")
+    listed = page.locator("#shortcuts dt").all_text_contents()
+    assert {"n", "j", "k", "m", "e", "t", "r", "?"} <= set(listed)
+    page.keyboard.press("Escape")
+    assert page.is_hidden("#keys")
+    page.keyboard.press("j")
+    page.wait_for_selector(".card")
+    first = page.url
+    page.keyboard.press("j")
+    until(page, f"location.href !== {first!r} && document.querySelector('.card')")
+    page.keyboard.press("k")
+    until(page, f"location.href === {first!r} && document.querySelector('.card')")
+    page.keyboard.press("t")
+    until(page, "document.querySelector('.decision[open] table')")
+    page.keyboard.press("r")
+    page.wait_for_selector("#scrubber:not([hidden])")
+    page.keyboard.press("r")
+    page.wait_for_selector("#scrubber", state="hidden")
+    page.keyboard.press("n")
+    page.wait_for_selector("#home:not([hidden])")
+    assert page.evaluate("document.activeElement.id") == "prompt"
+    page.keyboard.type("?nj")
+    assert page.input_value("#prompt") == "?nj"
+    page.click("#help")
+    page.uncheck("#single")
+    page.click("#keys button")
+    page.focus("#home-link")
+    page.keyboard.press("?")
+    assert page.is_hidden("#keys")
+    assert len(ids) == 2
+
+
+def test_a_screen_reader_hears_of_steps_and_ends_and_not_of_each_token(page: Any, shown: Site) -> None:
+    gates = [Gate(), Gate()]
+    shown.scripts["heard"] = [
+        [gates[0], say("word " * 50, pieces=50), call("read_file", path="missing")],
+        [gates[1], say("Done.")],
+    ]
+    page.fill("#prompt", "heard")
+    page.click("#start button")
+    gates[0].reached()
+    page.wait_for_selector(".step")
+    page.evaluate("""() => {
+        window.heard = [];
+        new MutationObserver(() => heard.push(document.getElementById('said').textContent))
+            .observe(document.getElementById('said'), { childList: true, characterData: true, subtree: true });
+    }""")
+    gates[0].open()
+    gates[1].reached()
+    until(page, "heard.join().includes('Step 2')")
+    gates[1].open()
+    until(page, "heard.join().includes('Answered')")
+    heard = page.evaluate("heard")
+    assert len(heard) <= 4
+    assert "word" not in "".join(heard)
+    assert "read_file failed" in "".join(heard)
+    assert page.evaluate(LIVE) == 0
