@@ -98,7 +98,7 @@ class RunAgentInput(Struct, rename="camel"):
 
 
 _decode = msgspec.json.Decoder(RunAgentInput).decode
-_NO_STATE = (None, {}, "", [])
+_NO_STATE: tuple[Any, ...] = (None, {}, "", [])
 
 
 def asked(body: bytes) -> Asked:
