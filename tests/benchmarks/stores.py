@@ -115,7 +115,7 @@ def of_all(values: Sequence[float], share: float) -> float:
 
 async def measured(place: str, given: argparse.Namespace, rate: float, busy: bool) -> dict[str, float]:
     """In this process."""
-    store = store_at(place, "unused")
+    store = store_at(place)
     await store.open()
     load = Load(store, given.bytes, given.seconds)
     cpu = time.process_time()

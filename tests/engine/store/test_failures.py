@@ -37,7 +37,7 @@ async def run(store, number):
         print(number, seq, flush=True)
 
 async def main(place):
-    store = store_at(place, "unused")
+    store = store_at(place)
     await store.open()
     await asyncio.gather(*(run(store, number) for number in range(5)))
 
@@ -62,7 +62,7 @@ async def _filled(store: SqlStore) -> int:
 
 
 async def test_a_full_disk_is_told_and_once_there_is_room_the_run_goes_on_without_a_hole(tmp_path: Path) -> None:
-    store = store_at(tmp_path / "store.sqlite", "unused")
+    store = store_at(tmp_path / "store.sqlite")
     await store.open()
     with store._database.writing.connect() as connection:  # the one connection that writes
         connection.exec_driver_sql("PRAGMA max_page_count = 100")
@@ -97,7 +97,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 async def test_a_disk_that_is_really_full_is_told_and_what_was_committed_is_read_again(small_disk: Path) -> None:
-    store = store_at(small_disk / "store.sqlite", "unused")
+    store = store_at(small_disk / "store.sqlite")
     await store.open()
     last = await _filled(store)
     assert seqs(await all_pages(store)) == list(range(1, last + 1))
@@ -108,7 +108,7 @@ async def test_a_disk_that_is_really_full_is_told_and_what_was_committed_is_read
 
 
 async def test_a_full_disk_does_not_take_the_service_down_and_deleting_makes_room(tmp_path: Path) -> None:
-    store = store_at(tmp_path / "store.sqlite", "unused")
+    store = store_at(tmp_path / "store.sqlite")
     await store.open()
     with store._database.writing.connect() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count = 100")
@@ -145,7 +145,7 @@ def mortal() -> Iterator[Server]:
 
 
 async def test_a_database_server_that_is_killed_costs_nothing_that_was_committed(mortal: Server) -> None:
-    place = store_at(mortal.url(mortal.new_database()), "unused")
+    place = store_at(mortal.url(mortal.new_database()))
     store = SqlStore(place._database, patience=0)
     await store.open()
     for number in range(5):
@@ -183,7 +183,7 @@ async def test_a_database_server_that_is_killed_costs_nothing_that_was_committed
 
 
 async def test_a_short_restart_of_the_database_server_is_only_waited_for(mortal: Server) -> None:
-    store = store_at(mortal.url(mortal.new_database()), "unused")
+    store = store_at(mortal.url(mortal.new_database()))
     await store.open()
     await store.add(session())
     await store.commit(beginning(1))
@@ -196,7 +196,7 @@ async def test_a_short_restart_of_the_database_server_is_only_waited_for(mortal:
 
 
 async def test_a_store_can_be_closed_while_its_database_is_away(mortal: Server) -> None:
-    store = store_at(mortal.url(mortal.new_database()), "unused")
+    store = store_at(mortal.url(mortal.new_database()))
     await store.open()
     await asyncio.to_thread(mortal.kill)
     waiting = asyncio.ensure_future(store.add(session()))
@@ -223,7 +223,7 @@ async def test_what_was_committed_when_the_process_is_killed_is_all_there(place:
         if line.endswith("\n"):
             number, seq = line.split()
             last[number] = int(seq)
-    store = store_at(place, "unused")
+    store = store_at(place)
     await store.open()
     assert await store.interrupt_running() == 5
     for number, seq in last.items():

@@ -21,7 +21,7 @@ from .made import session
 @pytest.mark.parametrize("form", ["{}", "sqlite:///{}", "SQLITE:///{}"])
 async def test_a_path_and_a_url_of_sqlite_are_the_same_file_for_this_user_alone(tmp_path: Path, form: str) -> None:
     path = tmp_path / "new folder" / "100%" / "store?.sqlite"
-    store = store_at(form.format(path), "unused")
+    store = store_at(form.format(path))
     assert not path.exists()
     await store.open()
     await store.add(session())
@@ -34,12 +34,11 @@ async def test_a_path_and_a_url_of_sqlite_are_the_same_file_for_this_user_alone(
         assert database.execute("SELECT id FROM endstop_sessions").fetchall() == [("session_1",)]
 
 
-async def test_no_place_means_the_default_and_a_tilde_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tilde_is_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert store_at(None, "/somewhere/else.sqlite").shown == "/somewhere/else.sqlite"
-    assert store_at(Path("/a/b"), "unused").shown == "/a/b"
-    assert store_at("~/x.sqlite", "unused").shown == f"{tmp_path}/x.sqlite"
-    assert store_at("sqlite:///relative.sqlite", "unused").shown == "relative.sqlite"
+    assert store_at(Path("/a/b")).shown == "/a/b"
+    assert store_at("~/x.sqlite").shown == f"{tmp_path}/x.sqlite"
+    assert store_at("sqlite:///relative.sqlite").shown == "relative.sqlite"
 
 
 @pytest.mark.parametrize(
@@ -50,7 +49,7 @@ async def test_no_place_means_the_default_and_a_tilde_the_home(tmp_path: Path, m
 )  # fmt: skip
 def test_any_other_place_is_wrong_use_and_its_password_stays_hidden(wrong: str) -> None:
     with pytest.raises(WrongUse, match="give a path") as told:
-        store_at(wrong, "unused")
+        store_at(wrong)
     assert "s3cret" not in "".join(traceback.format_exception(told.value))
 
 
@@ -67,21 +66,21 @@ def test_any_other_place_is_wrong_use_and_its_password_stays_hidden(wrong: str) 
 )  # fmt: skip
 def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
     assert masked(url) == shown
-    assert store_at(url, "unused").shown == shown
-    assert "s3" not in repr(store_at(url, "unused").__dict__)
+    assert store_at(url).shown == shown
+    assert "s3" not in repr(store_at(url).__dict__)
 
 
 def test_without_its_driver_postgresql_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "find_spec", lambda name: None)
     with pytest.raises(WrongUse, match=r"postgresql://ann:\*\*\*@db/x: .*pip install \"endstop\[postgres\]\""):
-        store_at("postgresql://ann:s3cret@db/x", "unused")
+        store_at("postgresql://ann:s3cret@db/x")
 
 
 async def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("Not a database. " * 100)
     with pytest.raises(WrongUse, match="no database of SQLite: name another file"):
-        await store_at(path, "unused").open()
+        await store_at(path).open()
     assert path.read_text() == "Not a database. " * 100
 
 
@@ -90,7 +89,7 @@ async def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> Non
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE sessions (id)")
     with pytest.raises(WrongUse, match="a database of something else: name another file"):
-        await store_at(path, "unused").open()
+        await store_at(path).open()
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("sessions",)]
 
@@ -99,7 +98,7 @@ async def test_a_place_where_no_file_can_be_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "file" / "store.sqlite", tmp_path / "folder"):
-        store = store_at(path, "unused")
+        store = store_at(path)
         with pytest.raises(StoreError, match=str(path.parent)):
             await store.open()
         with pytest.raises(StoreError, match="not open"):
@@ -122,7 +121,7 @@ async def test_a_database_that_cannot_be_reached_is_told_without_the_password(
     if "password" not in change:
         values["password"] = "s3cret%2Fof%20the%3Atests"
     url = "postgresql://tests:{password}@{host}:{port}/{database}?connect_timeout=3".format(**values)
-    store = store_at(url, "unused")
+    store = store_at(url)
     with pytest.raises(StoreError, match=said) as told:
         await store.open()
     shown = "".join(traceback.format_exception(told.value))

@@ -25,7 +25,7 @@ from endstop.engine.store.place import store_at
 from endstop.engine.store.store import NewSession
 
 async def main(place, id):
-    store = store_at(place, "unused")
+    store = store_at(place)
     print("ready", flush=True)
     sys.stdin.readline()
     await store.open()
@@ -60,7 +60,7 @@ async def test_processes_that_open_a_new_database_at_once_do_not_collide(place: 
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n"
         assert list(threads.map(end, processes)) == [""] * 4
-    store = store_at(place, "unused")
+    store = store_at(place)
     await store.open()
     assert len((await store.sessions())[0]) == 4
     await store.close()
@@ -71,5 +71,5 @@ async def test_a_schema_of_a_newer_endstop_is_wrong_use_and_is_left_alone(store:
     with store._database.writing.begin() as connection:
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0099'"))
     with pytest.raises(WrongUse, match=r"newer endstop: its schema is 0099, .* up to 0\d+: upgrade endstop, or name"):
-        await store_at(place, "unused").open()
+        await store_at(place).open()
     assert await store.session("session_1") is not None

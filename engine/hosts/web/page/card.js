@@ -15,7 +15,7 @@ export function endCard(item) {
     h("h4", {}, h("span", { class: "sign", "aria-hidden": "true" }, told.sign), told.title, above ? h("small", {}, "the answer is the text above") : null),
     above || asks || !told.text ? null : h("div", { class: "words answer" }, told.text),
     list("Which limit", outcome.status === "exhausted" ? reached(budgets(run)) : []),
-    list("Phases", (outcome.phases ?? []).map((one) => phase(one, outcome.answer))),
+    list("Phases", (outcome.phases ?? []).filter((one) => one.summary !== outcome.answer).map(phase)),
     list("Still open", outcome.pending_issues ?? []),
     list("Files changed", files),
     list("What it did", files.length === written.length ? [] : written.map((c) => `${c.name} ${oneLine(brief(c.args), 60)}${c.status === "ok" ? "" : ` (${c.status})`}`), 8),
@@ -30,9 +30,8 @@ export function endCard(item) {
 
 const goOn = (button) => button.dispatchEvent(new CustomEvent("go-on", { bubbles: true }));
 
-function phase({ completion_percentage: percentage, summary = "", next_phase: next }, answer) {
-  const said = summary && summary !== answer ? `: ${summary}` : "";
-  return `${percentage ?? "?"} %${said}${next ? ` (next: ${next})` : ""}`;
+function phase({ completion_percentage: percentage, summary, next_phase: next }) {
+  return `${percentage ?? "?"} %${summary ? `: ${summary}` : ""}${next ? ` (next: ${next})` : ""}`;
 }
 
 function list(title, entries, most = 20) {

@@ -1,7 +1,7 @@
 // The list of sessions: newest first, kept up to date while the page is seen.
 import { ask, words } from "./api.js";
 import { $, h, put } from "./dom.js";
-import { ago, plain } from "./text.js";
+import { ago, counted, plain } from "./text.js";
 import { STATUS } from "./words.js";
 
 const EVERY = 3000;
@@ -78,7 +78,7 @@ function entry(id) {
       showStatus(status, session.status);
       put(title, session.title || "(no prompt)");
       const why = session.stop_reason && session.stop_reason !== session.status ? plain(session.stop_reason) : "";
-      put(figures, [session.agent, `${session.steps} step${session.steps === 1 ? "" : "s"}`, why].filter(Boolean).join(" · ") + " ·");
+      put(figures, [session.agent, session.steps ? counted(session.steps, "step") : "", why].filter(Boolean).join(" · ") + " ·");
       put(when, ago(session.created_at));
       when.dateTime = session.created_at;
       const here = location.hash === link.hash;

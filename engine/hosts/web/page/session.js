@@ -91,7 +91,7 @@ export function openSession(id, { say, connected }) {
     if (run) showBudget($("budget"), run, run.t + since);
     $("cancel").hidden = now !== "running";
     $("delete").hidden = now === "running";
-    $("replay").hidden = now === "running" || events.length === 0;
+    $("replay").hidden = !replay && (now === "running" || events.length === 0);
     $("composer").hidden = replay !== null;
     compose($("composer"), id, now, now === "awaiting_input" ? questions() : [], { said, changed });
   }
@@ -238,6 +238,7 @@ export function openSession(id, { say, connected }) {
         if (word === "waiting") broken = true;
         if (word !== "refused") return;
         if (about.status === 401) tokenAfter(used).then(restart);
+        else if (about.code === "last_event_id") restart();
         else trouble(about);
       },
     });

@@ -105,6 +105,7 @@ function callView(first) {
       put(words, done);
       const short = call.done ? brief(call.args) : "";
       put(given, kind && call.does !== "provider" ? "" : short);
+      given.classList.toggle("more", short.includes("…"));
       live.hidden = call.done;
       writer.show(call.done ? "" : call.args);
       all.node.hidden = !call.done || call.args.length < 3 || (given.textContent !== "" && !short.includes("…"));

@@ -1,5 +1,5 @@
 // The words for states and ends: the same that the terminal says (engine/hosts/phrases.py), with what to do here.
-import { counted, duration, money, number, plain } from "./text.js";
+import { duration, money, number, plain } from "./text.js";
 
 /** Of each status: tone, sign and word. Never the colour alone. */
 export const STATUS = {
@@ -135,5 +135,3 @@ export function reached(budgets) {
   return budgets.filter((one) => one.hard != null && one.used >= one.hard)
     .map((one) => `${budgetName(one.name, one.scope)}: ${allowedWords(one)}`);
 }
-
-export { counted };

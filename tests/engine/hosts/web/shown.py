@@ -28,6 +28,8 @@ from endstop.engine.service.service import Service
 from endstop.engine.store.memory import MemoryStore
 from endstop.engine.store.store import Batch, NewSession
 from endstop.providers import Request, Scripted
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 RECORDS = Path(__file__).parents[3] / "records"
 AT = "2026-11-21T10:00:00.000+00:00"
@@ -98,10 +100,12 @@ class Site:
         return "There is no script for this."
 
     @contextmanager
-    def running(self, token: str = "") -> Iterator[Site]:
+    def running(self, token: str = "", prefix: str = "") -> Iterator[Site]:
         """Serve until the block is left."""
         service = Service(self.engines, store=self.store, grace=0)
         app = web(service, auth=Tokens({"me": token}) if token else None)
+        if prefix:
+            app = Starlette(routes=[Mount(prefix, app)], lifespan=service.lifespan)
         config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1)
         self._server = server = uvicorn.Server(config)
         started = threading.Event()
@@ -119,7 +123,7 @@ class Site:
         thread.start()
         try:
             assert started.wait(20), "the server did not start"
-            self.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+            self.url = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}{prefix}/"
             yield self
         finally:
             server.should_exit = True

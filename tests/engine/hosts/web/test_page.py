@@ -237,6 +237,59 @@ def test_a_dropped_connection_is_shown_and_resumed_without_repetition(page: Any,
     assert page.text_content("#connection") == ""
 
 
+def test_a_tab_that_nobody_sees_holds_no_connection_and_goes_on_where_it_was(page: Any, shown: Site) -> None:
+    see = """(hidden) => {
+        Object.defineProperty(document, 'hidden', { get: () => hidden, configurable: true });
+        document.dispatchEvent(new Event('visibilitychange'));
+    }"""
+    gates = [Gate(), Gate()]
+    shown.scripts["hide"] = [[say("Seen, "), gates[0], say("unseen, "), gates[1], say("and seen again.")]]
+    begin(page, "hide")
+    gates[0].reached()
+    page.wait_for_selector("text=Seen,")
+    with page.expect_event("requestfailed", lambda request: request.url.endswith("/events")):
+        page.evaluate(see, True)
+    gates[0].open()
+    gates[1].reached()
+    assert page.text_content(".text") == "Seen, "
+    page.evaluate(see, False)
+    page.wait_for_selector("text=unseen,")
+    gates[1].open()
+    page.wait_for_selector(".card")
+    assert page.text_content(".text") == "Seen, unseen, and seen again."
+
+
+def test_a_stream_that_says_nothing_at_all_is_given_up_and_asked_for_again(page: Any) -> None:
+    page.clock.install()
+    page.reload()
+    page.evaluate("""async () => {
+        window.states = [];
+        window.fetch = (url, { signal }) => {
+            const start = (stream) => signal.addEventListener('abort', () => stream.error(signal.reason));
+            return Promise.resolve(new Response(new ReadableStream({ start })));
+        };
+        const { follow } = await import('./page/stream.js');
+        follow('nowhere', { events() {}, state: (word) => states.push(word) });
+    }""")
+    until(page, "states.includes('open')")
+    page.clock.fast_forward(30_000)
+    assert page.evaluate("states") == ["connecting", "open"]
+    page.clock.fast_forward(15_000)
+    until(page, "states.includes('waiting')")
+    page.clock.fast_forward(5_000)
+    until(page, "states.filter((word) => word === 'open').length === 2")
+
+
+def test_it_works_under_a_prefix(open_page: Callable[..., Any]) -> None:
+    with Site().running(prefix="/deep/agent") as site:
+        page = open_page()
+        page.goto(site.url.rstrip("/"))
+        site.scripts["where"] = [[say("Here.")]]
+        begin(page, "where")
+        page.wait_for_selector(".card")
+        assert [url for url in page.asked if not url.startswith((site.url, "data:")) and url != site.url[:-1]] == []
+
+
 def test_an_interrupted_session_says_so_and_is_resumed(page: Any, shown: Site) -> None:
     shown.scripts["interrupt"] = [[call("read_file", path="short.txt")], [call("task_done", summary=SUMMARY)]]
     begin(page, "interrupt")
