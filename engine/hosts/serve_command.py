@@ -9,7 +9,6 @@ from typing import Any
 
 from ...decision import WrongUse
 from ..engine import Engine
-from .channels import Channels
 from .chosen import engine_of
 from .leaving import run_to_end
 from .options import (
@@ -114,7 +113,7 @@ def command(given: argparse.Namespace) -> int:
         page=not given.no_page,
         quiet=given.quiet,
     )
-    return run_to_end(serving.serve(Channels()), new_loop())
+    return run_to_end(serving.serve(), new_loop())
 
 
 def default_store() -> str:

@@ -6,7 +6,7 @@ Who reads gets everything that is there at once, so a reader that is slow reads 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 from msgspec import Struct
 
@@ -40,7 +40,7 @@ class Reader:
         self._lives = lives
         self._beat = beat
 
-    async def run(self, run_id: str, session_id: str, after: int = 0) -> AsyncIterator[Portion]:
+    async def run(self, run_id: str, session_id: str, after: int = 0) -> AsyncGenerator[Portion, None]:
         """A run's events after number `after`, up to its terminal event.
 
         A run that was interrupted is waited for, because it may go on, until the service stops.
@@ -63,7 +63,7 @@ class Reader:
             elif not await news.wait(self._beat, seen):
                 yield ()
 
-    async def session(self, session_id: str, after: tuple[str, int] | None = None) -> AsyncIterator[Portion]:
+    async def session(self, session_id: str, after: tuple[str, int] | None = None) -> AsyncGenerator[Portion, None]:
         """The events of all runs of a session after event `run_id:seq`; stays until the service stops."""
         run_id, seq = after or ("", 0)
         number = 0

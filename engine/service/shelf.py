@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from msgspec.structs import replace
 
@@ -74,15 +74,15 @@ class Shelf:
         tape = self._lives.tape_of(run.id)
         return run if tape is None else replace(run, last_seq=max(run.last_seq, tape.last))
 
-    def follow_run(self, run: StoredRun, after: int = 0) -> AsyncIterator[Portion]:
+    def follow_run(self, run: StoredRun, after: int = 0) -> AsyncGenerator[Portion, None]:
         """A run's events after number `after`, in portions; an empty one now and then while nothing happens."""
         return self._reader.run(run.id, run.session_id, after)
 
-    def follow_session(self, session_id: str, after: tuple[str, int] | None = None) -> AsyncIterator[Portion]:
+    def follow_session(self, session_id: str, after: tuple[str, int] | None = None) -> AsyncGenerator[Portion, None]:
         """The events of all runs of a session after event `run_id:seq`, also of those to come."""
         return self._reader.session(session_id, after)
 
-    async def record(self, session: StoredSession) -> AsyncIterator[bytes]:
+    async def record(self, session: StoredSession) -> AsyncGenerator[bytes, None]:
         """The session as a record, in pieces."""
         header = Header(session_id=session.id, created_at=session.created_at, engine=VERSION)
         yield encoded(header) + b"\n"

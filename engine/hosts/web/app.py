@@ -27,7 +27,7 @@ from ....providers.clock import Clock, SystemClock
 from ...service.errors import Unavailable
 from ...service.service import Service
 from .asked import Asked, Desk
-from .bodies import decoded, query_of, read_body
+from .bodies import check_media_type, decoded, query_of, read_body
 from .files import page as page_file
 from .guard import AccessLog, Guard
 from .limits import Rates, Readers, WebLimits
@@ -139,8 +139,9 @@ async def _body(operation: Operation, request: Request, desk: Desk) -> Any:
     body = await read_body(request, desk.limits.body, desk.limits.body_seconds, desk.clock)
     if not body and operation.body_optional:
         return None
+    check_media_type(request.headers.get("content-type", ""))
     assert operation.body is not None
-    return decoded(body, request.headers.get("content-type", ""), operation.body)
+    return body if operation.decodes else decoded(body, operation.body)
 
 
 def _check_open(service: Service) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,11 @@ from starlette.responses import Response
 
 from ....providers.clock import Clock
 from ...service.service import Service
+from . import frames
 from .limits import Rates, Readers, WebLimits
 from .owners import Auth
 from .problems import Refused
+from .stream import Stream
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
@@ -50,6 +53,32 @@ class Asked:
     def limits(self) -> WebLimits:
         """What is too much."""
         return self.desk.limits
+
+    @property
+    def last_event_id(self) -> str:
+        """After which event a stream is resumed; empty for from its beginning."""
+        return self.request.headers.get("last-event-id") or self.query.last_event_id or ""
+
+    def stream(
+        self,
+        chunks: AsyncGenerator[bytes, None],
+        media_type: str = frames.MEDIA_TYPE,
+        *,
+        headers: Mapping[str, str] = frames.HEADERS,
+        left: Callable[[], Awaitable[None]] | None = None,
+    ) -> Stream:
+        """A response that goes on, with a reader's place. Raises TooMany."""
+        limits, events = self.limits, media_type == frames.MEDIA_TYPE
+        return Stream(
+            chunks,
+            media_type,
+            headers=headers,
+            seconds=limits.send_seconds,
+            interval=limits.write_interval if events else 0.0,
+            place=self.desk.readers.place(self.owner),
+            left=left,
+            clock=self.desk.clock,
+        )
 
     def id(self, what: str) -> str:
         """The id in the path. Raises Refused: 404 if there can be no such thing."""

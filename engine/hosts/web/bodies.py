@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 
 from ....providers.clock import Clock
@@ -56,25 +56,34 @@ class Cancel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class SessionsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which sessions."""
 
-    status: SessionStatus | None = None
-    agent: Word | None = None
+    status: SessionStatus | UnsetType = UNSET
+    agent: Word | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
-    before: Annotated[str, Meta(min_length=1, max_length=500)] | None = None
+    before: Annotated[str, Meta(min_length=1, max_length=500)] | UnsetType = UNSET
     """The `next` of the page before."""
 
 
 class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a stream is read."""
 
-    last_event_id: Annotated[str, Meta(max_length=200)] | None = None
+    last_event_id: Annotated[str, Meta(max_length=200)] = ""
     """The same as the header `Last-Event-ID`, for those who cannot set one."""
+
+
+OnDisconnect = Literal["detach", "cancel"]
+"""What becomes of a run once its reader has left: `detach` lets it go on."""
+
+
+class OnDisconnectQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a run is read that begins with its reader."""
+
+    on_disconnect: OnDisconnect = "detach"
 
 
 class RunStreamQuery(StreamQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the stream of one run is read."""
 
-    on_disconnect: Literal["detach", "cancel"] = "detach"
-    """Whether the run goes on once this reader has left."""
+    on_disconnect: OnDisconnect = "detach"
 
 
 class OutcomeQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,10 +108,14 @@ async def read_body(request: Request, most: int, seconds: float, clock: Clock) -
     return bytes(body)
 
 
-def decoded(body: bytes, media_type: str, kind: type[T]) -> T:
-    """What a body says. Raises Refused: 400, 415 or 422."""
-    if media_type.partition(";")[0].strip().lower() != "application/json":
+def check_media_type(given: str) -> None:
+    """Refuse what web pages of other origins could send without being asked. Raises Refused: 415."""
+    if given.partition(";")[0].strip().lower() != "application/json":
         raise Refused(415, "media_type", "send the body as application/json")
+
+
+def decoded(body: bytes, kind: type[T]) -> T:
+    """What a body says. Raises Refused: 400 or 422."""
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
@@ -122,6 +135,11 @@ def query_of(request: Request, kind: type[T]) -> T:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise Refused(422, "invalid", f"the query does not fit: {error}") from None
+
+
+def if_given(value: T | UnsetType) -> T | None:
+    """What stood in the query; None if nothing did."""
+    return None if isinstance(value, UnsetType) else value
 
 
 def check_text(text: str, longest: int) -> str:

@@ -48,7 +48,7 @@ class Connection(HttpToolsProtocol):
         if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
         if self._most is not None and len(self.connections) > self._most:
-            self.app = _full  # type: ignore[assignment]
+            self.app = _full
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""

@@ -6,7 +6,8 @@ The format is that of the HTML standard (section "Server-sent events"): fields, 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 
 import msgspec
 
@@ -25,14 +26,15 @@ MOST = 64 * 1024
 """Bytes that are handed on at once, or one event if that is larger."""
 
 
-async def framed(portions: AsyncIterator[Portion], *, with_run: bool) -> AsyncGenerator[bytes, None]:
+async def framed(portions: AsyncGenerator[Portion, None], *, with_run: bool) -> AsyncGenerator[bytes, None]:
     """Bytes for the wire. `with_run`: an event's id names its run, too."""
-    yield RETRY
-    async for portion in portions:
-        if not portion:
-            yield HEARTBEAT
-        for chunk in _chunks(portion, with_run):
-            yield chunk
+    async with aclosing(portions):
+        yield RETRY
+        async for portion in portions:
+            if not portion:
+                yield HEARTBEAT
+            for chunk in _chunks(portion, with_run):
+                yield chunk
 
 
 def _chunks(portion: Portion, with_run: bool) -> Iterator[bytes]:

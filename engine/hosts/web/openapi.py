@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ...version import VERSION
+from .frames import MEDIA_TYPE as SSE
 from .limits import WebLimits
 from .operations import JSON, Operation
 from .problems import MEDIA_TYPE, Problem
@@ -30,6 +31,17 @@ _PROBLEMS = {
     503: "The server is stopping, has no model, or cannot reach its store.",
 }
 _IDS = {"session_id": "A session's id.", "run_id": "A run's id."}
+_EVENT = {
+    "type": "object",
+    "description": "One server-sent event. `data` is an event as it stands in a record, in one line of JSON; where "
+    "`event` is `lagged`, it tells how many are missing.",
+    "properties": {
+        "id": {"type": "string"},
+        "event": {"type": "string"},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+    "required": ["data"],
+}
 _LAST_EVENT_ID = {
     "name": "Last-Event-ID",
     "in": "header",
@@ -102,15 +114,7 @@ def _query(operation: Operation) -> list[dict[str, Any]]:
         return []
     _, components = msgspec.json.schema_components([operation.query], ref_template=_REF)
     properties: Mapping[str, Any] = components[operation.query.__name__]["properties"]
-    return [{"name": name, "in": "query", "schema": _given(schema)} for name, schema in properties.items()]
-
-
-def _given(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema of a parameter: one that is left out is never null."""
-    choices = [choice for choice in schema.get("anyOf", ()) if choice != {"type": "null"}]
-    if len(choices) == 1:
-        return dict(choices[0])
-    return dict(schema)
+    return [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]
 
 
 def _responses(operation: Operation, protected: bool) -> dict[str, Any]:
@@ -129,7 +133,8 @@ def _success(operation: Operation) -> dict[str, Any]:
     if operation.answer is not None:
         said["content"] = _content(operation.media_type, operation.answer)
     elif operation.status == 200:
-        said["content"] = {operation.media_type: {"schema": {"type": "string"}}}
+        schema = _EVENT if operation.media_type == SSE else {"type": "string"}
+        said["content"] = {operation.media_type: {"schema": schema}}
     if operation.id == "start_session":
         said["headers"] = {"Location": {"schema": {"type": "string"}, "description": "Where the session is."}}
     return said

@@ -9,7 +9,8 @@ from typing import Any
 from starlette.responses import Response
 
 from ....decision import Outcome
-from . import about, runs, sessions
+from . import about, ag_ui_routes, runs, sessions
+from .ag_ui import RunAgentInput
 from .answers import AgentsTold, Health, MessageTold, RunTold, SessionsTold, SessionTold
 from .asked import Asked
 from .bodies import (
@@ -18,6 +19,7 @@ from .bodies import (
     Message,
     NewRun,
     NewSession,
+    OnDisconnectQuery,
     OutcomeQuery,
     RunStreamQuery,
     SessionsQuery,
@@ -41,6 +43,8 @@ class Operation:
     tag: str
     body: type[Any] | None = None
     body_optional: bool = False
+    decodes: bool = False
+    """Whether it reads the body itself, as bytes."""
     query: type[Any] | None = None
     status: int = 200
     answer: type[Any] | None = None
@@ -86,6 +90,11 @@ OPERATIONS = (
               query=RunStreamQuery, media_type=SSE, resumes=True, also=_NOTHING_LEFT),
     Operation(method="GET", path=f"{RUN}/outcome", does=runs.outcome, id="run_outcome", tag="runs",
               query=OutcomeQuery, answer=Outcome, conflicts=("running",)),
+    Operation(method="POST", path="/ag-ui", does=ag_ui_routes.run, id="ag_ui_run", tag="ag-ui",
+              body=RunAgentInput, decodes=True, query=OnDisconnectQuery, media_type=SSE,
+              conflicts=("busy", "answered", "interrupted")),
+    Operation(method="GET", path=f"{SESSION}/ag-ui", does=ag_ui_routes.events, id="ag_ui_events", tag="ag-ui",
+              query=StreamQuery, media_type=SSE, resumes=True),
     Operation(method="GET", path="/agents", does=about.agents, id="list_agents", tag="server", answer=AgentsTold),
     Operation(method="GET", path="/health", does=about.health, id="health", tag="server", answer=Health,
               needs_token=False),

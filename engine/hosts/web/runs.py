@@ -8,9 +8,8 @@ from ...service.errors import Conflict
 from .answers import run_told
 from .asked import Asked, answer
 from .bodies import OutcomeQuery, RunStreamQuery
-from .frames import HEADERS, MEDIA_TYPE, check_known, framed, number_in
+from .frames import check_known, framed, number_in
 from .leaving import cancelling
-from .stream import Stream
 
 
 async def read(asked: Asked) -> Response:
@@ -23,22 +22,13 @@ async def events(asked: Asked) -> Response:
     query: RunStreamQuery = asked.query
     run = await asked.service.run(asked.id("run"), owner=asked.owner)
     after = 0
-    if last := asked.request.headers.get("last-event-id") or query.last_event_id:
+    if last := asked.last_event_id:
         after = number_in(last, run.id)
         check_known(after, run)
         if after == run.last_seq and run.finished_at is not None:
             return Response(status_code=204)
-    follow = asked.service.follow_run(run, after)
-    return Stream(
-        framed(follow, with_run=False),
-        MEDIA_TYPE,
-        headers=HEADERS,
-        seconds=asked.limits.send_seconds,
-        interval=asked.limits.write_interval,
-        place=asked.desk.readers.place(asked.owner),
-        left=cancelling(asked.service, run) if query.on_disconnect == "cancel" else None,
-        clock=asked.desk.clock,
-    )
+    left = cancelling(asked.service, run) if query.on_disconnect == "cancel" else None
+    return asked.stream(framed(asked.service.follow_run(run, after), with_run=False), left=left)
 
 
 async def outcome(asked: Asked) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +54,7 @@ class Serving:
     page: bool
     quiet: bool
 
-    async def serve(self, channels: Channels) -> int:
+    async def serve(self) -> int:
         """Serve until a signal; gives the exit code. Raises WrongUse."""
         auth = self._auth()
         place = _resolved(self.host, self.port)
@@ -71,15 +72,14 @@ class Serving:
                 keep_sessions=self.keep_sessions,
                 max_running=self.max_running,
             )
-            return await self._serve(service, auth, listening, channels)
+            return await self._serve(service, auth, listening)
 
     def _auth(self) -> Auth | None:
         if self.tokens is not None:
             return Tokens.read(self.tokens)
         return Tokens.of_environment()
 
-    async def _serve(self, service: Service, auth: Auth | None, listening: socket.socket, channels: Channels) -> int:
-        log_to_stderr()
+    async def _serve(self, service: Service, auth: Auth | None, listening: socket.socket) -> int:
         app = web(
             service,
             auth=auth,
@@ -103,6 +103,8 @@ class Serving:
             timeout_graceful_shutdown=int(CLOSE_SECONDS),
         )
         await _opened(service, self.store)
+        channels = Channels()
+        log_to_stderr()
         try:
             server = Server(config, service, lambda: channels.answer(self._ready(listening) + "\n"))
             with Interrupts(server) as interrupts:
@@ -251,4 +253,4 @@ def _raised_files() -> int:
 
 def _shown(store: str) -> str:
     """The place of the store, without a password."""
-    return masked(store) if "://" in store else store
+    return masked(store) if "://" in store else os.path.abspath(store)

@@ -6,9 +6,8 @@ from starlette.responses import Response
 
 from .answers import MessageTold, SessionsTold, session_told
 from .asked import Asked, answer
-from .bodies import Answer, Cancel, Message, NewRun, NewSession, SessionsQuery, StreamQuery, check_text
-from .frames import HEADERS, MEDIA_TYPE, check_known, framed, place_in, unknown_run
-from .stream import Stream
+from .bodies import Answer, Cancel, Message, NewRun, NewSession, SessionsQuery, check_text, if_given
+from .frames import check_known, framed, place_in, unknown_run
 
 
 async def start(asked: Asked) -> Response:
@@ -23,7 +22,11 @@ async def listed(asked: Asked) -> Response:
     """One page of sessions, newest first."""
     query: SessionsQuery = asked.query
     found, more = await asked.service.sessions(
-        owner=asked.owner, status=query.status, agent=query.agent, limit=query.limit, before=query.before
+        owner=asked.owner,
+        status=if_given(query.status),
+        agent=if_given(query.agent),
+        limit=query.limit,
+        before=if_given(query.before),
     )
     return answer(SessionsTold(sessions=[session_told(session) for session in found], next=more))
 
@@ -83,37 +86,27 @@ async def resume(asked: Asked) -> Response:
 
 async def events(asked: Asked) -> Response:
     """The events of all runs of a session; the stream stays open for the next run."""
-    query: StreamQuery = asked.query
     id = asked.id("session")
     await asked.service.session(id, owner=asked.owner)
-    after = None
-    if last := asked.request.headers.get("last-event-id") or query.last_event_id:
-        after = place_in(last)
-        runs = {run.id: run for run in await asked.service.runs(id, owner=asked.owner)}
-        if after[0] not in runs:
-            raise unknown_run()
-        check_known(after[1], runs[after[0]])
-    follow = asked.service.follow_session(id, after)
-    return Stream(
-        framed(follow, with_run=True),
-        MEDIA_TYPE,
-        headers=HEADERS,
-        seconds=asked.limits.send_seconds,
-        interval=asked.limits.write_interval,
-        place=asked.desk.readers.place(asked.owner),
-        clock=asked.desk.clock,
-    )
+    after = await resumed_after(asked, id)
+    return asked.stream(framed(asked.service.follow_session(id, after), with_run=True))
 
 
 async def record(asked: Asked) -> Response:
     """The record of a session, which `endstop replay` reads."""
-    id = asked.id("session")
-    session = await asked.service.session(id, owner=asked.owner)
-    return Stream(
-        asked.service.record(session),
-        "application/jsonl",
-        headers={"Content-Disposition": f'attachment; filename="{id}.jsonl"'},
-        seconds=asked.limits.send_seconds,
-        place=asked.desk.readers.place(asked.owner),
-        clock=asked.desk.clock,
-    )
+    session = await asked.service.session(asked.id("session"), owner=asked.owner)
+    headers = {"Content-Disposition": f'attachment; filename="{session.id}.jsonl"'}
+    return asked.stream(asked.service.record(session), "application/jsonl", headers=headers)
+
+
+async def resumed_after(asked: Asked, session_id: str) -> tuple[str, int] | None:
+    """After which event of which run a session's stream is resumed. Raises Refused: 400 if there is none such."""
+    last = asked.last_event_id
+    if not last:
+        return None
+    run_id, number = place_in(last)
+    runs = {run.id: run for run in await asked.service.runs(session_id, owner=asked.owner)}
+    if run_id not in runs:
+        raise unknown_run()
+    check_known(number, runs[run_id])
+    return run_id, number

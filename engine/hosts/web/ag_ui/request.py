@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from .....decision import Question, WrongUse
 from .endings import PAUSED
@@ -84,19 +84,21 @@ class _Resume(Struct, rename="camel"):
     payload: Any = None
 
 
-class _Input(Struct, rename="camel"):
+class RunAgentInput(Struct, rename="camel"):
+    """What a client of AG-UI sends, as far as it is looked at."""
+
     thread_id: str
     run_id: str
     messages: list[_Message]
     tools: list[Any] | None = None
     context: list[_Context] | None = None
-    state: Raw = Raw(b"null")
+    state: Any = None
     forwarded_props: Any = None
     resume: list[_Resume] | None = None
 
 
-_decode = msgspec.json.Decoder(_Input).decode
-_NO_STATE = frozenset({b"null", b"{}", b'""', b"[]"})
+_decode = msgspec.json.Decoder(RunAgentInput).decode
+_NO_STATE: tuple[Any, ...] = (None, {}, "", [])
 
 
 def asked(body: bytes) -> Asked:
@@ -111,7 +113,7 @@ def asked(body: bytes) -> Asked:
     ignored: list[str] = []
     if given.tools:
         ignored.append(f"tools: {len(given.tools)} of the client, which the agent cannot call")
-    if bytes(given.state).strip() not in _NO_STATE:
+    if given.state not in _NO_STATE:
         ignored.append("state: the session keeps its own")
     answers = _resumed(given.resume) if given.resume else _tool_answers(given.messages)
     text = _last_text(given.messages, ignored) if not answers else None

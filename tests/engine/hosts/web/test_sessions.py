@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from .site import site
+import asyncio
+from copy import deepcopy
+from pathlib import Path
+
+from endstop.engine import Engine, read_record
+from endstop.engine.service.service import Service
+from endstop.engine.store.memory import MemoryStore
+from endstop.engine.store.store import Batch, NewSession, StoreError
+from endstop.providers import Scripted, call, say
+
+from .site import Gate, by_prompt, done, service_with, site
 
 
 async def test_a_session_is_started_and_read_with_its_runs_and_outcome() -> None:
@@ -20,3 +30,272 @@ async def test_a_session_is_started_and_read_with_its_runs_and_outcome() -> None
         assert (run["id"], run["number"], run["prompt"]) == (session["run_id"], 1, "Set the port")
         assert (await at.client.get(f"/runs/{run['id']}")).json() == run
         assert run["outcome"] == outcome
+
+
+async def test_sessions_are_listed_newest_first_page_by_page_and_by_status_and_agent() -> None:
+    gate = Gate()
+    async with site(provider=by_prompt({"wait": lambda: [gate, done()]})) as at:
+        ids = []
+        for number in range(5):
+            session = await at.start(f"Task {number}")
+            await at.outcome(session["run_id"])
+            ids.insert(0, session["id"])
+        held = await at.start("wait")
+        first = (await at.client.get("/sessions", params={"limit": 4})).json()
+        rest = (await at.client.get("/sessions", params={"limit": 4, "before": first["next"]})).json()
+        assert [s["id"] for s in first["sessions"] + rest["sessions"]] == [held["id"], *ids]
+        assert rest["next"] is None
+        running = (await at.client.get("/sessions", params={"status": "running"})).json()["sessions"]
+        assert [s["id"] for s in running] == [held["id"]]
+        nobody = (await at.client.get("/sessions", params={"agent": "nobody"})).json()
+        assert nobody == {"sessions": [], "next": None}
+        gate.open()
+
+
+async def test_a_session_goes_on_with_another_run_and_is_busy_meanwhile() -> None:
+    gate = Gate()
+    async with site(provider=by_prompt({"more": lambda: [gate, done("More is done.")]})) as at:
+        session = await at.start()
+        await at.outcome(session["run_id"])
+        again = await at.client.post(f"/sessions/{session['id']}/runs", json={"prompt": "more"})
+        assert again.status_code == 201
+        assert again.json()["run_id"] != session["run_id"]
+        busy = await at.client.post(f"/sessions/{session['id']}/runs", json={"prompt": "and more"})
+        assert (busy.status_code, busy.json()["code"]) == (409, "busy")
+        gate.open()
+        assert (await at.outcome(again.json()["run_id"]))["answer"] == "More is done."
+        read = (await at.client.get(f"/sessions/{session['id']}")).json()
+        assert [run["number"] for run in read["runs"]] == [1, 2]
+        assert read["usage"]["output_tokens"] == sum(r["outcome"]["usage"]["output_tokens"] for r in read["runs"])
+
+
+async def test_a_question_is_answered_once_and_its_run_goes_on() -> None:
+    provider = Scripted(call("ask_user", question="Which port?", id="q1"), [done("Port 8080.")])
+    async with site(provider=provider) as at:
+        session = await at.start()
+        assert (await at.outcome(session["run_id"]))["status"] == "awaiting_input"
+        asked = (await at.client.get(f"/sessions/{session['id']}")).json()
+        assert asked["status"] == "awaiting_input"
+        assert asked["question"] == {"call_id": "q1", "text": "Which port?"}
+        assert asked["questions"] == [asked["question"]]
+        answers = f"/sessions/{session['id']}/answers"
+        other = await at.client.post(answers, json={"text": "8080", "call_id": "q9"})
+        assert (other.status_code, other.json()["code"]) == (409, "no_open_question")
+        answered = await at.client.post(answers, json={"text": "8080", "call_id": "q1"})
+        assert answered.status_code == 201
+        assert (await at.outcome(answered.json()["run_id"]))["answer"] == "Port 8080."
+        late = await at.client.post(answers, json={"text": "8081", "call_id": "q1"})
+        assert (late.status_code, late.json()["code"]) == (409, "answered")
+        nothing = await at.client.post(answers, json={"text": "8081"})
+        assert (nothing.status_code, nothing.json()["code"]) == (409, "no_open_question")
+
+
+async def test_of_two_answers_at_once_one_is_taken() -> None:
+    provider = Scripted(call("ask_user", question="Which port?", id="q1"), [done()])
+    async with site(provider=provider) as at:
+        session = await at.start()
+        await at.outcome(session["run_id"])
+        path = f"/sessions/{session['id']}/answers"
+        both = await asyncio.gather(*(at.client.post(path, json={"text": text}) for text in ("8080", "9090")))
+        assert sorted(response.status_code for response in both) == [201, 409]
+        (refused,) = (response.json() for response in both if response.status_code == 409)
+        assert refused["code"] in ("answered", "busy", "no_open_question")
+
+
+async def test_a_run_is_steered_while_it_goes_on_and_not_after() -> None:
+    gate = Gate()
+    provider = Scripted([say("Working."), gate, call("look")], [done()])
+    async with site(provider=provider) as at:
+        session = await at.start()
+        await gate.reached.wait()
+        said = await at.client.post(f"/sessions/{session['id']}/messages", json={"text": "Use port 9090"})
+        assert said.status_code == 202
+        assert said.json()["run_id"] == session["run_id"]
+        gate.open()
+        await at.outcome(session["run_id"])
+        record = (await at.client.get(f"/sessions/{session['id']}/record")).text
+        assert said.json()["message_id"] in record
+        late = await at.client.post(f"/sessions/{session['id']}/messages", json={"text": "Use port 9091"})
+        assert (late.status_code, late.json()["code"]) == (409, "not_running")
+
+
+async def test_a_run_is_cancelled_twice_and_then_is_not_running() -> None:
+    gate = Gate()
+    async with site(provider=Scripted([gate, done()])) as at:
+        session = await at.start()
+        await gate.reached.wait()
+        path = f"/sessions/{session['id']}/cancel"
+        both = await asyncio.gather(at.client.post(path), at.client.post(path, json={"cause": "lunch"}))
+        assert {response.status_code for response in both} <= {202, 409}
+        assert 202 in {response.status_code for response in both}
+        outcome = await at.outcome(session["run_id"])
+        assert outcome["status"] == "cancelled"
+        late = await at.client.post(path)
+        assert (late.status_code, late.json()["code"]) == (409, "not_running")
+
+
+async def test_the_cause_of_a_cancellation_stands_in_the_record() -> None:
+    gate = Gate()
+    async with site(provider=Scripted([gate, done()])) as at:
+        session = await at.start()
+        await gate.reached.wait()
+        await at.client.post(f"/sessions/{session['id']}/cancel", json={"cause": "lunch"})
+        assert (await at.outcome(session["run_id"]))["detail"] == "cancelled from outside: lunch"
+
+
+async def test_a_session_is_forgotten_but_not_while_it_runs() -> None:
+    gate = Gate()
+    async with site(provider=Scripted([gate, done()])) as at:
+        session = await at.start()
+        path = f"/sessions/{session['id']}"
+        running = await at.client.delete(path)
+        assert (running.status_code, running.json()["code"]) == (409, "running")
+        gate.open()
+        await at.outcome(session["run_id"])
+        gone = await at.client.delete(path)
+        assert (gone.status_code, gone.content) == (204, b"")
+        for again in (await at.client.get(path), await at.client.delete(path)):
+            assert (again.status_code, again.json()["code"]) == (404, "session")
+
+
+async def test_the_outcome_of_a_run_that_goes_on_can_be_waited_for() -> None:
+    gate = Gate()
+    async with site(provider=Scripted([gate, done()])) as at:
+        session = await at.start()
+        path = f"/runs/{session['run_id']}/outcome"
+        early = await at.client.get(path)
+        assert (early.status_code, early.json()["code"]) == (409, "running")
+        waiting = asyncio.create_task(at.client.get(path, params={"wait": 60}))
+        gate.open()
+        assert (await waiting).json()["status"] == "completed"
+
+
+async def test_what_was_not_interrupted_cannot_be_resumed() -> None:
+    async with site() as at:
+        session = await at.start()
+        await at.outcome(session["run_id"])
+        refused = await at.client.post(f"/sessions/{session['id']}/resume")
+        assert (refused.status_code, refused.json()["code"]) == (409, "not_interrupted")
+
+
+async def test_an_interrupted_run_is_resumed_under_its_own_id() -> None:
+    """The process died: its store is opened by another one."""
+    store, gate = MemoryStore(), Gate()
+    async with site(service_with(Scripted([say("Half"), gate, done()]), store=store)) as at:
+        session = await at.start()
+        await gate.reached.wait()
+        left = dead(store)
+    async with site(service_with(Scripted([done()]), store=left)) as at:
+        found = (await at.client.get(f"/sessions/{session['id']}")).json()
+        assert (found["status"], found["can_resume"]) == ("interrupted", True)
+        resumed = await at.client.post(f"/sessions/{session['id']}/resume")
+        assert (resumed.status_code, resumed.json()["run_id"]) == (201, session["run_id"])
+        assert (await at.outcome(session["run_id"]))["status"] == "completed"
+
+
+async def test_a_record_can_be_replayed(tmp_path: Path) -> None:
+    async with site() as at:
+        session = await at.start()
+        await at.outcome(session["run_id"])
+        response = await at.client.get(f"/sessions/{session['id']}/record")
+    assert response.headers["content-type"] == "application/jsonl"
+    path = tmp_path / "session.jsonl"
+    path.write_bytes(response.content)
+    record = read_record(path)
+    assert record.header.session_id == session["id"]
+    (run,) = record.runs
+    assert run.finished is not None
+    assert run.finished.outcome.answer == "The port is set."
+
+
+async def test_agents_are_told_with_model_policy_and_tools() -> None:
+    async with site() as at:
+        (agent,) = (await at.client.get("/agents")).json()["agents"]
+    assert agent == {"name": "default", "model": "scripted", "policy": "agent", "tools": ["finish_task", "ask_user"]}
+
+
+async def test_of_several_agents_one_is_chosen_by_name() -> None:
+    engines = {name: Engine(Scripted(lambda _, name=name: [done(f"I am {name}.")])) for name in ("one", "two")}
+    async with site(Service(engines, store=MemoryStore())) as at:
+        for given, name in (({}, "one"), ({"agent": "two"}, "two")):
+            session = (await at.client.post("/sessions", json={"prompt": "Who?", **given})).json()
+            assert session["agent"] == name
+            assert (await at.outcome(session["run_id"]))["answer"] == f"I am {name}."
+        unknown = await at.client.post("/sessions", json={"prompt": "Who?", "agent": "three"})
+        assert (unknown.status_code, unknown.json()["code"]) == (404, "agent")
+
+
+async def test_without_an_agent_nothing_is_started_and_all_can_be_read() -> None:
+    async with site(Service({}, store=MemoryStore())) as at:
+        refused = await at.client.post("/sessions", json={"prompt": "Who?"})
+        assert (refused.status_code, refused.json()["code"]) == (503, "no_model")
+        assert "--model" in refused.json()["detail"]
+        assert (await at.client.get("/sessions")).json() == {"sessions": [], "next": None}
+        assert (await at.client.get("/agents")).json() == {"agents": []}
+
+
+async def test_health_tells_how_many_run_and_whether_it_is_about_to_stop() -> None:
+    gate = Gate()
+    async with site(service_with(Scripted([gate, done()]), grace=60)) as at:
+        assert (await at.client.get("/health")).json() == {"status": "ok", "running": 0}
+        session = await at.start()
+        at.service.begin_stopping()
+        assert (await at.client.get("/health")).json() == {"status": "stopping", "running": 1}
+        refused = await at.client.post("/sessions", json={"prompt": "More"})
+        assert (refused.status_code, refused.json()["code"]) == (503, "stopping")
+        gate.open()
+        assert (await at.outcome(session["run_id"]))["status"] == "completed"
+
+
+async def test_so_many_sessions_run_at_once_and_no_more() -> None:
+    gate = Gate()
+    provider = by_prompt({"": lambda: [gate, done()]})
+    async with site(service_with(provider, max_running=2)) as at:
+        first = await at.start()
+        await at.start()
+        refused = await at.client.post("/sessions", json={"prompt": "Third"})
+        assert (refused.status_code, refused.json()["code"]) == (429, "sessions")
+        assert int(refused.headers["retry-after"]) >= 1
+        gate.open()
+        await at.outcome(first["run_id"])
+        assert (await at.client.post("/sessions", json={"prompt": "Third"})).status_code == 201
+
+
+async def test_a_full_disk_is_told_and_what_is_stored_can_be_read() -> None:
+    store = FullStore()
+    async with site(service_with(by_prompt({}), store=store)) as at:
+        before = await at.start()
+        await at.outcome(before["run_id"])
+        store.full = True
+        refused = await at.client.post("/sessions", json={"prompt": "More"})
+        assert (refused.status_code, refused.json()["code"]) == (503, "store")
+        assert "log" in refused.json()["detail"]
+        assert (await at.client.get(f"/sessions/{before['id']}")).json()["status"] == "completed"
+        assert b"RUN_FINISHED" in (await at.client.get(f"/sessions/{before['id']}/record")).content
+        store.full = False
+        again = await at.client.post(f"/sessions/{before['id']}/runs", json={"prompt": "More"})
+        assert again.status_code == 201
+        assert (await at.outcome(again.json()["run_id"]))["status"] == "completed"
+
+
+class FullStore(MemoryStore):
+    """A store whose disk may be full."""
+
+    full = False
+
+    async def add(self, session: NewSession) -> None:
+        self._check()
+        await super().add(session)
+
+    async def commit(self, batch: Batch) -> None:
+        self._check()
+        await super().commit(batch)
+
+    def _check(self) -> None:
+        if self.full:
+            raise StoreError(28, "No space left on device")
+
+
+def dead(store: MemoryStore) -> MemoryStore:
+    """What a store holds if its process dies now."""
+    return deepcopy(store)

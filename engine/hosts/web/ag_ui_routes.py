@@ -1,0 +1,135 @@
+"""The routes of AG-UI: run what its client asks for, and tell a session in its words. See docs/ag_ui.md.
+
+The client names the thread. One that is the id of a session is that session; any other name belongs to a session of
+its own, whose id is made from owner and name, so that it is found again without a table, also after a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from hashlib import sha256
+
+from starlette.responses import Response
+
+from ....decision import Event
+from ...line import STARTED, decode, decode_started
+from ...service.errors import Unknown
+from ...service.reading import Portion
+from ...service.service import Service
+from ...service.tape import Frame
+from ...store.store import StoredRun, StoredSession
+from .ag_ui import AgUi
+from .ag_ui import Asked as Input
+from .ag_ui import asked as read_input
+from .ag_ui import framed as frames_of
+from .asked import Asked
+from .bodies import OnDisconnectQuery, check_text
+from .frames import HEARTBEAT, RETRY
+from .leaving import cancelling
+from .sessions import resumed_after
+
+WAIT_SECONDS = 60.0
+"""So long is waited at a time for a run that only hands an answer in."""
+
+
+async def run(asked: Asked) -> Response:
+    """Run what a `RunAgentInput` asks for, and stream it as AG-UI events."""
+    query: OnDisconnectQuery = asked.query
+    given = read_input(asked.body)
+    for text in (given.prompt, *(answer.text for answer in given.answers)):
+        check_text(text or "", asked.limits.text)
+    begun = await _begun(asked.service, given, asked.owner)
+    assert begun.run_id is not None
+    stored = await asked.service.run(begun.run_id, owner=asked.owner)
+    translator = AgUi(thread_id=given.thread_id, run_id=given.run_id, ignored=given.ignored)
+    left = cancelling(asked.service, stored) if query.on_disconnect == "cancel" else None
+    return asked.stream(_translated(asked.service.follow_run(stored), translator, None, with_run=False), left=left)
+
+
+async def events(asked: Asked) -> Response:
+    """The runs of a session as AG-UI events, from its beginning; the stream stays open for the next run."""
+    id = asked.id("session")
+    await asked.service.session(id, owner=asked.owner)
+    after = await resumed_after(asked, id)
+    runs = await asked.service.runs(id, owner=asked.owner)
+    return asked.stream(
+        _translated(asked.service.follow_session(id), AgUi(thread_id=id), _had(runs, after), with_run=True)
+    )
+
+
+async def _begun(service: Service, given: Input, owner: str) -> StoredSession:
+    """The session with the run that was asked for."""
+    session = await _of_thread(service, given.thread_id, owner)
+    if session is None:
+        if given.prompt is None:
+            given.answers_to(())  # raises: no question is open
+        return await service.start(
+            given.prompt or "", owner=owner, agent=given.agent, session_id=_named(given.thread_id, owner)
+        )
+    answers = given.answers_to(session.questions)
+    if not answers:
+        return await service.go_on(session.id, given.prompt or "", owner=owner)
+    for answer in answers:
+        session = await service.answer(session.id, answer.text, call_id=answer.call_id, owner=owner)
+        if answer is not answers[-1] and session.run_id is not None:  # it only hands its answer in
+            while await service.outcome(session.run_id, wait=WAIT_SECONDS, owner=owner) is None:
+                pass
+    return session
+
+
+async def _of_thread(service: Service, thread_id: str, owner: str) -> StoredSession | None:
+    for id in (thread_id, _named(thread_id, owner)):
+        try:
+            return await service.session(id, owner=owner)
+        except Unknown:
+            pass
+    return None
+
+
+def _named(thread_id: str, owner: str) -> str:
+    """The id of the session of a thread that its client named."""
+    name = sha256(f"{owner}\n{thread_id}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"session_{name[:24]}"
+
+
+def _had(runs: list[StoredRun], after: tuple[str, int] | None) -> dict[str, int]:
+    """How many events of each run the reader has had."""
+    had: dict[str, int] = {}
+    for one in runs if after is not None else ():
+        if after is not None and one.id == after[0]:
+            had[one.id] = after[1]
+            break
+        had[one.id] = one.last_seq
+    return had
+
+
+async def _translated(
+    portions: AsyncGenerator[Portion, None], translator: AgUi, had: dict[str, int] | None, *, with_run: bool
+) -> AsyncGenerator[bytes, None]:
+    """Frames of AG-UI events. `had`: events of each run that the reader is not told again."""
+    async with aclosing(portions):
+        yield RETRY
+        async for portion in portions:
+            if not portion:
+                yield HEARTBEAT
+                continue
+            chunk = b"".join(_told(portion, translator, had or {}, with_run))
+            if chunk:
+                yield chunk
+
+
+def _told(portion: Portion, translator: AgUi, had: dict[str, int], with_run: bool) -> list[bytes]:
+    told = []
+    for frame in portion:
+        if isinstance(frame, Frame):
+            said = translator.take(_event(frame.line), skip=frame.seq <= had.get(frame.run_id, 0))
+            told.append(frames_of(f"{frame.run_id}:{frame.seq}" if with_run else str(frame.seq), said))
+        else:
+            said = translator.lagged(frame.run_id, frame.missed, frame.next_seq)
+            told.append(b"".join(b"data: %b\n\n" % one for one in said))
+    return told
+
+
+def _event(line: bytes) -> Event:
+    return decode_started(line) if line.startswith(STARTED) else decode(line)  # type: ignore[return-value]

@@ -1,0 +1,117 @@
+"""AG-UI over HTTP: a client that knows nothing of endstop runs, pauses, answers and reads again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endstop.engine.hosts.web import Tokens
+from endstop.providers import Scripted, call, say
+
+from .site import Event, Gate, Site, done, site
+
+
+def _input(
+    text: str | None = "Set the port", *, thread: str = "thread-1", run: str = "run-1", **more: Any
+) -> dict[str, Any]:
+    messages = [] if text is None else [{"id": "m1", "role": "user", "content": text}]
+    return {"threadId": thread, "runId": run, "messages": messages, "tools": [], "context": [], "state": None, **more}
+
+
+async def _run(at: Site, body: dict[str, Any], **given: Any) -> list[Event]:
+    async with at.stream("/ag-ui", method="POST", json=body, **given) as events:
+        return await events.all()
+
+
+async def test_a_client_runs_what_it_asks_for_under_its_own_ids() -> None:
+    async with site(provider=Scripted([say("Working."), done()])) as at:
+        told = await _run(at, _input())
+        types = [event.data["type"] for event in told]
+        assert (types[0], types[-1]) == ("RUN_STARTED", "RUN_FINISHED")
+        assert {"TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TOOL_CALL_START"} <= set(types)
+        for end in (told[0], told[-1]):
+            assert (end.data["threadId"], end.data["runId"]) == ("thread-1", "run-1")
+        (session,) = (await at.client.get("/sessions")).json()["sessions"]
+        assert (session["title"], session["status"]) == ("Set the port", "completed")
+
+
+async def test_a_thread_goes_on_where_it_was_and_belongs_to_its_owner() -> None:
+    alice, bob = {"authorization": "Bearer a-token"}, {"authorization": "Bearer b-token"}
+    tokens = Tokens({"alice": "a-token", "bob": "b-token"})
+    async with site(auth=tokens, provider=Scripted([done("One.")], [done("Two.")], [done("Bob's.")])) as at:
+        await _run(at, _input(), headers=alice)
+        await _run(at, _input("More", run="run-2"), headers=alice)
+        await _run(at, _input("Mine", run="run-3"), headers=bob)
+        (hers,) = (await at.client.get("/sessions", headers=alice)).json()["sessions"]
+        (his,) = (await at.client.get("/sessions", headers=bob)).json()["sessions"]
+        assert hers["id"] != his["id"]
+        runs = (await at.client.get(f"/sessions/{hers['id']}", headers=alice)).json()["runs"]
+        assert [run["outcome"]["answer"] for run in runs] == ["One.", "Two."]
+
+
+async def test_a_question_is_an_interrupt_and_its_resumption_the_answer() -> None:
+    provider = Scripted(call("ask_user", question="Which port?", id="q1"), [done("Port 8080.")])
+    async with site(provider=provider) as at:
+        asked = (await _run(at, _input()))[-1].data
+        assert asked["outcome"]["type"] == "interrupt"
+        (interrupt,) = asked["outcome"]["interrupts"]
+        resume = [{"interruptId": interrupt["id"], "status": "resolved", "payload": "8080"}]
+        told = await _run(at, _input(None, run="run-2", resume=resume))
+        assert told[-1].data["type"] == "RUN_FINISHED"
+        assert told[-1].data["outcome"]["type"] == "success"
+        again = await at.client.post("/ag-ui", json=_input(None, run="run-3", resume=resume))
+        assert (again.status_code, again.json()["code"]) == (422, "invalid")
+
+
+async def test_two_questions_are_answered_with_one_input() -> None:
+    both = [*call("ask_user", question="Which port?", id="q1"), *call("ask_user", question="Which host?", id="q2")]
+    async with site(provider=Scripted(both, [done("Both.")])) as at:
+        asked = (await _run(at, _input()))[-1].data
+        assert [one["id"] for one in asked["outcome"]["interrupts"]] == ["q1", "q2"]
+        resume = [{"interruptId": id, "status": "resolved", "payload": "8080"} for id in ("q1", "q2")]
+        told = await _run(at, _input(None, run="run-2", resume=resume))
+        assert told[0].data["runId"] == "run-2"
+        assert told[-1].data["result"]["answer"] == "Both."
+
+
+async def test_a_session_is_told_in_ag_ui_from_its_beginning_and_resumed() -> None:
+    async with site(provider=Scripted([say("Working."), done()], [done("More.")])) as at:
+        session = await at.start()
+        await at.outcome(session["run_id"])
+        await at.client.post(f"/sessions/{session['id']}/runs", json={"prompt": "More"})
+        path = f"/sessions/{session['id']}/ag-ui"
+        async with at.stream(path) as events:
+            first = await events.until("RUN_FINISHED")
+            second = await events.until("RUN_FINISHED")
+        whole = first + second
+        assert whole[0].data["threadId"] == session["id"]
+        for number, event in enumerate(whole[:-1]):
+            if event.id is not None:
+                async with at.stream(path, headers={"Last-Event-ID": event.id}) as events:
+                    rest = await events.until("RUN_FINISHED")
+                    if event.id.startswith(f"{session['run_id']}:") and event is not first[-1]:
+                        rest += await events.until("RUN_FINISHED")
+                assert rest == whole[number + 1 :], event.id
+
+
+async def test_an_input_that_asks_for_nothing_is_refused() -> None:
+    async with site() as at:
+        for body in ({}, _input(None), _input(thread=" "), _input(messages="x")):
+            refused = await at.client.post("/ag-ui", json=body)
+            assert (refused.status_code, refused.json()["code"]) == (422, "invalid"), body
+        long = await at.client.post("/ag-ui", json=_input("x" * 200_001))
+        assert (long.status_code, long.json()["code"]) == (422, "too_long")
+        assert (
+            await at.client.post("/ag-ui", content=b"{}", headers={"content-type": "text/plain"})
+        ).status_code == 415
+        assert (await at.client.get("/sessions")).json()["sessions"] == []
+
+
+async def test_a_thread_that_runs_is_busy_and_ends_with_its_reader_if_that_wants_it() -> None:
+    gate = Gate()
+    async with site(provider=Scripted([gate, done()])) as at:
+        async with at.stream("/ag-ui?on_disconnect=cancel", method="POST", json=_input()) as events:
+            await events.until("STEP_STARTED")
+            busy = await at.client.post("/ag-ui", json=_input("More", run="run-2"))
+            assert (busy.status_code, busy.json()["code"]) == (409, "busy")
+            (session,) = (await at.client.get("/sessions")).json()["sessions"]
+        assert (await at.outcome(session["run_id"]))["detail"] == "cancelled from outside: disconnect"
