@@ -70,17 +70,16 @@ async def serving(folder: Path, *options: object, env: dict[str, str] | None = N
 
 
 async def test_a_session_is_served_with_a_model_and_is_there_after_a_restart(tmp_path: Path) -> None:
-    async with ChatServer(FINISH) as model:
-        async with serving(tmp_path, "--model", "m", "--api-base", model.url) as up:
-            session = (await up.client.post("/sessions", json={"prompt": "Set the port"})).json()
-            path = f"/runs/{session['run_id']}/outcome"
-            outcome = (await up.client.get(path, params={"wait": 60})).json()
-            assert outcome["answer"] == "The port is set."
-            up.process.send_signal(signal.SIGTERM)
-            code, out, _ = await up.end()
-            assert code == 0
-            assert out.count("\n") == 1
-            assert str(tmp_path / "endstop" / "sessions.db") in out
+    async with ChatServer(FINISH) as model, serving(tmp_path, "--model", "m", "--api-base", model.url) as up:
+        session = (await up.client.post("/sessions", json={"prompt": "Set the port"})).json()
+        path = f"/runs/{session['run_id']}/outcome"
+        outcome = (await up.client.get(path, params={"wait": 60})).json()
+        assert outcome["answer"] == "The port is set."
+        up.process.send_signal(signal.SIGTERM)
+        code, out, _ = await up.end()
+        assert code == 0
+        assert out.count("\n") == 1
+        assert str(tmp_path / "endstop" / "sessions.db") in out
     async with serving(tmp_path) as up:
         found = (await up.client.get(f"/sessions/{session['id']}")).json()
         assert (found["status"], found["runs"][0]["outcome"]) == ("completed", outcome)
