@@ -147,52 +147,6 @@ async def test_pages_begin_with_the_one_that_holds_the_next_event(store: SqlStor
     assert await store.pages("run_1", after=9) == [Page("run_1", 10, 12, lines(10, 12))]
 
 
-async def test_a_batch_that_does_not_go_on_from_what_is_stored_is_refused(store: SqlStore) -> None:
-    await store.add(session())
-    await store.commit(beginning(2))
-    for wrong in (batch(4, 5), batch(2, 3), batch(1, 2, lines=lines(1, 2, filler="z")), batch(3, 3, run="run_x")):
-        with pytest.raises(StoreError, match=r"run_1|run_x"):
-            await store.commit(wrong)
-    with pytest.raises(StoreError, match="session_x is not there"):
-        await store.commit(beginning(run="run_2", of="session_x"))
-    await store.commit(batch(3, 3))
-    assert seqs(await all_pages(store)) == [1, 2, 3]
-
-
-async def test_what_is_handed_in_a_second_time_counts_as_written(store: SqlStore) -> None:
-    for _ in range(2):
-        await store.add(session())
-        await store.commit(beginning(2))
-        await store.say(message())
-        await store.commit(batch(3, 4, lines=lines(3, 4, step=True)))
-        await store.commit(ending(5, 5, outcome={"steps": 1}))
-    found = await store.session("session_1")
-    assert found is not None
-    assert (found.runs, found.steps, found.status) == (1, 1, "completed")
-    assert seqs(await all_pages(store)) == [1, 2, 3, 4, 5]
-    assert len(await store.unheard("session_1")) == 1
-    with pytest.raises(StoreError, match="another session session_1"):
-        await store.add(session(owner="bob"))
-
-
-async def test_a_batch_that_cannot_be_written_does_not_take_others_with_it_and_leaves_no_hole(store: SqlStore) -> None:
-    for number in range(1, 4):
-        await store.add(session(f"session_{number}"))
-        await store.commit(beginning(2, run=f"run_{number}", of=f"session_{number}"))
-    handed_in = [
-        batch(3, 4, run="run_1", of="session_1"),
-        batch(4, 4, run="run_2", of="session_2"),
-        batch(5, 5, run="run_2", of="session_2"),
-        batch(3, 3, run="run_3", of="session_3"),
-        batch(5, 6, run="run_1", of="session_1"),
-    ]
-    done = await asyncio.gather(*map(store.commit, handed_in), return_exceptions=True)
-    assert [type(result) for result in done] == [type(None), StoreError, StoreError, type(None), type(None)]
-    assert [seqs(await all_pages(store, f"run_{number}")) for number in (1, 2, 3)] == [
-        [1, 2, 3, 4, 5, 6], [1, 2], [1, 2, 3]
-    ]  # fmt: skip
-
-
 async def test_messages_wait_until_a_run_has_heard_them(store: SqlStore) -> None:
     await store.add(session())
     await store.add(session("session_2"))
@@ -299,14 +253,3 @@ async def test_a_closed_store_says_so_and_can_be_opened_again(store: SqlStore) -
     await store.open()
     await store.open()
     assert len((await store.sessions(limit=100))[0]) == 51
-
-
-async def test_a_caller_that_is_cancelled_leaves_its_batch_to_be_written(store: SqlStore) -> None:
-    await store.add(session())
-    task = asyncio.create_task(store.commit(beginning(2)))
-    await asyncio.sleep(0)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    await store.commit(batch(3, 3))
-    assert seqs(await all_pages(store)) == [1, 2, 3]
