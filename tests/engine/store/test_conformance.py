@@ -10,7 +10,7 @@ from endstop.decision import Question, WrongUse
 from endstop.decision.events import Carried
 from endstop.engine.store.place import store_at
 from endstop.engine.store.sql import SqlStore
-from endstop.engine.store.store import Page, Store, StoreError
+from endstop.engine.store.store import Page, Store, StoreError, Wanted
 
 from .made import all_pages, at, batch, beginning, ended, ending, lines, message, seqs, session
 
@@ -114,7 +114,7 @@ async def test_any_characters_are_kept_and_half_a_surrogate_pair_is_a_question_m
     assert (run.prompt, run.outcome.answer, run.outcome.stop_reason) == (shown, shown, "custom:\0")
     assert [said.text for said in await store.unheard("session_1")] == [shown]
     assert (await store.pages("run_1"))[0].lines == raw
-    assert [one.id for one in (await store.sessions(owner="o\0", agent="\udfff"))[0]] == ["session_1"]
+    assert [one.id for one in (await store.sessions(Wanted(owner="o\0", agent="\udfff")))[0]] == ["session_1"]
 
 
 async def test_a_batch_of_megabytes_and_a_prompt_of_a_million_characters_come_back(store: SqlStore) -> None:
@@ -175,7 +175,7 @@ async def test_what_ran_when_the_process_died_is_interrupted_and_can_be_resumed(
     assert found is not None
     assert run is not None
     assert (found.status, run.status, found.steps) == ("interrupted", "interrupted", 1)
-    assert [one.status for one in (await again.sessions(status="completed"))[0]] == ["completed"]
+    assert [one.status for one in (await again.sessions(Wanted(status="completed")))[0]] == ["completed"]
     await again.commit(batch(3, 3, resumed=True, second=40))
     found, run = await again.session("session_1"), await again.run("run_1")
     assert found is not None
@@ -214,7 +214,7 @@ async def test_ended_sessions_are_forgotten_by_age_and_by_number_and_others_stay
     assert await store.forget() == 0
     assert await store.forget(before=at(60)) == 60
     assert await store.forget(keep=5) == 55
-    left = (await store.sessions(limit=200))[0]
+    left = (await store.sessions(Wanted(limit=200)))[0]
     assert [one.id for one in left] == [f"old_{number}" for number in range(119, 114, -1)] + ["going"]
     assert await store.forget(before="2026-11-21T06:01:58+01:00", keep=4) == 3  # another zone; one by number, too
     assert await store.forget(keep=0) == 2
@@ -252,4 +252,4 @@ async def test_a_closed_store_says_so_and_can_be_opened_again(store: SqlStore) -
             await work
     await store.open()
     await store.open()
-    assert len((await store.sessions(limit=100))[0]) == 51
+    assert len((await store.sessions(Wanted(limit=100)))[0]) == 51
