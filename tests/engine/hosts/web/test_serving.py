@@ -232,7 +232,7 @@ def test_a_port_in_use_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 def test_a_store_that_is_none_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     path.write_text("This is no database. " * 100, encoding="utf-8")
-    assert "--store" in refused(capsys, "--port", 0, "--store", path)
+    assert "is no database" in refused(capsys, "--port", 0, "--store", path)
     assert path.read_text(encoding="utf-8").startswith("This is no database.")
 
 
@@ -296,7 +296,7 @@ async def test_an_app_with_the_service_inside_stops_at_once_though_streams_are_o
             process.kill()
             await process.communicate()
     with contextlib.closing(sqlite3.connect(tmp_path / "kept.db")) as kept:
-        assert kept.execute("select status from sessions").fetchall() == [("cancelled",)]
+        assert kept.execute("select status from endstop_sessions").fetchall() == [("cancelled",)]
 
 
 def test_the_state_folder_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
