@@ -44,7 +44,9 @@ def client_of(app: Any, **state: Any) -> httpx.AsyncClient:
 @pytest.mark.parametrize("outer", [Starlette, FastAPI])
 async def test_it_is_mounted_anywhere_in_three_lines(prefix: str, outer: type[Starlette]) -> None:
     service = service_with(by_prompt({}))
-    app = outer(lifespan=service.lifespan, **({"openapi_url": None} if outer is FastAPI else {}))  # its own is elsewhere
+    app = outer(
+        lifespan=service.lifespan, **({"openapi_url": None} if outer is FastAPI else {})
+    )  # its own is elsewhere
     app.mount(prefix, web(service, limits=FREE))
     async with app.router.lifespan_context(app), serving(app) as (port, _):
         base = f"http://127.0.0.1:{port}{prefix}"

@@ -70,17 +70,16 @@ async def serving(folder: Path, *options: object, env: dict[str, str] | None = N
 
 
 async def test_a_session_is_served_with_a_model_and_is_there_after_a_restart(tmp_path: Path) -> None:
-    async with ChatServer(FINISH) as model:
-        async with serving(tmp_path, "--model", "m", "--api-base", model.url) as up:
-            session = (await up.client.post("/sessions", json={"prompt": "Set the port"})).json()
-            path = f"/runs/{session['run_id']}/outcome"
-            outcome = (await up.client.get(path, params={"wait": 60})).json()
-            assert outcome["answer"] == "The port is set."
-            up.process.send_signal(signal.SIGTERM)
-            code, out, _ = await up.end()
-            assert code == 0
-            assert out.count("\n") == 1
-            assert str(tmp_path / "endstop" / "sessions.db") in out
+    async with ChatServer(FINISH) as model, serving(tmp_path, "--model", "m", "--api-base", model.url) as up:
+        session = (await up.client.post("/sessions", json={"prompt": "Set the port"})).json()
+        path = f"/runs/{session['run_id']}/outcome"
+        outcome = (await up.client.get(path, params={"wait": 60})).json()
+        assert outcome["answer"] == "The port is set."
+        up.process.send_signal(signal.SIGTERM)
+        code, out, _ = await up.end()
+        assert code == 0
+        assert out.count("\n") == 1
+        assert str(tmp_path / "endstop" / "sessions.db") in out
     async with serving(tmp_path) as up:
         found = (await up.client.get(f"/sessions/{session['id']}")).json()
         assert (found["status"], found["runs"][0]["outcome"]) == ("completed", outcome)
@@ -113,19 +112,19 @@ async def test_a_signal_in_mid_stream_ends_sessions_whole_and_readers_with_them(
 
 
 async def test_a_session_that_ends_within_the_grace_ends_as_it_would_have(tmp_path: Path) -> None:
-    async with ChatServer([STALL, *FINISH]) as model:
-        async with serving(tmp_path, "--model", "m", "--api-base", model.url, "--grace", "60") as up:
-            session = (await up.client.post("/sessions", json={"prompt": "Set the port"})).json()
-            async with up.stream(f"/runs/{session['run_id']}/events") as events:
-                await events.until("ATTEMPT_STARTED")
-                up.process.send_signal(signal.SIGTERM)
-                while (await up.client.get("/health")).json()["status"] != "stopping":
-                    pass
-                refused = await up.client.post("/sessions", json={"prompt": "More"})
-                assert (refused.status_code, refused.json()["code"]) == (503, "stopping")
-                model.go_on.set()
-                assert (await events.all())[-1].data["outcome"]["status"] == "completed"
-            assert (await up.end())[0] == 0
+    model = ChatServer([STALL, *FINISH])
+    async with model, serving(tmp_path, "--model", "m", "--api-base", model.url, "--grace", "60") as up:
+        session = (await up.client.post("/sessions", json={"prompt": "Set the port"})).json()
+        async with up.stream(f"/runs/{session['run_id']}/events") as events:
+            await events.until("ATTEMPT_STARTED")
+            up.process.send_signal(signal.SIGTERM)
+            while (await up.client.get("/health")).json()["status"] != "stopping":
+                pass
+            refused = await up.client.post("/sessions", json={"prompt": "More"})
+            assert (refused.status_code, refused.json()["code"]) == (503, "stopping")
+            model.go_on.set()
+            assert (await events.all())[-1].data["outcome"]["status"] == "completed"
+        assert (await up.end())[0] == 0
 
 
 async def test_a_second_ctrl_c_leaves_at_once_and_the_session_can_be_resumed(tmp_path: Path) -> None:
