@@ -64,8 +64,7 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--compress", action="store_true", help="write compressed records (.jsonl.zst)")
     parser.add_argument("--force", action="store_true", help="replace records that are there already")
-    parser.add_argument("--redact", action="store_true", help="hide keys, tokens, e-mail addresses and card numbers")
-    add_redaction(parser)
+    add_redaction(parser, "the records")
     add_output(parser, "print the result as one JSON object", "show nothing but the result")
 
 

@@ -124,8 +124,15 @@ def add_records(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-index", action="store_true", help="read every record anew, and keep nothing")
 
 
-def add_redaction(parser: argparse.ArgumentParser | argparse._ArgumentGroup, prefix: str = "redact-") -> None:
-    """What of users, models and tools does not get into a record. Each of the options switches redaction on."""
+def add_redaction(parser: argparse.ArgumentParser | argparse._ArgumentGroup, where: str | None) -> None:
+    """What of users, models and tools does not get into `where`. Each of the options switches redaction on.
+
+    Without `where` redaction is what the command is for, and the options say only what is redacted besides.
+    """
+    prefix = "" if where is None else "redact-"
+    if where is not None:
+        hidden = "keys, tokens, e-mail addresses and card numbers"
+        parser.add_argument("--redact", action="store_true", help=f"hide {hidden} in {where}")
     parser.add_argument(
         f"--{prefix}word",
         dest="redact_words",

@@ -43,7 +43,7 @@ def add_to(commands: Any) -> None:
     parser = parser_of(commands, "redact", _HELP, command, _EPILOG)
     add_places(parser)
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder for the copies")
-    add_redaction(parser, "")
+    add_redaction(parser, None)
     parser.set_defaults(redact=True)
 
 

@@ -88,10 +88,7 @@ def add_to(commands: Any) -> None:
     output = parser.add_argument_group("output")
     output.add_argument("--record", metavar="FILE", help="write every event to a new file, for `endstop replay`")
     output.add_argument("--drain", action="store_true", help="read the rest of cut responses into the record")
-    output.add_argument(
-        "--redact", action="store_true", help="hide keys, tokens, e-mail addresses and card numbers in the record"
-    )
-    add_redaction(output)
+    add_redaction(output, "the record")
     output.add_argument("--explain", action="store_true", help="show each decision with all that was considered")
     add_output(output, "print the outcome as one JSON object", "show nothing but the answer")
 

@@ -87,10 +87,7 @@ def add_to(commands: Any) -> None:
     add_presets(tools)
     add_ending(parser.add_argument_group("when to stop"))
     kept = parser.add_argument_group("what is kept")
-    kept.add_argument(
-        "--redact", action="store_true", help="hide keys, tokens, e-mail addresses and card numbers in the store"
-    )
-    add_redaction(kept)
+    add_redaction(kept, "the store")
 
 
 def command(given: argparse.Namespace) -> int:

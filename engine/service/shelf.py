@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ...decision import Outcome
 from ..line import Header, encoded
-from ..store.store import SessionStatus, Store, StoredRun, StoredSession
+from ..store.store import SessionStatus, Store, StoredRun, StoredSession, Wanted
 from ..version import VERSION
 from .errors import Unknown
 from .lives import Lives
@@ -41,7 +41,8 @@ class Shelf:
         before: str | None = None,
     ) -> tuple[list[StoredSession], str | None]:
         """Sessions, newest first, and where the next page begins."""
-        return await self.store.sessions(owner=owner, status=status, agent=agent, limit=limit, before=before)
+        wanted = Wanted(owner=owner, status=status, agent=agent, limit=limit, before=before)
+        return await self.store.sessions(wanted)
 
     async def run(self, run_id: str, *, owner: str | None = None) -> StoredRun:
         """A run. Raises Unknown, also for one that is somebody else's."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from ..line import encoded
@@ -62,12 +63,9 @@ class Changes:
         """A batch of a run. Raises StoreError if it does not go on from what is stored."""
         tail = self._start(batch) if batch.started is not None else self._tail(batch)
         if batch.first_seq != tail.last_seq + 1:
-            if self._is_stored(batch, tail):
+            batch = self._rest(batch, tail)
+            if not batch.lines:
                 return
-            raise StoreError(
-                f"events {batch.first_seq} to {batch.last_seq} of {batch.run_id} cannot be kept: "
-                f"what is stored ends at {tail.last_seq}"
-            )
         if batch.resumed:
             self._resume(batch)
         self._pages.append(
@@ -192,10 +190,20 @@ class Changes:
         row = self._execute(select(RUNS.c.key, LAST_SEQ).where(RUNS.c.id == id)).first()
         return None if row is None else Tail(row[0], row[1] or 0)
 
-    def _is_stored(self, batch: Batch, tail: Tail) -> bool:
-        there = select(PAGES.c.last_seq, PAGES.c.lines)
-        row = self._execute(there.where(PAGES.c.run == tail.key, PAGES.c.first_seq == batch.first_seq)).first()
-        return row is not None and row.last_seq == batch.last_seq and bytes(row.lines) == batch.lines
+    def _rest(self, batch: Batch, tail: Tail) -> Batch:
+        """What of a batch is not stored yet, if its beginning is, line for line. Raises StoreError if it is not.
+
+        Who tries again after a commit that broke hands in the same events, and perhaps more.
+        """
+        of_it = PAGES.c.first_seq.between(batch.first_seq, batch.last_seq)
+        there = select(PAGES.c.lines).where(PAGES.c.run == tail.key, of_it).order_by(PAGES.c.first_seq)
+        stored = b"".join(map(bytes, self._execute(there).scalars()))
+        if not stored or not (batch.lines.startswith(stored) or stored.startswith(batch.lines)):
+            raise StoreError(
+                f"events {batch.first_seq} to {batch.last_seq} of {batch.run_id} cannot be kept: "
+                f"what is stored ends at {tail.last_seq}, and is not the same"
+            )
+        return replace(batch, first_seq=tail.last_seq + 1, lines=batch.lines[len(stored) :], started=None)
 
     def _is_there(self, session: NewSession) -> bool:
         there = select(SESSIONS.c.owner, SESSIONS.c.created_at).where(SESSIONS.c.id == session.id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ...decision import WrongUse
-from .store import Batch, Message, NewSession, Page, SessionStatus, StoredRun, StoredSession
+from .store import Batch, Message, NewSession, Page, StoredRun, StoredSession, Wanted
 
 _ENDED = frozenset({"completed", "exhausted", "failed", "cancelled"})
 
@@ -79,28 +79,19 @@ class MemoryStore:
         """The session of this id."""
         return self._sessions.get(id)
 
-    async def sessions(
-        self,
-        *,
-        owner: str | None = None,
-        status: SessionStatus | None = None,
-        agent: str | None = None,
-        limit: int = 50,
-        before: str | None = None,
-    ) -> tuple[list[StoredSession], str | None]:
+    async def sessions(self, wanted: Wanted = Wanted()) -> tuple[list[StoredSession], str | None]:  # noqa: B008  frozen
         """Sessions, newest first."""
-        wanted = {"owner": owner, "status": status, "agent": agent}
         found = [
             session
             for session in reversed(self._sessions.values())
-            if all(value is None or getattr(session, name) == value for name, value in wanted.items())
+            if all(getattr(wanted, name) in (None, getattr(session, name)) for name in ("owner", "status", "agent"))
         ]
-        if before is not None:
-            places = [place for place, session in enumerate(found) if session.id == before]
+        if wanted.before is not None:
+            places = [place for place, session in enumerate(found) if session.id == wanted.before]
             if not places:
-                raise WrongUse(f"{before[:100]!r} is no place in the list: use `next` of the page before")
+                raise WrongUse(f"{wanted.before[:100]!r} is no place in the list: use `next` of the page before")
             found = found[places[0] + 1 :]
-        return found[:limit], found[limit - 1].id if len(found) > limit else None
+        return found[: wanted.limit], found[wanted.limit - 1].id if len(found) > wanted.limit else None
 
     async def run(self, id: str) -> StoredRun | None:
         """The run of this id."""

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Integer, Row, Select, bindparam, func, select
 
 from ...decision import Outcome, Question, WrongUse
 from .changes import ENDED, LAST_SEQ
-from .store import Message, Page, SessionStatus, StoredRun, StoredSession
+from .store import Message, Page, StoredRun, StoredSession, Wanted
 from .tables import MESSAGES, PAGES, RUNS, SESSIONS
 
 MOST = 1000
@@ -64,19 +64,13 @@ def session(connection: Connection, id: str) -> StoredSession | None:
     return None if row is None else _session(row)
 
 
-def sessions(
-    connection: Connection,
-    owner: str | None,
-    status: SessionStatus | None,
-    agent: str | None,
-    limit: int,
-    before: tuple[str, str] | None,
-) -> list[StoredSession]:
+def sessions(connection: Connection, wanted: Wanted, limit: int, before: tuple[str, str] | None) -> list[StoredSession]:
     """Sessions, newest first, from those that come after a place in that order."""
     query: Select[Any] = _SESSIONS
-    for column, value in ((SESSIONS.c.owner, owner), (SESSIONS.c.status, status), (SESSIONS.c.agent, agent)):
+    for name in ("owner", "status", "agent"):
+        value = getattr(wanted, name)
         if value is not None:
-            query = query.where(column == value)
+            query = query.where(SESSIONS.c[name] == value)
     if before is not None:
         query = query.where(tuple_(SESSIONS.c.created_at, SESSIONS.c.id) < before)
     query = query.order_by(SESSIONS.c.created_at.desc(), SESSIONS.c.id.desc()).limit(limit)

@@ -15,7 +15,7 @@ from ...decision import WrongUse
 from . import reads
 from .changes import Changes
 from .database import READERS, Database
-from .store import Batch, Message, NewSession, Page, SessionStatus, StoredRun, StoredSession, StoreError
+from .store import Batch, Message, NewSession, Page, StoredRun, StoredSession, StoreError, Wanted
 from .trouble import CAUGHT
 from .writer import PATIENCE, Writer
 
@@ -73,20 +73,13 @@ class SqlStore:
         """The session of this id."""
         return await self._read(reads.session, id)
 
-    async def sessions(
-        self,
-        *,
-        owner: str | None = None,
-        status: SessionStatus | None = None,
-        agent: str | None = None,
-        limit: int = 50,
-        before: str | None = None,
-    ) -> tuple[list[StoredSession], str | None]:
+    async def sessions(self, wanted: Wanted = Wanted()) -> tuple[list[StoredSession], str | None]:  # noqa: B008  frozen
         """Sessions, newest first, and where the next page begins."""
+        limit = wanted.limit
         if not 1 <= limit <= reads.MOST:
             raise WrongUse(f"limit is {limit}, and must be from 1 to {reads.MOST}")
-        place = None if before is None else reads.place_of(before)
-        found = await self._read(reads.sessions, owner, status, agent, limit + 1, place)
+        place = None if wanted.before is None else reads.place_of(wanted.before)
+        found = await self._read(reads.sessions, wanted, limit + 1, place)
         return found[:limit], reads.cursor_of(found[limit - 1]) if len(found) > limit else None
 
     async def run(self, id: str) -> StoredRun | None:

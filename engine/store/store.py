@@ -54,6 +54,18 @@ class StoredSession(Struct, frozen=True, kw_only=True):
     """Those that are open."""
 
 
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Which sessions are asked for; None for any."""
+
+    owner: str | None = None
+    status: SessionStatus | None = None
+    agent: str | None = None
+    limit: int = 50
+    """How many at the most."""
+    before: str | None = None
+    """Where the page before ended."""
+
+
 class StoredRun(Struct, frozen=True, kw_only=True):
     """A run as the store has it."""
 
@@ -137,15 +149,7 @@ class Store(Protocol):
         """The session of this id."""
         ...
 
-    async def sessions(
-        self,
-        *,
-        owner: str | None = None,
-        status: SessionStatus | None = None,
-        agent: str | None = None,
-        limit: int = 50,
-        before: str | None = None,
-    ) -> tuple[list[StoredSession], str | None]:
+    async def sessions(self, wanted: Wanted = Wanted()) -> tuple[list[StoredSession], str | None]:  # noqa: B008  frozen
         """Sessions, newest first, and where the next page begins. Raises WrongUse if `before` is no such place."""
         ...
 

@@ -9,27 +9,13 @@ import anyio
 import pytest
 from endstop.decision import ToolResult, UserMessage, WrongUse
 from endstop.decision.events import MessageAdded
-from endstop.engine import Engine, tool
+from endstop.engine import Engine
 from endstop.engine.record import read_record
 from endstop.engine.replay import replay
 from endstop.engine.testing import check_transcript
 from endstop.providers import Scripted, call, say
 
-
-class Held:
-    """A tool that says when it is called, and returns when it is let go."""
-
-    def __init__(self) -> None:
-        self.called, self.go = anyio.Event(), anyio.Event()
-
-        @tool(reads=True)
-        async def look(path: str) -> str:
-            "Look at a file."
-            self.called.set()
-            await self.go.wait()
-            return "port = 80"
-
-        self.tool = look
+from .held import Held
 
 
 def users(model: Scripted, request: int) -> list[Any]:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ from endstop.decision import Image, ToolResult, WrongUse
 from endstop.engine import Engine, Stdio, Tool, mcp_tools
 from endstop.engine import mcp_connection as connections
 from endstop.engine.calling import Failed
+from endstop.engine.mcp_connection import Connection
 from endstop.engine.tools_mcp import result_of
 from endstop.providers import Scripted, call
 from mcp import Client, MCPError
@@ -237,6 +239,33 @@ async def test_a_session_that_the_server_has_forgotten_is_begun_anew_once(
             with pytest.raises(Failed, match="The tool did not run"):
                 await tools["add"].run({"a": 1})
     assert len(set(map(id, asked))) == 2, "the second time in a new session"
+
+
+OWNER: ContextVar[str] = ContextVar("OWNER", default="nobody")
+
+
+async def test_a_connection_that_is_made_again_has_no_context_of_the_run_that_needed_it(
+    http: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owners: list[str] = []
+    hold, call_tool = Connection._hold, Client.call_tool
+
+    async def held(self: Connection, *args: Any) -> None:
+        owners.append(OWNER.get())
+        await hold(self, *args)
+
+    async def forgetful(self: Client, *args: Any, **named: Any) -> Any:
+        if len(owners) == 1:
+            raise MCPError(-32600, "Session not found")
+        return await call_tool(self, *args, **named)
+
+    monkeypatch.setattr(Connection, "_hold", held)
+    monkeypatch.setattr(Client, "call_tool", forgetful)
+    async with mcp_tools(http.url, only=["add"]) as tools:
+        OWNER.set("a run")
+        outcome = await Engine(Scripted([call("add", a=1)], "Done."), tools=tools).run("Add.")
+    assert outcome.status == "completed"
+    assert owners == ["nobody", "nobody"]
 
 
 async def test_an_error_of_the_protocol_is_told_and_the_connection_stays(

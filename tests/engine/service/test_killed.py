@@ -14,7 +14,7 @@ from endstop.providers import Scripted, call
 
 from ...servers import STALL, ChatServer
 from ...servers import call as called
-from .held import seqs, to_end
+from ..held import seqs, to_end
 
 DYING = Path(__file__).with_name("dying.py")
 

@@ -17,7 +17,7 @@ from endstop.providers import Scripted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .held import seqs, to_end
+from ..held import seqs, to_end
 
 
 async def test_readers_that_begin_anywhere_and_stall_get_each_event_once() -> None:

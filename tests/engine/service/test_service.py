@@ -18,7 +18,7 @@ from endstop.engine.store.memory import MemoryStore
 from endstop.engine.store.store import Batch, StoreError
 from endstop.providers import Scripted, call, say
 
-from .held import Held, seqs, to_end
+from ..held import Held, seqs, to_end
 
 FINISH = call("finish_task", summary="The port is 8080.")
 

@@ -34,7 +34,9 @@ async def test_a_path_and_a_url_of_sqlite_are_the_same_file_for_this_user_alone(
         assert database.execute("SELECT id FROM endstop_sessions").fetchall() == [("session_1",)]
 
 
-async def test_a_tilde_is_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tilde_is_the_home_and_a_url_of_three_slashes_is_relative(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert store_at(Path("/a/b")).shown == "/a/b"
     assert store_at("~/x.sqlite").shown == f"{tmp_path}/x.sqlite"

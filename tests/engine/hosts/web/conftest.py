@@ -19,9 +19,9 @@ document.addEventListener('securitypolicyviolation', (event) => violations.push(
 """
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium without a window."""
+    """Chromium without a window. For one module, since Playwright's event loop keeps out those of other tests."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: it is in `.[test]`")
     if CHROMIUM is None:
         pytest.skip("there is no chromium here: apt-get install chromium")

@@ -112,12 +112,11 @@ class Site:
 
         async def main() -> None:
             self._loop = asyncio.get_running_loop()
-            with server.capture_signals():
-                serving = asyncio.create_task(server._serve())
-                while not server.started and not serving.done():
-                    await asyncio.sleep(0)
-                started.set()
-                await serving
+            serving = asyncio.create_task(server.serve())
+            while not server.started and not serving.done():
+                await asyncio.sleep(0)
+            started.set()
+            await serving
 
         thread = threading.Thread(target=lambda: asyncio.run(main()), name="site", daemon=True)
         thread.start()
