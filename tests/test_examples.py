@@ -10,9 +10,9 @@ from pathlib import Path
 EXAMPLES = Path(__file__).parent.parent / "docs" / "examples"
 
 
-def run(name: str) -> str:
+def run(name: str, **settings: str) -> str:
     """What an example prints, if it ends well. No model is named to it."""
-    env = {key: value for key, value in os.environ.items() if key != "ENDSTOP_MODEL"}
+    env = {key: value for key, value in os.environ.items() if key != "ENDSTOP_MODEL"} | settings
     command = [sys.executable, "-W", "error", EXAMPLES / f"{name}.py"]
     ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
@@ -66,3 +66,12 @@ def test_chat_with_questions_takes_the_next_message_as_the_answer_and_lets_other
         "bot: You said: Thank you!",
     ]
     assert ["#office lunch", "bot: You said: Soup again?"] in said
+
+
+def test_a_fastapi_app_asks_its_own_engine_and_follows_a_session_of_the_mounted_one(tmp_path: Path) -> None:
+    told = run("fastapi_app", ENDSTOP_STORE=str(tmp_path / "sessions.db")).splitlines()
+    assert told[0] == "ask: The port is 8080."
+    assert told[1] == "event: 1 RUN_STARTED"
+    assert told[-3].endswith(" RUN_FINISHED")
+    assert told[-2] == "completed: The port is 8080."
+    assert told[-1].startswith("follow: agent/sessions/")

@@ -40,6 +40,9 @@ PUBLIC = {
     "endstop.engine.formats": """
         FORMATS Ending Foreign Format Found Judged Kinds Said Skipped Unreadable events_of found_in guess
     """,
+    "endstop.engine.hosts.web": """
+        Auth Connection Tokens WebLimits engine_of service_of web
+    """,
     "endstop.engine.presets": """
         ask_user attempt_completion finish_task task_done think workspace_tools
     """,

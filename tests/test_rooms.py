@@ -36,6 +36,7 @@ WHEN_FIRST_USED = {
     "opentelemetry": "only traced engines need it, and it is an extra",
     "mcp": "0.7 s, only tools of an MCP server need it, and it is an extra",
     "httpx2": "the same",
+    "uvloop": "only the server needs it, and only if it is there",
     "structlog": "only what has something to complain of needs it",
     "backports": "8 ms, and only compressed records need it (`backports.zstd`)",
     "compression": "the same, as Python 3.14 brings it",
@@ -51,13 +52,21 @@ ONLY_IN = {
 }
 """Packages with one module of ours around them."""
 
-WITHIN = {"sqlalchemy": "engine/store/", "alembic": "engine/store/", "psycopg": "engine/store/"}
+WITHIN = {
+    "sqlalchemy": "engine/store/",
+    "alembic": "engine/store/",
+    "psycopg": "engine/store/",
+    "starlette": "engine/hosts/web/",
+    "uvicorn": "engine/hosts/web/",
+    "uvloop": "engine/hosts/web/",
+}
 """Heavy packages that one subpackage imports as it likes: who does without it imports none of them."""
 
 WATCHING = "engine/hosts/watching"
 LATE = {
     ("providers/openai_compatible.py", "urllib.request"): "takes 40 ms, and aiohttp brings it along when it is used",
     (f"{WATCHING}/views.py", "endstop.engine.hosts.watching.live"): "imports rich, which plain lines do without",
+    ("engine/hosts/serve_command.py", "endstop.engine.hosts.web.serving"): "imports starlette, uvicorn and SQLAlchemy",
     (f"{WATCHING}/race_views.py", "endstop.engine.hosts.watching.race_live"): "the same",
 }
 """Other imports inside a function: (file, module) -> why. None may be there to walk round a cycle."""

@@ -1,4 +1,4 @@
-"""An app of your own with the agent inside: one engine for all, its sessions under /agent, and an endpoint that uses it.
+"""An app of your own with the agent inside: one engine for all, its sessions under /agent, endpoints that use it.
 
     uvicorn fastapi_app:app --app-dir docs/examples
     curl localhost:8000/agent/sessions -H 'Content-Type: application/json' -d '{"prompt": "What is the port?"}'
@@ -38,7 +38,9 @@ def model() -> Provider:
 
     def script(request: Any) -> Any:
         looked = any(getattr(message, "name", "") == "read_config" for message in request.messages)
-        return [say("The port is "), call("finish_task", summary="The port is 8080.")] if looked else call("read_config")
+        return (
+            [say("The port is "), call("finish_task", summary="The port is 8080.")] if looked else call("read_config")
+        )
 
     return Scripted(script)
 

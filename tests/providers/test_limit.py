@@ -190,3 +190,13 @@ async def test_a_limit_that_does_not_adapt_stays_as_it_is() -> None:
 def test_a_limit_of_nothing_is_refused(name: str) -> None:
     with pytest.raises(WrongUse, match=f"{name} is 0"):
         Limit(Scripted(), **{name: 0})
+
+
+async def test_a_bucket_tells_who_cannot_wait_how_long_it_would_be() -> None:
+    clock = FakeClock()
+    bucket = Bucket(60, clock)
+    assert [bucket.lacking(1) for _ in range(6)] == [0.0] * 6
+    assert bucket.lacking(1) == 1.0
+    assert bucket.lacking(3) == 3.0, "nothing was taken"
+    await clock.advance(1)
+    assert bucket.lacking(1) == 0.0

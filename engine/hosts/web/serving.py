@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import resource
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -239,10 +240,6 @@ async def _opened(service: Service, store: str) -> None:
 
 def _raised_files() -> int:
     """Allow this process as many open files as the system lets it; gives how many that are."""
-    try:
-        import resource
-    except ImportError:  # not on this system
-        return 1024
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
     if soft != resource.RLIM_INFINITY and soft < most:

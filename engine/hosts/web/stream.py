@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, aclosing, nullcontext
 
 import anyio
+import anyio.lowlevel
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -84,7 +85,7 @@ class Stream(Response):
             await patience.on(send({"type": "http.response.body", "body": b"", "more_body": False}))
             return True
         except Exception as error:
-            _broken_off(scope, error)
+            await _broken_off(scope, error)
             return False
         finally:
             patience.close()
@@ -97,7 +98,7 @@ async def _watch(receive: Receive, scope: anyio.CancelScope) -> None:
     scope.cancel()
 
 
-def _broken_off(scope: Scope, error: Exception) -> None:
+async def _broken_off(scope: Scope, error: Exception) -> None:
     """Break the connection off: its reader must not take what came for all."""
     import structlog
 
@@ -109,3 +110,4 @@ def _broken_off(scope: Scope, error: Exception) -> None:
     extension = scope.get("extensions", {}).get(ABORT)
     if extension is not None:
         extension["abort"]()
+        await anyio.lowlevel.checkpoint()  # the connection is lost by then: nobody wonders about half a response

@@ -112,19 +112,19 @@ async def test_a_signal_in_mid_stream_ends_sessions_whole_and_readers_with_them(
 
 
 async def test_a_session_that_ends_within_the_grace_ends_as_it_would_have(tmp_path: Path) -> None:
-    async with ChatServer([STALL, *FINISH]) as model:
-        async with serving(tmp_path, "--model", "m", "--api-base", model.url, "--grace", "60") as up:
-            session = (await up.client.post("/sessions", json={"prompt": "Set the port"})).json()
-            async with up.stream(f"/runs/{session['run_id']}/events") as events:
-                await events.until("ATTEMPT_STARTED")
-                up.process.send_signal(signal.SIGTERM)
-                while (await up.client.get("/health")).json()["status"] != "stopping":
-                    pass
-                refused = await up.client.post("/sessions", json={"prompt": "More"})
-                assert (refused.status_code, refused.json()["code"]) == (503, "stopping")
-                model.go_on.set()
-                assert (await events.all())[-1].data["outcome"]["status"] == "completed"
-            assert (await up.end())[0] == 0
+    model = ChatServer([STALL, *FINISH])
+    async with model, serving(tmp_path, "--model", "m", "--api-base", model.url, "--grace", "60") as up:
+        session = (await up.client.post("/sessions", json={"prompt": "Set the port"})).json()
+        async with up.stream(f"/runs/{session['run_id']}/events") as events:
+            await events.until("ATTEMPT_STARTED")
+            up.process.send_signal(signal.SIGTERM)
+            while (await up.client.get("/health")).json()["status"] != "stopping":
+                pass
+            refused = await up.client.post("/sessions", json={"prompt": "More"})
+            assert (refused.status_code, refused.json()["code"]) == (503, "stopping")
+            model.go_on.set()
+            assert (await events.all())[-1].data["outcome"]["status"] == "completed"
+        assert (await up.end())[0] == 0
 
 
 async def test_a_second_ctrl_c_leaves_at_once_and_the_session_can_be_resumed(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_a_port_in_use_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 def test_a_store_that_is_none_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     path.write_text("This is no database. " * 100, encoding="utf-8")
-    assert "--store" in refused(capsys, "--port", 0, "--store", path)
+    assert "is no database" in refused(capsys, "--port", 0, "--store", path)
     assert path.read_text(encoding="utf-8").startswith("This is no database.")
 
 
@@ -295,7 +295,7 @@ async def test_an_app_with_the_service_inside_stops_at_once_though_streams_are_o
             process.kill()
             await process.communicate()
     with contextlib.closing(sqlite3.connect(tmp_path / "kept.db")) as kept:
-        assert kept.execute("select status from sessions").fetchall() == [("cancelled",)]
+        assert kept.execute("select status from endstop_sessions").fetchall() == [("cancelled",)]
 
 
 def test_the_state_folder_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

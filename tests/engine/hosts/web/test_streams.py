@@ -210,7 +210,9 @@ def _much(size: int = 40_000, pieces: int = 200) -> list[Any]:
     return [*say("x" * size * pieces, pieces), *done()]
 
 
-async def test_a_reader_that_takes_nothing_holds_up_no_run_and_little_memory_and_is_dropped() -> None:
+async def test_a_reader_that_takes_nothing_holds_up_no_run_and_little_memory_and_is_dropped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """Eight megabytes are told to a client that reads a few bytes and then no more."""
     gone = asyncio.Event()
     sent: list[int] = []
@@ -239,6 +241,8 @@ async def test_a_reader_that_takes_nothing_holds_up_no_run_and_little_memory_and
         async with asyncio.timeout(PATIENCE):
             await gone.wait()
         lazy.close()
+        await _all_gone(at.state)
+    assert not caplog.records
 
 
 async def test_a_reader_of_one_byte_a_time_gets_every_event_when_it_hurries_up() -> None:
