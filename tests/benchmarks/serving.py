@@ -55,7 +55,7 @@ class Server:
     def __init__(self, api_base: str, store: str, log: Path) -> None:
         command = [sys.executable, "-m", "endstop.engine.hosts.command_line", "serve", "--port", "0"]
         command += ["--model", "bench", "--api-base", f"{api_base}/v1", "--tools", str(HERE / "serving_tools.py")]
-        command += ["--store", store, "--max-running", "5000"]
+        command += ["--store", store, "--max-running", "5000", "--rate", "0", "--quiet"]
         self._log = log.open("wb")
         self.popen = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log, text=True)
 
@@ -194,7 +194,7 @@ def shown(phases: list[Phase], given: argparse.Namespace) -> str:
         f"| events read; wrong order, doubled or missing; markers | | {sum(seen['events'].values()):,}; "
         f"{seen['wrong']}; {seen['markers']} |",
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *seen["first_wrong"]]) + "\n"
 
 
 def main() -> None:

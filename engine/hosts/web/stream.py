@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager, aclosing, nullcontext
+from math import inf
 
 import anyio
 import anyio.lowlevel
@@ -29,7 +30,7 @@ class Stream(Response):
     """Sends what a generator gives.
 
     seconds: so long one send may be stuck.
-    interval: seconds between two sends; the first two come at once.
+    interval: seconds between two sends where much comes: who waits a little gets more at once.
     place: held until the stream has ended.
     left: called if the reader was gone before the stream had ended.
     """
@@ -76,12 +77,12 @@ class Stream(Response):
         try:
             async with aclosing(self._chunks) as chunks:
                 await patience.on(send({"type": "http.response.start", "status": 200, "headers": self.raw_headers}))
-                pause = 0.0
+                latest = -inf
                 async for chunk in chunks:
                     await patience.on(send({"type": "http.response.body", "body": chunk, "more_body": True}))
-                    if pause and len(chunk) < FULL:
-                        await self._clock.sleep(pause)
-                    pause = self._interval
+                    if self._clock.now() - latest < 2 * self._interval and len(chunk) < FULL:
+                        await self._clock.sleep(self._interval)
+                    latest = self._clock.now()
             await patience.on(send({"type": "http.response.body", "body": b"", "more_body": False}))
             return True
         except Exception as error:
