@@ -19,6 +19,8 @@ from .owners import Auth
 from .problems import Refused
 from .stream import Stream
 
+SECONDS_EACH = 0.0001
+"""So much longer is the interval with each reader: a write takes up to half of it, nearly all in the system."""
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
@@ -32,6 +34,10 @@ class Desk:
     readers: Readers
     rates: Rates
     clock: Clock
+
+    def interval(self) -> float:
+        """Seconds between two writes to one reader: longer with very many, or writing would be all that is done."""
+        return max(self.limits.write_interval, self.readers.count * SECONDS_EACH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +74,13 @@ class Asked:
         left: Callable[[], Awaitable[None]] | None = None,
     ) -> Stream:
         """A response that goes on, with a reader's place. Raises TooMany."""
-        limits, events = self.limits, media_type == frames.MEDIA_TYPE
+        events = media_type == frames.MEDIA_TYPE and self.limits.write_interval > 0
         return Stream(
             chunks,
             media_type,
             headers=headers,
-            seconds=limits.send_seconds,
-            interval=limits.write_interval if events else 0.0,
+            seconds=self.limits.send_seconds,
+            interval=self.desk.interval if events else None,
             place=self.desk.readers.place(self.owner),
             left=left,
             clock=self.desk.clock,

@@ -29,7 +29,7 @@ class Stream(Response):
     """Sends what a generator gives.
 
     seconds: so long one send may be stuck.
-    interval: seconds between two sends; the first two come at once.
+    interval: gives the seconds between two sends; the first two come at once.
     place: held until the stream has ended.
     left: called if the reader was gone before the stream had ended.
     """
@@ -40,7 +40,7 @@ class Stream(Response):
         media_type: str,
         *,
         seconds: float,
-        interval: float = 0.0,
+        interval: Callable[[], float] | None = None,
         headers: Mapping[str, str] | None = None,
         place: AbstractContextManager[None] | None = None,
         left: Callable[[], Awaitable[None]] | None = None,
@@ -76,12 +76,12 @@ class Stream(Response):
         try:
             async with aclosing(self._chunks) as chunks:
                 await patience.on(send({"type": "http.response.start", "status": 200, "headers": self.raw_headers}))
-                pause = 0.0
+                first = True
                 async for chunk in chunks:
                     await patience.on(send({"type": "http.response.body", "body": chunk, "more_body": True}))
-                    if pause and len(chunk) < FULL:
-                        await self._clock.sleep(pause)
-                    pause = self._interval
+                    if self._interval is not None and not first and len(chunk) < FULL:
+                        await self._clock.sleep(self._interval())
+                    first = False
             await patience.on(send({"type": "http.response.body", "body": b"", "more_body": False}))
             return True
         except Exception as error:
