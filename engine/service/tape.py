@@ -23,6 +23,8 @@ KEPT = 1024
 """At least so many of the latest events stay on the tape."""
 GATHERED = 256
 """So many events are handed to the store, all at once, also where no flush asks for it."""
+PORTION = 256
+"""So many frames a reader gets at once: those of one that is stuck are held until it is dropped."""
 _NOTABLE = (RunStarted, RunResumed, RunFinished, MessageAdded)
 
 
@@ -173,8 +175,9 @@ class Tape:
     # ---- reading
 
     def after(self, seq: int) -> list[Frame]:
-        """The frames after number `seq`, which is not before the tape's beginning."""
-        return self._frames[seq + 1 - self.first :]
+        """The next frames after number `seq`, which is not before the tape's beginning; no more than `PORTION`."""
+        place = seq + 1 - self.first
+        return self._frames[place : place + PORTION]
 
 
 def _looked_at(task: asyncio.Task[None]) -> None:

@@ -33,6 +33,10 @@ class Desk:
     rates: Rates
     clock: Clock
 
+    def interval(self) -> float:
+        """Seconds between two writes to one reader: longer while the machine has too much to do."""
+        return self.readers.lateness.pause(self.limits.write_interval)
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -68,13 +72,13 @@ class Asked:
         left: Callable[[], Awaitable[None]] | None = None,
     ) -> Stream:
         """A response that goes on, with a reader's place. Raises TooMany."""
-        limits, events = self.limits, media_type == frames.MEDIA_TYPE
+        events = media_type == frames.MEDIA_TYPE and self.limits.write_interval > 0
         return Stream(
             chunks,
             media_type,
             headers=headers,
-            seconds=limits.send_seconds,
-            interval=limits.write_interval if events else 0.0,
+            seconds=self.limits.send_seconds,
+            interval=self.desk.interval if events else None,
             place=self.desk.readers.place(self.owner),
             left=left,
             clock=self.desk.clock,

@@ -10,6 +10,7 @@ from ....decision import WrongUse
 from ....providers.clock import Clock
 from ....providers.rates import Bucket
 from ...service.errors import TooMany
+from .lateness import Lateness
 
 KNOWN = 10_000
 """So many owners or clients are remembered, the latest ones."""
@@ -33,7 +34,10 @@ class WebLimits(Struct, frozen=True, kw_only=True):
     send_seconds: float = 30.0
     """After so long a reader that takes nothing is dropped; it can resume."""
     write_interval: float = 0.02
-    """Seconds between two writes to one reader: what comes meanwhile goes out together. 0: write at once."""
+    """Seconds between two writes to one reader: what comes meanwhile goes out together. 0: write at once.
+
+    It is longer, up to a second, while the event loop is late: readers give way to runs.
+    """
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -51,11 +55,14 @@ class Readers:
         self._owners: Counter[str] = Counter()
         self.count = 0
         """How many there are now."""
+        self.lateness = Lateness()
 
     def place(self, owner: str) -> Place:
         """Count one more, until the place is left. Raises TooMany."""
         if self.count >= self._all or self._owners[owner] >= self._each:
             raise TooMany("subscribers", "too many streams are being read: close one, or come back later")
+        if not self.count:
+            self.lateness.watch()
         self.count += 1
         self._owners[owner] += 1
         return Place(self, owner)
@@ -63,6 +70,8 @@ class Readers:
     def left(self, owner: str) -> None:
         """Count one less."""
         self.count -= 1
+        if not self.count:
+            self.lateness.rest()
         self._owners[owner] -= 1
         if not self._owners[owner]:
             del self._owners[owner]

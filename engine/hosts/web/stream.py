@@ -30,7 +30,7 @@ class Stream(Response):
     """Sends what a generator gives.
 
     seconds: so long one send may be stuck.
-    interval: seconds between two sends where much comes: who waits a little gets more at once.
+    interval: gives the seconds between two sends where much comes: who waits a little gets more at once.
     place: held until the stream has ended.
     left: called if the reader was gone before the stream had ended.
     """
@@ -41,7 +41,7 @@ class Stream(Response):
         media_type: str,
         *,
         seconds: float,
-        interval: float = 0.0,
+        interval: Callable[[], float] | None = None,
         headers: Mapping[str, str] | None = None,
         place: AbstractContextManager[None] | None = None,
         left: Callable[[], Awaitable[None]] | None = None,
@@ -80,8 +80,9 @@ class Stream(Response):
                 latest = -inf
                 async for chunk in chunks:
                     await patience.on(send({"type": "http.response.body", "body": chunk, "more_body": True}))
-                    if self._clock.now() - latest < 2 * self._interval and len(chunk) < FULL:
-                        await self._clock.sleep(self._interval)
+                    interval = 0.0 if self._interval is None else self._interval()
+                    if self._clock.now() - latest < 2 * interval and len(chunk) < FULL:
+                        await self._clock.sleep(interval)
                     latest = self._clock.now()
             await patience.on(send({"type": "http.response.body", "body": b"", "more_body": False}))
             return True
