@@ -60,6 +60,9 @@ bench: $(VENV)/.ready ## measure against hand-written loops; writes docs/perform
 	@$(BIN)/python tests/benchmarks/voices.py
 	@$(BIN)/python tests/benchmarks/backtests.py
 
+bench-serve: $(VENV)/.ready ## load on `endstop serve`, on SQLite and PostgreSQL; writes docs/performance.md
+	@$(BIN)/python tests/benchmarks/serving.py $(ARGS)
+
 bench-peers: ## measure beside other frameworks, if ../shared/bench is there; writes docs/performance.md
 	@$(PYTHON) tests/benchmarks/peers.py $(ARGS)
 

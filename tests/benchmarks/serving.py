@@ -1,6 +1,6 @@
 """Load on `endstop serve`: many sessions stream to many readers, some slow, some that drop and come back.
 
-    python tests/benchmarks/serving.py [--sessions 500] [--readers 1000] [--store sqlite|postgresql://...] [--no-write]
+    python tests/benchmarks/serving.py [--sessions 500] [--readers 1000] [--delay 200]
 
 Provider, server and readers are processes of their own on loopback. Each phase has a fresh server. First the sessions
 run without any reader, then with all of them: a step takes as long as the provider makes it take, so what it takes
@@ -18,15 +18,24 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from postgres import Missing, Server  # type: ignore[import-not-found]
 from run import Process
+from table import commit, machine
 from task import Scenario
 
 HERE = Path(__file__).resolve().parent
+PAGE = HERE.parent.parent / "docs" / "performance.md"
+BEGIN, END = "<!-- serving: begin -->", "<!-- serving: end -->"
 SLOW, DROPPING = 0.1, 0.1
 """Shares of the readers."""
 LONGEST = 240.0
@@ -37,7 +46,6 @@ LONGEST = 240.0
 class Phase:
     """What one phase has shown."""
 
-    name: str
     step_p50: float
     step_p99: float
     cpu: float
@@ -49,7 +57,7 @@ class Phase:
     ended: int
 
 
-class Server:
+class Serve:
     """`endstop serve` as users start it."""
 
     def __init__(self, api_base: str, store: str, log: Path) -> None:
@@ -115,10 +123,9 @@ async def durations(http: aiohttp.ClientSession, url: str, sessions: list[dict[s
     return sorted(found), ended
 
 
-async def phase(name: str, provider: str, given: argparse.Namespace, folder: Path, readers: int) -> Phase:
+async def phase(store: str, provider: str, given: argparse.Namespace, folder: Path, readers: int) -> Phase:
     """One server, all sessions, so many readers."""
-    store = str(folder / f"{name}.db") if given.store == "sqlite" else given.store
-    server = Server(provider, store, folder / f"{name}.log")
+    server = Serve(provider, store, folder / "server.log")
     try:
         url = server.url()
         before = server.memory()
@@ -144,7 +151,6 @@ async def phase(name: str, provider: str, given: argparse.Namespace, folder: Pat
                 watching.popen.wait(10)
             took, ended = await durations(http, url, sessions)
             return Phase(
-                name=name,
                 step_p50=took[len(took) // 2],
                 step_p99=took[len(took) * 99 // 100],
                 cpu=cpu / given.sessions,
@@ -169,51 +175,91 @@ def read(folder: Path, url: str, runs: list[str], number: int) -> Process:
     return process
 
 
-def shown(phases: list[Phase], given: argparse.Namespace) -> str:
-    """The figures as a table."""
-    alone, read_ = phases
-    seen = read_.readers or {}
-    latency = seen["latency_ms"]
+def shown(phases: dict[str, tuple[Phase, Phase]], given: argparse.Namespace) -> str:
+    """The figures as a table: for each store without and with readers."""
+    slow, dropping = round(given.readers * SLOW), round(given.readers * DROPPING)
+    columns = [column for pair in phases.values() for column in pair]
+    sessions, readers = given.sessions, given.readers
+
+    def row(title: str, of: Callable[[Phase], str]) -> str:
+        return f"| {title} | " + " | ".join(map(of, columns)) + " |"
+
+    def read(of: Callable[[dict[str, Any]], str]) -> Callable[[Phase], str]:
+        return lambda phase: "" if phase.readers is None else of(phase.readers)
+
+    def latency(seen: dict[str, Any]) -> str:
+        return ", ".join(f"{seen['latency_ms'][p]:.0f}" for p in ("p50", "p95", "p99")) + " ms"
+
     lines = [
-        f"{given.sessions} sessions of {given.steps} steps, a chunk every {given.delay:g} ms each; "
-        f"{given.readers} readers, of them {round(given.readers * SLOW)} slow and {round(given.readers * DROPPING)} "
-        f"that drop and resume ({seen['resumed']} times); store: {given.store.partition(':')[0]}.",
+        f"{sessions} sessions at once, each of {given.steps} steps with a chunk every {given.delay:g} ms; {readers} readers, "
+        f"of them {slow} slow and {dropping} that drop and resume. Provider, server and readers share the machine.",
         "",
-        "| | without readers | with readers |",
-        "|---|--:|--:|",
-        f"| sessions that completed | {alone.ended} | {read_.ended} |",
-        f"| a step, median | {alone.step_p50:.0f} ms | {read_.step_p50:.0f} ms |",
-        f"| a step, p99 | {alone.step_p99:.0f} ms | {read_.step_p99:.0f} ms |",
-        f"| CPU of the server, of a session | {1000 * alone.cpu:.0f} ms | {1000 * read_.cpu:.0f} ms |",
-        f"| memory of the server: before, peak | {alone.memory[0]:.0f}, {alone.memory[1]:.0f} MB "
-        f"| {read_.memory[0]:.0f}, {read_.memory[1]:.0f} MB |",
-        f"| memory of a session, of a reader | {1024 * (alone.memory[1] - alone.memory[0]) / given.sessions:.0f} KB "
-        f"| {1024 * (read_.memory[1] - alone.memory[1]) / given.readers:.0f} KB |",
-        f"| provider's chunk to reader: p50, p95, p99 | | {latency['p50']:.0f}, {latency['p95']:.0f}, "
-        f"{latency['p99']:.0f} ms |",
-        f"| events read; wrong order, doubled or missing; markers | | {sum(seen['events'].values()):,}; "
-        f"{seen['wrong']}; {seen['markers']} |",
+        "| | " + " | ".join(f"{store}, without readers | {store}, with readers" for store in phases) + " |",
+        "|---|" + "--:|" * len(columns),
+        row("sessions that completed", lambda phase: f"{phase.ended}"),
+        row("a step, median", lambda phase: f"{phase.step_p50:,.0f} ms"),
+        row("a step, p99", lambda phase: f"{phase.step_p99:,.0f} ms"),
+        row("CPU of the server, of a session", lambda phase: f"{1000 * phase.cpu:.0f} ms"),
+        row("the same, as a share of a core", lambda phase: f"{100 * phase.cpu * sessions / phase.seconds:.0f}%"),
+        row("memory of the server: before, peak", lambda phase: f"{phase.memory[0]:.0f}, {phase.memory[1]:.0f} MB"),
     ]
-    return "\n".join([*lines, *seen["first_wrong"]]) + "\n"
+    sizes = []
+    for alone, watched in phases.values():
+        sizes += [f"{1024 * (alone.memory[1] - alone.memory[0]) / sessions:.0f} KB a session"]
+        sizes += [f"{1024 * (watched.memory[1] - alone.memory[1]) / readers:.0f} KB a reader" if readers else ""]
+    lines += [
+        "| memory of one more | " + " | ".join(sizes) + " |",
+        row("provider's chunk to reader: p50, p95, p99", read(latency)),
+        row("events read", read(lambda seen: f"{sum(seen['events'].values()):,}")),
+        row("of them doubled, missing or out of order", read(lambda seen: f"{seen['wrong']}")),
+        row("markers; readers that came back", read(lambda seen: f"{seen['markers']}; {seen['resumed']}")),
+    ]
+    return "\n".join(lines)
+
+
+def measured(given: argparse.Namespace, store: str, api: str) -> tuple[Phase, Phase]:
+    """Both phases on one store."""
+    with tempfile.TemporaryDirectory() as folder:
+        phases = []
+        for name, readers in (("alone", 0), ("read", given.readers)):
+            place = str(Path(folder) / f"{name}.db") if store == "SQLite" else given.store
+            print(f"{store}, {name} ...", file=sys.stderr, flush=True)
+            phases.append(asyncio.run(phase(place, api, given, Path(folder), readers)))
+            for line in (phases[-1].readers or {}).get("first_wrong", ()):
+                print(f"wrong: {line}", file=sys.stderr)
+        return phases[0], phases[1]
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure, print, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sessions", type=int, default=500)
     parser.add_argument("--readers", type=int, default=1000)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--chunks", type=int, default=20)
     parser.add_argument("--delay", type=float, default=200.0, help="milliseconds between two chunks of a session")
-    parser.add_argument("--store", default="sqlite", help="sqlite, or the URL of an empty PostgreSQL database")
+    parser.add_argument("--store", help="the URL of an empty PostgreSQL database, in place of a server of our own")
+    parser.add_argument("--no-postgres", action="store_true", help="SQLite only")
+    parser.add_argument("--page", type=Path, default=PAGE, help="where the table is written to")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, Process("mock_provider.py") as provider:
-        api = f"http://127.0.0.1:{provider.line().strip()}"
-        phases = []
-        for name, readers in (("alone", 0), ("read", given.readers)):
-            print(f"{name} ...", file=sys.stderr, flush=True)
-            phases.append(asyncio.run(phase(name, api, given, Path(folder), readers)))
-        print(shown(phases, given))
+    load, began = os.getloadavg()[0], time.monotonic()
+    with ExitStack() as stack:
+        api = f"http://127.0.0.1:{stack.enter_context(Process('mock_provider.py')).line().strip()}"
+        phases = {"SQLite": measured(given, "SQLite", api)}
+        if not given.no_postgres:
+            try:
+                given.store = given.store or (server := stack.enter_context(Server(durable=True))).url(
+                    server.new_database()
+                )
+                phases["PostgreSQL"] = measured(given, "PostgreSQL", api)
+            except Missing as error:
+                print(error, file=sys.stderr)
+    command = "tests/benchmarks/serving.py " + " ".join(sys.argv[1:])
+    about = machine(commit(HERE.parent.parent), command.strip(), 1, load, time.monotonic() - began)
+    text = f"{about}\n\n{shown(phases, given)}"
+    print(text)
+    before, _, rest = given.page.read_text().partition(BEGIN)
+    given.page.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
 
 
 if __name__ == "__main__":
