@@ -16,7 +16,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none)
 SOURCES := $(shell find $(ROOMS) -name __pycache__ -prune -o -print)
 
-.PHONY: help demo system test check lint types bench bench-peers soak test-all test-litellm docs clean
+.PHONY: help demo system test check lint types bench bench-serve bench-peers soak test-all test-litellm docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list

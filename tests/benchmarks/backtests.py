@@ -27,9 +27,8 @@ from endstop.decision.events import StepFinished
 from endstop.engine.archive.files import records_in
 from endstop.engine.archive.scan import scan
 from run import ROOT, say
-from table import commit, machine
+from table import commit, machine, write_page
 
-BEGIN, END = "<!-- records: begin -->", "<!-- records: end -->"
 HERE = Path(__file__).parent
 FEW = 1_000
 """Sessions of the smaller folder, beside which the larger one shows whether memory stays flat."""
@@ -50,9 +49,7 @@ def main() -> None:
     head = machine(state, command, chosen.rounds, load, time.monotonic() - began)
     lines = ["| | measured | budget | met |", "|---|--:|---|---|", *rows]
     text = f"{head}\n\n" + "\n".join(lines)
-    before, _, rest = chosen.page.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    chosen.page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+    write_page(chosen.page, text, "records")
     print(text)
 
 

@@ -31,7 +31,6 @@ from table import commit, processor
 
 VENVS = ROOT / ".venv-peers"
 PARTS = ("decision", "providers", "engine", "pyproject.toml", "README.md", "LICENSE")
-BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
 PEERS = "floor:aiohttp-bytes-orjson,endstop,openai_agents,pydantic_ai,langgraph,sdk:litellm"
 PATIENCE = 240.0  # seconds that one scenario of one contender may take
 Result = dict[str, Any]
@@ -127,14 +126,6 @@ def table(rounds: list[Round], peers: list[str]) -> str:
         lines.append(f"| {peer} | {cpu} | {median(rate.values()):.1f} | {sum(errors.values()):g} |")
     failed = {f"{peer}, {what}: {r['failed']}" for done in rounds for (what, peer), r in done.items() if "failed" in r}
     return "\n".join([*lines, *(f"\nFailed: {one}." for one in sorted(failed))])
-
-
-def write(page: Path, text: str) -> None:
-    before, begin, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"{page} has no place for the table: put the lines {BEGIN} and {END} into it")
-    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
 
 
 def measure(chosen: argparse.Namespace, bench: Path) -> None:

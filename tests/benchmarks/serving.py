@@ -30,12 +30,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from postgres import Missing, Server  # type: ignore[import-not-found]
 from run import Process
-from table import commit, machine
+from table import commit, machine, write_page
 from task import Scenario
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent.parent / "docs" / "performance.md"
-BEGIN, END = "<!-- serving: begin -->", "<!-- serving: end -->"
 SLOW, DROPPING = 0.1, 0.1
 """Shares of the readers."""
 LONGEST = 240.0
@@ -191,8 +190,9 @@ def shown(phases: dict[str, tuple[Phase, Phase]], given: argparse.Namespace) -> 
         return ", ".join(f"{seen['latency_ms'][p]:.0f}" for p in ("p50", "p95", "p99")) + " ms"
 
     lines = [
-        f"{sessions} sessions at once, each of {given.steps} steps with a chunk every {given.delay:g} ms; {readers} readers, "
-        f"of them {slow} slow and {dropping} that drop and resume. Provider, server and readers share the machine.",
+        f"{sessions} sessions at once, each of {given.steps} steps with a chunk every {given.delay:g} ms; "
+        f"{readers} readers, of them {slow} slow and {dropping} that drop and resume. Provider, server and readers share "
+        "the machine.",
         "",
         "| | " + " | ".join(f"{store}, without readers | {store}, with readers" for store in phases) + " |",
         "|---|" + "--:|" * len(columns),
@@ -258,8 +258,7 @@ def main() -> None:
     about = machine(commit(HERE.parent.parent), command.strip(), 1, load, time.monotonic() - began)
     text = f"{about}\n\n{shown(phases, given)}"
     print(text)
-    before, _, rest = given.page.read_text().partition(BEGIN)
-    given.page.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.partition(END)[2]}")
+    write_page(given.page, text, "serving")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,6 @@ Round = dict[str, dict[str, dict[str, float]]]
 """Measurement -> contender -> figures."""
 Rounds = list[Round]
 FLOORS = ("lines", "bytes")
-BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
 PACKAGES = ("endstop", "aiohttp", "msgspec", "anyio", "pydantic", "orjson", "uvloop")
 
 
@@ -211,11 +210,11 @@ def processor() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-def write_page(page: Path, text: str) -> None:
-    """Put the tables between the page's markers; all else stays."""
-    old = page.read_text()
-    before, begin, rest = old.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"{page} has no place for the tables: put the lines {BEGIN} and {END} into it")
-    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+def write_page(page: Path, text: str, name: str = "measured") -> None:
+    """Put the tables between the page's markers of this name; all else stays."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, found, rest = page.read_text().partition(begin)
+    _, ended, after = rest.partition(end)
+    if not (found and ended):
+        raise SystemExit(f"{page} has no place for the tables: put the lines {begin} and {end} into it")
+    page.write_text(f"{before}{begin}\n{text}\n{end}{after}")

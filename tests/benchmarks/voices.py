@@ -17,9 +17,8 @@ from statistics import median
 from typing import Any
 
 from run import ROOT, Process, say
-from table import commit, machine
+from table import commit, machine, write_page
 
-BEGIN, END = "<!-- voices: begin -->", "<!-- voices: end -->"
 WRAPPED = ("endstop", "retry", "limit", "timeouts", "guarded", "race", "hedge")
 LITELLM = ("bare-litellm", "endstop-litellm")
 PLAN: tuple[tuple[str, str, dict[str, Any], tuple[str, ...]], ...] = (
@@ -101,9 +100,7 @@ def main() -> None:
     command = f"python tests/benchmarks/voices.py --rounds {chosen.rounds}"
     head = machine(state, command, len(rounds), load, time.monotonic() - began)
     text = f"{head}\n\n{wrappers(rounds)}\n\n{litellm(rounds)}"
-    before, _, rest = chosen.page.read_text().partition(BEGIN)
-    after = rest.partition(END)[2]
-    chosen.page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}")
+    write_page(chosen.page, text, "voices")
     print(text)
 
 
