@@ -159,7 +159,9 @@ def measure(chosen: argparse.Namespace, bench: Path) -> None:
                         f"{versions}. In brackets: times `{peers[0]}`."
                     )
                     text = f"{head}\n\n{table(rounds, peers)}"
-                    write(chosen.page, text)  # each time: what is there counts, whatever happens to the rest
+                    write_page(
+                        chosen.page, text, "peers"
+                    )  # each time: what is there counts, whatever happens to the rest
         finally:
             server.terminate()
     print(text)

@@ -191,8 +191,8 @@ def shown(phases: dict[str, tuple[Phase, Phase]], given: argparse.Namespace) -> 
 
     lines = [
         f"{sessions} sessions at once, each of {given.steps} steps with a chunk every {given.delay:g} ms; "
-        f"{readers} readers, of them {slow} slow and {dropping} that drop and resume. Provider, server and readers share "
-        "the machine.",
+        f"{readers} readers, of them {slow} slow and {dropping} that drop and resume. Provider, server and readers "
+        "share the machine.",
         "",
         "| | " + " | ".join(f"{store}, without readers | {store}, with readers" for store in phases) + " |",
         "|---|" + "--:|" * len(columns),
