@@ -27,7 +27,7 @@ from statistics import median
 from typing import Any
 
 from run import HERE, ROOT, say
-from table import commit, processor
+from table import commit, processor, write_page
 
 VENVS = ROOT / ".venv-peers"
 PARTS = ("decision", "providers", "engine", "pyproject.toml", "README.md", "LICENSE")
@@ -159,9 +159,8 @@ def measure(chosen: argparse.Namespace, bench: Path) -> None:
                         f"{versions}. In brackets: times `{peers[0]}`."
                     )
                     text = f"{head}\n\n{table(rounds, peers)}"
-                    write_page(
-                        chosen.page, text, "peers"
-                    )  # each time: what is there counts, whatever happens to the rest
+                    # Each time: what is there counts, whatever happens to the rest.
+                    write_page(chosen.page, text, "peers")
         finally:
             server.terminate()
     print(text)
