@@ -661,7 +661,7 @@ async def test_a_run_that_is_not_sampled_costs_no_attributes_and_passes_its_trac
         (OpenAICompatible("mistral-large", "https://api.mistral.ai/v1"), "mistral_ai"),
         (Retry(Chaos(Scripted("x"))), "scripted"),
     ],
-    ids=lambda value: value if isinstance(value, str) else repr(value),
+    ids=lambda value: value if isinstance(value, str) else f"{type(value).__name__} of {value.model}",
 )
 def test_providers_have_the_conventions_names(provider: Any, name: str) -> None:
     assert provider_name(provider) == name
