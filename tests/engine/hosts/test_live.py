@@ -40,7 +40,7 @@ async def exit_code(process: asyncio.subprocess.Process) -> int:
 
 
 @pytest.mark.parametrize("columns", [40, 80, 120])
-async def test_a_run_is_told_once_and_the_completion_has_the_one_heavy_frame(tmp_path: Path, columns: int) -> None:
+async def test_A11_a_run_is_told_once_and_the_completion_has_the_one_heavy_frame(tmp_path: Path, columns: int) -> None:
     (tmp_path / "tools.py").write_text(TOOLS)
     script = (
         [reasoning("Let me "), reasoning("think."), "I will ", "look.", call("noisy")],

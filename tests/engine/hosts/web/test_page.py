@@ -140,7 +140,7 @@ def test_cancel_ends_the_run_on_a_calm_card_from_which_one_can_go_on(page: Any, 
     assert count(page, ".run") == 2
 
 
-def test_the_completion_is_a_card_of_its_own_and_a_thought_is_none(page: Any, shown: Site) -> None:
+def test_A11_the_completion_is_a_card_of_its_own_and_a_thought_is_none(page: Any, shown: Site) -> None:
     gate = Gate()
     shown.scripts["finish"] = [
         [call("think", thought="The task is done, I believe.")],
