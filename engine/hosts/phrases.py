@@ -12,7 +12,7 @@ from typing import Literal
 from ...decision import LimitUse, Outcome, Policy, Usage
 from ...decision.events import AttemptFailed
 from ...decision.limits import STOP_REASONS
-from ..comparison import RECORD_ENDS
+from ..replay.comparison import RECORD_ENDS
 
 Tone = Literal["success", "limit", "failure", "cancelled", "question"]
 

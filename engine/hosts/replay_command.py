@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import Any
 
 from ...decision import WrongUse
-from ..places import Beginning
 from ..record import SessionRecord, being_written, read_record
 from ..replay import ReplayedRun, ReplayReport, replayed_runs
+from ..replay.places import Beginning
 from ..tools import Tool
 from .channels import Channels
 from .choices import tools_of, workspace_of

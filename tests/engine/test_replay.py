@@ -19,13 +19,13 @@ from endstop.decision.events import (
     ToolCallResult,
     ToolExecutionStarted,
 )
-from endstop.engine import Engine, Run, Tool, player, read_record, tool
-from endstop.engine.comparison import Divergence
+from endstop.engine import Engine, Run, Tool, read_record, tool
 from endstop.engine.hooks import Progress, Verdict
-from endstop.engine.places import Beginning
 from endstop.engine.presets import ask_user, finish_task, task_done
 from endstop.engine.record import RecordedRun
-from endstop.engine.replay import Watcher, replay
+from endstop.engine.replay import Watcher, player, replay
+from endstop.engine.replay.comparison import Divergence
+from endstop.engine.replay.places import Beginning
 from endstop.engine.testing import FakeClock, settle
 from endstop.providers import Scripted, call, say
 

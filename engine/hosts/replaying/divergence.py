@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ....decision import Considered, Decision
 from ....decision import events as ev
-from ...comparison import Difference, Divergence
+from ...replay.comparison import Difference, Divergence
 from ..clean import one_line
 from ..watching.telling import Shade
 from ..watching.trace import value_of

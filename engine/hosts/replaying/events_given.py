@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ....decision import WrongUse
-from ...places import Beginning
 from ...record import RecordedRun, SessionRecord
+from ...replay.places import Beginning
 from ..clean import one_line
 from ..phrases import counted
 

@@ -10,10 +10,10 @@ from typing import Literal
 
 from ....decision import Event
 from ....decision import events as ev
-from ...comparison import Divergence
-from ...places import Beginning, recorded_seq
 from ...record import RecordedRun, SessionRecord
 from ...replay import Watcher
+from ...replay.comparison import Divergence
+from ...replay.places import Beginning, recorded_seq
 from ...run import Run
 from ..clean import one_line
 from ..watching.saved import Savings, savings_of

@@ -11,10 +11,10 @@ from endstop.decision import Considered, GoOn, Stop
 from endstop.decision.events import ResponseFinished, ToolCallResult
 from endstop.decision.messages import AssistantMessage, ToolCall
 from endstop.engine import Engine, read_record, tool
-from endstop.engine.comparison import Difference, Divergence
 from endstop.engine.hosts.replaying.columns import cells, folded, plain
 from endstop.engine.hosts.replaying.divergence import divergence_lines
 from endstop.engine.record import RecordWriter
+from endstop.engine.replay.comparison import Difference, Divergence
 from endstop.providers import Scripted, call, say
 from hypothesis import given
 from hypothesis import strategies as st

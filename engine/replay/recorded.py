@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..decision import Event, ToolSpec
-from ..decision import events as ev
-from .answers import Completion, Continue, Phase, Settled
-from .record import RecordedRun
-from .schema import InvalidArguments
-from .tools import Tool
+from ...decision import Event, ToolSpec
+from ...decision import events as ev
+from ..answers import Completion, Continue, Phase, Settled
+from ..record import RecordedRun
+from ..schema import InvalidArguments
+from ..tools import Tool
 
 
 class Value(Struct, frozen=True):

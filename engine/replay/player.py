@@ -12,22 +12,22 @@ import anyio
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
-from ..decision import GUARDS, RULES, AnyChunk, Decision, Facts, GoOn, Policy, Rule, ToolCall, ToolSpec, WrongUse
-from ..decision import events as ev
-from ..providers import Exchange, Exhausted, Interrupted, Prices, Request
-from ..providers.replay import error_of
-from . import presets
-from .answers import Settled
+from ...decision import GUARDS, RULES, AnyChunk, Decision, Facts, GoOn, Policy, Rule, ToolCall, ToolSpec, WrongUse
+from ...decision import events as ev
+from ...providers import Exchange, Exhausted, Interrupted, Prices, Request
+from ...providers.replay import error_of
+from .. import presets
+from ..answers import Settled
+from ..context import Execute, execute_here
+from ..engine import Engine
+from ..record import RecordedRun
+from ..run import Run
+from ..session import Session
+from ..tools import Tool
 from .comparison import RECORD_ENDS
-from .context import Execute, execute_here
-from .engine import Engine
 from .exchanges import Response, responses_of
 from .recalled import RecordedVerdicts
-from .record import RecordedRun
 from .recorded import recorded_tools, unstreamed, values_of, void_calls
-from .run import Run
-from .session import Session
-from .tools import Tool
 
 
 class RecordedClock:

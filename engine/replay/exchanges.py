@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from msgspec import Struct
 
-from ..decision import (
+from ...decision import (
     AnyChunk,
     AttemptEnded,
     FinishReport,
@@ -17,9 +17,9 @@ from ..decision import (
     UsageReport,
     Voice,
 )
-from ..decision import events as ev
-from ..providers import Exchange, Failure
-from .record import RecordedRun
+from ...decision import events as ev
+from ...providers import Exchange, Failure
+from ..record import RecordedRun
 
 
 class Response(Struct, frozen=True):

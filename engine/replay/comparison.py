@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..decision import Decision, Event, GoOn, Outcome, Stop
-from ..decision import events as ev
+from ...decision import Decision, Event, GoOn, Outcome, Stop
+from ...decision import events as ev
+from ..record import RecordedRun
 from .places import Place, Places
-from .record import RecordedRun
 from .recorded import unstreamed
 
 RECORD_ENDS = "the record ends here"

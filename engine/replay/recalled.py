@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from ..decision import events as ev
-from .record import RecordedRun
+from ...decision import events as ev
+from ..record import RecordedRun
 from .recorded import unstreamed
 
 

@@ -13,15 +13,15 @@ from collections.abc import AsyncIterator, Sequence
 
 from msgspec import Struct
 
-from ..decision import AnyChunk, Event, Outcome, Rule
-from .bus import Lagged
+from ...decision import AnyChunk, Event, Outcome, Rule
+from ..bus import Lagged
+from ..record import RecordedRun, SessionRecord, read_record
+from ..run import Run
+from ..session import Session
+from ..tools import Tool
 from .comparison import Comparison, Difference, Divergence
 from .places import Awaited, Beginning
 from .player import Player
-from .record import RecordedRun, SessionRecord, read_record
-from .run import Run
-from .session import Session
-from .tools import Tool
 
 
 class Watcher:
