@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from .postgres import Server, server
 
@@ -51,5 +52,7 @@ def pytest_unconfigure() -> None:
             left.detach()
 
 
+settings.register_profile("untimed", deadline=None)  # how long an example takes is the machine's doing
+settings.load_profile("untimed")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)

@@ -34,8 +34,10 @@ class Done:
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment for a command: no keys and no settings of who runs the tests."""
-    kept = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_API_BASE", "_PROXY"))}
+    """The environment for a command: no keys, no settings and no terminal of who runs the tests."""
+    private = ("_API_KEY", "_API_BASE", "_PROXY")
+    kept = {name: value for name, value in os.environ.items() if not name.endswith(private)}
+    kept = {name: value for name, value in kept.items() if name not in ("COLUMNS", "LINES")}
     return {**kept, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "TERM": "dumb", **(extra or {})}
 
 

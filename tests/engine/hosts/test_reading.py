@@ -25,7 +25,7 @@ def records(folder: Path, many: int) -> Path:
 
 async def test_a_terminal_shows_how_far_it_is_and_keeps_nothing_of_it(tmp_path: Path) -> None:
     source = await asyncio.to_thread(records, tmp_path, 150)
-    async with in_terminal("redact", source, "-o", tmp_path / "out", columns=100) as (terminal, process):
+    async with in_terminal("redact", source, "-o", tmp_path / "out", columns=200) as (terminal, process):
         await terminal.shows("redacting")
         await terminal.shows("/150")
         await terminal.closed()
