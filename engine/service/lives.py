@@ -93,7 +93,8 @@ class Lives:
 
     def remove(self, live: Live) -> None:
         """It rests again."""
-        self._sessions.pop(live.session_id, None)
+        if self._sessions.get(live.session_id) is live:
+            del self._sessions[live.session_id]
         if live.run is not None and live.tape is not None:
             self._runs.pop(live.run.id, None)
         if live.tape is not None:

@@ -77,7 +77,7 @@ class Reader:
                 async for portion in self.run(run.id, session_id, seq if run.id == run_id else 0):
                     yield portion
                 run_id, number, seq = "", run.number, 0
-            elif not runs or (self._lives.stopping and self._lives.of_session(session_id) is None):
+            elif (not runs or self._lives.stopping) and self._lives.of_session(session_id) is None:
                 return
             elif not await news.wait(self._beat, seen):
                 yield ()
