@@ -158,6 +158,14 @@ async def test_a_session_that_never_began_is_forgotten_once_the_store_can(monkey
         assert await service.sessions() == ([], None)
 
 
+async def test_a_session_that_was_cut_off_before_its_first_run_can_be_begun_again() -> None:
+    store = MemoryStore()
+    await store.add(NewSession(id="s", owner="", agent="default", title="Hi", created_at="2026-11-21T05:00:00.000Z"))
+    async with Service(engine_of(FINISH), store=store, grace=0) as service:
+        session = await service.start("Hi", session_id="s")
+        assert (await service.outcome(session.run_id or "", wait=10)) is not None
+
+
 async def test_no_run_begins_by_itself_once_the_service_stops() -> None:
     held, store = Held(), Stage()
     async with Service(held.engine(call("look", path="a"), FINISH, FINISH), store=store, grace=10) as service:
