@@ -6,7 +6,7 @@ import re
 from uuid import uuid4
 
 from ...decision import WrongUse
-from ..archive.texts import Redact
+from ..archive.texts import Redact, Texts
 from ..harmless import one_line
 
 TITLE = 120
@@ -21,7 +21,7 @@ def title(prompt: str) -> str:
 
 def kept(text: str, redact: Redact | None) -> str:
     """What of a text the store may keep."""
-    return text if redact is None else redact(text)
+    return text if redact is None else Texts(redact).text(text)
 
 
 def new_id() -> str:

@@ -173,7 +173,7 @@ class Driver:
         assert engine is not None
         live = Live(before.session_id, before.owner, before.agent)
         self._lives.add(live)
-        prompt = "\n\n".join(message.text for message in messages)
+        prompt = "\n\n".join(before.said.get(message.id, message.text) for message in messages)
         try:
             ids = [message.id for message in messages]
             await self.drive(live, session, engine, lambda: session.start(prompt), ids)

@@ -30,6 +30,8 @@ class Live:
     taken: bool = False
     """Whether a run has come of it, or is about to."""
     cancelled: str | None = None
+    said: dict[str, str] = field(default_factory=dict)
+    """What was said to it, by the message's id, as it was said: the store may keep it redacted."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the run is over and the store has all of it."""
 

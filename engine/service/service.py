@@ -199,6 +199,7 @@ class Service(Shelf):
         _, engine = self._admission.agent(live.agent)
         id, stored = f"message_{uuid4().hex[:12]}", kept(text, engine.redact)
         message = Message(id=id, session_id=session_id, text=stored, created_at=clock_of(engine)())
+        live.said[id] = text
         await self.store.say(message)
         if live.run.finished:
             self._driver.look_after(live)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from endstop.engine import Engine
+from endstop.engine.archive.texts import FAILED
 from endstop.engine.presets import finish_task
 from endstop.engine.service import driving
 from endstop.engine.service.errors import Refusal
@@ -267,24 +268,34 @@ async def test_a_title_is_a_line_without_what_a_terminal_would_obey() -> None:
         assert session.title == "Set the2J port"
 
 
-async def test_what_the_store_keeps_besides_events_is_redacted_too() -> None:
+async def test_what_the_store_keeps_besides_events_is_redacted_and_the_model_sees_it_as_it_is() -> None:
     held, store = Held(), Stage()
-    engine = Engine(
-        Scripted(call("look", path="a"), FINISH),
-        tools=[held.tool],
-        presets=[finish_task],
-        redact=lambda text: text.replace("hunter2", "***"),
-    )
+    model = Scripted(call("look", path="a"), FINISH, FINISH)
+    engine = Engine(model, tools=[held.tool], presets=[finish_task], redact=lambda text: text.replace("hunter2", "***"))
     async with Service(engine, store=store, grace=0) as service:
         session = await service.start("My password is hunter2")
         assert session.title == "My password is ***"
         await held.called.wait()
         await service.say(session.id, "hunter2, I said")
         assert [message.text for message in await store.unheard(session.id)] == ["***, I said"]
+        holding, go = store.hold("say")
+        late = asyncio.create_task(service.say(session.id, "hunter2, again"))
+        await holding.wait()
         held.go.set()
+        await to_end(service.follow_run(await service.run(session.run_id or "")))
+        go.set()
+        await late
         await rests(service)
-    asked = str(engine.provider.requests[1].messages)  # type: ignore[attr-defined]
-    assert "hunter2, I said" in asked
+        assert [run.prompt for run in await service.runs(session.id)] == ["My password is ***", "***, again"]
+    assert "hunter2, I said" in str(model.requests[1].messages)
+    assert "hunter2, again" in str(model.requests[2].messages)
+
+
+async def test_a_redaction_that_fails_keeps_nothing() -> None:
+    engine = engine_of(FINISH, redact=lambda text: str(1 // 0))
+    async with Service(engine, store=MemoryStore(), grace=0) as service:
+        assert (await service.start("hunter2")).title == FAILED
+        await rests(service)
 
 
 async def test_keeping_sessions_for_longer_than_there_is_time_keeps_the_other_limit() -> None:
