@@ -60,6 +60,7 @@ class Stage(MemoryStore):
     async def commit(self, batch: Any) -> None:
         await self._enter("commit")
         await super().commit(batch)
+        await self._enter("committed")
 
     async def session(self, id: str) -> Any:
         await self._enter("session")
@@ -250,6 +251,27 @@ async def rests_a_moment() -> None:
     """Let everybody come as far as they can."""
     for _ in range(20):
         await asyncio.sleep(0)
+
+
+async def test_a_session_is_read_on_behind_a_run_that_has_no_end() -> None:
+    store = Stage()
+    async with Service(engine_of(FINISH, FINISH), store=store, grace=0) as service:
+        session = await service.start("Hi")
+        await service.outcome(session.run_id or "", wait=10)
+        store.fail("committed", 1)  # the connection broke in the commit: it is there, and nobody knows
+        with pytest.raises(StoreError):
+            await service.go_on(session.id, "more")
+        last = await service.go_on(session.id, "more")
+        await service.outcome(last.run_id or "", wait=10)
+        read: list[Any] = []
+        async with asyncio.timeout(10):
+            async for portion in service.follow_session(session.id):
+                read += [(frame.run_id, frame.seq) for frame in portion]  # type: ignore[union-attr]
+                if portion and portion[-1].run_id == last.run_id:
+                    break
+        runs = await service.runs(session.id)
+        assert [run.status for run in runs] == ["completed", "running", "completed"]
+        assert read == [(run.id, seq) for run in runs for seq in range(1, run.last_seq + 1)]
 
 
 async def test_a_store_that_fails_in_an_unknown_way_keeps_no_place_taken() -> None:
