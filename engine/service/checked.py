@@ -6,6 +6,8 @@ import re
 from uuid import uuid4
 
 from ...decision import WrongUse
+from ..archive.texts import Redact, Texts
+from ..harmless import one_line
 
 TITLE = 120
 """Characters of the first prompt that a session is known by."""
@@ -14,8 +16,12 @@ _ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 def title(prompt: str) -> str:
     """What people know a session by: the beginning of its first prompt, in one line."""
-    line = " ".join(prompt[: 4 * TITLE].split())
-    return line if len(line) <= TITLE else line[: TITLE - 1] + "…"
+    return one_line(prompt.lstrip()[: 4 * TITLE], TITLE)
+
+
+def kept(text: str, redact: Redact | None) -> str:
+    """What of a text the store may keep."""
+    return text if redact is None else Texts(redact).text(text)
 
 
 def new_id() -> str:

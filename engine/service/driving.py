@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
-from ...decision import WrongUse
 from ..engine import Engine
 from ..run import Run
 from ..session import Session
 from ..store.store import Message, Store, StoreError
 from .lives import Live, Lives
 from .tape import Tape
+
+T = TypeVar("T")
 
 TIDY_SECONDS = 15.0
 """How long runs that were cancelled may take to tidy up before they are left behind."""
@@ -30,8 +32,20 @@ class Driver:
     def __init__(self, store: Store, lives: Lives) -> None:
         self._store = store
         self._lives = lives
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._giving_up = asyncio.Event()
+
+    async def through(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do this to its end, also if whoever waits for it leaves: a beginning is never left half done."""
+        return await asyncio.shield(self._keep(work))
+
+    async def withdraw(self, live: Live) -> None:
+        """Forget a session whose first run never began. Until the store has done it, the session keeps its place."""
+        try:
+            await self._store.delete(live.session_id)
+        except StoreError:
+            live.taken = True
+            self._keep(self._withdrawn(live))
 
     async def drive(
         self, live: Live, session: Session, engine: Engine, begin: Callable[[], Run], heard: Sequence[str] = ()
@@ -59,18 +73,19 @@ class Driver:
 
     async def stop(self, grace: float) -> None:
         """Let runs end by themselves for so many seconds, then as cancelled, and wait until they are stored."""
-        await self._ended(grace)
+        await self._rested(grace)
         for live in self._lives:
             live.cancel("shutdown")
-        await self._ended(TIDY_SECONDS)
+        await self._rested(TIDY_SECONDS)
         self._giving_up.set()
-        await self._ended(TIDY_SECONDS)
+        await self._rested(TIDY_SECONDS)
 
     async def forget(self, days: float | None, keep: int | None) -> None:
         """Forget ended sessions that are too old or too many."""
         before = None
         if days is not None:
-            before = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds")
+            with suppress(OverflowError):  # before the calendar begins: nothing is as old
+                before = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds")
         try:
             await self._store.forget(before=before, keep=keep)
         except StoreError as error:
@@ -78,14 +93,18 @@ class Driver:
 
     # ---- inside
 
-    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+    def _keep(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
-    async def _ended(self, seconds: float) -> None:
-        if self._tasks and seconds > 0:
-            await asyncio.wait(self._tasks, timeout=seconds)
+    async def _rested(self, seconds: float) -> None:
+        """Wait until nothing goes on any more, what has begun meanwhile included, for so many seconds at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self._tasks:
+                    await asyncio.wait(self._tasks)
 
     async def _supervise(self, live: Live, run: Run, tape: Tape, begun: asyncio.Future[None]) -> None:
         try:
@@ -99,29 +118,36 @@ class Driver:
                 begun.set_exception(error)
                 return
             _complain("a run died", run_id=run.id, error=f"{type(error).__name__}: {error}")
-        await self._store_the_rest(tape)
-        await self._rest(live)
+        messages: list[Message] = []
+        try:
+            await self._insist("the end of a run could not be stored yet", tape.settle, run_id=tape.run_id)
+            messages = await self._left(live)
+        finally:
+            self._lives.remove(live)
+        if messages:
+            await self._answer(live, messages)
 
-    async def _store_the_rest(self, tape: Tape) -> None:
-        """Try until the store has the run's last event, or the service gives up: then it is marked as interrupted."""
+    async def _withdrawn(self, live: Live) -> None:
+        forget = partial(self._store.delete, live.session_id)
+        try:
+            await self._insist("a session without a run is not forgotten yet", forget, session_id=live.session_id)
+        finally:
+            self._lives.remove(live)
+
+    async def _insist(self, what: str, work: Callable[[], Awaitable[object]], **about: str) -> None:
+        """Try until the store does it, or the service gives up: the next start finds what is left (as `running`)."""
         wait = FIRST_WAIT
         while True:
             try:
-                return await tape.settle()
+                await work()
+                return
             except StoreError as error:
-                _complain("the end of a run could not be stored yet", run_id=tape.run_id, error=str(error))
+                _complain(what, error=str(error), **about)
             if self._giving_up.is_set():
                 return
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._giving_up.wait(), wait)
             wait = min(2 * wait, LONGEST_WAIT)
-
-    async def _rest(self, live: Live) -> None:
-        """The run is over: hand its place to the next one, if somebody has said something that it did not hear."""
-        messages = await self._left(live)
-        self._lives.remove(live)
-        if messages:
-            await self._answer(live, messages)
 
     async def _hear_what_is_left(self, live: Live) -> None:
         await live.ended.wait()
@@ -135,9 +161,10 @@ class Driver:
         if self._lives.stopping or run is None or not run.finished or run.outcome.status not in HEARD_BY_ITSELF:
             return []
         try:
-            return await self._store.unheard(live.session_id)
+            messages = await self._store.unheard(live.session_id)
         except StoreError:
             return []
+        return [] if self._lives.stopping else messages
 
     async def _answer(self, before: Live, messages: Sequence[Message]) -> None:
         """A run with these messages as its prompt."""
@@ -146,11 +173,11 @@ class Driver:
         assert engine is not None
         live = Live(before.session_id, before.owner, before.agent)
         self._lives.add(live)
-        prompt = "\n\n".join(message.text for message in messages)
+        prompt = "\n\n".join(before.said.get(message.id, message.text) for message in messages)
         try:
             ids = [message.id for message in messages]
             await self.drive(live, session, engine, lambda: session.start(prompt), ids)
-        except (WrongUse, OSError) as error:
+        except Exception as error:
             _complain("messages are left for the session's next run", session_id=session.id, error=str(error))
         finally:
             self.release(live)

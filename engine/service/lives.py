@@ -30,6 +30,8 @@ class Live:
     taken: bool = False
     """Whether a run has come of it, or is about to."""
     cancelled: str | None = None
+    said: dict[str, str] = field(default_factory=dict)
+    """What was said to it, by the message's id, as it was said: the store may keep it redacted."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the run is over and the store has all of it."""
 
@@ -93,7 +95,8 @@ class Lives:
 
     def remove(self, live: Live) -> None:
         """It rests again."""
-        self._sessions.pop(live.session_id, None)
+        if self._sessions.get(live.session_id) is live:
+            del self._sessions[live.session_id]
         if live.run is not None and live.tape is not None:
             self._runs.pop(live.run.id, None)
         if live.tape is not None:

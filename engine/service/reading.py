@@ -77,7 +77,7 @@ class Reader:
                 async for portion in self.run(run.id, session_id, seq if run.id == run_id else 0):
                     yield portion
                 run_id, number, seq = "", run.number, 0
-            elif not runs or (self._lives.stopping and self._lives.of_session(session_id) is None):
+            elif (not runs or self._lives.stopping) and self._lives.of_session(session_id) is None:
                 return
             elif not await news.wait(self._beat, seen):
                 yield ()
@@ -103,4 +103,7 @@ class Reader:
         run: StoredRun | None = await self._store.run(run_id)
         if run is None:
             return True
-        return run.status not in ("running", "interrupted") and run.last_seq <= seq
+        if run.status not in ("running", "interrupted"):
+            return run.last_seq <= seq
+        session = await self._store.session(run.session_id)
+        return session is None or session.run_id != run_id  # it has no end, and nobody goes on with it any more

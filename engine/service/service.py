@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -25,7 +25,7 @@ from ..session import Session
 from ..store.place import store_at
 from ..store.store import Message, NewSession, Store, StoredSession
 from .admission import Admission
-from .checked import check, check_said, checked_id, new_id, title
+from .checked import check, check_said, checked_id, kept, new_id, title
 from .driving import Driver, clock_of
 from .errors import Conflict
 from .lives import Live, Lives
@@ -34,6 +34,8 @@ from .recalling import recalled, was_answered
 from .shelf import Shelf
 
 HOUR = 3600.0
+REST_SECONDS = 5.0
+"""So long the store of a run that is over may take until its session is called busy."""
 
 
 class Service(Shelf):
@@ -146,24 +148,10 @@ class Service(Shelf):
         id = new_id() if session_id is None else checked_id(session_id)
         name, engine = self._admission.agent(agent)
         check_said("prompt", prompt)
+        known = title(kept(prompt, engine.redact))
         live = self._admit(id, owner or "", name)
-        session = engine.session(live.session_id)
-        new = NewSession(
-            id=live.session_id, owner=live.owner, agent=name, title=title(prompt), created_at=clock_of(engine)()
-        )
-        try:
-            if session_id is not None and await self.store.session(session_id) is not None:
-                raise Conflict("exists", f"there is a session {session_id!r} already: go on with it, or name another")
-            await self.store.add(new)
-            try:
-                await self._driver.drive(live, session, engine, lambda: session.start(prompt))
-            except BaseException:
-                if not live.taken:
-                    await asyncio.shield(self.store.delete(live.session_id))
-                raise
-        finally:
-            self._driver.release(live)
-        return await self.session(live.session_id)
+        new = NewSession(id=id, owner=live.owner, agent=name, title=known, created_at=clock_of(engine)())
+        return await self._driver.through(self._first_run(live, engine, new, prompt, named=session_id is not None))
 
     async def go_on(self, session_id: str, prompt: str, *, owner: str | None = None) -> StoredSession:
         """Say something new in a session that rests; a question that is open is then closed as unanswered."""
@@ -175,7 +163,7 @@ class Service(Shelf):
     ) -> StoredSession:
         """Answer an open question; `call_id` says which, where there are several."""
         check_said("answer", text)
-        stored = await self.session(session_id, owner=owner)
+        stored = await self._at_rest(session_id, owner)
         live = self._lives.of_session(session_id)
         if live is not None and live.answering is not None and call_id in (None, live.answering):
             raise Conflict("answered", f"session {session_id}: somebody has just answered this question")
@@ -209,9 +197,9 @@ class Service(Shelf):
         if live is None or live.run is None or live.run.finished:
             raise Conflict("not_running", f"session {session_id} is not running: go on with a new prompt")
         _, engine = self._admission.agent(live.agent)
-        message = Message(
-            id=f"message_{uuid4().hex[:12]}", session_id=session_id, text=text, created_at=clock_of(engine)()
-        )
+        id, stored = f"message_{uuid4().hex[:12]}", kept(text, engine.redact)
+        message = Message(id=id, session_id=session_id, text=stored, created_at=clock_of(engine)())
+        live.said[id] = text
         await self.store.say(message)
         if live.run.finished:
             self._driver.look_after(live)
@@ -230,13 +218,31 @@ class Service(Shelf):
 
     async def delete(self, session_id: str, *, owner: str | None = None) -> None:
         """Forget a session that rests, with all its runs."""
-        await self.session(session_id, owner=owner)
+        await self._at_rest(session_id, owner)
         if self._lives.of_session(session_id) is not None:
             raise Conflict("running", f"session {session_id} is running: cancel it first")
         await self.store.delete(session_id)
         self._lives.news_of(session_id).tell()
 
     # ---- inside
+
+    async def _first_run(
+        self, live: Live, engine: Engine, new: NewSession, prompt: str, *, named: bool
+    ) -> StoredSession:
+        session = engine.session(new.id)
+        try:
+            if named and await self.store.session(new.id) is not None:
+                raise Conflict("exists", f"there is a session {new.id!r} already: go on with it, or name another")
+            await self.store.add(new)
+            try:
+                await self._driver.drive(live, session, engine, lambda: session.start(prompt))
+            except BaseException:
+                if not live.taken:
+                    await self._driver.withdraw(live)
+                raise
+        finally:
+            self._driver.release(live)
+        return await self.session(new.id)
 
     async def _next_run(
         self,
@@ -247,18 +253,36 @@ class Service(Shelf):
         *,
         resume: bool = False,
     ) -> StoredSession:
-        stored = await self.session(session_id, owner=owner)
+        stored = await self._at_rest(session_id, owner)
         live = self._admit(session_id, stored.owner, stored.agent, answering)
+        return await self._driver.through(self._begin_next(live, begin, resume=resume))
+
+    async def _begin_next(self, live: Live, begin: Callable[[Session], Run], *, resume: bool) -> StoredSession:
+        id = live.session_id
         try:
-            stored = await self.session(session_id)
+            stored = await self.session(id)
             if stored.status == "interrupted" and not resume:
-                raise Conflict("interrupted", f"session {session_id}: its run was interrupted: resume it first")
+                raise Conflict("interrupted", f"session {id}: its run was interrupted: resume it first")
+            if stored.status != "interrupted" and resume:
+                raise Conflict("not_interrupted", f"session {id} is {stored.status}: somebody has just resumed it")
+            if live.answering not in (None, *(question.call_id for question in stored.questions)):
+                raise Conflict("answered", f"session {id}: somebody has just answered this question")
             _, engine = self._admission.agent(stored.agent)
-            session = await recalled(self.store, engine, session_id)
+            session = await recalled(self.store, engine, id)
             await self._driver.drive(live, session, engine, partial(begin, session))
         finally:
             self._driver.release(live)
-        return await self.session(session_id)
+        return await self.session(id)
+
+    async def _at_rest(self, session_id: str, owner: str | None) -> StoredSession:
+        """The session; where readers know that its run is over, once the store knows it, too."""
+        stored = await self.session(session_id, owner=owner)
+        live = self._lives.of_session(session_id)
+        if live is None or live.run is None or not live.run.finished:
+            return stored
+        with suppress(TimeoutError):
+            await asyncio.wait_for(live.ended.wait(), REST_SECONDS)
+        return await self.session(session_id, owner=owner)
 
     def _admit(self, session_id: str, owner: str, agent: str, answering: str | None = None) -> Live:
         if self._open is None:

@@ -94,7 +94,8 @@ class Changes:
         self._execute(delete(MESSAGES).where(MESSAGES.c.session_id == session_id))
 
     def interrupt_running(self) -> int:
-        """Mark what runs as interrupted; gives how many sessions."""
+        """Mark what runs as interrupted, but forget what never began; gives how many sessions are interrupted."""
+        self._execute(delete(SESSIONS).where(RUNNING, SESSIONS.c.run_id.is_(None)))
         self._execute(update(RUNS).where(RUNNING).values(status="interrupted"))
         return self._execute(update(SESSIONS).where(RUNNING).values(status="interrupted")).rowcount
 

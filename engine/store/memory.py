@@ -122,10 +122,12 @@ class MemoryStore:
         """Mark what is still `running` as `interrupted`."""
         running = [session for session in self._sessions.values() if session.status == "running"]
         for session in running:
+            if session.run_id is None:
+                await self.delete(session.id)
+                continue
             self._sessions[session.id] = replace(session, status="interrupted")
-            if session.run_id is not None:
-                self._runs[session.run_id] = replace(self._runs[session.run_id], status="interrupted")
-        return len(running)
+            self._runs[session.run_id] = replace(self._runs[session.run_id], status="interrupted")
+        return sum(session.run_id is not None for session in running)
 
     async def delete(self, session_id: str) -> bool:
         """Forget a session with all that belongs to it."""

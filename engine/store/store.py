@@ -178,7 +178,10 @@ class Store(Protocol):
         ...
 
     async def interrupt_running(self) -> int:
-        """Mark sessions and runs that are still `running` as `interrupted`; gives how many sessions."""
+        """Mark sessions and runs that are still `running` as `interrupted`; gives how many sessions.
+
+        Sessions without a run are forgotten: nobody was told of them, and there is nothing that could go on.
+        """
         ...
 
     async def delete(self, session_id: str) -> bool:

@@ -7,7 +7,7 @@ its own, whose id is made from owner and name, so that it is found again without
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from hashlib import sha256
 
 from starlette.responses import Response
@@ -29,9 +29,6 @@ from .frames import HEARTBEAT, RETRY
 from .leaving import cancelling
 from .sessions import resumed_after
 
-WAIT_SECONDS = 60.0
-"""So long is waited at a time for a run that only hands an answer in."""
-
 
 async def run(asked: Asked) -> Response:
     """Run what a `RunAgentInput` asks for, and stream it as AG-UI events."""
@@ -39,12 +36,18 @@ async def run(asked: Asked) -> Response:
     given = read_input(asked.body)
     for text in (given.prompt, *(answer.text for answer in given.answers)):
         check_text(text or "", asked.limits.text)
-    begun = await _begun(asked.service, given, asked.owner)
-    assert begun.run_id is not None
-    stored = await asked.service.run(begun.run_id, owner=asked.owner)
-    translator = AgUi(thread_id=given.thread_id, run_id=given.run_id, ignored=given.ignored)
-    left = cancelling(asked.service, stored) if query.on_disconnect == "cancel" else None
-    return asked.stream(_translated(asked.service.follow_run(stored), translator, None, with_run=False), left=left)
+    with ExitStack() as begins:
+        place = asked.desk.readers.place(asked.owner)  # before the run: nobody is refused what has begun
+        begins.push(place)
+        begun = await _begun(asked.service, given, asked.owner)
+        assert begun.run_id is not None
+        stored = await asked.service.run(begun.run_id, owner=asked.owner)
+        translator = AgUi(thread_id=given.thread_id, run_id=given.run_id, ignored=given.ignored)
+        left = cancelling(asked.service, stored) if query.on_disconnect == "cancel" else None
+        told = _translated(asked.service.follow_run(stored), translator, None, with_run=False)
+        response = asked.stream(told, left=left, place=place)
+        begins.pop_all()
+    return response
 
 
 async def events(asked: Asked) -> Response:
@@ -73,8 +76,10 @@ async def _begun(service: Service, given: Input, owner: str) -> StoredSession:
     for answer in answers:
         session = await service.answer(session.id, answer.text, call_id=answer.call_id, owner=owner)
         if answer is not answers[-1] and session.run_id is not None:  # it only hands its answer in
-            while await service.outcome(session.run_id, wait=WAIT_SECONDS, owner=owner) is None:
-                pass
+            handing_in = await service.run(session.run_id, owner=owner)
+            async with aclosing(service.follow_run(handing_in)) as portions:
+                async for _ in portions:
+                    pass
     return session
 
 

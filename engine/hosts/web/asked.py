@@ -14,7 +14,7 @@ from starlette.responses import Response
 from ....providers.clock import Clock
 from ...service.service import Service
 from . import frames
-from .limits import Rates, Readers, WebLimits
+from .limits import Place, Rates, Readers, WebLimits
 from .owners import Auth
 from .problems import Refused
 from .stream import Stream
@@ -70,8 +70,9 @@ class Asked:
         *,
         headers: Mapping[str, str] = frames.HEADERS,
         left: Callable[[], Awaitable[None]] | None = None,
+        place: Place | None = None,
     ) -> Stream:
-        """A response that goes on, with a reader's place. Raises TooMany."""
+        """A response that goes on, with a reader's place; `place`: one that was taken before. Raises TooMany."""
         events = media_type == frames.MEDIA_TYPE and self.limits.write_interval > 0
         return Stream(
             chunks,
@@ -79,7 +80,7 @@ class Asked:
             headers=headers,
             seconds=self.limits.send_seconds,
             interval=self.desk.interval if events else None,
-            place=self.desk.readers.place(self.owner),
+            place=place or self.desk.readers.place(self.owner),
             left=left,
             clock=self.desk.clock,
         )

@@ -163,6 +163,17 @@ async def test_messages_wait_until_a_run_has_heard_them(store: SqlStore) -> None
         await store.say(message("message_5", of="session_x"))
 
 
+async def test_a_session_whose_first_run_was_not_stored_when_the_process_died_is_forgotten(store: SqlStore) -> None:
+    await store.add(session())
+    await store.add(session("session_2"))
+    await store.commit(beginning(2, of="session_2", run="run_2"))
+    assert await store.interrupt_running() == 1
+    assert await store.session("session_1") is None
+    found = await store.session("session_2")
+    assert found is not None
+    assert found.status == "interrupted"
+
+
 async def test_what_ran_when_the_process_died_is_interrupted_and_can_be_resumed(store: SqlStore, place: str) -> None:
     await store.add(session())
     await store.commit(beginning(2, lines=lines(1, 2, step=True)))

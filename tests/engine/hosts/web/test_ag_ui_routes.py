@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endstop.engine.hosts.web import Tokens
+from endstop.engine.hosts.web import Tokens, WebLimits
 from endstop.providers import Scripted, call, say
 
 from .site import Event, Gate, Site, done, site
@@ -115,3 +115,23 @@ async def test_a_thread_that_runs_is_busy_and_ends_with_its_reader_if_that_wants
             assert (busy.status_code, busy.json()["code"]) == (409, "busy")
             (session,) = (await at.client.get("/sessions")).json()["sessions"]
         assert (await at.outcome(session["run_id"]))["detail"] == "cancelled from outside: disconnect"
+
+
+async def test_a_reader_for_whom_there_is_no_place_begins_nothing() -> None:
+    gate = Gate()
+    limits = WebLimits(requests_per_second=None, subscribers=1)
+    async with site(provider=Scripted([gate, done()], [done()]), limits=limits) as at:
+        begun = await at.start()
+        async with at.stream(f"/runs/{begun['run_id']}/events"):
+            refused = await at.client.post("/ag-ui", json=_input())
+            assert (refused.status_code, refused.json()["code"]) == (429, "subscribers")
+        assert len((await at.client.get("/sessions")).json()["sessions"]) == 1
+        gate.open()
+
+
+async def test_what_is_refused_keeps_no_readers_place() -> None:
+    limits = WebLimits(requests_per_second=None, subscribers=1)
+    async with site(provider=Scripted([done()]), limits=limits) as at:
+        refused = await at.client.post("/ag-ui", json=_input(forwardedProps={"agent": "nobody"}))
+        assert refused.status_code in (404, 422)
+        assert (await _run(at, _input()))[-1].data["type"] == "RUN_FINISHED"

@@ -1,0 +1,67 @@
+"""A store that is held, or fails, where a test wants it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+from endstop.engine.store.memory import MemoryStore
+from endstop.engine.store.store import NewSession, StoreError
+
+
+class Stage(MemoryStore):
+    """A store whose methods can be held, or made to fail, at their n-th call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: Counter[str] = Counter()
+        self.held: dict[tuple[str, int], tuple[asyncio.Event, asyncio.Event]] = {}
+        self.failing: set[tuple[str, int]] = set()
+
+    def hold(self, method: str, number: int = 1) -> tuple[asyncio.Event, asyncio.Event]:
+        """Hold a call from now on; gives what tells that it came, and what lets it go."""
+        key = (method, self.calls[method] + number)
+        self.held[key] = asyncio.Event(), asyncio.Event()
+        return self.held[key]
+
+    def fail(self, method: str, *numbers: int) -> None:
+        """Let these calls, counted from now on, fail."""
+        self.failing |= {(method, self.calls[method] + number) for number in numbers}
+
+    async def _enter(self, method: str) -> None:
+        self.calls[method] += 1
+        key = (method, self.calls[method])
+        if key in self.held:
+            came, go = self.held[key]
+            came.set()
+            await go.wait()
+        if key in self.failing:
+            raise StoreError("no space left")
+
+    async def add(self, session: NewSession) -> None:
+        """As one writer does it: who leaves meanwhile leaves it to be written."""
+        await super().add(session)
+        await self._enter("add")
+
+    async def commit(self, batch: Any) -> None:
+        await self._enter("commit")
+        await super().commit(batch)
+        await self._enter("committed")
+
+    async def session(self, id: str) -> Any:
+        await self._enter("session")
+        return await super().session(id)
+
+    async def unheard(self, session_id: str) -> Any:
+        found = await super().unheard(session_id)
+        await self._enter("unheard")
+        return found
+
+    async def say(self, message: Any) -> None:
+        await super().say(message)
+        await self._enter("say")
+
+    async def delete(self, session_id: str) -> bool:
+        await self._enter("delete")
+        return await super().delete(session_id)
