@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from importlib.util import find_spec
+from pathlib import Path
 
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -23,6 +24,12 @@ def store_at(place: str | os.PathLike[str]) -> SqlStore:
     Raises WrongUse for anything else, or if the driver is not installed.
     """
     return SqlStore(_database_at(place))
+
+
+def file_at(place: str | os.PathLike[str]) -> Path | None:
+    """The file of a store at this path or URL; None if it is no file. Opens nothing. Raises as `store_at` does."""
+    database = _database_at(place)
+    return database.path.absolute() if isinstance(database, Sqlite) else None
 
 
 def masked(url: str) -> str:

@@ -9,6 +9,7 @@ Everything it says of its own paths is relative, so it does not matter where it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any
@@ -37,6 +38,9 @@ from .owners import Auth, Tokens, owner_of
 from .problems import told
 from .stopping import stopping_at_signals
 
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s]+")
+"""What browsers send as `Origin`: scheme, host, and maybe port."""
+
 
 def web(
     service: Service,
@@ -61,10 +65,16 @@ def web(
     signals: whether SIGTERM and SIGINT make the service begin to stop at once, see `stopping.py`.
 
     Served by itself it opens the service; mounted, the outer app has to (`lifespan=service.lifespan`).
-    Raises WrongUse if `cors` opens to any page what no token protects.
+    Raises WrongUse if `cors` opens to any page what no token protects, or names no origin.
     """
     if "*" in cors and not isinstance(auth, Tokens):
         raise WrongUse("cors=['*'] lets any web page use this server: ask for tokens (auth=Tokens(...)) then")
+    for origin in cors:
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            raise WrongUse(
+                f"cors: {origin!r} is no origin, and no page would match it: write scheme and host, without a path or "
+                "a slash at the end, as in https://app.example or http://localhost:3000"
+            )
     clock = clock or SystemClock()
     if signals:
         service.accompany(partial(stopping_at_signals, service))

@@ -116,12 +116,22 @@ def check_media_type(given: str) -> None:
 
 def decoded(body: bytes, kind: type[T]) -> T:
     """What a body says. Raises Refused: 400 or 422."""
+    if not body:
+        raise Refused(400, "malformed", f"the body is empty: send a JSON object with {_fields(kind)}")
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise Refused(422, "invalid", f"the body does not fit: {error}") from None
+        raise Refused(422, "invalid", f"the body does not fit: {error}; it holds {_fields(kind)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(400, "malformed", f"the body is no JSON: {_why(error)}") from None
+
+
+def _fields(kind: type[Any]) -> str:
+    """The fields of a body, for people: `prompt`, and maybe `agent`."""
+    fields = msgspec.structs.fields(kind)
+    needed = [f"`{field.encode_name}`" for field in fields if field.required]
+    others = [f"`{field.encode_name}`" for field in fields if not field.required]
+    return ", and maybe ".join(", ".join(names) for names in (needed, others) if names)
 
 
 def query_of(request: Request, kind: type[T]) -> T:

@@ -83,6 +83,11 @@ def place_in(last_event_id: str) -> tuple[str, int]:
 
 def check_known(number: int, run: StoredRun) -> None:
     """Refuse to resume after an event that never was. Raises Refused: 400."""
+    if number > run.last_seq and run.status == "interrupted":
+        raise _unknown(
+            f"the run's process died before event {number} was stored; the latest one that is kept is {run.last_seq}: "
+            "read it again from its beginning"
+        )
     if number > run.last_seq:
         raise _unknown(f"the run has no event {number} (yet): its latest one is {run.last_seq}")
 

@@ -89,7 +89,7 @@ OPERATIONS = (
     Operation(method="GET", path=f"{RUN}/events", does=runs.events, id="run_events", tag="streams",
               query=RunStreamQuery, media_type=SSE, resumes=True, also=_NOTHING_LEFT),
     Operation(method="GET", path=f"{RUN}/outcome", does=runs.outcome, id="run_outcome", tag="runs",
-              query=OutcomeQuery, answer=Outcome, conflicts=("running",)),
+              query=OutcomeQuery, answer=Outcome, conflicts=("running", "interrupted")),
     Operation(method="POST", path="/ag-ui", does=ag_ui_routes.run, id="ag_ui_run", tag="ag-ui",
               body=RunAgentInput, decodes=True, query=OnDisconnectQuery, media_type=SSE,
               conflicts=("busy", "answered", "interrupted")),

@@ -37,6 +37,8 @@ async def outcome(asked: Asked) -> Response:
     id = asked.id("run")
     with asked.desk.readers.place(asked.owner):
         found = await asked.service.outcome(id, wait=query.wait, owner=asked.owner)
+    if found is None and (await asked.service.run(id, owner=asked.owner)).status == "interrupted":
+        raise Conflict("interrupted", f"run {id} has no outcome, its process died: resume its session")
     if found is None:
         raise Conflict("running", f"run {id} is still going: ask again, with ?wait=SECONDS, or follow its events")
     return answer(found)

@@ -20,9 +20,11 @@ from ....decision import WrongUse
 from ....providers.address import masked
 from ...engine import Engine
 from ...service.service import Service
+from ...store.place import file_at
 from ...store.store import StoreError
 from ..channels import Channels
 from ..interrupts import EXIT_CODE, Interrupts
+from .alone import alone_on
 from .app import web
 from .connection import Connection
 from .guard import is_loopback
@@ -64,7 +66,7 @@ class Serving:
                 f"--host {self.host} is open to other machines, and nobody is asked for a token: give --tokens FILE "
                 f"with a line OWNER:TOKEN for each, or set {VARIABLE}"
             )
-        with _listening(place, self.host, self.port) as listening:
+        with _listening(place, self.host, self.port) as listening, alone_on(file_at(self.store)):
             service = Service(
                 self.agents,
                 store=self.store,
@@ -103,7 +105,7 @@ class Serving:
             timeout_keep_alive=30,
             timeout_graceful_shutdown=int(CLOSE_SECONDS),
         )
-        await _opened(service, self.store)
+        await _opened(service)
         channels = Channels()
         log_to_stderr()
         try:
@@ -231,11 +233,11 @@ def _why_not(error: OSError, host: str, port: int) -> str:
             return f"--host {host} --port {port}: {error.strerror}"
 
 
-async def _opened(service: Service, store: str) -> None:
+async def _opened(service: Service) -> None:
     try:
         await service.__aenter__()
     except StoreError as error:
-        raise WrongUse(f"--store {_shown(store)} cannot be used: {error}") from None
+        raise WrongUse(f"--store cannot be used: {error}") from None
 
 
 def _raised_files() -> int:

@@ -28,6 +28,13 @@ def _is_problem(response: Any, status: int, code: str) -> None:
     assert told["detail"]
 
 
+async def test_who_sends_the_wrong_fields_is_told_the_right_ones() -> None:
+    async with site() as at:
+        for body in (b"", b'{"promt": "x"}', b"{}"):
+            detail = (await at.client.post("/sessions", content=body, headers=JSON)).json()["detail"]
+            assert "`prompt`, and maybe `agent`" in detail, body
+
+
 BODIES = {
     "nothing": (b"", 400, "malformed"),
     "half": (b'{"prompt": "x', 400, "malformed"),

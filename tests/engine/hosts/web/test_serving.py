@@ -207,6 +207,8 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "days": (["--keep-days", "-1"], "keep_days"),
     "rate": (["--rate", "-1"], "--rate"),
     "cors": (["--cors", "*"], "token"),
+    "no origin": (["--cors", "app.example"], "https://app.example"),
+    "an origin with a path": (["--cors", "https://app.example/"], "without a path"),
     "endpoint without a model": (["--api-base", "http://127.0.0.1:1/v1"], "--model"),
     "policy": (["--model", "m", "--api-base", "http://127.0.0.1:1/v1", "--policy", "none"], "--policy"),
 }
@@ -226,6 +228,22 @@ def test_a_port_in_use_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         assert f"--port {port} is in use" in refused(capsys, "--port", port, "--store", tmp_path / "x.db")
+
+
+async def test_a_second_server_on_a_store_is_refused_and_takes_no_session_from_the_first(tmp_path: Path) -> None:
+    store = tmp_path / "new" / "kept.db"
+    async with ChatServer([STALL, *FINISH]) as model:
+        options = ("--model", "m", "--api-base", model.url, "--grace", "0")
+        async with serving(tmp_path, *options, "--store", store) as up:
+            session = (await up.client.post("/sessions", json={"prompt": "Set the port"})).json()
+            await model.stalled.wait()
+            for place in (store, f"sqlite:///{store}"):
+                async with started("serve", "--port", 0, "--store", place, env={}, cwd=tmp_path) as other:
+                    async with asyncio.timeout(PATIENCE):
+                        _, err = await other.communicate()
+                    assert other.returncode == 2
+                    assert b"in use by another endstop serve" in err
+            assert (await up.client.get(f"/sessions/{session['id']}")).json()["status"] == "running"
 
 
 def test_a_store_that_is_none_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

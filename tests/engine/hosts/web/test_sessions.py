@@ -188,6 +188,11 @@ async def test_an_interrupted_run_is_resumed_under_its_own_id() -> None:
     async with site(service_with(Scripted([done()]), store=left)) as at:
         found = (await at.client.get(f"/sessions/{session['id']}")).json()
         assert (found["status"], found["can_resume"]) == ("interrupted", True)
+        outcome = await at.client.get(f"/runs/{session['run_id']}/outcome")
+        assert (outcome.status_code, outcome.json()["code"]) == (409, "interrupted")
+        lost = await at.client.get(f"/runs/{session['run_id']}/events", headers={"Last-Event-ID": "999"})
+        assert (lost.status_code, lost.json()["code"]) == (400, "last_event_id")
+        assert "died" in lost.json()["detail"]
         resumed = await at.client.post(f"/sessions/{session['id']}/resume")
         assert (resumed.status_code, resumed.json()["run_id"]) == (201, session["run_id"])
         assert (await at.outcome(session["run_id"]))["status"] == "completed"
