@@ -52,7 +52,10 @@ class Driver:
     ) -> None:
         """Begin a run and return once its beginning is stored. `heard`: messages that its prompt is made of."""
         run = begin()
-        tape = Tape(self._store, session.id, run.id, now=clock_of(engine), redact=engine.redact, heard=heard)
+        before = await self._store.run(run.id) if session.interrupted else None
+        resumed = 0 if before is None else len(before.resumed_at) + 1
+        now = clock_of(engine)
+        tape = Tape(self._store, session.id, run.id, now=now, redact=engine.redact, heard=heard, resumed=resumed)
         session.record = tape
         for message in await self._store.unheard(session.id):
             if message.id not in heard:

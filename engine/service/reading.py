@@ -6,6 +6,7 @@ Who reads gets everything that is there at once, so a reader that is slow reads 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, Sequence
 
 from msgspec import Struct
@@ -85,13 +86,16 @@ class Reader:
     async def _stored(self, run_id: str, seq: int) -> Portion:
         """What comes next, from the store; if that has nothing, the gap before the tape."""
         frames: list[Frame | Missed] = []
+        run = await self._store.run(run_id)
+        resumed_at = () if run is None else run.resumed_at
         for page in await self._store.pages(run_id, after=seq):
             if page.first_seq > seq + 1:
                 frames.append(Missed(run_id, page.first_seq - seq - 1, page.first_seq))
                 seq = page.first_seq - 1
             for number, line in enumerate(page.lines.splitlines(), page.first_seq):
                 if number > seq:
-                    frames.append(Frame(run_id, number, line, line.startswith(_TERMINAL)))
+                    last, resumed = line.startswith(_TERMINAL), bisect_right(resumed_at, number)
+                    frames.append(Frame(run_id, number, line, last, resumed))
             seq = page.last_seq
         tape = self._lives.tape_of(run_id)
         if not frames and tape is not None and seq + 1 < tape.first:

@@ -36,12 +36,15 @@ class Frame(Struct, frozen=True):
     line: bytes
     last: bool = False
     """Whether it is the terminal event of its run."""
+    resumed: int = 0
+    """How often its run was resumed before it."""
 
 
 class Tape:
     """One run's events.
 
     heard: ids of messages that the run's prompt is made of.
+    resumed: how often the run has been resumed, this time included.
     """
 
     path: str | None = None
@@ -55,6 +58,7 @@ class Tape:
         now: Callable[[], str],
         redact: Redact | None = None,
         heard: Sequence[str] = (),
+        resumed: int = 0,
     ) -> None:
         self.run_id = run_id
         self.first = 1
@@ -68,6 +72,7 @@ class Tape:
         self._now = now
         self._redactor = None if redact is None else Redactor(redact)
         self._heard = tuple(heard)
+        self._resumed = resumed
         self._frames: list[Frame] = []
         self.news = News()
         """For readers: told of each event."""
@@ -89,7 +94,7 @@ class Tape:
         line = encoded(event)
         self.last += 1
         self.closed = type(event) is RunFinished
-        self._frames.append(Frame(self.run_id, self.last, line, self.closed))
+        self._frames.append(Frame(self.run_id, self.last, line, self.closed, self._resumed))
         if self._redactor is None:
             self._keep(event, line)
         else:

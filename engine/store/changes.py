@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
@@ -24,6 +25,8 @@ _ADD_STEPS = (
     .where(RUNS.c.key == bindparam("of"))
     .values(steps=RUNS.c.steps + bindparam("more"), updated_at=bindparam("at"))
 )
+
+_RESUMED = b'{"type":"RUN_RESUMED"'
 
 
 class Tail(NamedTuple):
@@ -149,12 +152,18 @@ class Changes:
             "updated_at": batch.at,
             "carried_steps": carried,
             "steps": 0,
+            "resumed_at": b"[]",
         }
         return Tail(self._execute(insert(RUNS).returning(RUNS.c.key), values).scalar_one(), 0)
 
     def _resume(self, batch: Batch) -> None:
         now = {"status": "running", "stop_reason": None, "updated_at": batch.at}
-        self._execute(update(RUNS).where(RUNS.c.id == batch.run_id).values(**now, finished_at=None, outcome=None))
+        before = self._execute(select(RUNS.c.resumed_at).where(RUNS.c.id == batch.run_id)).scalar_one()
+        resumed_at = msgspec.json.decode(before)
+        if batch.lines.startswith(_RESUMED):  # else it is stored already, and only the rest of the batch is new
+            resumed_at.append(batch.first_seq)
+        again = {"finished_at": None, "outcome": None, "resumed_at": encoded(resumed_at)}
+        self._execute(update(RUNS).where(RUNS.c.id == batch.run_id).values(**now, **again))
         self._execute(update(SESSIONS).where(SESSIONS.c.id == batch.session_id).values(**now, run_id=batch.run_id))
 
     def _finish(self, batch: Batch, key: int) -> None:

@@ -63,7 +63,8 @@ class MemoryStore:
             )
         run = replace(self._runs[batch.run_id], last_seq=batch.last_seq)
         if batch.resumed:
-            session, run = replace(session, status="running"), replace(run, status="running")
+            session = replace(session, status="running")
+            run = replace(run, status="running", resumed_at=(*run.resumed_at, batch.first_seq))
         if batch.finished is not None:
             end, steps = batch.finished, batch.finished.steps
             run = replace(run, status=end.status, stop_reason=end.stop_reason, finished_at=batch.at, outcome=end)

@@ -160,4 +160,5 @@ def _run(row: Row[Any]) -> StoredRun:
         finished_at=row.finished_at,
         last_seq=row.last_seq,
         outcome=None if row.outcome is None else _outcome(row.outcome),
+        resumed_at=tuple(msgspec.json.decode(row.resumed_at)),
     )

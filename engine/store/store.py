@@ -82,6 +82,9 @@ class StoredRun(Struct, frozen=True, kw_only=True):
     last_seq: int
     """The number of its latest event that is stored."""
     outcome: Outcome | None
+    resumed_at: tuple[int, ...] = ()
+    """The numbers of its events RUN_RESUMED: from each of them on, numbers may have been used before, for events that
+    readers saw and the store never had."""
 
 
 class Batch(Struct, frozen=True, kw_only=True):

@@ -104,6 +104,7 @@ RUNS = Table(
     Column("carried_steps", Integer, nullable=False),
     Column("steps", Integer, nullable=False),
     Column("outcome", LargeBinary),
+    Column("resumed_at", LargeBinary, nullable=False),
     UniqueConstraint("session_id", "number"),
     sqlite_autoincrement=True,  # a key is never used again, so a page cannot reach another run
 )

@@ -25,7 +25,7 @@ from .ag_ui import asked as read_input
 from .ag_ui import framed as frames_of
 from .asked import Asked
 from .bodies import OnDisconnectQuery, check_text
-from .frames import HEARTBEAT, RETRY
+from .frames import HEARTBEAT, RETRY, id_of
 from .leaving import cancelling
 from .sessions import resumed_after
 
@@ -129,7 +129,7 @@ def _told(portion: Portion, translator: AgUi, had: dict[str, int], with_run: boo
     for frame in portion:
         if isinstance(frame, Frame):
             said = translator.take(_event(frame.line), skip=frame.seq <= had.get(frame.run_id, 0))
-            told.append(frames_of(f"{frame.run_id}:{frame.seq}" if with_run else str(frame.seq), said))
+            told.append(frames_of(id_of(frame, with_run), said))
         else:
             said = translator.lagged(frame.run_id, frame.missed, frame.next_seq)
             told.append(b"".join(b"data: %b\n\n" % one for one in said))

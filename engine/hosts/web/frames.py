@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
+from typing import NamedTuple
 
 import msgspec
 
@@ -52,9 +53,13 @@ def _chunks(portion: Portion, with_run: bool) -> Iterator[bytes]:
 
 
 def _event(frame: Frame, with_run: bool) -> bytes:
-    if with_run:
-        return b"id: %b:%d\ndata: %b\n\n" % (frame.run_id.encode(), frame.seq, frame.line)
-    return b"id: %d\ndata: %b\n\n" % (frame.seq, frame.line)
+    return b"id: %b\ndata: %b\n\n" % (id_of(frame, with_run).encode(), frame.line)
+
+
+def id_of(frame: Frame, with_run: bool) -> str:
+    """An event's id: its number; after a point how often its run was resumed before it, if it was."""
+    number = f"{frame.seq}.{frame.resumed}" if frame.resumed else f"{frame.seq}"
+    return f"{frame.run_id}:{number}" if with_run else number
 
 
 def _marker(missed: Missed) -> bytes:
@@ -62,34 +67,49 @@ def _marker(missed: Missed) -> bytes:
     return b"event: lagged\ndata: %b\n\n" % msgspec.json.encode(missed)
 
 
-_NUMBER = re.compile(r"[0-9]{1,15}")
+_NUMBER = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,6}))?")
 
 
-def number_in(last_event_id: str, run_id: str) -> int:
-    """The number of the event after which a run's stream resumes. Raises Refused: 400."""
-    before, _, number = last_event_id.rpartition(":")
-    if before not in ("", run_id) or not _NUMBER.fullmatch(number):
+class Seen(NamedTuple):
+    """The event that a reader saw last: its number, and how often its run had been resumed before it."""
+
+    number: int
+    resumed: int
+
+
+def number_in(last_event_id: str, run_id: str) -> Seen:
+    """The event after which a run's stream resumes. Raises Refused: 400."""
+    before, _, written = last_event_id.rpartition(":")
+    number = _NUMBER.fullmatch(written)
+    if before not in ("", run_id) or number is None:
         raise _unknown("it is the number of an event of this run")
-    return int(number)
+    return Seen(int(number[1]), int(number[2] or 0))
 
 
-def place_in(last_event_id: str) -> tuple[str, int]:
-    """The run and the number of the event after which a session's stream resumes. Raises Refused: 400."""
-    run_id, _, number = last_event_id.rpartition(":")
-    if not run_id or not _NUMBER.fullmatch(number):
+def place_in(last_event_id: str) -> tuple[str, Seen]:
+    """The run and the event after which a session's stream resumes. Raises Refused: 400."""
+    run_id, _, written = last_event_id.rpartition(":")
+    number = _NUMBER.fullmatch(written)
+    if not run_id or number is None:
         raise _unknown("it is RUN_ID:NUMBER of an event of this session")
-    return run_id, int(number)
+    return run_id, Seen(int(number[1]), int(number[2] or 0))
 
 
-def check_known(number: int, run: StoredRun) -> None:
-    """Refuse to resume after an event that never was. Raises Refused: 400."""
-    if number > run.last_seq and run.status == "interrupted":
-        raise _unknown(
-            f"the run's process died before event {number} was stored; the latest one that is kept is {run.last_seq}: "
-            "read it again from its beginning"
-        )
-    if number > run.last_seq:
-        raise _unknown(f"the run has no event {number} (yet): its latest one is {run.last_seq}")
+def after(seen: Seen, run: StoredRun) -> int:
+    """The number after which a run is read on. Raises Refused: 400 for an event that never was.
+
+    A reader may have seen events that the store never had, because the process died. Their numbers are used again once
+    the run has been resumed: then it is read on from there, and so nothing of the run as it is kept is missed.
+    """
+    if seen.resumed > len(run.resumed_at):
+        raise _unknown(f"the run has been resumed {len(run.resumed_at)} times, and not {seen.resumed}")
+    if seen.resumed < len(run.resumed_at):
+        return min(seen.number, run.resumed_at[seen.resumed] - 1)
+    if run.status == "interrupted":
+        return min(seen.number, run.last_seq)
+    if seen.number > run.last_seq:
+        raise _unknown(f"the run has no event {seen.number} (yet): its latest one is {run.last_seq}")
+    return seen.number
 
 
 def unknown_run() -> Refused:

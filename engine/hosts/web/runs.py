@@ -8,7 +8,7 @@ from ...service.errors import Conflict
 from .answers import run_told
 from .asked import Asked, answer
 from .bodies import OutcomeQuery, RunStreamQuery
-from .frames import check_known, framed, number_in
+from .frames import after, framed, number_in
 from .leaving import cancelling
 
 
@@ -21,14 +21,13 @@ async def events(asked: Asked) -> Response:
     """The events of one run, up to its terminal one."""
     query: RunStreamQuery = asked.query
     run = await asked.service.run(asked.id("run"), owner=asked.owner)
-    after = 0
+    seen = 0
     if last := asked.last_event_id:
-        after = number_in(last, run.id)
-        check_known(after, run)
-        if after == run.last_seq and run.finished_at is not None:
+        seen = after(number_in(last, run.id), run)
+        if seen == run.last_seq and run.finished_at is not None:
             return Response(status_code=204)
     left = cancelling(asked.service, run) if query.on_disconnect == "cancel" else None
-    return asked.stream(framed(asked.service.follow_run(run, after), with_run=False), left=left)
+    return asked.stream(framed(asked.service.follow_run(run, seen), with_run=False), left=left)
 
 
 async def outcome(asked: Asked) -> Response:

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from .answers import MessageTold, SessionsTold, session_told
 from .asked import Asked, answer
 from .bodies import Answer, Cancel, Message, NewRun, NewSession, SessionsQuery, check_text, if_given
-from .frames import check_known, framed, place_in, unknown_run
+from .frames import after, framed, place_in, unknown_run
 
 
 async def start(asked: Asked) -> Response:
@@ -88,8 +88,8 @@ async def events(asked: Asked) -> Response:
     """The events of all runs of a session; the stream stays open for the next run."""
     id = asked.id("session")
     await asked.service.session(id, owner=asked.owner)
-    after = await resumed_after(asked, id)
-    return asked.stream(framed(asked.service.follow_session(id, after), with_run=True))
+    place = await resumed_after(asked, id)
+    return asked.stream(framed(asked.service.follow_session(id, place), with_run=True))
 
 
 async def record(asked: Asked) -> Response:
@@ -104,9 +104,8 @@ async def resumed_after(asked: Asked, session_id: str) -> tuple[str, int] | None
     last = asked.last_event_id
     if not last:
         return None
-    run_id, number = place_in(last)
+    run_id, seen = place_in(last)
     runs = {run.id: run for run in await asked.service.runs(session_id, owner=asked.owner)}
     if run_id not in runs:
         raise unknown_run()
-    check_known(number, runs[run_id])
-    return run_id, number
+    return run_id, after(seen, runs[run_id])

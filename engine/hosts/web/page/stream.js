@@ -64,6 +64,7 @@ export function follow(url, on) {
         heard();
         wait = FIRST;
         const events = parse(value);
+        if (stopped) return false;
         if (events.length) on.events(events);
       }
     } finally {
@@ -75,9 +76,13 @@ export function follow(url, on) {
     if (event === "lagged") return { type: "LAGGED", ...JSON.parse(data) };
     if (event || !data) return null;
     const cut = id.lastIndexOf(":");
-    const [run, seq] = [id.slice(0, cut), Number(id.slice(cut + 1))];
-    if (seq <= (had.get(run) ?? 0)) return null;
-    had.set(run, seq);
+    const [run, place] = [id.slice(0, cut), id.slice(cut + 1).split(".").map(Number)];
+    const [seq, resumed = 0] = place;
+    const before = had.get(run) ?? { seq: 0, resumed: 0 };
+    // The run's process died with events that were shown and never kept: all is read anew.
+    if (resumed > before.resumed && seq <= before.seq) on.state("refused", { code: "last_event_id" });
+    if (seq <= before.seq) return null;
+    had.set(run, { seq, resumed });
     last = id;
     return JSON.parse(data);
   }

@@ -46,6 +46,7 @@ def upgrade() -> None:
         sa.Column("carried_steps", sa.Integer, nullable=False),
         sa.Column("steps", sa.Integer, nullable=False),
         sa.Column("outcome", sa.LargeBinary),
+        sa.Column("resumed_at", sa.LargeBinary, nullable=False),
         sa.UniqueConstraint("session_id", "number"),
         sqlite_autoincrement=True,
     )

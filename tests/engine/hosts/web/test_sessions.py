@@ -190,12 +190,44 @@ async def test_an_interrupted_run_is_resumed_under_its_own_id() -> None:
         assert (found["status"], found["can_resume"]) == ("interrupted", True)
         outcome = await at.client.get(f"/runs/{session['run_id']}/outcome")
         assert (outcome.status_code, outcome.json()["code"]) == (409, "interrupted")
-        lost = await at.client.get(f"/runs/{session['run_id']}/events", headers={"Last-Event-ID": "999"})
-        assert (lost.status_code, lost.json()["code"]) == (400, "last_event_id")
-        assert "died" in lost.json()["detail"]
         resumed = await at.client.post(f"/sessions/{session['id']}/resume")
         assert (resumed.status_code, resumed.json()["run_id"]) == (201, session["run_id"])
         assert (await at.outcome(session["run_id"]))["status"] == "completed"
+
+
+async def test_who_has_seen_what_was_never_stored_goes_on_where_the_run_was_resumed() -> None:
+    store, gate = MemoryStore(), Gate()
+    async with site(service_with(Scripted([say("Half"), gate, done()]), store=store)) as at:
+        session = await at.start()
+        run = session["run_id"]
+        await gate.reached.wait()
+        left = dead(store)
+    kept = left._runs[run].last_seq
+    async with site(service_with(Scripted([done()]), store=left)) as at:
+        async with at.stream(f"/runs/{run}/events", headers={"Last-Event-ID": str(kept + 9)}) as waiting:
+            await at.client.post(f"/sessions/{session['id']}/resume")
+            (first,) = await waiting.until("RUN_RESUMED")
+            assert first.id == f"{kept + 1}.1"
+        await at.outcome(run)
+        last = (await at.service.run(run)).last_seq
+        for written in (str(kept + 3), str(kept), str(last), "999"):
+            async with at.stream(f"/runs/{run}/events", headers={"Last-Event-ID": written}) as again:
+                seen = [event.id for event in await again.all()]
+            assert seen == [f"{number}.1" for number in range(kept + 1, last + 1)], written
+        async with at.stream(
+            f"/sessions/{session['id']}/events", headers={"Last-Event-ID": f"{run}:{kept + 3}"}
+        ) as again:
+            assert [event.id for event in await again.until("RUN_RESUMED")] == [f"{run}:{kept + 1}.1"]
+        async with at.stream(f"/runs/{run}/events", headers={"Last-Event-ID": f"{kept + 2}.1"}) as again:
+            assert (await again.all())[0].id == f"{kept + 3}.1"
+        async with at.stream(f"/runs/{run}/events") as whole:
+            ids = [event.id for event in await whole.all()]
+        assert ids == [*map(str, range(1, kept + 1)), *(f"{number}.1" for number in range(kept + 1, last + 1))]
+        done_with = await at.client.get(f"/runs/{run}/events", headers={"Last-Event-ID": f"{last}.1"})
+        assert done_with.status_code == 204
+        for wrong in (f"{last + 1}.1", "3.2", "3.x", "3."):
+            lost = await at.client.get(f"/runs/{run}/events", headers={"Last-Event-ID": wrong})
+            assert (lost.status_code, lost.json()["code"]) == (400, "last_event_id"), wrong
 
 
 async def test_a_record_can_be_replayed(tmp_path: Path) -> None:
