@@ -32,7 +32,7 @@ export function openSession(id, { say, connected }) {
   let top = 0;
   const [scroll, root] = [$("scroll"), $("timeline")];
   root.replaceChildren();
-  const show = timeline(root);
+  let show = timeline(root);
 
   // ---- events
 
@@ -249,6 +249,8 @@ export function openSession(id, { say, connected }) {
     stream = null;
     events.length = folded = 0;
     state = begin();
+    root.replaceChildren();
+    show = timeline(root);
     listen();
   }
 

@@ -290,16 +290,38 @@ def test_it_works_under_a_prefix(open_page: Callable[..., Any]) -> None:
         assert [url for url in page.asked if not url.startswith((site.url, "data:")) and url != site.url[:-1]] == []
 
 
-def test_an_interrupted_session_says_so_and_is_resumed(page: Any, shown: Site) -> None:
+def interrupted(page: Any, shown: Site, name: str) -> list[dict[str, Any]]:
+    """Keep a session whose process died after its first step, `session_NAME` with `run_NAME`; gives its events."""
     shown.scripts["interrupt"] = [[call("read_file", path="short.txt")], [call("task_done", summary=SUMMARY)]]
     begin(page, "interrupt")
     page.wait_for_selector(".card")
     lines = httpx.get(f"{shown.url}sessions/{page.url.rpartition('/')[2]}/record").text.splitlines()[1:]
     events = [json.loads(line) for line in lines]
     cut = next(place for place, event in enumerate(events) if event["type"] == "STEP_FINISHED")
-    half = [{**event, **({"run_id": "run_half"} if "run_id" in event else {})} for event in events[: cut + 1]]
-    shown.keep([half], "half", "session_half")
+    half = [{**event, **({"run_id": f"run_{name}"} if "run_id" in event else {})} for event in events[: cut + 1]]
+    shown.keep([half], name, f"session_{name}")
     shown.do(shown.store.interrupt_running())
+    return half
+
+
+def test_what_was_shown_and_never_stored_is_gone_once_the_run_goes_on(page: Any, shown: Site) -> None:
+    half = interrupted(page, shown, "lost")
+    lost = [{**event, "seq": len(half) + place} for place, event in enumerate(half[2:5], 1)]
+    lost.append({"type": "MESSAGE_ADDED", "seq": len(half) + 4, "text": "never kept", "origin": "user"})
+    body = "".join(f"id: run_lost:{event['seq']}\ndata: {json.dumps(event)}\n\n" for event in [*half, *lost])
+    first = {"status": 200, "content_type": "text/event-stream", "body": body}
+    page.route("**/sessions/session_lost/events", lambda route: route.fulfill(**first), times=1)
+    page.goto(f"{shown.url}#s/session_lost")
+    page.wait_for_selector("#timeline >> text=never kept")
+    page.click("#composer button >> text=Resume")
+    page.wait_for_selector(".card.success")
+    assert "never kept" not in page.text_content("#timeline")
+    assert page.locator("#timeline .prompt, #timeline >> text=interrupt").first.is_visible()
+    assert page.text_content("#timeline").count("goes on where its process was killed") == 1
+
+
+def test_an_interrupted_session_says_so_and_is_resumed(page: Any, shown: Site) -> None:
+    interrupted(page, shown, "half")
     page.goto(f"{shown.url}#s/session_half")
     page.wait_for_selector("#composer >> text=died")
     assert page.text_content("#status").endswith("interrupted")
