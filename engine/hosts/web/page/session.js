@@ -22,6 +22,7 @@ export function openSession(id, { say, connected }) {
   let session = null;
   let state = begin();
   let folded = 0;
+  let live = false; // what was there before is read, so what comes now is news
   let queued = false;
   let closed = false;
   let stream = null;
@@ -37,7 +38,7 @@ export function openSession(id, { say, connected }) {
   // ---- events
 
   function heard(list) {
-    const live = caughtUp();
+    live ||= caughtUp();
     for (const event of list) {
       events.push(event);
       if (event.type === "MESSAGE_ADDED" && event.origin === "user") forget(event);
@@ -147,6 +148,7 @@ export function openSession(id, { say, connected }) {
 
   function stick() {
     if (stuck) scroll.scrollTop = scroll.scrollHeight;
+    top = scroll.scrollTop; // at once: the reader may scroll before the event of this comes
     $("to-end").hidden = stuck;
   }
 
@@ -235,7 +237,10 @@ export function openSession(id, { say, connected }) {
       state(word, about) {
         connected(word, about, () => stream?.retry());
         if (word === "open" && broken) reload();
-        if (word === "waiting") broken = true;
+        if (word === "waiting") {
+          broken = true;
+          live = false;
+        }
         if (word !== "refused") return;
         if (about.status === 401) tokenAfter(used).then(restart);
         else if (about.code === "last_event_id") restart();
@@ -248,6 +253,7 @@ export function openSession(id, { say, connected }) {
     stream?.stop();
     stream = null;
     events.length = folded = 0;
+    live = false;
     state = begin();
     root.replaceChildren();
     show = timeline(root);

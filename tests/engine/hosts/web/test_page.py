@@ -203,6 +203,7 @@ def test_a_decision_shows_its_trace_when_it_is_asked_for(page: Any, shown: Site)
     page.wait_for_selector(".card")
     assert count(page, ".decision table") == 0
     page.click(".decision summary")
+    page.wait_for_selector(".decision tbody tr")
     rows = page.locator(".decision tbody tr").all_text_contents()
     assert rows[0].startswith("P0 compaction")
     assert rows[-1].startswith("P0.5 control_flow")
