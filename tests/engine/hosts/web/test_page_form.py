@@ -161,11 +161,12 @@ def test_the_shortcuts_are_listed_work_and_can_be_switched_off(page: Any, shown:
     assert page.is_hidden("#keys")
     page.keyboard.press("j")
     page.wait_for_selector(".card")
-    first = page.url
+    first, title = page.url, page.title()
+    there = f"document.title === {title!r} && document.querySelector('.card')"
     page.keyboard.press("j")
-    until(page, f"location.href !== {first!r} && document.querySelector('.card')")
+    until(page, f"location.href !== {first!r} && document.title !== {title!r} && document.querySelector('.card')")
     page.keyboard.press("k")
-    until(page, f"location.href === {first!r} && document.querySelector('.card')")
+    until(page, f"location.href === {first!r} && {there}")
     page.keyboard.press("t")
     until(page, "document.querySelector('.decision[open] table')")
     page.keyboard.press("r")
