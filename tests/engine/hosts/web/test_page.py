@@ -191,7 +191,7 @@ def test_calls_show_arguments_results_and_errors_and_fold_what_is_long(page: Any
     assert 'path="long.txt"' in long.text_content()
     assert "line 40" not in long.text_content()
     long.locator("summary >> text=the rest of 40 lines").click()
-    assert "line 40 of long.txt" in long.text_content()
+    until(page, "document.querySelector('.call').textContent.includes('line 40 of long.txt')")
     assert missing.get_attribute("data-status") == "error"
     assert "there is no missing.txt" in missing.text_content()
     assert "invalid call, not run" in invalid.text_content()

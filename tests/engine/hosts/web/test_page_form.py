@@ -158,7 +158,7 @@ def test_the_shortcuts_are_listed_work_and_can_be_switched_off(page: Any, shown:
     listed = page.locator("#shortcuts dt").all_text_contents()
     assert {"n", "j", "k", "m", "e", "t", "r", "?"} <= set(listed)
     page.keyboard.press("Escape")
-    assert page.is_hidden("#keys")
+    page.wait_for_selector("#keys", state="hidden")
     page.keyboard.press("j")
     page.wait_for_selector(".card")
     first, title = page.url, page.title()
