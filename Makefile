@@ -44,7 +44,7 @@ system: ## what the tests need beside Python: PostgreSQL and Chromium, from Debi
 	echo "not here, so the tests that need it are skipped:$$missing (as root: apt-get install$$missing)"
 
 test: lint types system ## all that CI checks: lint and types, then the tests
-	@$(BIN)/pytest -n auto --dist loadfile $(ARGS)
+	@$(BIN)/pytest $(ARGS)
 
 check: test ## the same as test
 
