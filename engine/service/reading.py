@@ -86,9 +86,10 @@ class Reader:
     async def _stored(self, run_id: str, seq: int) -> Portion:
         """What comes next, from the store; if that has nothing, the gap before the tape."""
         frames: list[Frame | Missed] = []
-        run = await self._store.run(run_id)
+        pages = await self._store.pages(run_id, after=seq)
+        run = await self._store.run(run_id) if pages else None
         resumed_at = () if run is None else run.resumed_at
-        for page in await self._store.pages(run_id, after=seq):
+        for page in pages:
             if page.first_seq > seq + 1:
                 frames.append(Missed(run_id, page.first_seq - seq - 1, page.first_seq))
                 seq = page.first_seq - 1

@@ -79,20 +79,25 @@ class Seen(NamedTuple):
 
 def number_in(last_event_id: str, run_id: str) -> Seen:
     """The event after which a run's stream resumes. Raises Refused: 400."""
-    before, _, written = last_event_id.rpartition(":")
-    number = _NUMBER.fullmatch(written)
-    if before not in ("", run_id) or number is None:
+    before, seen = _read(last_event_id)
+    if before not in ("", run_id) or seen is None:
         raise _unknown("it is the number of an event of this run")
-    return Seen(int(number[1]), int(number[2] or 0))
+    return seen
 
 
 def place_in(last_event_id: str) -> tuple[str, Seen]:
     """The run and the event after which a session's stream resumes. Raises Refused: 400."""
+    run_id, seen = _read(last_event_id)
+    if not run_id or seen is None:
+        raise _unknown("it is RUN_ID:NUMBER of an event of this session")
+    return run_id, seen
+
+
+def _read(last_event_id: str) -> tuple[str, Seen | None]:
+    """What stands before the last colon, and the event behind it if it is one."""
     run_id, _, written = last_event_id.rpartition(":")
     number = _NUMBER.fullmatch(written)
-    if not run_id or number is None:
-        raise _unknown("it is RUN_ID:NUMBER of an event of this session")
-    return run_id, Seen(int(number[1]), int(number[2] or 0))
+    return run_id, None if number is None else Seen(int(number[1]), int(number[2] or 0))
 
 
 def after(seen: Seen, run: StoredRun) -> int:
