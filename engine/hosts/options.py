@@ -69,7 +69,11 @@ def sampling_of(given: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if value is not None}
 
 
-def add_tools(tools: argparse._ArgumentGroup | argparse.ArgumentParser, workspace: str, commands: str) -> None:
+def add_tools(
+    tools: argparse._ArgumentGroup | argparse.ArgumentParser,
+    workspace: str = "let the model list, read, search and change files in DIR",
+    commands: str = "let it run commands in the workspace, too",
+) -> None:
     """The user's own tools, and those of the workspace."""
     tools.add_argument(
         "--tools", action="append", default=[], metavar="FILE", help="a Python file or module with tools; repeatable"

@@ -16,7 +16,7 @@ from .channels import Channels
 from .choices import prompt_of
 from .interrupts import Interrupts
 from .leaving import run_to_end
-from .options import add_ending, add_guards, add_output, add_sampling, add_tools, parser_of
+from .options import add_ending, add_guards, add_output, add_presets, add_sampling, add_tools, parser_of
 from .racers import Copies, Racer, names_of, providers_of, racers_of
 from .run_command import EXIT_CODES, exit_code
 from .watching.race_views import RaceView, choose_race_view
@@ -65,7 +65,7 @@ def add_to(commands: Any) -> None:
     tools = parser.add_argument_group("tools")
     add_tools(tools, "each racer works in a copy of DIR", "let them run commands in their workspaces, too")
     tools.add_argument("--keep", action="store_true", help="keep all copies of the workspace, not only the winner's")
-    tools.add_argument("--no-presets", action="store_true", help="offer neither finish_task nor ask_user")
+    add_presets(tools)
     ending = parser.add_argument_group("when to stop")
     add_ending(ending)
     output = parser.add_argument_group("output")

@@ -81,9 +81,7 @@ def add_to(commands: Any) -> None:
     add_model(model)
     add_sampling(model)
     tools = parser.add_argument_group("tools")
-    add_tools(
-        tools, "let the model list, read, search and change files in DIR", "let it run commands in the workspace, too"
-    )
+    add_tools(tools)
     add_presets(tools)
     add_ending(parser.add_argument_group("when to stop"))
     kept = parser.add_argument_group("what is kept")

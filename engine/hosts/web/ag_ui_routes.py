@@ -13,7 +13,7 @@ from hashlib import sha256
 from starlette.responses import Response
 
 from ....decision import Event
-from ...line import STARTED, decode, decode_started
+from ...line import decode_any
 from ...service.errors import Unknown
 from ...service.reading import Portion
 from ...service.service import Service
@@ -137,4 +137,4 @@ def _told(portion: Portion, translator: AgUi, had: dict[str, int], with_run: boo
 
 
 def _event(line: bytes) -> Event:
-    return decode_started(line) if line.startswith(STARTED) else decode(line)  # type: ignore[return-value]
+    return decode_any(line)  # type: ignore[return-value]
