@@ -66,16 +66,16 @@ class Session:
         self._functions: Mapping[str, Sequence[str]] = {}
         """The functions of the latest run that was recalled from a record."""
 
-    def start(self, prompt: str) -> Run:
-        """A run that answers `prompt`. Enter it with `async with`."""
-        return self._new_run(PromptGiven(prompt))
+    def start(self, prompt: str, *, run_id: str | None = None) -> Run:
+        """A run that answers `prompt`. Enter it with `async with`. run_id: what it is called, which no other run is."""
+        return self._new_run(PromptGiven(prompt), run_id)
 
     async def run(self, prompt: str) -> Outcome:
         """Answer `prompt` and wait for the outcome."""
         async with self.start(prompt) as run:
             return await run.wait()
 
-    def start_answer(self, call_id: str, text: str) -> Run:
+    def start_answer(self, call_id: str, text: str, *, run_id: str | None = None) -> Run:
         """A run that goes on from a paused one with the user's answer to this question.
 
         Where several questions are open, the run pauses again until the last one is answered.
@@ -85,7 +85,7 @@ class Session:
             waiting = ", ".join(q.call_id for q in self.questions) or "none"
             raise WrongUse(f"no question {call_id!r} is open in session {self.id} (open: {waiting})")
         self._check_functions()
-        return self._new_run(AnswerGiven(question, text))
+        return self._new_run(AnswerGiven(question, text), run_id)
 
     async def answer(self, call_id: str, text: str) -> Outcome:
         """Answer an open question and wait for the outcome of the run that goes on."""

@@ -20,7 +20,7 @@ from .leaving import leave_hanging_threads
 
 WRONG_USE = 2
 CRASHED = 4
-COMMANDS = ("run", "race", "replay", "report", "backtest", "audit", "import", "export", "redact", "serve")
+COMMANDS = ("run", "race", "replay", "report", "backtest", "audit", "import", "export", "redact", "serve", "worker")
 """Each is a module here, `<name>_command`, that brings `add_to(commands)` and, through it, `command(given) -> int`."""
 
 

@@ -27,6 +27,19 @@ def parser_of(
     return parser
 
 
+def add_agent(parser: argparse.ArgumentParser) -> None:
+    """All that a process needs to know to run agents for others."""
+    model = parser.add_argument_group("model")
+    add_model(model)
+    add_sampling(model)
+    tools = parser.add_argument_group("tools")
+    add_tools(tools)
+    add_presets(tools)
+    add_ending(parser.add_argument_group("when to stop"))
+    kept = parser.add_argument_group("what is kept")
+    add_redaction(kept, "the store")
+
+
 def add_model(model: argparse._ArgumentGroup) -> None:
     """Which model, how it is reached, what it costs, and what is done about it when it fails."""
     model.add_argument("--model", metavar="M", help="its name, as litellm or the endpoint knows it")

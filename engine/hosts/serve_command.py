@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
-from pathlib import Path
 from typing import Any
 
 from ...decision import WrongUse
 from ..engine import Engine
 from .chosen import engine_of
 from .leaving import run_to_end
-from .options import (
-    add_ending,
-    add_model,
-    add_presets,
-    add_redaction,
-    add_sampling,
-    add_tools,
-    parser_of,
-)
+from .options import add_agent, parser_of
+from .queues import add_queue, queue_of
+from .standing import default_store, new_loop
+from .worker_command import add_lease
+from .workers import workers
 
 PORT = 8642
 GRACE_SECONDS = 10.0
@@ -77,20 +71,22 @@ def add_to(commands: Any) -> None:
     )
     server.add_argument("--no-page", action="store_true", help="show no page")
     server.add_argument("--quiet", action="store_true", help="log no requests")
-    model = parser.add_argument_group("model")
-    add_model(model)
-    add_sampling(model)
-    tools = parser.add_argument_group("tools")
-    add_tools(tools)
-    add_presets(tools)
-    add_ending(parser.add_argument_group("when to stop"))
-    kept = parser.add_argument_group("what is kept")
-    add_redaction(kept, "the store")
+    fleet = parser.add_argument_group("several processes")
+    fleet.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="run sessions in N processes of their own, which a queue hands them to, together with every other "
+        "`endstop worker` on the same --store; 0: only in those",
+    )
+    add_queue(fleet)
+    add_lease(fleet)
+    add_agent(parser)
 
 
 def command(given: argparse.Namespace) -> int:
     """Serve until a signal; gives the exit code. Raises WrongUse."""
-    from .web.serving import Serving, new_loop
+    from .web.serving import Serving
 
     _check(given)
     serving = Serving(
@@ -107,20 +103,11 @@ def command(given: argparse.Namespace) -> int:
         rate=given.rate or None,
         page=not given.no_page,
         quiet=given.quiet,
+        lease=given.lease,
+        queue=None if given.workers is None else queue_of(given),
+        workers=lambda died: workers(given, given.workers or 0, died),
     )
     return run_to_end(serving.serve(), new_loop())
-
-
-def default_store() -> str:
-    """Where sessions are kept if nothing else was said: in the user's state folder, which is made."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    folder = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
-    folder /= "endstop"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise WrongUse(f"no sessions can be kept in {folder}: {error.strerror}; name a place with --store") from None
-    return str(folder / "sessions.db")
 
 
 def _agents(given: argparse.Namespace) -> dict[str, Engine]:
@@ -133,6 +120,10 @@ def _agents(given: argparse.Namespace) -> dict[str, Engine]:
 def _check(given: argparse.Namespace) -> None:
     if not 0 <= given.port <= 65535:
         raise WrongUse(f"--port is {given.port}: use 0 to 65535")
+    if given.workers is not None and given.workers < 0:
+        raise WrongUse(f"--workers is {given.workers}: use 0 or more")
+    if given.workers and not (given.model or given.api_base or given.provider):
+        raise WrongUse("--workers need a model: name it with --model")
     if given.rate < 0:
         raise WrongUse(f"--rate is {given.rate:g}: use 0 or more")
     if given.store is not None and not given.store.strip():

@@ -26,10 +26,14 @@ class Admission:
             raise Unknown("agent", f"there is no agent {chosen[:100]!r}; there is {', '.join(self._agents)}")
         return chosen, self._agents[chosen]
 
-    def admit(self, session_id: str, owner: str, agent: str, answering: str | None = None) -> Live:
-        """Take the place of a session that is about to run."""
+    def check_open(self) -> None:
+        """Refuse to begin anything once the service is about to stop."""
         if self._lives.stopping:
             raise Unavailable("stopping", "the server is about to stop: try again in a moment")
+
+    def admit(self, session_id: str, owner: str, agent: str, answering: str | None = None) -> Live:
+        """Take the place of a session that is about to run."""
+        self.check_open()
         present = self._lives.of_session(session_id)
         if present is not None and answering is not None and present.answering == answering:
             raise Conflict("answered", f"session {session_id}: somebody has just answered this question")

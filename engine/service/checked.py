@@ -47,3 +47,10 @@ def check(**numbers: float | None) -> None:
     for name, number in numbers.items():
         if number is not None and not number >= 0:
             raise WrongUse(f"{name} is {number!r}: use a number of 0 or more")
+
+
+def check_above(**numbers: float) -> None:
+    """Refuse numbers that are not above 0, with their names."""
+    for name, number in numbers.items():
+        if not number > 0:
+            raise WrongUse(f"{name} is {number!r}: use a number above 0")

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
+from ..durable.steps import LostRun
 from ..engine import Engine
 from ..run import Run
 from ..session import Session
 from ..store.store import Message, Store, StoreError
+from .complaints import complain
 from .lives import Live, Lives
 from .tape import Tape
+from .tenure import Tenure
 
 T = TypeVar("T")
 
@@ -24,16 +27,29 @@ FIRST_WAIT, LONGEST_WAIT = 0.25, 10.0
 """Seconds between tries to store what could not be stored; each is twice the one before."""
 HEARD_BY_ITSELF = frozenset({"completed", "exhausted"})
 """After a run with such a status, the next one begins by itself if there are messages that it did not hear."""
+SPREAD = 0.1
+"""Seconds after which readers of other processes see what a run does, where runs are handed out by a queue."""
+Hear = Callable[[Live, list[Message]], Awaitable[None]]
+"""Begins a run with messages that the session's run before did not hear."""
 
 
 class Driver:
-    """Drives the runs of a service, each in a task of its own: whoever asked for one may leave."""
+    """Drives the runs of a service, each in a task of its own: whoever asked for one may leave.
 
-    def __init__(self, store: Store, lives: Lives) -> None:
+    shared: other processes may go on with its runs, so that one may stand still while the store is away, and may be
+        left as it is when this process stops.
+    """
+
+    def __init__(self, store: Store, lives: Lives, tenure: Tenure, *, shared: bool = False) -> None:
         self._store = store
         self._lives = lives
+        self._tenure = tenure
+        self._shared = shared
+        self.hear: Hear = self._hear_here
+        """Who begins a run by itself for messages that are left."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._giving_up = asyncio.Event()
+        self._left_here: list[str] = []
 
     async def through(self, work: Coroutine[Any, Any, T]) -> T:
         """Do this to its end, also if whoever waits for it leaves: a beginning is never left half done."""
@@ -52,15 +68,27 @@ class Driver:
     ) -> None:
         """Begin a run and return once its beginning is stored. `heard`: messages that its prompt is made of."""
         run = begin()
-        before = await self._store.run(run.id) if session.interrupted else None
-        resumed = 0 if before is None else len(before.resumed_at) + 1
+        before = await self._store.run(run.id) if session.interrupted or self._shared else None
+        resumed = len(before.resumed_at) + 1 if before is not None and session.interrupted else 0
         now = clock_of(engine)
-        tape = Tape(self._store, session.id, run.id, now=now, redact=engine.redact, heard=heard, resumed=resumed)
+        tape = Tape(
+            self._store,
+            session.id,
+            run.id,
+            now=now,
+            redact=engine.redact,
+            heard=heard,
+            resumed=resumed,
+            sure=self._tenure.sure,
+            spread=SPREAD if self._shared else None,
+        )
         session.record = tape
+        live.take(session, engine, run)
+        if before is not None and before.cancel is not None:
+            live.cancel(before.cancel)
         for message in await self._store.unheard(session.id):
             if message.id not in heard:
-                run.say(message.text, id=message.id)
-        live.take(session, engine, run)
+                live.say(message)
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._keep(self._supervise(live, run, tape, begun))
         await asyncio.shield(begun)
@@ -75,13 +103,37 @@ class Driver:
         self._keep(self._hear_what_is_left(live))
 
     async def stop(self, grace: float) -> None:
-        """Let runs end by themselves for so many seconds, then as cancelled, and wait until they are stored."""
+        """Let runs end by themselves for so many seconds, then as cancelled, and wait until they are stored.
+
+        Runs that another process may go on with are left as they are after that time.
+        """
         await self._rested(grace)
         for live in self._lives:
-            live.cancel("shutdown")
+            if self._shared:
+                live.lose("this process stops")
+            else:
+                live.cancel("shutdown")
         await self._rested(TIDY_SECONDS)
         self._giving_up.set()
         await self._rested(TIDY_SECONDS)
+
+    @property
+    def left(self) -> list[str]:
+        """Sessions whose runs were given up here and that nobody else has yet."""
+        return list(self._left_here)
+
+    async def lose_all(self, why: str) -> None:
+        """Give up every run: other processes go on with them."""
+        for live in self._lives:
+            live.lose(why)
+        await self._rested(TIDY_SECONDS)
+        self._left_here.clear()
+
+    def look_at(self, session_ids: Collection[str] | None) -> None:
+        """Others have changed these sessions, or perhaps any: see what they want of those that run here."""
+        for live in self._lives:
+            if session_ids is None or live.session_id in session_ids:
+                self._keep(self._look(live))
 
     async def forget(self, days: float | None, keep: int | None) -> None:
         """Forget ended sessions that are too old or too many."""
@@ -92,7 +144,7 @@ class Driver:
         try:
             await self._store.forget(before=before, keep=keep)
         except StoreError as error:
-            _complain("old sessions could not be forgotten", error=str(error))
+            complain("old sessions could not be forgotten", error=str(error))
 
     # ---- inside
 
@@ -115,12 +167,20 @@ class Driver:
                 self._lives.begun(live, run, tape)
                 begun.set_result(None)
                 await run.wait()
+        except LostRun as error:
+            live.lost = str(error)
+            self._left_here.append(live.session_id)
+            if not begun.done():
+                live.taken = False
+                begun.set_exception(error)
+            self._lives.remove(live)
+            return
         except Exception as error:
             if not begun.done():
                 live.taken = False
                 begun.set_exception(error)
                 return
-            _complain("a run died", run_id=run.id, error=f"{type(error).__name__}: {error}")
+            complain("a run died", run_id=run.id, error=f"{type(error).__name__}: {error}")
         messages: list[Message] = []
         try:
             await self._insist("the end of a run could not be stored yet", tape.settle, run_id=tape.run_id)
@@ -128,7 +188,17 @@ class Driver:
         finally:
             self._lives.remove(live)
         if messages:
-            await self._answer(live, messages)
+            await self._heard(live, messages)
+
+    async def _look(self, live: Live) -> None:
+        if live.run is None:
+            return
+        with suppress(StoreError):  # whoever asked will have to ask again
+            run = await self._store.run(live.run.id)
+            if run is not None and run.cancel is not None:
+                live.cancel(run.cancel)
+            for message in await self._store.unheard(live.session_id):
+                live.say(message)
 
     async def _withdrawn(self, live: Live) -> None:
         forget = partial(self._store.delete, live.session_id)
@@ -145,7 +215,7 @@ class Driver:
                 await work()
                 return
             except StoreError as error:
-                _complain(what, error=str(error), **about)
+                complain(what, error=str(error), **about)
             if self._giving_up.is_set():
                 return
             with suppress(TimeoutError):
@@ -156,7 +226,7 @@ class Driver:
         await live.ended.wait()
         messages = await self._left(live)
         if messages and self._lives.of_session(live.session_id) is None:
-            await self._answer(live, messages)
+            await self._heard(live, messages)
 
     async def _left(self, live: Live) -> list[Message]:
         """Messages that a run of its own is to hear."""
@@ -169,19 +239,22 @@ class Driver:
             return []
         return [] if self._lives.stopping else messages
 
-    async def _answer(self, before: Live, messages: Sequence[Message]) -> None:
-        """A run with these messages as its prompt."""
+    async def _heard(self, before: Live, messages: list[Message]) -> None:
+        try:
+            await self.hear(before, messages)
+        except Exception as error:
+            complain("messages are left for the session's next run", session_id=before.session_id, error=str(error))
+
+    async def _hear_here(self, before: Live, messages: list[Message]) -> None:
         session, engine = before.session, before.engine
         assert session is not None
         assert engine is not None
         live = Live(before.session_id, before.owner, before.agent)
         self._lives.add(live)
-        prompt = "\n\n".join(before.said.get(message.id, message.text) for message in messages)
+        prompt = before.prompt_of(messages)
         try:
             ids = [message.id for message in messages]
             await self.drive(live, session, engine, lambda: session.start(prompt), ids)
-        except Exception as error:
-            _complain("messages are left for the session's next run", session_id=session.id, error=str(error))
         finally:
             self.release(live)
 
@@ -189,9 +262,3 @@ class Driver:
 def clock_of(engine: Engine) -> Callable[[], str]:
     """Gives the time of day as stores and records hold it."""
     return lambda: engine.clock.wall().isoformat(timespec="milliseconds")
-
-
-def _complain(what: str, **about: object) -> None:
-    import structlog
-
-    structlog.get_logger("endstop").warning(what, **about)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
 from ..engine import Engine
 from ..run import Run
 from ..session import Session
+from ..store.store import Message
 from .news import News
 from .tape import Tape
 
@@ -30,6 +31,8 @@ class Live:
     taken: bool = False
     """Whether a run has come of it, or is about to."""
     cancelled: str | None = None
+    lost: str | None = None
+    """Why another process has its run now."""
     said: dict[str, str] = field(default_factory=dict)
     """What was said to it, by the message's id, as it was said: the store may keep it redacted."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
@@ -40,6 +43,23 @@ class Live:
         self.session, self.engine, self.run, self.taken = session, engine, run, True
         if self.cancelled is not None:
             run.cancel(self.cancelled)
+
+    def say(self, message: Message, text: str | None = None) -> None:
+        """Say something to its run, once. text: as it was said, if the store keeps it redacted."""
+        if message.id not in self.said:
+            self.said[message.id] = message.text if text is None else text
+            if self.run is not None and not self.run.finished:
+                self.run.say(self.said[message.id], id=message.id)
+
+    def prompt_of(self, messages: Sequence[Message]) -> str:
+        """What these messages say, for a run of their own."""
+        return "\n\n".join(self.said.get(message.id, message.text) for message in messages)
+
+    def lose(self, why: str) -> None:
+        """Give the run up: nothing more of it is written, and another process may go on with it."""
+        if self.tape is not None and self.run is not None:
+            self.tape.lose(why)
+            self.run.cancel("lost")
 
     def cancel(self, cause: str) -> None:
         """End the run, also one that is only about to begin. Only the first cause counts."""
@@ -110,6 +130,13 @@ class Lives:
         if news is None:
             self._news[session_id] = news = News()
         return news
+
+    def tell(self, session_ids: Collection[str] | None) -> None:
+        """Other processes have changed these sessions, or perhaps any."""
+        for id in list(self._news) if session_ids is None else session_ids:
+            news = self._news.get(id)
+            if news is not None:
+                news.tell()
 
     def stop(self) -> None:
         """No run begins any more; whoever waits for one is told."""

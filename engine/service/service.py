@@ -6,36 +6,38 @@
         async for portion in service.follow_run(session.run_id):
             ...
 
-The service owns the runs: whoever started one may leave. It knows no HTTP; `hosts/web/` puts it behind URLs.
+The service owns the runs: whoever started one may leave. It knows no HTTP; `hosts/web/` puts it behind URLs. Several
+services, in processes of their own, may share a store on PostgreSQL: each session runs in one of them, and all of them
+can read it, talk to it and cancel it. With a queue a run begins wherever a process has room, and goes on elsewhere
+when its process dies.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
 from ...decision import WrongUse
+from ..durable.queue import Queue
 from ..engine import Engine
-from ..run import Run
-from ..session import Session
 from ..store.place import store_at
 from ..store.store import Message, NewSession, Store, StoredSession
 from .admission import Admission
-from .checked import check, check_said, checked_id, kept, new_id, title
+from .beginning import Asked, Here
+from .checked import check, check_above, check_said, checked_id, kept, new_id, title
+from .desk import Desk
 from .driving import Driver, clock_of
 from .errors import Conflict
-from .lives import Live, Lives
+from .house import House
+from .lives import Lives
 from .reading import BEAT
-from .recalling import recalled, was_answered
-from .shelf import Shelf
-
-HOUR = 3600.0
-REST_SECONDS = 5.0
-"""So long the store of a run that is over may take until its session is called busy."""
+from .recalling import was_answered
+from .shelf import UNDER_WAY, Shelf
+from .tenure import LEASE, Tenure
+from .working import Hands
 
 
 class Service(Shelf):
@@ -49,6 +51,10 @@ class Service(Shelf):
     keep_days: ended sessions are forgotten so many days after their last event; None: never.
     keep_sessions: so many ended sessions are kept, the latest; None: all.
     beat: seconds after which a reader without news gets an empty portion.
+    queue: hands runs out to all processes that work for it; see `durable/`. None: runs begin in this process.
+    works: whether this process takes runs from the queue, `max_running` at once.
+    lease: seconds after which the other processes on the store take this one for dead; more than 0.
+    kind: what this process is called for people.
 
     `owner` in its methods is whose session it is; None stands for anybody: for use in your own process.
     Methods raise the refusals of `errors.py`, WrongUse for what can never work, and StoreError.
@@ -65,45 +71,50 @@ class Service(Shelf):
         keep_days: float | None = None,
         keep_sessions: int | None = None,
         beat: float = BEAT,
+        queue: Queue | None = None,
+        works: bool = True,
+        lease: float = LEASE,
+        kind: str = "service",
     ) -> None:
         self.agents: Mapping[str, Engine] = {"default": engine} if isinstance(engine, Engine) else dict(engine)
         check(grace=grace, beat=beat, max_running=max_running, max_running_each=max_running_each)
         check(keep_days=keep_days, keep_sessions=keep_sessions)
+        check_above(lease=lease)
         super().__init__(store_at(store) if isinstance(store, str) else store, Lives(), beat)
         self._grace = grace
-        self._keep_days, self._keep_sessions = keep_days, keep_sessions
-        self._admission = Admission(self.agents, self._lives, max_running, max_running_each)
-        self._driver = Driver(self.store, self._lives)
-        self._company: list[Callable[[], AbstractContextManager[None]]] = []
-        self._open: AsyncExitStack | None = None
+        admission = self._admission = Admission(self.agents, self._lives, max_running, max_running_each)
+        tenure = Tenure(self.store, kind=kind, lease=lease)
+        driver = self._driver = Driver(self.store, self._lives, tenure, shared=queue is not None)
+        self._house = House(
+            self.agents,
+            self.store,
+            self._lives,
+            driver,
+            tenure,
+            keep_days=keep_days,
+            keep_sessions=keep_sessions,
+        )
+        self._runs: Here | Desk = Here(self, self._lives, admission, driver)
+        if queue is not None:
+            self._runs = desk = Desk(self, queue, admission, driver)
+            driver.hear = desk.hear
+            hands = Hands(self.store, self._lives, admission, driver, tenure) if works else None
+            self._house.share(queue, desk, hands, max_running)
         self._deadline: asyncio.Task[None] | None = None
 
     # ---- its life
 
     async def __aenter__(self) -> Service:
-        if self._open is not None:
-            raise WrongUse("the service is open already: enter it once, in the lifespan of the app")
-        async with AsyncExitStack() as stack:
-            await self.store.open()
-            stack.push_async_callback(self.store.close)
-            await self.store.interrupt_running()
-            for engine in self.agents.values():
-                await stack.enter_async_context(engine.opened())
-            stack.callback(asyncio.create_task(self._keep_house()).cancel)
-            for made in self._company:
-                stack.enter_context(made())
-            self._open = stack.pop_all()
+        await self._house.open()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         self.begin_stopping()
-        assert self._open is not None
         assert self._deadline is not None
         try:
             await self._deadline
         finally:
-            await self._open.aclose()
-            self._open = None
+            await self._house.close()
 
     @asynccontextmanager
     async def lifespan(self, app: Any = None) -> AsyncIterator[dict[str, Any]]:
@@ -113,12 +124,12 @@ class Service(Shelf):
 
     def accompany(self, made: Callable[[], AbstractContextManager[None]]) -> None:
         """From now on enter what this makes whenever the service is opened, and leave it when that closes."""
-        self._company.append(made)
+        self._house.accompany(made)
 
     @property
     def is_open(self) -> bool:
         """Whether it has been entered."""
-        return self._open is not None
+        return self._house.is_open
 
     @property
     def stopping(self) -> bool:
@@ -149,21 +160,22 @@ class Service(Shelf):
         name, engine = self._admission.agent(agent)
         check_said("prompt", prompt)
         known = title(kept(prompt, engine.redact))
-        live = self._admit(id, owner or "", name)
-        new = NewSession(id=id, owner=live.owner, agent=name, title=known, created_at=clock_of(engine)())
-        return await self._driver.through(self._first_run(live, engine, new, prompt, named=session_id is not None))
+        self._check_open()
+        new = NewSession(id=id, owner=owner or "", agent=name, title=known, created_at=clock_of(engine)())
+        return await self._runs.first(new, engine, prompt, named=session_id is not None)
 
     async def go_on(self, session_id: str, prompt: str, *, owner: str | None = None) -> StoredSession:
         """Say something new in a session that rests; a question that is open is then closed as unanswered."""
         check_said("prompt", prompt)
-        return await self._next_run(session_id, owner, lambda session: session.start(prompt))
+        self._check_open()
+        return await self._runs.next(session_id, owner, Asked(opening="prompt", text=prompt))
 
     async def answer(
         self, session_id: str, text: str, *, call_id: str | None = None, owner: str | None = None
     ) -> StoredSession:
         """Answer an open question; `call_id` says which, where there are several."""
         check_said("answer", text)
-        stored = await self._at_rest(session_id, owner)
+        stored = await self._runs.at_rest(session_id, owner)
         live = self._lives.of_session(session_id)
         if live is not None and live.answering is not None and call_id in (None, live.answering):
             raise Conflict("answered", f"session {session_id}: somebody has just answered this question")
@@ -176,14 +188,16 @@ class Service(Shelf):
         if call_id is None and len(ids) > 1:
             raise WrongUse(f"several questions are open: name one with call_id ({', '.join(ids)})")
         chosen = call_id or ids[0]
-        return await self._next_run(session_id, owner, lambda session: session.start_answer(chosen, text), chosen)
+        self._check_open()
+        return await self._runs.next(session_id, owner, Asked(opening="answer", text=text, call_id=chosen))
 
     async def resume(self, session_id: str, *, owner: str | None = None) -> StoredSession:
         """Let a run go on whose process died: finished steps and calls are not repeated."""
         stored = await self.session(session_id, owner=owner)
         if stored.status != "interrupted":
             raise Conflict("not_interrupted", f"session {session_id} is {stored.status}: there is nothing to resume")
-        return await self._next_run(session_id, owner, lambda session: session.start_resumed(), resume=True)
+        self._check_open()
+        return await self._runs.next(session_id, owner, Asked(opening="resume"))
 
     async def say(self, session_id: str, text: str, *, owner: str | None = None) -> str:
         """Say something to a run while it goes on; gives the message's id.
@@ -192,107 +206,54 @@ class Service(Shelf):
         begins by itself where the run had done its work.
         """
         check_said("message", text)
-        await self.session(session_id, owner=owner)
+        known = await self.session(session_id, owner=owner)
         live = self._lives.of_session(session_id)
-        if live is None or live.run is None or live.run.finished:
+        if live is None or live.run is None:
+            under_way = live is None and known.status in UNDER_WAY
+        else:
+            under_way = not live.run.finished
+        if not under_way:
             raise Conflict("not_running", f"session {session_id} is not running: go on with a new prompt")
-        _, engine = self._admission.agent(live.agent)
+        _, engine = self._admission.agent(known.agent)
         id, stored = f"message_{uuid4().hex[:12]}", kept(text, engine.redact)
         message = Message(id=id, session_id=session_id, text=stored, created_at=clock_of(engine)())
-        live.said[id] = text
+        if live is not None:
+            live.said[id] = text
         await self.store.say(message)
-        if live.run.finished:
-            self._driver.look_after(live)
-        else:
-            live.run.say(text, id=message.id)
-        return message.id
+        if live is not None and live.run is not None:
+            if live.run.finished:
+                self._driver.look_after(live)
+            else:
+                live.run.say(text, id=id)
+        return id
 
     async def cancel(self, session_id: str, cause: str = "caller", *, owner: str | None = None) -> StoredSession:
-        """End what is running; cancelling it again changes nothing."""
+        """End what is running; cancelling it again changes nothing.
+
+        Of a session that runs elsewhere the process that has it is told; one that waits ends as soon as it is taken.
+        """
         stored = await self.session(session_id, owner=owner)
         live = self._lives.of_session(session_id)
-        if live is None or (live.run is not None and live.run.finished):
+        if live is not None and not (live.run is not None and live.run.finished):
+            live.cancel(cause)
+        elif live is not None or not await self.store.ask_cancel(session_id, cause):
             raise Conflict("not_running", f"session {session_id} is not running, it is {stored.status}")
-        live.cancel(cause)
         return stored
 
     async def delete(self, session_id: str, *, owner: str | None = None) -> None:
         """Forget a session that rests, with all its runs."""
-        await self._at_rest(session_id, owner)
-        if self._lives.of_session(session_id) is not None:
+        stored = await self._runs.at_rest(session_id, owner)
+        if self._lives.of_session(session_id) is not None or stored.status in UNDER_WAY:
             raise Conflict("running", f"session {session_id} is running: cancel it first")
         await self.store.delete(session_id)
         self._lives.news_of(session_id).tell()
 
+    def look_around(self) -> None:
+        """Look for processes that are dead now, and not only once the time for it has come."""
+        self._house.look_around()
+
     # ---- inside
 
-    async def _first_run(
-        self, live: Live, engine: Engine, new: NewSession, prompt: str, *, named: bool
-    ) -> StoredSession:
-        session = engine.session(new.id)
-        try:
-            if named and await self.store.session(new.id) is not None:
-                raise Conflict("exists", f"there is a session {new.id!r} already: go on with it, or name another")
-            await self.store.add(new)
-            try:
-                await self._driver.drive(live, session, engine, lambda: session.start(prompt))
-            except BaseException:
-                if not live.taken:
-                    await self._driver.withdraw(live)
-                raise
-        finally:
-            self._driver.release(live)
-        return await self.session(new.id)
-
-    async def _next_run(
-        self,
-        session_id: str,
-        owner: str | None,
-        begin: Callable[[Session], Run],
-        answering: str | None = None,
-        *,
-        resume: bool = False,
-    ) -> StoredSession:
-        stored = await self._at_rest(session_id, owner)
-        live = self._admit(session_id, stored.owner, stored.agent, answering)
-        return await self._driver.through(self._begin_next(live, begin, resume=resume))
-
-    async def _begin_next(self, live: Live, begin: Callable[[Session], Run], *, resume: bool) -> StoredSession:
-        id = live.session_id
-        try:
-            stored = await self.session(id)
-            if stored.status == "interrupted" and not resume:
-                raise Conflict("interrupted", f"session {id}: its run was interrupted: resume it first")
-            if stored.status != "interrupted" and resume:
-                raise Conflict("not_interrupted", f"session {id} is {stored.status}: somebody has just resumed it")
-            if live.answering not in (None, *(question.call_id for question in stored.questions)):
-                raise Conflict("answered", f"session {id}: somebody has just answered this question")
-            _, engine = self._admission.agent(stored.agent)
-            session = await recalled(self.store, engine, id)
-            await self._driver.drive(live, session, engine, partial(begin, session))
-        finally:
-            self._driver.release(live)
-        return await self.session(id)
-
-    async def _at_rest(self, session_id: str, owner: str | None) -> StoredSession:
-        """The session; where readers know that its run is over, once the store knows it, too."""
-        stored = await self.session(session_id, owner=owner)
-        live = self._lives.of_session(session_id)
-        if live is None or live.run is None or not live.run.finished:
-            return stored
-        with suppress(TimeoutError):
-            await asyncio.wait_for(live.ended.wait(), REST_SECONDS)
-        return await self.session(session_id, owner=owner)
-
-    def _admit(self, session_id: str, owner: str, agent: str, answering: str | None = None) -> Live:
-        if self._open is None:
+    def _check_open(self) -> None:
+        if not self.is_open:
             raise WrongUse("the service is not open: enter it with `async with`, or give the app its `lifespan`")
-        return self._admission.admit(session_id, owner, agent, answering)
-
-    async def _keep_house(self) -> None:
-        """Forget what is older than it may be, now and every hour."""
-        if self._keep_days is None and self._keep_sessions is None:
-            return
-        while True:
-            await self._driver.forget(self._keep_days, self._keep_sessions)
-            await asyncio.sleep(HOUR)

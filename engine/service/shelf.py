@@ -15,6 +15,9 @@ from .errors import Unknown
 from .lives import Lives
 from .reading import Portion, Reader
 
+UNDER_WAY = ("queued", "running")
+"""The statuses of sessions and runs that have no end yet and get one by themselves."""
+
 
 class Shelf:
     """Sessions, runs, outcomes, events, records. `owner`: whose they must be; None for anybody's."""
@@ -62,13 +65,25 @@ class Shelf:
         stored = await self.run(run_id, owner=owner)
         live = self._lives.of_run(run_id)
         if live is None:
-            return stored.outcome if stored.outcome is not None else (await self.run(run_id)).outcome
+            return await self._stored_outcome(stored, wait)
         if wait > 0:
             try:
                 await asyncio.wait_for(live.ended.wait(), wait)
             except TimeoutError:
                 return None
         return live.run.outcome if live.run is not None and live.run.finished else None
+
+    async def _stored_outcome(self, run: StoredRun, wait: float) -> Outcome | None:
+        """The outcome of a run that is over, or that another process makes."""
+        deadline = asyncio.get_running_loop().time() + wait
+        news = self._lives.news_of(run.session_id)
+        while True:
+            seen = news.count
+            run = await self.run(run.id)
+            left = deadline - asyncio.get_running_loop().time()
+            if run.outcome is not None or run.status not in UNDER_WAY or left <= 0:
+                return run.outcome
+            await news.wait(left, seen)
 
     def _now(self, run: StoredRun) -> StoredRun:
         """The run with the number of its latest event, which readers may have seen before the store has it."""

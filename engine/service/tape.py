@@ -7,7 +7,7 @@ from the store, so a reader that is slow costs nothing and misses nothing that w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
@@ -15,10 +15,14 @@ from ...decision import Event
 from ...decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..archive.redacting import Redactor
 from ..archive.texts import Redact
+from ..durable.steps import LostRun
 from ..line import AfterCut, encoded
 from ..store.store import Batch, Store
+from .complaints import complain
 from .news import News
 
+PAUSE = 0.5
+"""Seconds between two tries to store what a run waits for."""
 KEPT = 1024
 """At least so many of the latest events stay on the tape."""
 GATHERED = 256
@@ -45,6 +49,9 @@ class Tape:
 
     heard: ids of messages that the run's prompt is made of.
     resumed: how often the run has been resumed, this time included.
+    sure: waits until this process certainly has the run; raises LostRun if it has it no more.
+    spread: seconds after which an event is handed to the store also where no flush asks for it. With it a flush waits
+        for a store that is away, as long as it takes, instead of ending the run.
     """
 
     path: str | None = None
@@ -59,6 +66,8 @@ class Tape:
         redact: Redact | None = None,
         heard: Sequence[str] = (),
         resumed: int = 0,
+        sure: Callable[[], Awaitable[None]] | None = None,
+        spread: float | None = None,
     ) -> None:
         self.run_id = run_id
         self.first = 1
@@ -73,6 +82,10 @@ class Tape:
         self._redactor = None if redact is None else Redactor(redact)
         self._heard = tuple(heard)
         self._resumed = resumed
+        self._sure = sure
+        self._spread = spread
+        self._spreading: asyncio.TimerHandle | None = None
+        self._lost: str | None = None
         self._frames: list[Frame] = []
         self.news = News()
         """For readers: told of each event."""
@@ -86,7 +99,9 @@ class Tape:
     # ---- writing
 
     def write(self, event: Event | AfterCut) -> None:
-        """Take an event. Returns at once, whoever reads."""
+        """Take an event. Returns at once, whoever reads. Raises LostRun if the run was given up."""
+        if self._lost is not None:
+            raise LostRun(self._lost)
         if isinstance(event, AfterCut):
             return  # nobody reads on after a cut here
         if not self.last:  # a run that goes on does not begin with 1
@@ -103,7 +118,18 @@ class Tape:
                 self._keep(written, encoded(written))
         if len(self._pending) >= GATHERED and self._saving is None:
             self._save()
+        elif self._spread is not None and self._spreading is None:
+            self._spreading = asyncio.get_running_loop().call_later(self._spread, self._spread_out)
         self.news.tell()
+
+    def lose(self, why: str) -> None:
+        """Give the run up: nothing more is taken."""
+        self._lost = why
+
+    def _spread_out(self) -> None:
+        self._spreading = None
+        if self._pending and self._saving is None and self._lost is None:
+            self._save()
 
     def _keep(self, event: Event, line: bytes) -> None:
         self._pending.append(line)
@@ -118,16 +144,26 @@ class Tape:
             self.first += number
 
     async def flush(self) -> None:
-        """Wait until the store has all that was written. Raises StoreError once, and then never again."""
+        """Wait until the store has all that was written. Raises StoreError once, and then never again; and LostRun."""
         target = self._stored + len(self._pending)
         while self._stored < target:
             try:
                 await asyncio.shield(self._saving or self._save())
-            except OSError:
+            except LostRun:
+                raise
+            except OSError as error:
+                if self._spread is not None:
+                    complain("a run waits for the store", run_id=self.run_id, error=str(error))
+                    await asyncio.sleep(PAUSE)
+                    continue
                 if self._failed:
                     return
                 self._failed = True
                 raise
+        if self._sure is not None:
+            await self._sure()
+        if self._lost is not None:
+            raise LostRun(self._lost)
 
     async def settle(self) -> None:
         """The same, and raises StoreError each time: for who tries again until it works."""

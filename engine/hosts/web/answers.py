@@ -50,6 +50,10 @@ class SessionTold(Struct, frozen=True, kw_only=True):
     questions: list[QuestionTold]
     usage: Usage | None
     can_resume: bool
+    holder: str | None
+    """The process that runs it now; None while it rests or waits."""
+    trouble: str | None
+    """Why it was interrupted and does not go on by itself, if that is known."""
     runs: list[RunTold] | UnsetType = UNSET
 
 
@@ -112,6 +116,8 @@ def session_told(session: StoredSession, runs: Sequence[StoredRun] | None = None
         questions=questions,
         usage=_used(runs or ()),
         can_resume=session.status == "interrupted",
+        holder=session.holder,
+        trouble=session.trouble,
         runs=UNSET if runs is None else [run_told(run) for run in runs],
     )
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import resource
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,12 +17,14 @@ from uvicorn import Server as UvicornServer
 
 from ....decision import WrongUse
 from ....providers.address import masked
+from ...durable.queue import Queue
 from ...engine import Engine
 from ...service.service import Service
 from ...store.place import file_at
 from ...store.store import StoreError
 from ..channels import Channels
 from ..interrupts import EXIT_CODE, Interrupts
+from ..standing import log_to_stderr
 from .alone import alone_on
 from .app import web
 from .connection import Connection
@@ -56,6 +57,11 @@ class Serving:
     rate: float | None
     page: bool
     quiet: bool
+    lease: float
+    queue: Queue | None
+    """Who hands the sessions to workers; None: they run in this process."""
+    workers: Callable[[Callable[[], None]], AbstractAsyncContextManager[None]]
+    """Keeps workers going while it is entered, where there is a queue; what it is given is told when one is dead."""
 
     async def serve(self) -> int:
         """Serve until a signal; gives the exit code. Raises WrongUse."""
@@ -74,6 +80,10 @@ class Serving:
                 keep_days=self.keep_days,
                 keep_sessions=self.keep_sessions,
                 max_running=self.max_running,
+                queue=self.queue,
+                works=False,
+                lease=self.lease,
+                kind="serve",
             )
             return await self._serve(service, auth, listening)
 
@@ -112,7 +122,10 @@ class Serving:
             server = Server(config, service, lambda: channels.answer(self._ready(listening) + "\n"))
             with Interrupts(server) as interrupts:
                 interrupts.attach(server)
-                await server.serve([listening])
+                async with AsyncExitStack() as stack:
+                    if self.queue is not None:
+                        await stack.enter_async_context(self.workers(service.look_around))
+                    await server.serve([listening])
         finally:
             await service.__aexit__(None, None, None)
         return server.exit_code
@@ -165,31 +178,6 @@ class Server(UvicornServer):
         return await super().on_tick(counter)
 
 
-def new_loop() -> asyncio.AbstractEventLoop:
-    """The event loop: uvloop's if it is installed, which takes a third less for each event."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
-
-
-def log_to_stderr() -> None:
-    """Let structlog write one line for each event to stderr: stdout is for the URL alone."""
-    import structlog
-
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
-        ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-        cache_logger_on_first_use=False,
-    )
-
-
 class _Place(NamedTuple):
     """Where to listen."""
 
@@ -238,6 +226,8 @@ async def _opened(service: Service) -> None:
         await service.__aenter__()
     except StoreError as error:
         raise WrongUse(f"--store cannot be used: {error}") from None
+    except ConnectionError as error:
+        raise WrongUse(f"--queue cannot be used: {error}") from None
 
 
 def _raised_files() -> int:

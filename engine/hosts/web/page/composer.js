@@ -1,6 +1,7 @@
 // The box under the timeline. What it is for follows from how the session stands.
 import { ask, words } from "./api.js";
 import { $, h } from "./dom.js";
+import { underWay } from "./words.js";
 
 const ENDED = ["completed", "exhausted", "failed", "cancelled"];
 
@@ -9,7 +10,7 @@ export function compose(root, id, status, questions, on) {
   const key = [id, status, ...questions.map((question) => `${question.call_id} ${question.confirms != null}`)].join();
   if (root.dataset.key === key) return;
   const focused = root.contains(document.activeElement);
-  const kept = root.dataset.key?.startsWith(`${id},running`) && ENDED.includes(status) ? root.querySelector("textarea")?.value : "";
+  const kept = [`${id},running`, `${id},queued`].some((one) => root.dataset.key?.startsWith(one)) && ENDED.includes(status) ? root.querySelector("textarea")?.value : "";
   root.dataset.key = key;
   root.replaceChildren(...forms(id, status, questions, on));
   const box = root.querySelector("textarea");
@@ -18,8 +19,8 @@ export function compose(root, id, status, questions, on) {
 }
 
 function forms(id, status, questions, on) {
-  if (status === "running") {
-    return [form("Add a message while it runs", "Send", (text) => ask("POST", `sessions/${id}/messages`, { text }).then((said) => on.said(said, text)))];
+  if (underWay(status)) {
+    return [form(status === "queued" ? "Add a message before it runs" : "Add a message while it runs", "Send", (text) => ask("POST", `sessions/${id}/messages`, { text }).then((said) => on.said(said, text)))];
   }
   if (status === "awaiting_input") {
     return questions.map((question, place) => answerForm(question, place, (text) =>
@@ -29,7 +30,8 @@ function forms(id, status, questions, on) {
     const error = h("p", { class: "error", role: "alert" });
     const resume = () => attempt(button, error, () => ask("POST", `sessions/${id}/resume`).then(on.changed));
     const button = h("button", { type: "button", class: "primary", onclick: resume }, "Resume");
-    return [h("p", {}, "The process that ran this session died. What was done is kept, and it can go on from there."), button, error];
+    const why = on.trouble() ?? "The process that ran this session died.";
+    return [h("p", {}, `${why} What was done is kept, and it can go on from there.`), button, error];
   }
   if (ENDED.includes(status)) {
     return [form("Go on with a new prompt", "Go on", (prompt) => ask("POST", `sessions/${id}/runs`, { prompt }).then(on.changed))];

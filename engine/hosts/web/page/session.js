@@ -9,7 +9,7 @@ import { scrub } from "./scrubber.js";
 import { follow } from "./stream.js";
 import { duration, oneLine } from "./text.js";
 import { timeline } from "./view.js";
-import { ending } from "./words.js";
+import { ending, underWay } from "./words.js";
 
 /** Milliseconds of a frame for folding and showing; the rest is the browser's. */
 const SHARE = 10;
@@ -49,7 +49,7 @@ export function openSession(id, { say, connected }) {
     schedule();
   }
 
-  const caughtUp = () => session !== null && folded === events.length && (folded > 0 || session.status === "running");
+  const caughtUp = () => session !== null && folded === events.length && (folded > 0 || underWay(session.status));
 
   function schedule() {
     if (!queued && !closed) requestAnimationFrame(frame);
@@ -75,7 +75,7 @@ export function openSession(id, { say, connected }) {
   function status() {
     const run = state.runs.at(-1);
     if (!run) return session.status;
-    if (!run.outcome) return session.runs?.some((one) => one.id === run.id) || run.id === session.run_id ? session.status : "running";
+    if (!run.outcome) return (run.id === session.run_id || session.runs?.some((one) => one.id === run.id)) && session.status !== "queued" ? session.status : "running";
     return run.id === session.run_id ? run.outcome.status : session.status;
   }
 
@@ -90,11 +90,11 @@ export function openSession(id, { say, connected }) {
     const time = run && (since ? `${Math.floor((run.t + since) / 1000)} s` : duration(run.t));
     put($("doing"), [replay ? "replay" : "", session.agent, !replay && now === "interrupted" ? "" : run?.doing, time].filter(Boolean).join(" · "));
     if (run) showBudget($("budget"), run, run.t + since);
-    $("cancel").hidden = now !== "running";
-    $("delete").hidden = now === "running";
-    $("replay").hidden = !replay && (now === "running" || events.length === 0);
+    $("cancel").hidden = !underWay(now);
+    $("delete").hidden = underWay(now);
+    $("replay").hidden = !replay && (underWay(now) || events.length === 0);
     $("composer").hidden = replay !== null;
-    compose($("composer"), id, now, now === "awaiting_input" ? questions() : [], { said, changed });
+    compose($("composer"), id, now, now === "awaiting_input" ? questions() : [], { said, changed, trouble: () => session.trouble });
   }
 
   function questions() {

@@ -3,6 +3,7 @@ import { duration, money, number, plain } from "./text.js";
 
 /** Of each status: tone, sign and word. Never the colour alone. */
 export const STATUS = {
+  queued: ["quiet", "…", "queued"],
   running: ["main", "◌", "running"],
   completed: ["good", "✔", "completed"],
   exhausted: ["warn", "■", "exhausted"],
@@ -11,6 +12,9 @@ export const STATUS = {
   awaiting_input: ["main", "?", "awaiting input"],
   interrupted: ["warn", "↯", "interrupted"],
 };
+
+/** Whether a session of this status gets an end by itself. */
+export const underWay = (status) => status === "running" || status === "queued";
 
 /** Of each way in which a call was settled: tone, sign, and words unless all is well. */
 export const RESULT = {

@@ -1,0 +1,10 @@
+"""What goes wrong in a service without anybody there to be told: a line of the log."""
+
+from __future__ import annotations
+
+
+def complain(what: str, **about: object) -> None:
+    """Write it down."""
+    import structlog
+
+    structlog.get_logger("endstop").warning(what, **about)

@@ -1,0 +1,139 @@
+"""Where runs are asked for that a queue hands out: they begin wherever a process takes them.
+
+The store has a run before the queue does, and all that its job needs. So whoever dies in between leaves a run that
+waits, and that the others put into the queue after a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import uuid4
+
+import msgspec
+
+from ..durable.queue import Job, Queue
+from ..engine import Engine
+from ..store.store import Message, NewSession, NotAtRest, Orphan, QueuedRun, StoredSession, StoreError
+from .admission import Admission
+from .beginning import Asked, check_may_begin
+from .checked import kept
+from .complaints import complain
+from .driving import Driver, clock_of
+from .errors import Conflict
+from .lives import Live
+from .shelf import Shelf
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Desk:
+    """Puts runs into the store and into the queue."""
+
+    def __init__(self, shelf: Shelf, queue: Queue, admission: Admission, driver: Driver) -> None:
+        self._shelf = shelf
+        self._store = shelf.store
+        self._queue = queue
+        self._admission = admission
+        self._driver = driver
+
+    async def first(self, new: NewSession, engine: Engine, prompt: str, *, named: bool) -> StoredSession:
+        """A new session with its first run; returns once no crash can lose it."""
+        self._admission.check_open()
+        if named and await self._store.session(new.id) is not None:
+            raise Conflict("exists", f"there is a session {new.id!r} already: go on with it, or name another")
+        job = Job(run_id=_new_run(), session_id=new.id, agent=new.agent, opening="prompt", text=prompt)
+        return await self._driver.through(self._put(job, engine, new))
+
+    async def next(self, session_id: str, owner: str | None, asked: Asked) -> StoredSession:
+        """A session's next run; returns once no crash can lose it."""
+        self._admission.check_open()
+        stored = await self._shelf.session(session_id, owner=owner)
+        check_may_begin(stored, asked)
+        _, engine = self._admission.agent(stored.agent)
+        return await self._driver.through(self._put(_job(stored, asked), engine))
+
+    async def at_rest(self, session_id: str, owner: str | None) -> StoredSession:
+        """The session as the store knows it: nobody knows more of it."""
+        return await self._shelf.session(session_id, owner=owner)
+
+    async def hear(self, before: Live, messages: list[Message]) -> None:
+        """A run whose prompt are messages that the session's run before did not hear."""
+        _, engine = self._admission.agent(before.agent)
+        job = Job(
+            run_id=_new_run(),
+            session_id=before.session_id,
+            agent=before.agent,
+            opening="prompt",
+            text=before.prompt_of(messages),
+            heard=tuple(message.id for message in messages),
+        )
+        await self._put(job, engine)
+
+    async def adopt(self, orphans: Sequence[Orphan]) -> None:
+        """Let other processes go on with runs whose own one died."""
+        for orphan in await self._store.requeue([orphan.session_id for orphan in orphans]):
+            complain("a run goes on elsewhere", run_id=orphan.run_id, session_id=orphan.session_id)
+            await self._recover(orphan)
+
+    async def hand_over(self, session_ids: Sequence[str]) -> None:
+        """Let other processes go on with what this one leaves."""
+        try:
+            for orphan in await self._store.requeue(session_ids):
+                await self._recover(orphan)
+        except StoreError as error:  # they find out once its lease is over
+            complain("the others are not told what is left", error=str(error))
+
+    async def look_for_stray(self, seconds: float) -> None:
+        """See to runs that have waited for so long: perhaps nobody has put them into the queue."""
+        for orphan in await self._store.queued(seconds):
+            await self._recover(orphan)
+
+    async def _recover(self, orphan: Orphan) -> None:
+        assert orphan.run_id is not None
+        if orphan.job is not None:
+            job = msgspec.json.decode(orphan.job, type=Job)
+        else:
+            job = Job(run_id=orphan.run_id, session_id=orphan.session_id, agent=orphan.agent, opening="resume")
+        try:
+            await self._queue.recover(orphan.run_id)
+            await self._queue.submit(job)
+        except ConnectionError as error:  # it is looked for again
+            complain("a run is not in the queue yet", run_id=job.run_id, error=str(error))
+
+    async def _put(self, job: Job, engine: Engine, new: NewSession | None = None) -> StoredSession:
+        prompt = kept(job.text, engine.redact) if job.opening == "prompt" else None
+        queued = QueuedRun(
+            session_id=job.session_id,
+            run_id=job.run_id,
+            prompt=prompt,
+            at=clock_of(engine)(),
+            new=new,
+            job=_encode(job).decode(),
+        )
+        try:
+            await self._store.queue(queued)
+        except NotAtRest:
+            raise Conflict(
+                "busy", f"session {job.session_id} is running: wait for its end, say something to it, or cancel it"
+            ) from None
+        try:
+            await self._queue.submit(job)
+        except ConnectionError as error:
+            complain("a run is not in the queue yet", run_id=job.run_id, error=str(error))
+        return await self._shelf.session(job.session_id)
+
+
+def _job(stored: StoredSession, asked: Asked) -> Job:
+    resumed = stored.run_id if asked.opening == "resume" else None
+    return Job(
+        run_id=resumed or _new_run(),
+        session_id=stored.id,
+        agent=stored.agent,
+        opening=asked.opening,
+        text=asked.text,
+        call_id=asked.call_id,
+    )
+
+
+def _new_run() -> str:
+    return f"run_{uuid4().hex[:12]}"

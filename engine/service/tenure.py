@@ -1,0 +1,110 @@
+"""The place of a process among those that share a store.
+
+Each process has a lease in the store and renews it. A process whose lease was given up by another one can write nothing
+more there, so whatever it was doing when it froze ends with it. A store that is away makes nobody dead: who could not
+renew itself judges the others only after a whole lease, in which they had the time to come back, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from time import monotonic
+
+from ..durable.steps import LostRun
+from ..store.process import is_gone, this_process
+from ..store.store import Orphan, Process, Store, StoreError
+from .complaints import complain
+
+LEASE = 15.0
+"""Seconds after which a process that was not heard of is taken for dead."""
+RENEWALS = 3
+"""A lease is renewed so often before it would be over."""
+PAUSE = 0.1
+"""Seconds between two looks at a store that was away."""
+
+Adopt = Callable[[list[Orphan]], Awaitable[None]]
+"""Told of sessions that no process holds any more."""
+
+
+class Tenure:
+    """Enrols this process, keeps it enrolled, and finds out which others are dead.
+
+    kind: what this process is for, for people. lease: seconds, more than 0.
+    """
+
+    def __init__(self, store: Store, *, kind: str, lease: float) -> None:
+        self._store = store
+        self._kind = kind
+        self.lease = lease
+        self._hurried = asyncio.Event()
+        self.process: Process | None = None
+        """Who this process is to the others; None while it is not enrolled."""
+        self.lost = asyncio.Event()
+        """Set once it was given up: nothing of it reaches the store any more."""
+        self._sure_until = 0.0
+        self._judges_from = 0.0
+
+    @asynccontextmanager
+    async def held(self, adopt: Adopt) -> AsyncIterator[Process]:
+        """Take a place, under a new name, and keep it. Raises StoreError if the store is away."""
+        began = monotonic()
+        process = this_process(self._kind, lease_seconds=self.lease)
+        await self._store.enrol(process)
+        self.process, self.lost = process, asyncio.Event()
+        self._sure_until = began + self.lease
+        await self._judge(adopt)
+        renewing = asyncio.create_task(self._renew_for_ever(process, adopt))
+        try:
+            yield process
+        finally:
+            renewing.cancel()
+            self.process = None
+            with suppress(StoreError):
+                await self._store.leave(process.id)
+
+    async def sure(self) -> None:
+        """Wait until this process certainly has its place. Raises LostRun if it has it no more."""
+        while monotonic() >= self._sure_until and not self.lost.is_set():
+            await asyncio.sleep(PAUSE)
+        if self.lost.is_set():
+            raise LostRun("this process was taken for dead: its sessions go on elsewhere")
+
+    def hurry(self) -> None:
+        """Renew the lease and look at the others now."""
+        self._hurried.set()
+
+    # ---- inside
+
+    async def _renew_for_ever(self, process: Process, adopt: Adopt) -> None:
+        pause = self.lease / RENEWALS
+        while True:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._hurried.wait(), pause)
+            self._hurried.clear()
+            began = monotonic()
+            if began > self._sure_until:  # frozen, or the store was away: the others may have been, too
+                self._judges_from = began + self.lease
+            try:
+                if not await self._store.renew(process.id):
+                    complain("this process was taken for dead", process=process.id)
+                    self.lost.set()
+                    return
+                self._sure_until = began + self.lease  # from before the store was asked: it may have taken its time
+                await self._judge(adopt)
+                pause = self.lease / RENEWALS
+            except StoreError as error:
+                complain("the store is away", error=str(error))
+                pause = PAUSE
+
+    async def _judge(self, adopt: Adopt) -> None:
+        """Give up those that are dead, and see to what they have left."""
+        judges = monotonic() >= self._judges_from
+        for other in await self._store.processes():
+            gone = is_gone(other)
+            if (gone or (judges and not other.alive)) and await self._store.give_up(other.id, even_alive=gone):
+                complain("a process is dead", process=other.id, host=other.host, pid=other.pid)
+        orphans = await self._store.orphans()
+        if orphans:
+            await adopt(orphans)
