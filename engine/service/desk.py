@@ -13,7 +13,7 @@ import msgspec
 
 from ..durable.queue import Job, Queue
 from ..engine import Engine
-from ..store.store import Message, NewSession, NotAtRest, Orphan, QueuedRun, StoredSession, StoreError
+from ..store.store import Message, NewSession, NotAtRest, Orphan, QueuedRun, StoredSession
 from .admission import Admission
 from .beginning import Asked, check_may_begin
 from .checked import kept
@@ -75,12 +75,13 @@ class Desk:
             complain("a run goes on elsewhere", run_id=orphan.run_id, session_id=orphan.session_id)
             await self._recover(orphan)
 
-    async def hand_over(self, session_ids: Sequence[str]) -> None:
+    async def hand_over(self, jobs: Sequence[Job]) -> None:
         """Let other processes go on with what this one leaves."""
         try:
-            for orphan in await self._store.requeue(session_ids):
-                await self._recover(orphan)
-        except StoreError as error:  # they find out once its lease is over
+            await self._store.requeue([job.session_id for job in jobs])
+            for job in jobs:
+                await self._queue.recover(job.run_id)
+        except OSError as error:  # they find out once its lease is over
             complain("the others are not told what is left", error=str(error))
 
     async def look_for_stray(self, seconds: float) -> None:

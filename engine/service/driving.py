@@ -49,7 +49,6 @@ class Driver:
         """Who begins a run by itself for messages that are left."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._giving_up = asyncio.Event()
-        self._left_here: list[str] = []
 
     async def through(self, work: Coroutine[Any, Any, T]) -> T:
         """Do this to its end, also if whoever waits for it leaves: a beginning is never left half done."""
@@ -117,17 +116,11 @@ class Driver:
         self._giving_up.set()
         await self._rested(TIDY_SECONDS)
 
-    @property
-    def left(self) -> list[str]:
-        """Sessions whose runs were given up here and that nobody else has yet."""
-        return list(self._left_here)
-
     async def lose_all(self, why: str) -> None:
         """Give up every run: other processes go on with them."""
         for live in self._lives:
             live.lose(why)
         await self._rested(TIDY_SECONDS)
-        self._left_here.clear()
 
     def look_at(self, session_ids: Collection[str] | None) -> None:
         """Others have changed these sessions, or perhaps any: see what they want of those that run here."""
@@ -169,7 +162,6 @@ class Driver:
                 await run.wait()
         except LostRun as error:
             live.lost = str(error)
-            self._left_here.append(live.session_id)
             if not begun.done():
                 live.taken = False
                 begun.set_exception(error)

@@ -127,8 +127,8 @@ class House:
                 await _first_of(leaving, self._tenure.lost)
             if self._tenure.lost.is_set():
                 await self._driver.lose_all("this process was taken for dead")
-            elif self._desk is not None:
-                await self._desk.hand_over(self._driver.left)
+            elif self._desk is not None and self._hands is not None:
+                await self._desk.hand_over(self._hands.left)
 
     async def _adopt(self, orphans: list[Orphan]) -> None:
         if self._desk is not None:
