@@ -177,6 +177,8 @@ class Driver:
         try:
             await self._insist("the end of a run could not be stored yet", tape.settle, run_id=tape.run_id)
             messages = await self._left(live)
+        except LostRun as error:
+            live.lost = str(error)
         finally:
             self._lives.remove(live)
         if messages:
@@ -200,12 +202,17 @@ class Driver:
             self._lives.remove(live)
 
     async def _insist(self, what: str, work: Callable[[], Awaitable[object]], **about: str) -> None:
-        """Try until the store does it, or the service gives up: the next start finds what is left (as `running`)."""
+        """Try until the store does it, or the service gives up: the next start finds what is left (as `running`).
+
+        Raises LostRun.
+        """
         wait = FIRST_WAIT
         while True:
             try:
                 await work()
                 return
+            except LostRun:
+                raise
             except StoreError as error:
                 complain(what, error=str(error), **about)
             if self._giving_up.is_set():

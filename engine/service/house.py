@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from time import monotonic
 
 from ...decision import WrongUse
 from ..durable.queue import Queue
 from ..engine import Engine
-from ..store.store import Orphan, Store, StoreError
+from ..store.store import Orphan, Store
 from .complaints import complain
 from .desk import Desk
 from .driving import Driver
@@ -146,8 +148,17 @@ class House:
             await asyncio.sleep(self._tenure.lease)
             try:
                 await self._desk.look_for_stray(2 * self._tenure.lease)
-            except StoreError as error:
-                complain("the store is away", error=str(error))
+                await self._drop_done()
+            except OSError as error:
+                complain("the store or the queue is away", error=str(error))
+
+    async def _drop_done(self) -> None:
+        """Let the queue forget what runs of this process left there: the store has all of them."""
+        assert self._queue is not None
+        done = self._hands.done if self._hands is not None else deque()
+        while done and done[0][0] < monotonic() - self._tenure.lease:
+            await self._queue.drop(done[0][1])
+            done.popleft()
 
     # ---- what is forgotten
 

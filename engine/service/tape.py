@@ -184,6 +184,9 @@ class Tape:
         return task
 
     async def _saved(self) -> None:
+        if self._lost is not None:
+            self._saving = None
+            raise LostRun(self._lost)
         batch = self._batch()
         try:
             await self._store.commit(batch)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from contextlib import suppress
+from time import monotonic
 
 from ...decision import WrongUse
 from ..durable.queue import Job
@@ -36,12 +38,15 @@ class Hands:
         self._tenure = tenure
         self.left: list[Job] = []
         """Jobs that this process was given and leaves to others."""
+        self.done: deque[tuple[float, str]] = deque()
+        """Runs that are over, and when they were: the queue may forget them once it knows that, too."""
 
     async def do(self, job: Job, steps: Steps) -> None:
         """Make the run of a job, and return once the store has its end. Raises LostRun."""
         while True:
             try:
                 await self._do(job, steps)
+                self.done.append((monotonic(), job.run_id))
                 return
             except LostRun as error:
                 await self._let_go(job)
