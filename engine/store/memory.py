@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from ...decision import WrongUse
-from .store import Batch, Message, NewSession, Page, StoredRun, StoredSession, Wanted
+from .memory_holding import MemoryHolding, fresh
+from .store import Batch, Held, Message, NewSession, Page, StoredRun, StoredSession, Wanted
 
 _ENDED = frozenset({"completed", "exhausted", "failed", "cancelled"})
 
 
-class MemoryStore:
-    """Keeps sessions in this process. It can be opened again after it was closed, and still has them."""
+class MemoryStore(MemoryHolding):
+    """Keeps sessions in this process. It can be opened again after it was closed, and still has them.
 
-    def __init__(self) -> None:
-        self._sessions: dict[str, StoredSession] = {}
-        self._runs: dict[str, StoredRun] = {}
+    Of several processes it keeps the books, too: it writes as the one that enrolled last.
+    clock: gives seconds, for leases.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(clock)
         self._pages: dict[str, list[Page]] = {}
         self._messages: dict[str, Message] = {}
 
@@ -24,31 +31,25 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Nothing to let go of."""
+        self._own = None
 
     async def add(self, session: NewSession) -> None:
         """Keep a new session, with status `running`."""
-        self._sessions[session.id] = StoredSession(
-            id=session.id,
-            owner=session.owner,
-            agent=session.agent,
-            title=session.title,
-            status="running",
-            stop_reason=None,
-            created_at=session.created_at,
-            updated_at=session.created_at,
-            run_id=None,
-            runs=0,
-            steps=0,
-        )
+        self._fence()
+        self._sessions[session.id] = fresh(session, self._own)
 
     async def commit(self, batch: Batch) -> None:
         """Take a batch."""
+        self._fence()
         session = self._sessions[batch.session_id]
         steps = 0
+        if batch.started is not None or batch.resumed:
+            session = self._begun(session, batch.run_id)
+        elif self._own is not None and session.holder != self._own:
+            raise Held(f"the session {session.id} is not held by this process (any more)")
         if batch.started is not None:
-            number = session.runs + 1
-            session = replace(session, status="running", stop_reason=None, run_id=batch.run_id, runs=number)
-            session = replace(session, questions=())
+            number = session.runs + (batch.run_id not in self._waiting)
+            session = replace(session, runs=number, questions=())
             self._runs[batch.run_id] = StoredRun(
                 id=batch.run_id,
                 session_id=batch.session_id,
@@ -60,15 +61,17 @@ class MemoryStore:
                 finished_at=None,
                 last_seq=0,
                 outcome=None,
+                cancel=self._runs[batch.run_id].cancel if batch.run_id in self._waiting else None,
             )
+        self._waiting.pop(batch.run_id, None)
         run = replace(self._runs[batch.run_id], last_seq=batch.last_seq)
         if batch.resumed:
-            session = replace(session, status="running")
             run = replace(run, status="running", resumed_at=(*run.resumed_at, batch.first_seq))
         if batch.finished is not None:
             end, steps = batch.finished, batch.finished.steps
             run = replace(run, status=end.status, stop_reason=end.stop_reason, finished_at=batch.at, outcome=end)
             session = replace(session, status=end.status, stop_reason=end.stop_reason, questions=batch.questions)
+            session = replace(session, holder=None)
         self._runs[batch.run_id] = run
         self._sessions[session.id] = replace(session, updated_at=batch.at, steps=session.steps + steps)
         page = Page(batch.run_id, batch.first_seq, batch.last_seq, batch.lines)
@@ -108,6 +111,7 @@ class MemoryStore:
 
     async def say(self, message: Message) -> None:
         """Keep what a user said."""
+        self._fence()
         self._messages[message.id] = message
 
     async def unheard(self, session_id: str) -> list[Message]:
@@ -116,30 +120,23 @@ class MemoryStore:
 
     async def drop_messages(self, session_id: str) -> None:
         """Forget what no run has heard."""
+        self._fence()
         for message in await self.unheard(session_id):
             del self._messages[message.id]
 
-    async def interrupt_running(self) -> int:
-        """Mark what is still `running` as `interrupted`."""
-        running = [session for session in self._sessions.values() if session.status == "running"]
-        for session in running:
-            if session.run_id is None:
-                await self.delete(session.id)
-                continue
-            self._sessions[session.id] = replace(session, status="interrupted")
-            self._runs[session.run_id] = replace(self._runs[session.run_id], status="interrupted")
-        return sum(session.run_id is not None for session in running)
-
     async def delete(self, session_id: str) -> bool:
         """Forget a session with all that belongs to it."""
+        self._fence()
         await self.drop_messages(session_id)
         for run in await self.runs(session_id):
             del self._runs[run.id]
+            self._waiting.pop(run.id, None)
             self._pages.pop(run.id, None)
         return self._sessions.pop(session_id, None) is not None
 
     async def forget(self, *, before: str | None = None, keep: int | None = None) -> int:
         """Forget ended sessions: those last updated before a time, and all but the `keep` latest."""
+        self._fence()
         ended = [session for session in self._sessions.values() if session.status in _ENDED]
         ended.sort(key=lambda session: session.updated_at)
         surplus = ended[: max(0, len(ended) - keep)] if keep is not None else []
