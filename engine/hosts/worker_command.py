@@ -11,8 +11,8 @@ from typing import Any
 
 from ...decision import WrongUse
 from ..service.service import Service
-from ..service.tenure import LEASE
 from ..store.place import masked
+from ..store.process import LEASE
 from ..store.store import StoreError
 from .channels import Channels
 from .chosen import engine_of

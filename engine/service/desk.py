@@ -71,9 +71,11 @@ class Desk:
 
     async def adopt(self, orphans: Sequence[Orphan]) -> None:
         """Let other processes go on with runs whose own one died."""
-        for orphan in await self._store.requeue([orphan.session_id for orphan in orphans]):
-            complain("a run goes on elsewhere", run_id=orphan.run_id, session_id=orphan.session_id)
-            await self._recover(orphan)
+        waiting = await self._store.requeue([orphan.session_id for orphan in orphans])
+        for orphan in orphans:
+            if orphan.session_id in waiting:
+                complain("a run goes on elsewhere", run_id=orphan.run_id, session_id=orphan.session_id)
+                await self._recover(orphan)
 
     async def hand_over(self, jobs: Sequence[Job]) -> None:
         """Let other processes go on with what this one leaves."""

@@ -24,6 +24,7 @@ from ...decision import WrongUse
 from ..durable.queue import Queue
 from ..engine import Engine
 from ..store.place import store_at
+from ..store.process import LEASE
 from ..store.store import Message, NewSession, Store, StoredSession
 from .admission import Admission
 from .beginning import Asked, Here
@@ -36,7 +37,7 @@ from .lives import Lives
 from .reading import BEAT
 from .recalling import was_answered
 from .shelf import UNDER_WAY, Shelf
-from .tenure import LEASE, Tenure
+from .tenure import Tenure
 from .working import Hands
 
 

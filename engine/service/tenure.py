@@ -13,12 +13,11 @@ from contextlib import asynccontextmanager, suppress
 from time import monotonic
 
 from ..durable.steps import LostRun
-from ..store.process import is_gone, this_process
+from ..store.orphans import give_up_dead
+from ..store.process import this_process
 from ..store.store import Orphan, Process, Store, StoreError
 from .complaints import complain
 
-LEASE = 15.0
-"""Seconds after which a process that was not heard of is taken for dead."""
 RENEWALS = 3
 """A lease is renewed so often before it would be over."""
 PAUSE = 0.1
@@ -100,11 +99,8 @@ class Tenure:
 
     async def _judge(self, adopt: Adopt) -> None:
         """Give up those that are dead, and see to what they have left."""
-        judges = monotonic() >= self._judges_from
-        for other in await self._store.processes():
-            gone = is_gone(other)
-            if (gone or (judges and not other.alive)) and await self._store.give_up(other.id, even_alive=gone):
-                complain("a process is dead", process=other.id, host=other.host, pid=other.pid)
+        for dead in await give_up_dead(self._store, by_lease=monotonic() >= self._judges_from):
+            complain("a process is dead", process=dead.id, host=dead.host, pid=dead.pid)
         orphans = await self._store.orphans()
         if orphans:
             await adopt(orphans)

@@ -174,6 +174,29 @@ class Holding:
         self._execute(its.values(status="interrupted", holder=None, trouble=trouble))
         return len(begun)
 
+    def requeue(self, ids: Sequence[str]) -> list[str]:
+        """Those that are orphans, or this process's own, wait again; gives which."""
+        going = SESSIONS.c.status.in_(GOING), SESSIONS.c.run_id.is_not(None)
+        found = self._execute(_ROW.where(SESSIONS.c.id.in_(ids), *going)).all()
+        known = self._known({row.holder for row in found if row.holder is not None}) - {self._id}
+        free = [row for row in found if row.holder not in known and (row.status, row.holder) != ("queued", None)]
+        self.touched.update(row.id for row in free)
+        its = update(RUNS).where(RUNS.c.id.in_([row.run_id for row in free]))
+        self._execute(its.values(status="queued", queued=now(self._connection)))
+        its = update(SESSIONS).where(SESSIONS.c.id.in_([row.id for row in free]))
+        self._execute(its.values(status="queued", holder=None))
+        return [row.id for row in free]
+
+    def set_aside(self, session_id: str, why: str) -> None:
+        """The run of a session that this process holds is interrupted."""
+        found = self._locked(session_id)
+        if found.holder != self._id or found.status not in GOING:
+            return
+        self._execute(update(RUNS).where(RUNS.c.id == found.run_id).values(status="interrupted", cancel=None))
+        its = update(SESSIONS).where(SESSIONS.c.id == session_id)
+        self._execute(its.values(status="interrupted", holder=None, trouble=why))
+        self.touched.add(session_id)
+
     # ---- inside
 
     @property

@@ -145,6 +145,33 @@ class MemoryHolding:
         waits = replace(session, status="queued", stop_reason=None, questions=(), holder=None, trouble=None)
         self._sessions[session.id] = waits
 
+    async def requeue(self, session_ids: Sequence[str]) -> list[str]:
+        """Let runs wait again that nobody has, or that this process has."""
+        self._fence()
+        free = [
+            session
+            for session in map(self._there, session_ids)
+            if session.status in GOING and session.run_id is not None
+            if session.holder == self._own or session.holder not in self._processes
+            if (session.status, session.holder) != ("queued", None)
+        ]
+        for session in free:
+            assert session.run_id is not None
+            job = self._waiting[session.run_id][1] if session.status == "queued" else None
+            self._waiting[session.run_id] = self._clock(), job
+            self._runs[session.run_id] = replace(self._runs[session.run_id], status="queued")
+            self._sessions[session.id] = replace(session, status="queued", holder=None)
+        return [session.id for session in free]
+
+    async def set_aside(self, session_id: str, why: str) -> None:
+        """The run of a session that this process holds is interrupted."""
+        self._fence()
+        session = self._there(session_id)
+        if session.holder != self._own or session.status not in GOING or session.run_id is None:
+            return
+        self._runs[session.run_id] = replace(self._runs[session.run_id], status="interrupted", cancel=None)
+        self._sessions[session_id] = replace(session, status="interrupted", holder=None, trouble=why)
+
     async def queued(self, older_than_seconds: float = 0.0) -> list[Orphan]:
         """Runs that have been waiting for longer than that, and that no known process has claimed; oldest first."""
         before = self._clock() - older_than_seconds

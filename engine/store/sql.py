@@ -193,6 +193,17 @@ class SqlStore:
         """Let a run wait for a process."""
         await self._writing.write(lambda changes: changes.holding.queue(run))
 
+    async def requeue(self, session_ids: Sequence[str]) -> list[str]:
+        """Let runs wait again that nobody has, or that this process has."""
+        ids: list[str] = []
+        for first in range(0, len(session_ids), AT_ONCE):
+            ids += await self._writing.write(partial(_requeue, session_ids[first : first + AT_ONCE]))
+        return ids
+
+    async def set_aside(self, session_id: str, why: str) -> None:
+        """Mark a session of this process as `interrupted`."""
+        await self._writing.write(lambda changes: changes.holding.set_aside(session_id, why))
+
     async def queued(self, older_than_seconds: float = 0.0) -> list[Orphan]:
         """Runs that have been waiting for longer than that, and that no known process has claimed; oldest first."""
         return await self._read(reads.queued, int(older_than_seconds * 1000))
@@ -256,6 +267,10 @@ class SqlStore:
 
 def _forget(ids: Sequence[str], changes: Changes) -> int:
     return changes.delete(ids, ended=True)
+
+
+def _requeue(ids: Sequence[str], changes: Changes) -> list[str]:
+    return changes.holding.requeue(ids)
 
 
 def _interrupt(ids: Sequence[str], trouble: str | None, changes: Changes) -> int:
