@@ -10,7 +10,6 @@ from typing import Any
 import httpx
 import pytest
 from endstop.decision import ReasoningDelta
-from endstop.engine.store.orphans import interrupt_orphans
 from endstop.providers import RateLimited, call, say
 
 from .shown import Gate, Site, until
@@ -302,7 +301,7 @@ def interrupted(page: Any, shown: Site, name: str) -> list[dict[str, Any]]:
     cut = next(place for place, event in enumerate(events) if event["type"] == "STEP_FINISHED")
     half = [{**event, **({"run_id": f"run_{name}"} if "run_id" in event else {})} for event in events[: cut + 1]]
     shown.keep([half], name, f"session_{name}")
-    shown.do(interrupt_orphans(shown.store))
+    shown.do(shown.store.set_aside(f"session_{name}", "The process that ran it was killed."))
     return half
 
 
