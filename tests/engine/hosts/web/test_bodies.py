@@ -260,7 +260,7 @@ def test_whatever_is_sent_is_answered_and_never_by_an_error_of_ours() -> None:
                 assert response.headers["content-type"] == "application/problem+json"
                 assert response.json()["status"] == response.status_code
 
-        @settings(max_examples=150, deadline=None)
+        @settings(max_examples=250, deadline=None)
         @given(REQUESTS)
         def ask_all(request: tuple[str, str, bytes]) -> None:
             loop.run(ask(*request))
