@@ -43,8 +43,10 @@ system: ## what the tests need beside Python: PostgreSQL and Chromium, from Debi
 	fi; \
 	echo "not here, so the tests that need it are skipped:$$missing (as root: apt-get install$$missing)"
 
+# A file's tests stay together, since they share servers and browsers. A worker that is lost is a failure at once: it is
+# not started again, for pytest-xdist would then wait for ever. ARGS="-n 0" is one process, as a debugger needs it.
 test: lint types system ## all that CI checks: lint and types, then the tests
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --max-worker-restart 0 $(ARGS)
 
 check: test ## the same as test
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 
@@ -25,12 +26,13 @@ COMMANDS = ("run", "race", "replay", "report", "backtest", "audit", "import", "e
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; gives the exit code. A console script: it may end the process if a tool hangs."""
+    """Run one command; gives the exit code. A console script: it may end the process if a tool of it hangs."""
+    others = threading.enumerate()
     open_what_is_closed()
     words = sys.argv[1:] if argv is None else argv
     given = _parser(words).parse_args(words)
     code = _command(given)
-    leave_hanging_threads(code)
+    leave_hanging_threads(code, others)
     return code
 
 

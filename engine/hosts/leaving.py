@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from time import monotonic
@@ -37,12 +37,15 @@ def run_to_end(work: Coroutine[Any, Any, int], loop: asyncio.AbstractEventLoop |
             loop.close()
 
 
-def leave_hanging_threads(code: int) -> None:
-    """End the process here if a thread would keep it alive; all that matters must be written by now."""
+def leave_hanging_threads(code: int, others: Collection[threading.Thread] = ()) -> None:
+    """End the process here if a thread would keep it alive; all that matters must be written by now.
+
+    `others` are threads that were there before the command: they are their owner's, and no reason to leave.
+    """
     flush()
     deadline = monotonic() + THREAD_SECONDS
     for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
+        if thread not in others and thread is not threading.current_thread() and not thread.daemon:
             with suppress(KeyboardInterrupt):
                 thread.join(max(0.0, deadline - monotonic()))
             if thread.is_alive():

@@ -400,6 +400,30 @@ def test_the_command_is_also_a_module() -> None:
     assert done.stdout.startswith("endstop ")
 
 
+@pytest.mark.parametrize("where", ["main", "another"])
+def test_a_program_that_calls_it_keeps_its_own_threads_and_goes_on(where: str) -> None:
+    """Only what the command itself has left hanging is a reason to leave the process."""
+    code = f"""if True:
+        import threading
+        from endstop.engine.hosts.command_line import main
+
+        over, codes = threading.Event(), []
+        other = threading.Thread(target=over.wait)
+        other.start()
+        work = lambda: codes.append(main(["serve", "--port", "70000"]))
+        if {where == "main"}:
+            work()
+        else:
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        print(codes, other.is_alive())
+        over.set()
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "[2] True\n"), done.stderr
+
+
 # ---- Ctrl-C
 
 

@@ -15,6 +15,7 @@ from endstop.engine.hosts.replaying.columns import cells, folded, plain
 from endstop.engine.hosts.replaying.divergence import divergence_lines
 from endstop.engine.record import RecordWriter
 from endstop.engine.replay.comparison import Difference, Divergence
+from endstop.engine.testing import FakeClock
 from endstop.providers import Scripted, call, say
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,7 +56,7 @@ async def look(place: int) -> str:
 async def recorded(path: Path, runs: int = 1) -> Path:
     """Runs of two steps each."""
     script = [[say("I will look around. ", 4), call("look", place=1)], [call("submit", report="x")]] * runs
-    session = Engine(Scripted(*script), tools=[submit, look]).session(record=path)
+    session = Engine(Scripted(*script), tools=[submit, look], clock=FakeClock()).session(record=path)
     for number in range(runs):
         assert (await session.run(f"Task {number}")).status == "completed"
     return path
