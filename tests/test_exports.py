@@ -37,6 +37,15 @@ PUBLIC = {
         ProviderSummary RaceResult Redaction Run Session SessionRecord Stdio Subscriber Summary SystemClock Task
         TaskResult ThisCall Tool Toolbox Unclear mcp_tools read_record this_call tool tools_from_yaml
     """,
+    "endstop.engine.durable": """
+        Job LostRun NotKept Queue StepKey Steps
+    """,
+    "endstop.engine.durable.conformance": """
+        CASES NEEDS Adapter Cannot Case check
+    """,
+    "endstop.engine.durable.dbos": """
+        Dbos
+    """,
     "endstop.engine.formats": """
         FORMATS Ending Foreign Format Found Judged Kinds Said Skipped Unreadable events_of found_in guess
     """,
