@@ -108,7 +108,7 @@ class Reader:
         run: StoredRun | None = await self._store.run(run_id)
         if run is None:
             return True
-        if run.status not in ("running", "interrupted"):
+        if run.status not in ("queued", "running", "interrupted"):
             return run.last_seq <= seq
         session = await self._store.session(run.session_id)
         return session is None or session.run_id != run_id  # it has no end, and nobody goes on with it any more

@@ -1,0 +1,178 @@
+"""Several services on one store, with a queue that hands out their runs: desks that take requests, and workers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from endstop.engine import Engine
+from endstop.engine.service.errors import Conflict
+from endstop.engine.service.service import Service
+from endstop.providers import Scripted, call
+
+from ...postgres import Server
+from ..durable.plain import Plain
+from ..held import Held, to_end
+
+FINISH = call("finish_task", summary="The port is 8080.")
+LOOK = call("look", path="a")
+SECONDS = 20.0
+
+
+class Fleet:
+    """Services that share a database of PostgreSQL and a queue."""
+
+    def __init__(self, url: str, queue: str, stack: AsyncExitStack) -> None:
+        self._url = url
+        self._queue = queue
+        self._stack = stack
+
+    async def desk(self, **options: Any) -> Service:
+        """One that takes requests and does nothing itself."""
+        return await self.worker(Engine(Scripted()), works=False, **options)
+
+    async def worker(self, engine: Engine, **options: Any) -> Service:
+        """One that takes runs from the queue, with this engine."""
+        settings = {"grace": 0, "lease": 2.0, "queue": Plain(self._queue), **options}
+        return await self._stack.enter_async_context(Service(engine, store=self._url, **settings))
+
+
+@pytest.fixture
+async def fleet(postgres: Server, tmp_path: Path) -> AsyncIterator[Fleet]:
+    async with AsyncExitStack() as stack:
+        yield Fleet(postgres.url(postgres.new_database()), str(tmp_path / "queue.sqlite"), stack)
+
+
+async def until(what: Callable[[], Any]) -> Any:
+    """What this gives, once it gives something true."""
+    async with asyncio.timeout(SECONDS):
+        while not (found := await what()):
+            await asyncio.sleep(0.02)
+        return found
+
+
+async def status(service: Service, session_id: str, *wanted: str) -> Any:
+    async def found() -> Any:
+        session = await service.session(session_id)
+        return session if session.status in wanted else None
+
+    return await until(found)
+
+
+async def test_a_run_waits_until_somebody_works_and_is_read_where_it_was_asked_for(fleet: Fleet) -> None:
+    desk = await fleet.desk()
+    session = await desk.start("Set the port")
+    assert (session.status, session.runs, session.holder) == ("queued", 1, None)
+    await fleet.worker(Held().engine(FINISH))
+    run = await desk.run(session.run_id or "")
+    portions = await asyncio.wait_for(to_end(desk.follow_run(run)), SECONDS)
+    frames = [frame for portion in portions for frame in portion]
+    assert [frame.seq for frame in frames] == list(range(1, len(frames) + 1))
+    assert frames[-1].last
+    outcome = await desk.outcome(run.id, wait=SECONDS)
+    assert outcome is not None
+    assert outcome.answer == "The port is 8080."
+    assert (await status(desk, session.id, "completed")).holder is None
+
+
+async def test_what_is_said_reaches_the_process_that_has_the_run(fleet: Fleet) -> None:
+    desk, held = await fleet.desk(), Held()
+    worker = await fleet.worker(held.engine(LOOK, FINISH))
+    session = await desk.start("Look")
+    async with asyncio.timeout(SECONDS):
+        await held.called.wait()
+    assert (await desk.session(session.id)).holder is not None
+    message = await desk.say(session.id, "and hurry")
+
+    async def has_come() -> bool:
+        (live,) = worker._lives
+        return message in live.said
+
+    await until(has_come)
+    held.go.set()
+    await status(desk, session.id, "completed")
+    lines = b"".join([piece async for piece in desk.record(await desk.session(session.id))]).splitlines()
+    (heard,) = [line for line in lines if message.encode() in line]
+    assert b"and hurry" in heard
+
+
+async def test_a_cancel_reaches_the_process_that_has_the_run(fleet: Fleet) -> None:
+    desk, held = await fleet.desk(), Held()
+    await fleet.worker(held.engine(LOOK, FINISH))
+    session = await desk.start("Look")
+    async with asyncio.timeout(SECONDS):
+        await held.called.wait()
+    await desk.cancel(session.id, "enough")
+    await status(desk, session.id, "cancelled")
+    assert not held.go.is_set()
+
+
+async def test_a_run_that_waits_can_be_cancelled_and_ends_once_it_is_taken(fleet: Fleet) -> None:
+    desk = await fleet.desk()
+    session = await desk.start("Look")
+    await desk.cancel(session.id, "never mind")
+    model = Scripted(LOOK, FINISH)
+    await fleet.worker(Engine(model, tools=[Held().tool]))
+    await status(desk, session.id, "cancelled")
+    assert model.sent == []
+
+
+async def test_a_question_is_answered_anywhere_and_by_another_worker(fleet: Fleet) -> None:
+    desk = await fleet.desk()
+    first = await fleet.worker(Held().engine(call("ask_user", question="Which port?")))
+    session = await desk.start("Set the port")
+    paused = await status(desk, session.id, "awaiting_input")
+    await first.__aexit__(None, None, None)
+    assert [question.text for question in paused.questions] == ["Which port?"]
+    answered = await desk.answer(session.id, "8080")
+    assert answered.status == "queued"
+    await fleet.worker(Held().engine(FINISH))
+    assert (await status(desk, session.id, "completed")).runs == 2
+
+
+async def test_a_session_that_runs_or_waits_takes_no_second_run(fleet: Fleet) -> None:
+    desk = await fleet.desk()
+    session = await desk.start("Look")
+    with pytest.raises(Conflict) as caught:
+        await desk.go_on(session.id, "And again")
+    assert caught.value.code == "busy"
+    with pytest.raises(Conflict):
+        await desk.delete(session.id)
+
+
+async def test_a_worker_that_stops_hands_over_what_it_was_doing(fleet: Fleet) -> None:
+    desk, held = await fleet.desk(), Held()
+    first = await fleet.worker(held.engine(LOOK, FINISH))
+    session = await desk.start("Look")
+    async with asyncio.timeout(SECONDS):
+        await held.called.wait()
+    await first.__aexit__(None, None, None)
+    second = Held()
+    second.go.set()
+    await fleet.worker(second.engine(FINISH))
+    ended = await status(desk, session.id, "completed")
+    assert ended.runs == 1
+    assert second.called.is_set()  # the reading call that had begun was run again, and the response was not asked for
+
+
+async def test_a_worker_with_other_tools_sets_a_run_aside_and_one_with_the_right_ones_resumes_it(fleet: Fleet) -> None:
+    desk, held = await fleet.desk(), Held()
+    first = await fleet.worker(held.engine(LOOK, FINISH))
+    session = await desk.start("Look")
+    async with asyncio.timeout(SECONDS):
+        await held.called.wait()
+    await first.__aexit__(None, None, None)
+    wrong = await fleet.worker(Engine(Scripted(FINISH)))
+    aside = await status(desk, session.id, "interrupted")
+    assert "look" in (aside.trouble or "")
+    await wrong.__aexit__(None, None, None)
+    right = Held()
+    right.go.set()
+    await fleet.worker(right.engine(FINISH))
+    again = await desk.resume(session.id)
+    assert (again.status, again.trouble) == ("queued", None)
+    assert (await status(desk, session.id, "completed")).runs == 1
