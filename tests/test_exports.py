@@ -37,6 +37,9 @@ PUBLIC = {
         RaceResult Redaction Run Session SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult Tool Toolbox
         mcp_tools read_record tool tools_from_yaml
     """,
+    "endstop.engine.durable.temporal": """
+        Temporal
+    """,
     "endstop.engine.formats": """
         FORMATS Ending Foreign Format Found Judged Kinds Said Skipped Unreadable events_of found_in guess
     """,
@@ -96,8 +99,9 @@ def test_an_init_file_holds_imports_and_names_and_no_logic() -> None:
 
 
 def test_importing_the_engine_imports_no_heavy_package() -> None:
-    heavy = {"litellm", "aiohttp", "opentelemetry", "mcp", "httpx2"}
-    code = f"import sys, endstop.engine.subscribers, endstop.providers; print({heavy} & set(sys.modules))"
+    heavy = {"litellm", "aiohttp", "opentelemetry", "mcp", "httpx2", "temporalio"}
+    rooms = "endstop.engine.subscribers, endstop.engine.durable.temporal, endstop.providers"
+    code = f"import sys, {rooms}; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "set()"
 

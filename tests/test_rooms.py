@@ -59,6 +59,7 @@ WITHIN = {
     "starlette": "engine/hosts/web/",
     "uvicorn": "engine/hosts/web/",
     "uvloop": "engine/hosts/web/",
+    "temporalio": "engine/durable/temporal/",
 }
 """Heavy packages that one subpackage imports as it likes: who does without it imports none of them."""
 
@@ -67,6 +68,10 @@ LATE = {
     ("providers/openai_compatible.py", "urllib.request"): "takes 40 ms, and aiohttp brings it along when it is used",
     (f"{WATCHING}/views.py", "endstop.engine.hosts.watching.live"): "imports rich, which plain lines do without",
     ("engine/hosts/serve_command.py", "endstop.engine.hosts.web.serving"): "imports starlette, uvicorn and SQLAlchemy",
+    (
+        "engine/durable/temporal/queue.py",
+        "endstop.engine.durable.temporal.link",
+    ): "imports temporalio: 0.6 s",
     (f"{WATCHING}/race_views.py", "endstop.engine.hosts.watching.race_live"): "the same",
 }
 """Other imports inside a function: (file, module) -> why. None may be there to walk round a cycle."""
