@@ -36,7 +36,7 @@ WHEN_FIRST_USED = {
     "opentelemetry": "only traced engines need it, and it is an extra",
     "mcp": "0.7 s, only tools of an MCP server need it, and it is an extra",
     "httpx2": "the same",
-    "uvloop": "only the server needs it, and only if it is there",
+    "uvloop": "only what stands for long needs it, and only if it is there",
     "structlog": "only what has something to complain of needs it",
     "backports": "8 ms, and only compressed records need it (`backports.zstd`)",
     "compression": "the same, as Python 3.14 brings it",
@@ -60,7 +60,7 @@ WITHIN = {
     "psycopg": "engine/store/",
     "starlette": "engine/hosts/web/",
     "uvicorn": "engine/hosts/web/",
-    "uvloop": "engine/hosts/web/",
+    "uvloop": "engine/hosts/standing.py",
     "temporalio": "engine/durable/temporal/",
 }
 """Heavy packages that one subpackage imports as it likes: who does without it imports none of them."""
@@ -70,6 +70,8 @@ LATE = {
     ("providers/openai_compatible.py", "urllib.request"): "takes 40 ms, and aiohttp brings it along when it is used",
     (f"{WATCHING}/views.py", "endstop.engine.hosts.watching.live"): "imports rich, which plain lines do without",
     ("engine/hosts/serve_command.py", "endstop.engine.hosts.web.serving"): "imports starlette, uvicorn and SQLAlchemy",
+    ("engine/hosts/serve_command.py", "endstop.engine.hosts.queues"): "imports SQLAlchemy",
+    ("engine/hosts/worker_command.py", "endstop.engine.hosts.worker"): "imports SQLAlchemy",
     ("engine/durable/dbos/queue.py", "endstop.engine.durable.dbos.connection"): "imports dbos: 0.9 s, and an extra",
     ("engine/durable/dbos/queue.py", "endstop.engine.durable.dbos.worker"): "the same",
     (

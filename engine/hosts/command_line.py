@@ -10,17 +10,13 @@ import argparse
 import importlib
 import sys
 import threading
-import traceback
 from collections.abc import Sequence
 
-from ...decision import WrongUse
 from ..version import VERSION
 from .channels import open_what_is_closed
-from .interrupts import EXIT_CODE
+from .exit_codes import exit_code_of
 from .leaving import leave_hanging_threads
 
-WRONG_USE = 2
-CRASHED = 4
 COMMANDS = ("run", "race", "replay", "report", "backtest", "audit", "import", "export", "redact", "serve", "worker")
 """Each is a module here, `<name>_command`, that brings `add_to(commands)` and, through it, `command(given) -> int`."""
 
@@ -31,28 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_what_is_closed()
     words = sys.argv[1:] if argv is None else argv
     given = _parser(words).parse_args(words)
-    code = _command(given)
+    code = exit_code_of(given)
     leave_hanging_threads(code, others)
     return code
-
-
-def _command(given: argparse.Namespace) -> int:
-    try:
-        code: int = given.command(given)
-        return code
-    except WrongUse as error:
-        print(f"endstop: {error}", file=sys.stderr)
-        return WRONG_USE
-    except KeyboardInterrupt:
-        print("endstop: interrupted", file=sys.stderr)
-        return EXIT_CODE
-    except OSError as error:
-        print(f"endstop: {error}", file=sys.stderr)
-        return CRASHED
-    except Exception as error:
-        print(f"endstop: internal error: {type(error).__name__}: {error}", file=sys.stderr)
-        traceback.print_exc()
-        return CRASHED
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

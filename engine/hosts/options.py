@@ -8,6 +8,7 @@ from typing import Any
 
 from ...decision import WrongUse
 from ..archive.redaction import DEFAULT, KINDS, Redaction
+from ..store.process import LEASE
 from .choices import RESPONSE_SECONDS, RETRIES
 
 
@@ -183,3 +184,31 @@ def redaction_of(given: argparse.Namespace) -> Redaction | None:
         patterns[name] = pattern
     kinds = KINDS if given.redact_phones else DEFAULT
     return Redaction(kinds=tuple(kinds), patterns=patterns, words=given.redact_words)
+
+
+def add_queue(group: argparse._ArgumentGroup) -> None:
+    """The queue that processes share."""
+    group.add_argument(
+        "--queue",
+        default="dbos",
+        metavar="Q",
+        help="who hands out the sessions: dbos (the default, in the database of --store), dbos:URL for another "
+        "database, or temporal://HOST:PORT/NAMESPACE",
+    )
+    group.add_argument(
+        "--max-running-everywhere",
+        type=int,
+        metavar="N",
+        help="sessions that may run at once in all workers together (dbos; default: any number)",
+    )
+
+
+def add_lease(group: argparse._ArgumentGroup) -> None:
+    """When a process is taken for dead."""
+    group.add_argument(
+        "--lease",
+        type=float,
+        default=LEASE,
+        metavar="S",
+        help=f"seconds after which a process that is not heard of is taken for dead (default {LEASE:g})",
+    )

@@ -7,26 +7,11 @@ from urllib.parse import urlsplit
 
 from ...decision import WrongUse
 from ..durable import Queue
+from ..durable.dbos import Dbos
+from ..durable.temporal import Temporal
 from ..store.place import file_at, masked
 
 _FORMS = "dbos, dbos:URL of a PostgreSQL database, or temporal://HOST:PORT/NAMESPACE"
-
-
-def add_queue(group: argparse._ArgumentGroup) -> None:
-    """The queue that processes share."""
-    group.add_argument(
-        "--queue",
-        default="dbos",
-        metavar="Q",
-        help="who hands out the sessions: dbos (the default, in the database of --store), dbos:URL for another "
-        "database, or temporal://HOST:PORT/NAMESPACE",
-    )
-    group.add_argument(
-        "--max-running-everywhere",
-        type=int,
-        metavar="N",
-        help="sessions that may run at once in all workers together (dbos; default: any number)",
-    )
 
 
 def queue_of(given: argparse.Namespace) -> Queue:
@@ -37,8 +22,6 @@ def queue_of(given: argparse.Namespace) -> Queue:
     name, _, place = given.queue.partition(":")
     match name:
         case "dbos":
-            from ..durable.dbos import Dbos
-
             return Dbos(place or _shared_store(given), running_in_all=most)
         case "temporal":
             if most is not None:
@@ -51,8 +34,6 @@ def queue_of(given: argparse.Namespace) -> Queue:
 
 
 def _temporal(url: str) -> Queue:
-    from ..durable.temporal import Temporal
-
     parts = urlsplit(url)
     try:
         host, port = parts.hostname, parts.port or 7233

@@ -9,10 +9,8 @@ from ...decision import WrongUse
 from ..engine import Engine
 from .chosen import engine_of
 from .leaving import run_to_end
-from .options import add_agent, parser_of
-from .queues import add_queue, queue_of
+from .options import add_agent, add_lease, add_queue, parser_of
 from .standing import default_store, new_loop
-from .worker_command import add_lease
 from .workers import workers
 
 PORT = 8642
@@ -86,6 +84,7 @@ def add_to(commands: Any) -> None:
 
 def command(given: argparse.Namespace) -> int:
     """Serve until a signal; gives the exit code. Raises WrongUse."""
+    from .queues import queue_of
     from .web.serving import Serving
 
     _check(given)

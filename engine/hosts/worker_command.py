@@ -3,24 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
-import sys
-from contextlib import suppress
-from multiprocessing import parent_process
 from typing import Any
 
-from ...decision import WrongUse
-from ..service.service import Service
-from ..store.place import masked
-from ..store.process import LEASE
-from ..store.store import StoreError
-from .channels import Channels
-from .chosen import engine_of
-from .interrupts import EXIT_CODE, Interrupts
 from .leaving import run_to_end
-from .options import add_agent
-from .queues import add_queue, queue_of
-from .standing import log_to_stderr, new_loop
+from .options import add_agent, add_lease, add_queue, parser_of
+from .standing import new_loop
 
 MAX_RUNNING = 100
 GRACE_SECONDS = 10.0
@@ -38,8 +25,6 @@ and shows the sessions.
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    from .options import parser_of
-
     parser = parser_of(commands, "worker", _HELP, command, _EPILOG)
     worker = parser.add_argument_group("worker")
     worker.add_argument("--store", metavar="S", help="the postgresql:// URL of the database that all share")
@@ -63,89 +48,8 @@ def add_to(commands: Any) -> None:
     add_agent(parser)
 
 
-def add_lease(group: argparse._ArgumentGroup) -> None:
-    """When a process is taken for dead."""
-    group.add_argument(
-        "--lease",
-        type=float,
-        default=LEASE,
-        metavar="S",
-        help=f"seconds after which a process that is not heard of is taken for dead (default {LEASE:g})",
-    )
-
-
 def command(given: argparse.Namespace) -> int:
     """Work until a signal; gives the exit code. Raises WrongUse."""
+    from .worker import Worker
+
     return run_to_end(Worker(given).work(), new_loop())
-
-
-class Worker:
-    """The process of `endstop worker`; also that of a worker which `endstop serve` has started."""
-
-    begun = True
-
-    def __init__(self, given: argparse.Namespace) -> None:
-        if given.max_running < 1:
-            raise WrongUse(f"--max-running is {given.max_running}: use 1 or more")
-        if not (given.model or given.api_base or given.provider):
-            raise WrongUse("a worker needs a model: name it with --model")
-        self._given = given
-        self._queue = queue_of(given)
-        self._exit_code = 0
-        self._stopping = asyncio.Event()
-        self._service = Service(
-            engine_of(given),
-            store=given.store,
-            grace=given.grace,
-            max_running=given.max_running,
-            queue=self._queue,
-            lease=given.lease,
-            kind="worker",
-        )
-
-    async def work(self) -> int:
-        """Work until a signal; gives the exit code. Raises WrongUse."""
-        log_to_stderr()
-        channels = Channels()
-        try:
-            await self._service.__aenter__()
-        except (StoreError, ConnectionError) as error:
-            raise WrongUse(f"--store or --queue cannot be used: {error}") from None
-        try:
-            with Interrupts(self) as interrupts:
-                interrupts.attach(self)
-                self._watch_parent()
-                if parent_process() is None:
-                    channels.answer(f"endstop worker takes sessions from {masked(self._given.store)}\n")
-                await self._stopping.wait()
-        finally:
-            await self._service.__aexit__(None, None, None)
-        return self._exit_code
-
-    def cancel(self, cause: str = "shutdown") -> None:
-        """Begin to stop."""
-        self._exit_code = EXIT_CODE if cause == "interrupt" else 0
-        self._service.begin_stopping()
-        self._stopping.set()
-
-    def stopping(self) -> None:
-        """Say that it is about to stop."""
-        running = self._service.running
-        if running:
-            print(f"endstop: stopping; sessions that are running: {running}", file=sys.stderr, flush=True)
-
-    def abandon(self) -> None:
-        """There is no screen to leave."""
-
-    def _watch_parent(self) -> None:
-        """Stop when the server that has started this worker is gone."""
-        parent = parent_process()
-        if parent is not None:
-            loop, pipe = asyncio.get_running_loop(), parent.sentinel
-
-            def gone() -> None:
-                with suppress(ValueError):
-                    loop.remove_reader(pipe)
-                self.cancel()
-
-            loop.add_reader(pipe, gone)

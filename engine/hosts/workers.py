@@ -10,7 +10,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from multiprocessing.process import BaseProcess
 
-from ...decision import WrongUse
+from .exit_codes import exit_code_of
+from .leaving import leave_hanging_threads
+from .worker_command import command
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before a worker that died is started again; each is twice the one before, while it lives no longer."""
@@ -70,14 +72,7 @@ async def _made_to_leave(process: BaseProcess, seconds: float) -> None:
 
 def _work(given: argparse.Namespace) -> None:
     """A worker's process."""
-    from .command_line import WRONG_USE
-    from .leaving import leave_hanging_threads
-    from .worker_command import command
-
-    try:
-        code = command(given)
-    except WrongUse as error:
-        print(f"endstop: worker: {error}", file=sys.stderr, flush=True)
-        code = WRONG_USE
+    given.command = command
+    code = exit_code_of(given)
     leave_hanging_threads(code)
     sys.exit(code)

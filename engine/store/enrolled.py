@@ -92,6 +92,17 @@ class Enrolled(Protocol):
         """Give back what this process has claimed and did nothing with; nothing happens if it does not hold it."""
         ...
 
+    async def requeue(self, session_ids: Sequence[str]) -> list[str]:
+        """Let those of these wait again that are orphans, or that this process holds; gives which those are.
+
+        Such a run goes on where it stood. Of several processes that do it at once, each session is given to one.
+        """
+        ...
+
+    async def set_aside(self, session_id: str, why: str) -> None:
+        """Mark a session that this process holds as `interrupted`, with the reason for people (`trouble`)."""
+        ...
+
     async def queued(self, older_than_seconds: float = 0.0) -> list[Orphan]:
         """Runs that have been waiting for longer than that, and that no known process has claimed; oldest first."""
         ...
