@@ -347,13 +347,14 @@ class ThoughtRecorded(_Event, frozen=True, kw_only=True, tag="THOUGHT_RECORDED")
 
 
 class VerdictGiven(_Event, frozen=True, kw_only=True, tag="VERDICT_GIVEN"):
-    """What a function that is not ours said: a gate, judge, text rule, handler or compactor, by its qualified name."""
+    """What a function that is not ours said: a gate, judge, text rule, handler, compactor or check, by its name."""
 
-    role: Literal["gate", "judge", "text_rule", "handler", "compactor"]
+    role: Literal["gate", "judge", "text_rule", "handler", "compactor", "check"]
     name: str
     said: str
     """gate: accept, reject. judge: complete, incomplete. text_rule: final, nudge, default. handler: answered,
-    prepared, passed. Any of them: failed, if it raised, hung or answered nonsense; refused, if it was not asked
+    prepared, passed. check (of a call that had begun when its process died): happened, not_happened, unclear. Any of
+    them: failed, if it raised, hung or answered nonsense; refused, if it was not asked
     because a budget that the run shares with others is used up."""
     detail: str = ""
     call_id: str | None = None

@@ -203,6 +203,9 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Seconds, 0 or more, to read on after a cut, only to learn what the response cost. None: close and estimate."""
     reject_after_failure: bool = True
     """Hand a completion back if a call before it in the same response failed."""
+    interrupted_calls: Literal["unknown", "ask"] = "unknown"
+    """Of a writing call that was running when the process died, where no check knows more: `unknown` tells the model
+    that its effect is not known, `ask` asks the user for its result."""
     patience: Patience = Patience()
     """How often in a row something is handed back."""
     repetition: Repetition = Repetition()

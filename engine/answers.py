@@ -3,11 +3,14 @@
 Any tool may return text, anything that can be turned into JSON, an `Image`, or a list of texts and images. A completion
 tool may return a `Completion`, a `Phase` (a part of the work is done) or `Continue` (it is not done); plain text is the
 run's answer, but for the one word "continue".
+
+A tool's `check` says what became of a call that had begun when its process died: `Happened`, `NotHappened` or `Unclear`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..decision import Image
 
@@ -42,6 +45,32 @@ class Continue:
     """The work is not done, for this reason. The run goes on."""
 
     reason: str = "The task is not complete yet. Go on."
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """A check says: the call took effect. `result` is what the tool's function would have returned."""
+
+    result: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotHappened:
+    """A check says: the call has had no effect, and none is to come of it. It is run now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """A check says: it cannot be found out."""
+
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Only the user can say what became of the call: it stays open until the answer to this question, its result."""
+
+    question: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

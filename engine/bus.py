@@ -40,7 +40,7 @@ class Bus:
         """The number of the latest event."""
         self._first = 1
         self.closed = False
-        """True once the terminal event is out."""
+        """True once the terminal event is out, or none will come."""
 
     def begin_after(self, seq: int) -> None:
         """Go on with a run of which events up to `seq` were published before, elsewhere."""
@@ -56,10 +56,18 @@ class Bus:
         if type(event) is RunFinished:
             self.closed = True
         if self._waiting:
-            waiting, self._waiting = self._waiting, []
-            for future in waiting:
-                if not future.done():
-                    future.set_result(None)
+            self._wake()
+
+    def close(self) -> None:
+        """End the reading where it is: no terminal event will come."""
+        self.closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
 
     async def read(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
         """The events after number `after`, up to the terminal one."""

@@ -14,17 +14,20 @@ import anyio
 from anyio.abc import TaskGroup
 
 from ..decision import AssistantMessage, ToolCall
-from ..decision.events import QuestionAsked, ThoughtRecorded
+from ..decision.events import CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded
+from .answers import Asked
 from .completions import Completions
 from .context import Context
 from .execution import execute
+from .halfway import Halfway
 from .ledger import Ledger
-from .results import UNKNOWN, as_text, images_in
+from .results import CANCELLED, UNKNOWN, as_text, images_in
 from .schema import InvalidArguments
 from .scope import RoundScope
 from .tools import Tool
 
 SKIPPED = "Not run: it stood after the completion of the task."
+NOTED = "Noted."
 TRUNCATED = "Not run: the response was cut off inside this call. Call it again, with less in one piece."
 
 
@@ -39,11 +42,13 @@ class Calls:
         self._start_over()
 
     def _start_over(self) -> None:
-        self._early = True
+        self._early = self._context.steps is None  # no durable step inside another one, the response
         self._running: dict[str, anyio.Event] = {}
         self._begun: list[anyio.CancelScope] = []
         self._ledger = Ledger(self._context)
         self._completions = Completions(self._context, self._scope, self._ledger)
+        self._ending: set[str] = set()
+        """Completions of a killed process that nothing may follow."""
 
     @property
     def asked(self) -> bool:
@@ -65,13 +70,38 @@ class Calls:
         else:
             self._early = False
 
+    def take_up(self, halfway: Halfway) -> None:
+        """Stand where a killed process stood in this step: what was settled stays so, and nothing runs yet."""
+        assert halfway.response is not None
+        for result in halfway.results:
+            self._ledger.recall(result)
+        for call in halfway.response.message.calls:
+            tool = self._context.toolbox.get(call.name)
+            if call.id in halfway.whole and tool is not None and tool.kind == "question":
+                self._ledger.asked = True
+            match halfway.came_to.get(call.id):
+                case QuestionAsked(confirms=confirms):
+                    self._ledger.leave_open(call)
+                    self._ledger.asked = self._ledger.asked or confirms is None
+                    if confirms is not None:
+                        self._ending.add(call.id)
+                case ThoughtRecorded():
+                    self._ledger.answer(call, NOTED, "ok")
+                case (CompletionAccepted() | CompletionRejected() | PhaseReported()) as event:
+                    if self._completions.take_up(call, event):
+                        self._ending.add(call.id)
+                case _:
+                    pass
+
     async def settle(self, message: AssistantMessage, truncated: str | None) -> None:
         """Give every call of the response its result, open questions apart."""
         alone = self._context.policy.mixed == "none" and any(self._completions.may_end(call) for call in message.calls)
         done = False
         for call in message.calls:
             tool = self._context.toolbox.get(call.name)
-            if self._lost(call):
+            if call.id in self._ledger:
+                done = done or call.id in self._ending
+            elif self._lost(call):
                 self._ledger.answer(call, UNKNOWN, "unknown")
             elif self._is_left_out(call, tool, done, alone):
                 self._ledger.answer(call, SKIPPED, "skipped")
@@ -93,7 +123,9 @@ class Calls:
         kind = "ordinary" if tool is None else tool.kind
         if done:
             return self._context.policy.mixed != "all" or kind == "completion"
-        return alone and kind == "ordinary" and call.id not in self._running
+        if not alone or kind != "ordinary":
+            return False
+        return call.id not in self._running and not self._context.began_before(call.id)
 
     def _lost(self, call: ToolCall) -> bool:
         """In a replay: whether the process was killed before this call had its result."""
@@ -109,7 +141,7 @@ class Calls:
     def abandon(self, message: AssistantMessage | None) -> None:
         """Answer what was cut off by a cancellation, without running anything."""
         for call in message.calls if message is not None else ():
-            self._ledger.answer(call, "Cancelled while it was running or waiting to run.", "cancelled")
+            self._ledger.answer(call, CANCELLED, "cancelled")
 
     # ---- running
 
@@ -125,7 +157,7 @@ class Calls:
 
         async def run() -> None:
             try:
-                with scope:
+                with scope, self._log.closed_by_loss():
                     await self._run_ordinary(tool, call, arguments, ledger)
             finally:
                 done.set()
@@ -157,6 +189,9 @@ class Calls:
 
     async def _run_ordinary(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], ledger: Ledger) -> None:
         value = await execute(self._context, self._scope, tool, call, arguments)
+        if isinstance(value, Asked):
+            ledger.ask(call, value.question)
+            return
         content, status = as_text(value)
         ledger.answer(call, content, status, images_in(value))
 
@@ -164,7 +199,7 @@ class Calls:
         content, status = as_text(await execute(self._context, self._scope, tool, call, arguments))
         if status == "ok":
             self._log.append(ThoughtRecorded(call_id=call.id, text=content))
-            content = "Noted."
+            content = NOTED
         self._ledger.answer(call, content, status)
 
     async def _ask(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
@@ -172,9 +207,7 @@ class Calls:
         if status != "ok":
             self._ledger.answer(call, content, status)
             return
-        self._ledger.asked = True
-        self._ledger.leave_open(call)
-        self._log.append(QuestionAsked(call_id=call.id, text=content))
+        self._ledger.ask(call, content)
 
     def _unknown(self, name: str) -> str:
         offered = ", ".join(self._context.toolbox) or "none"

@@ -12,21 +12,21 @@ from typing import Any
 from ..decision import ToolCall
 from ..decision.events import CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked
 from ..decision.text import not_accepted
-from .answers import Completion, Continue, Phase
+from .answers import Asked, Completion, Continue, Phase, Settled
 from .context import Context
 from .execution import execute
 from .gates import ask_gates
 from .ledger import Ledger
-from .log import Log
 from .results import as_text
 from .schema import InvalidArguments
 from .scope import Cause, RoundScope
 from .tools import Tool
 
 
-def record_acceptance(log: Log, call_id: str, name: str, completion: Completion) -> None:
+def record_acceptance(context: Context, call_id: str, name: str, completion: Completion) -> None:
     """Write that a completion is accepted; one that reports phases is the last of them."""
-    if completion.percentage is not None:
+    log = context.log
+    if completion.percentage is not None and context.before_kill(PhaseReported, call_id=call_id) is None:
         log.append(PhaseReported(call_id=call_id, percentage=completion.percentage, summary=completion.answer))
     log.append(
         CompletionAccepted(
@@ -64,6 +64,12 @@ class Completions:
             case Phase() as phase:
                 self._report(call, phase)
                 return False
+            case Asked(question):
+                self._ledger.ask(call, question)
+                return False
+            case Settled(status="unknown", content=content):
+                self._ledger.answer(call, content, "unknown")
+                return False
             case Continue(reason):
                 self._reject(call, reason, "tool")
             case Completion(success=False) as failed:
@@ -79,6 +85,21 @@ class Completions:
                 else:
                     self._reject(call, content, "tool")
         return True
+
+    def take_up(self, call: ToolCall, event: CompletionAccepted | CompletionRejected | PhaseReported) -> bool:
+        """Settle a completion of which a killed process had written what it came to; as `complete` does."""
+        match event:
+            case CompletionAccepted(answer=answer):
+                self._settle_accepted(call, answer)
+                return True
+            case CompletionRejected(reason=reason):
+                self._ledger.answer(call, not_accepted(reason), "rejected")
+                return True
+            case PhaseReported(percentage=percentage) if percentage < 100:
+                self._ledger.answer(call, _noted(percentage, event.next_phase), "ok")
+                return False
+            case PhaseReported():  # the last one, which comes just before the acceptance
+                return False
 
     def _objection(self) -> tuple[str, str] | None:
         """Why no completion can be final now, and by which rule; a mere phase may still be reported."""
@@ -109,8 +130,11 @@ class Completions:
         )
 
     def _accept(self, call: ToolCall, completion: Completion) -> None:
-        record_acceptance(self._log, call.id, call.name, completion)
-        self._ledger.answer(call, completion.answer if completion.content is None else completion.content, "ok")
+        record_acceptance(self._context, call.id, call.name, completion)
+        self._settle_accepted(call, completion.answer if completion.content is None else completion.content)
+
+    def _settle_accepted(self, call: ToolCall, content: str) -> None:
+        self._ledger.answer(call, content, "ok")
         if self._context.policy.inner_cancel:
             self._scope.cancel(Cause("completion", call.id))
 
@@ -127,5 +151,9 @@ class Completions:
                 next_phase=phase.next_phase,
             )
         )
-        following = f" Go on with: {phase.next_phase}" if phase.next_phase else " Go on."
-        self._ledger.answer(call, f"Noted: {phase.percentage} % done.{following}", "ok")
+        self._ledger.answer(call, _noted(phase.percentage, phase.next_phase), "ok")
+
+
+def _noted(percentage: int, next_phase: str | None) -> str:
+    following = f" Go on with: {next_phase}" if next_phase else " Go on."
+    return f"Noted: {percentage} % done.{following}"

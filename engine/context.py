@@ -15,6 +15,8 @@ from ..decision.transcript import rough_tokens
 from ..providers import Prices, Provider, ToolChoice
 from ..providers.clock import Clock
 from .budget import Share
+from .durable.steps import StepKey, Steps
+from .halfway import Halfway
 from .hooks import Gate, Judge, Recalled, TextRule
 from .interrupted import Interrupted
 from .log import Log
@@ -84,6 +86,8 @@ class Context:
     settings: Mapping[str, Any] = field(default_factory=dict)
     flush: Callable[[], Awaitable[None]] = nothing_to_flush
     """Hands all events so far to where they outlive this process; called before every side effect."""
+    steps: Steps | None = None
+    """A durable engine that keeps what responses and calls gave; None: only the record does."""
     inbox: deque[Said] = field(default_factory=deque)
     """What the user has said that no request has held yet."""
     scope: RoundScope | None = None
@@ -92,6 +96,24 @@ class Context:
     def before_kill(self, kind: type[E], **fields: object) -> E | None:
         """What the process that was killed had recorded of this, if the run goes on from there; claimed once."""
         return None if self.interrupted is None else self.interrupted.claim(kind, **fields)
+
+    @property
+    def halfway(self) -> Halfway | None:
+        """The step that was under way when the process was killed, if its response had come whole."""
+        killed = self.interrupted
+        if killed is None or killed.halfway is None or killed.halfway.response is None or not killed.in_round:
+            return None
+        return killed.halfway
+
+    def began_before(self, call_id: str) -> bool:
+        """Whether this call had begun in a process that was killed."""
+        killed = self.interrupted
+        return killed is not None and killed.halfway is not None and call_id in killed.halfway.begun
+
+    def step_key(self, call_id: str = "") -> StepKey:
+        """Which durable step the response of the step under way is, or one of its calls."""
+        facts = self.log.facts
+        return StepKey(facts.session_id, facts.run_id, facts.steps + facts.closing, call_id)
 
     def tokens_now(self) -> int:
         """The tokens of the context: what the provider counted last, and a rough count of what has come since."""

@@ -1,4 +1,7 @@
-"""Running one call: announced, flushed to the record, with its deadline; whatever it raises becomes its result."""
+"""Running one call: announced, flushed to the record, with its deadline; whatever it raises becomes its result.
+
+A call that had begun in a process that died is not simply run again: `again.py` says what becomes of it.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,50 @@ from anyio.lowlevel import checkpoint
 
 from ..decision import ToolCall, WrongUse
 from ..decision.events import ToolExecutionStarted
+from .again import RUN, found_out
 from .answers import Settled
 from .calling import in_words
 from .context import Context
+from .durable.keeping import keep_value
+from .identity import PRESENT, call_of
 from .scope import RoundScope
 from .tools import Tool
 
 
 async def execute(context: Context, scope: RoundScope, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
-    """What the function returned, or a Settled that says why it did not."""
+    """What the function returned; a Settled that says why it did not; or Asked, if only the user knows."""
+    here = call_of(context, call.id)
+    token = PRESENT.set(here)
+    try:
+        if context.steps is None:
+            value = await _work(context, tool, call, arguments, here.again)
+        else:
+            value = await _kept(context, tool, call, arguments, here.again)
+    finally:
+        PRESENT.reset(token)
+    if scope.shared.cancel_called:
+        await checkpoint()  # a tool that swallowed the cancellation: its late result is dropped
+    return value
+
+
+async def _kept(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool) -> Any:
+    """The result that a durable engine keeps of this call, or else what comes of it now."""
+
+    async def work() -> Any:
+        return await _work(context, tool, call, arguments, again)
+
+    return await keep_value(context, context.step_key(call.id), work)
+
+
+async def _work(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool) -> Any:
+    if again:
+        value = await found_out(context, tool, call, arguments)
+        if value is not RUN:
+            return value
+    return await _run(context, tool, call, arguments)
+
+
+async def _run(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
     context.log.append(ToolExecutionStarted(call_id=call.id, name=call.name))
     await context.flush()
     with context.clock.deadline(tool.timeout) as deadline:
@@ -29,6 +67,4 @@ async def execute(context: Context, scope: RoundScope, tool: Tool, call: ToolCal
             value = Settled(content=in_words(error), status="error")
     if deadline.cancelled_caught:
         value = Settled(content=f"{tool.name} was stopped after {tool.timeout:g} seconds.", status="error")
-    if scope.shared.cancel_called:
-        await checkpoint()  # a tool that swallowed the cancellation: its late result is dropped
     return value

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ..decision import AssistantMessage, Decision, Event, Facts, Price, Question
+from ..decision import Decision, Event, Facts, Price, Question, ToolSpec
 from ..decision.events import (
     CompletionAccepted,
     CompletionRejected,
@@ -20,6 +20,7 @@ from ..decision.events import (
     DecisionMade,
     EvaluationFinished,
     MessageAdded,
+    PhaseReported,
     QuestionAnswered,
     ResponseFinished,
     RoundStarted,
@@ -30,6 +31,7 @@ from ..decision.events import (
     StepStarted,
     VerdictGiven,
 )
+from .halfway import Halfway
 
 E = TypeVar("E", bound=Event)
 
@@ -45,10 +47,10 @@ class Interrupted:
     started_at: str = ""
     prices: dict[str, Price] = field(default_factory=dict)
     """What the run's costs are reckoned by, from its beginning to its end."""
-    step: int | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    """What the run offers its model, from its beginning to its end."""
+    halfway: Halfway | None = None
     """The step that was under way."""
-    message: AssistantMessage | None = None
-    """The response of that step, if it had come whole."""
     in_round: bool = False
     """Whether a round had begun and its decision was not made."""
     decision: Decision | None = None
@@ -57,8 +59,6 @@ class Interrupted:
     """What was done since the latest round, step or decision began."""
     ephemeral: list[str] = field(default_factory=list)
     """Reminders that no response has followed yet."""
-    rejected: dict[str, str] = field(default_factory=dict)
-    """Why completions were handed back, by call id: one of them may not have its result yet."""
     skip_next_step: bool = False
     """A handler had asked for no next-step prompt."""
     questions: tuple[Question, ...] = ()
@@ -76,29 +76,33 @@ class Interrupted:
         return here
 
     def _take(self, event: Event) -> None:
+        if self.halfway is not None:
+            self.halfway.take(event)
         match event:
             case RunStarted():
                 self.prompt, self.started_at, self.prices = event.prompt, event.started_at, event.prices
+                self.tools = event.tools
                 self.questions = event.carried.questions if event.carried is not None else ()
             case QuestionAnswered(call_id=id, text=text):
                 self.answered = next(((q, text) for q in self.questions if q.call_id == id), None)
-            case RunResumed():
-                self.step = None
+            case RunResumed(interrupted_step=int()):
+                self.halfway = None
             case RoundStarted():
                 self.in_round, self.decision, self.since = True, None, []
             case StepStarted():
-                self.step, self.message, self.since = event.step, None, []
+                self.halfway, self.since = Halfway(event.step), []
             case DecisionMade():
                 self.in_round, self.decision, self.since = False, event.decision, []
             case CompletionAccepted():
                 self.answered = None
             case CompletionRejected():
-                self.rejected[event.call_id] = event.reason
                 self.answered = None
                 self.since.append(event)
-            case MessageAdded() | VerdictGiven() | ContextCompacted() | ResponseFinished() | StepFinished():
+            case StepFinished():
+                self.halfway, self.since = None, [event]
+            case MessageAdded() | VerdictGiven() | ResponseFinished():
                 self._note(event)
-            case StageFinished() | EvaluationFinished():
+            case ContextCompacted() | PhaseReported() | StageFinished() | EvaluationFinished():
                 self.since.append(event)
             case _:
                 pass
@@ -109,9 +113,7 @@ class Interrupted:
             case MessageAdded(ephemeral=True, origin="reminder"):
                 self.ephemeral.append(event.text)
             case ResponseFinished():
-                self.message, self.ephemeral = event.message, []
-            case StepFinished():
-                self.step = None
+                self.ephemeral = []
             case VerdictGiven(role="handler", said="prepared"):
                 wanted = msgspec.json.decode(event.detail).get("next_step", True)
                 self.skip_next_step = self.skip_next_step or not wanted

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from ..decision import Image, ToolCall
-from ..decision.events import ToolCallResult
+from ..decision.events import QuestionAsked, ToolCallResult
 from ..decision.messages import ResultStatus
 from .context import Context
 from .results import fingerprint
+
+FAILED: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown"})
+"""What keeps a completion beside it from being accepted (`policy.reject_after_failure`)."""
 
 
 class Ledger:
@@ -19,15 +22,14 @@ class Ledger:
         self.asked = False
         """Whether a question to the user stands in this step."""
         self.failure: str | None = None
-        """The first call that failed, and why."""
+        """The first call that failed, or whose effect is not known, and why."""
 
     def answer(self, call: ToolCall, content: str, status: ResultStatus, images: tuple[Image, ...] = ()) -> None:
         """Give a call its result."""
         if self._closed or call.id in self._answered:
             return
         self._answered.add(call.id)
-        if status in ("error", "invalid", "truncated") and self.failure is None:
-            self.failure = f"{call.name}, called before it, failed: {content}"
+        self._note_failure(call.name, content, status)
         unmarked = status == "unknown" or self._polls(call)
         self._context.log.append(
             ToolCallResult(
@@ -40,6 +42,15 @@ class Ledger:
             )
         )
 
+    def __contains__(self, call_id: str) -> bool:
+        """Whether this call has its result, or waits for the user."""
+        return call_id in self._answered
+
+    def recall(self, result: ToolCallResult) -> None:
+        """Take a result that the record holds already."""
+        self._answered.add(result.call_id)
+        self._note_failure(result.name, result.content, result.status)
+
     def close(self) -> None:
         """Take no results any more: the calls are void."""
         self._closed = True
@@ -47,6 +58,18 @@ class Ledger:
     def leave_open(self, call: ToolCall) -> None:
         """Its answer will come from the user."""
         self._answered.add(call.id)
+
+    def ask(self, call: ToolCall, question: str) -> None:
+        """Ask the user, whose answer is the call's result."""
+        if self._closed or call.id in self._answered:
+            return
+        self.asked = True
+        self.leave_open(call)
+        self._context.log.append(QuestionAsked(call_id=call.id, text=question))
+
+    def _note_failure(self, name: str, content: str, status: ResultStatus) -> None:
+        if status in FAILED and self.failure is None:
+            self.failure = f"{name}, called before it, failed: {content}"
 
     def _mark(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
         recalled = self._context.recalled

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from msgspec.structs import replace
 from ..decision import Event, Facts, fold
 from ..decision.events import STREAM_PARTS, RunFinished
 from ..providers.clock import Clock
+from .durable.steps import LostRun
 
 E = TypeVar("E", bound=Event)
 
@@ -25,7 +27,8 @@ class Log:
     ) -> None:
         self.facts = Facts()
         self.finished = False
-        """True once the terminal event is in: nothing may follow it."""
+        """True once the terminal event is in, or the run is lost: nothing may follow."""
+        self._lost: LostRun | None = None
         self._seq = 0
         self._now = clock.now
         self._began = clock.now()
@@ -41,9 +44,35 @@ class Log:
         """Hand every further event to this one, too. It must neither wait nor raise."""
         self._sinks = (*self._sinks, sink)
 
+    @contextmanager
+    def overheard(self, kinds: Collection[type]) -> Iterator[list[Event]]:
+        """The events of these kinds that are added inside."""
+        heard: list[Event] = []
+
+        def hear(event: Event) -> None:
+            if type(event) in kinds:
+                heard.append(event)
+
+        self.tell(hear)
+        try:
+            yield heard
+        finally:
+            self._sinks = tuple(sink for sink in self._sinks if sink is not hear)
+
+    @contextmanager
+    def closed_by_loss(self) -> Iterator[None]:
+        """Let nothing be added any more once LostRun has come through here: somebody else writes this run now."""
+        try:
+            yield
+        except LostRun as lost:
+            self._lost, self.finished = lost, True
+            raise
+
     def append(self, event: E) -> E:
-        """Add an event; returns it with its number and time."""
+        """Add an event; returns it with its number and time. Raises LostRun once another process has the run."""
         if self.finished:
+            if self._lost is not None:
+                raise self._lost
             raise RuntimeError(f"{type(event).__name__} after the terminal event of the run")
         self._seq += 1
         stamped = replace(event, seq=self._seq, t=int((self._now() - self._began) * 1000))

@@ -83,7 +83,8 @@ async def _round(context: Context) -> None:
     killed = context.interrupted
     if killed is None or not killed.in_round:
         context.log.append(RoundStarted(round=context.log.facts.rounds + 1))
-    _add_next_step_prompt(context)
+    if context.halfway is None:
+        _add_next_step_prompt(context)
     await run_round(context)
     if context.judge is not None and context.cancelled is None and _would_go_on(context):
         with context.cancellable():

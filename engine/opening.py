@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..decision import AssistantMessage, Facts, Question, ToolCall, UserMessage, WrongUse
+from ..decision import AssistantMessage, Facts, Question, ToolCall, ToolSpec, UserMessage, WrongUse
 from ..decision.events import (
     Carried,
     CompletionRejected,
@@ -16,12 +16,13 @@ from ..decision.events import (
     StepFinished,
     ToolCallResult,
 )
-from ..decision.text import not_accepted
 from .answers import Completion
 from .completions import record_acceptance
 from .context import Context
+from .halfway import Halfway
 from .interrupted import Interrupted
-from .results import AT_THE_LIMIT, UNKNOWN, fingerprint
+from .results import AT_THE_LIMIT, CANCELLED, UNKNOWN
+from .toolbox import Toolbox
 from .version import VERSION
 
 if TYPE_CHECKING:
@@ -95,37 +96,38 @@ def start(
 
 
 def resume(context: Context, interrupted: Interrupted) -> None:
-    """Go on with a run that was killed: an unfinished response is asked for again, an open call is `unknown`."""
-    facts, step = interrupted.facts, interrupted.step
+    """Go on with a run that was killed. A response that was not whole is asked for again; else its step is entered
+    again, by the round."""
+    facts, halfway = interrupted.facts, interrupted.halfway
     context.interrupted = interrupted
     context.started_at = interrupted.started_at
     context.skip_next_step = interrupted.skip_next_step
     context.ephemeral += [UserMessage(text) for text in interrupted.ephemeral]
-    if interrupted.facts.cancelled is not None:
-        context.cancel(interrupted.facts.cancelled)
-    context.log.append(RunResumed(interrupted_step=step if interrupted.message is None else None))
+    if facts.cancelled is not None:
+        context.cancel(facts.cancelled)
+    unfinished = halfway is not None and halfway.response is None
+    context.log.append(RunResumed(interrupted_step=halfway.step if halfway is not None and unfinished else None))
     if interrupted.answered is not None:
         _settle_confirmation(context, *interrupted.answered)
-    asked = {question.call_id for question in facts.questions}
+    if halfway is not None and not unfinished and not interrupted.in_round:
+        _close(context, halfway)
+
+
+def _close(context: Context, halfway: Halfway) -> None:
+    """End a step outside of the rounds, in which nothing runs any more: the closing one, or one that was cancelled."""
+    asked = {question.call_id for question in context.log.facts.questions}
     for call in context.transcript.open_calls:
         if call.id not in asked:
-            context.log.append(_settled(call, interrupted))
-    if step is not None and interrupted.message is not None:
-        cut_by = facts.accepted if context.policy.inner_cancel else None
-        context.log.append(StepFinished(step=step, cut_by=cut_by))
+            context.log.append(_given_up(call, halfway, closing=context.log.facts.closing))
+    context.log.append(StepFinished(step=halfway.step))
 
 
-def _settled(call: ToolCall, interrupted: Interrupted) -> ToolCallResult:
-    """The result of a call that had none: what is known of it."""
-    if call.id == interrupted.facts.accepted:
-        return ToolCallResult(call_id=call.id, name=call.name, content=interrupted.facts.answer)
-    if call.id in interrupted.rejected:
-        content = not_accepted(interrupted.rejected[call.id])
-        mark = fingerprint(call, content)
-        return ToolCallResult(call_id=call.id, name=call.name, content=content, status="rejected", fingerprint=mark)
-    if interrupted.facts.closing:
+def _given_up(call: ToolCall, halfway: Halfway, *, closing: bool) -> ToolCallResult:
+    if closing:
         return ToolCallResult(call_id=call.id, name=call.name, content=AT_THE_LIMIT, status="skipped")
-    return ToolCallResult(call_id=call.id, name=call.name, content=UNKNOWN, status="unknown")
+    if call.id in halfway.begun:
+        return ToolCallResult(call_id=call.id, name=call.name, content=UNKNOWN, status="unknown")
+    return ToolCallResult(call_id=call.id, name=call.name, content=CANCELLED, status="cancelled")
 
 
 def _answer(context: Context, question: Question, text: str) -> None:
@@ -142,7 +144,7 @@ def _settle_confirmation(context: Context, question: Question, text: str) -> Non
         confirmed = Completion(
             answer=question.confirms, pending_issues=question.pending_issues, percentage=question.percentage
         )
-        record_acceptance(context.log, question.call_id, name, confirmed)
+        record_acceptance(context, question.call_id, name, confirmed)
     else:
         reason = f"The user does not confirm it and says: {text}"
         context.log.append(CompletionRejected(call_id=question.call_id, name=name, reason=reason, by="user"))
@@ -158,6 +160,28 @@ def check_functions(recorded: Mapping[str, Sequence[str]], brought: Mapping[str,
             raise WrongUse(
                 f"the run began with a {role.replace('_', ' ')}, {', '.join(names)}, which no record can hold: "
                 "bring it, or another one in its place"
+            )
+
+
+def check_tools(recorded: Sequence[ToolSpec], brought: Toolbox) -> None:
+    """Refuse to go on with other tools than the run was offered: the model has read them, and may have called them.
+
+    Another description will do, and so will tools that were added.
+    """
+    missing = [spec.name for spec in recorded if spec.name not in brought]
+    if missing:
+        raise WrongUse(
+            f"the run was offered tools that are not there now: {', '.join(missing)}: bring them, or tools of these "
+            "names that take the same parameters"
+        )
+    for spec in recorded:
+        now = brought[spec.name].spec
+        kept = ("parameters", "kind", "reads") if spec.kind == "ordinary" else ("parameters", "kind")
+        changed = [name for name in kept if getattr(now, name) != getattr(spec, name)]
+        if changed:
+            raise WrongUse(
+                f"tool {spec.name!r} has changed since the run was offered it, in its {' and '.join(changed)}: bring it "
+                "as it was, or let the session go on with a new prompt"
             )
 
 

@@ -11,11 +11,15 @@ from .answers import Completion, Continue, Phase, Settled
 
 LONGEST = 100_000
 """Characters of one result that reach the model and the record; the middle of a longer one is left out."""
+MARK = 80
+"""Characters that the note on what was left out takes at most."""
 AT_THE_LIMIT = "Not run: the limit is reached."
 """What a call in the closing step is answered with."""
+CANCELLED = "Cancelled while it was running or waiting to run."
+"""What a call is answered with that a cancellation cut off."""
 UNKNOWN = (
-    "The process died while this call was running or waiting to run. Its effect is not known: find out what it is "
-    "before you call it again."
+    "The process died while this call was running. Its effect is not known: find out what it is before you call it "
+    "again."
 )
 
 
@@ -71,11 +75,14 @@ def _as_json(value: Any) -> tuple[str, ResultStatus]:
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:
-    """The text, without its middle if it is longer than `longest` characters, and fit for UTF-8."""
+    """The text, without its middle if it is longer than `longest` characters, and fit for UTF-8.
+
+    What it gives is no longer than that, so that it is not shortened again.
+    """
     text = text.encode("utf-8", "replace").decode()  # lone surrogates, as in the names of some files
     if len(text) <= longest:
         return text
-    half = longest // 2
+    half = max(0, longest - MARK) // 2
     return f"{text[:half]}\n[... {len(text) - 2 * half} of {len(text)} characters left out ...]\n{text[-half:]}"
 
 

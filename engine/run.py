@@ -21,6 +21,7 @@ from ..decision.events import DecisionMade, RunFinished
 from ..providers.closing import outlive
 from .bus import Bus, Lagged
 from .context import Context
+from .durable.steps import LostRun
 from .evaluation import Evaluator, evaluated
 from .inbox import Said, said
 from .intents import Handler, ask_handlers
@@ -41,6 +42,7 @@ class Run:
         """The run's parts, once it has started."""
         self._body = body
         self._outcome: Outcome | None = None
+        self._lost: LostRun | None = None
         self._task: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
         self._cancel_early: str | None = None
@@ -50,7 +52,9 @@ class Run:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome. Raises WrongUse while the run is still going."""
+        """The outcome. Raises WrongUse while the run is still going, LostRun if another process has it now."""
+        if self._lost is not None:
+            raise self._lost
         if self._outcome is None:
             raise WrongUse(f"run {self.id} is not finished: `await run.wait()`, or read its events to the end")
         return self._outcome
@@ -82,14 +86,16 @@ class Run:
             raise
         return self
 
-    async def __aexit__(self, *exc: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *more: object) -> None:
         await self._leave()
+        if self._lost is not None and kind is None:
+            raise self._lost
 
     def __aiter__(self) -> AsyncIterator[Event | Lagged]:
         return self.bus.read()
 
     def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
-        """The run's events after number `after`, up to the terminal one."""
+        """The run's events after number `after`, up to the terminal one, or to where another process took the run."""
         return self.bus.read(after)
 
     def cancel(self, cause: str = "caller") -> None:
@@ -116,7 +122,10 @@ class Run:
         return tuple(self._inbox)
 
     async def wait(self) -> Outcome:
-        """Wait for the outcome. If the waiting task is cancelled, the run is, too."""
+        """Wait for the outcome. If the waiting task is cancelled, the run is, too.
+
+        Raises LostRun if another process has the run now: nothing more was written of it here.
+        """
         assert self._task is not None, "enter the run before waiting for it"
         try:
             await asyncio.shield(self._task)
@@ -153,7 +162,8 @@ class Run:
             await self._finish(cancelled(context))
             raise
         except BaseException as error:
-            await self._finish(_crashed(context, error))
+            if _lost_in(error) is None:
+                await self._finish(_crashed(context, error))
             raise
         await self._finish(outcome)
 
@@ -167,9 +177,15 @@ class Run:
         try:
             await self._body(self)
         except BaseException as error:
+            self._lost = _lost_in(error)
+            if self._lost is not None:
+                self._outcome = None  # if there is one, it could not be stored
+                self.bus.close()
             if self._started is not None and not self._started.done():
                 self._started.set_exception(error)
                 return
+            if self._lost is not None:
+                return  # told to whoever waits, asks for the outcome or leaves
             if isinstance(error, Exception) and self._outcome is not None:
                 return  # told as the outcome `internal_error`
             raise
@@ -182,6 +198,15 @@ class Run:
             task.cancel()  # it has not begun (it waits for its turn, or for the provider): nothing to tidy up
         self.cancel("caller")
         await outlive(task, TIDY_SECONDS)
+
+
+def _lost_in(error: BaseException) -> LostRun | None:
+    """The LostRun that this is, or that is among what several tasks have raised at once."""
+    if isinstance(error, LostRun):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next((lost for one in error.exceptions if (lost := _lost_in(one)) is not None), None)
+    return None
 
 
 def _crashed(context: Context, error: BaseException) -> Outcome:

@@ -13,17 +13,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
-from ..decision import Event, Facts, Outcome, Question, Transcript, Usage, WrongUse, fold
+from ..decision import Event, Facts, Outcome, Question, ToolSpec, Transcript, Usage, WrongUse, fold
 from ..decision.events import STREAM_PARTS, Carried, ToolCallStart
 from ..providers import Exchange, Provider, Record
 from .around import all_around
 from .bus import Bus
 from .context import Context, nothing_to_flush
+from .durable.steps import Steps
 from .interrupted import Interrupted
 from .journal import Journal, Kept, journal_of
 from .line import AfterCut
 from .log import Log
-from .opening import AnswerGiven, Opening, PromptGiven, RunIds, added, carried, check_functions, resume, start
+from .opening import AnswerGiven, Opening, PromptGiven, RunIds, added, carried, check_functions, check_tools, resume, start
 from .record import RecordedRun
 from .run import Run
 
@@ -55,6 +56,8 @@ class Session:
         self._turn = asyncio.Lock()
         self.record = record
         """Where the events of the next run are kept."""
+        self.steps: Steps | None = None
+        """A durable engine that keeps what responses and calls of the next run give, beside the record; None: none."""
         self._drain = drain
         self._taken: set[str] = set()
         self._memo: dict[Any, Any] = {}
@@ -65,6 +68,8 @@ class Session:
         self._interrupted: Interrupted | None = None
         self._functions: Mapping[str, Sequence[str]] = {}
         """The functions of the latest run that was recalled from a record."""
+        self._tools: Sequence[ToolSpec] = ()
+        """What it offered its model."""
 
     def start(self, prompt: str) -> Run:
         """A run that answers `prompt`. Enter it with `async with`."""
@@ -84,7 +89,7 @@ class Session:
         if question is None:
             waiting = ", ".join(q.call_id for q in self.questions) or "none"
             raise WrongUse(f"no question {call_id!r} is open in session {self.id} (open: {waiting})")
-        self._check_functions()
+        self._check_what_is_brought()
         return self._new_run(AnswerGiven(question, text))
 
     async def answer(self, call_id: str, text: str) -> Outcome:
@@ -105,10 +110,14 @@ class Session:
         return self._interrupted is not None
 
     def start_resumed(self) -> Run:
-        """The run that was killed, going on under its own id: finished steps and calls are not repeated."""
+        """The run that was killed, going on under its own id: finished responses and calls are not repeated.
+
+        It offers its model the tools that it began with. Raises WrongUse if one of them, or a function that had a say,
+        is not there any more.
+        """
         if self._interrupted is None:
             raise WrongUse(f"session {self.id} has no interrupted run: its latest run has an end")
-        self._check_functions()
+        self._check_what_is_brought()
         return self._new_run(self._interrupted, run_id=self._interrupted.facts.run_id)
 
     def recall(self, runs: Iterable[RecordedRun]) -> None:
@@ -123,18 +132,19 @@ class Session:
                     self._taken.add(event.call_id)
             self._count_up(continues=run.started.continues is not None)
             self._remember(facts)
-            self._functions = run.started.functions
+            self._functions, self._tools = run.started.functions, run.started.tools
             self._interrupted = None if run.finished is not None else Interrupted.at(run.events, facts)
 
     def go_on_from(self, other: Session) -> None:
         """Stand where another session of this conversation stands, whatever becomes of that one afterwards."""
         self.transcript, self._taken = other.transcript.copy(), set(other._taken)
-        self.questions, self._functions = other.questions, other._functions
+        self.questions, self._functions, self._tools = other.questions, other._functions, other._tools
         self._latest, self._before, self._interrupted = other._latest, other._before, other._interrupted
 
-    def _check_functions(self) -> None:
+    def _check_what_is_brought(self) -> None:
         if self._engine.recalled is None:
             check_functions(self._functions, self._engine.functions)
+            check_tools(self._tools, self._engine.toolbox)
 
     # ---- one run
 
@@ -204,14 +214,16 @@ class Session:
         if share is not None:
             sinks.append(share.take)
         log = Log(engine.clock, self.transcript.feed, sinks)
+        toolbox = engine.toolbox
         if isinstance(opening, Interrupted):
+            toolbox = toolbox.only(spec.name for spec in opening.tools)
             log.go_on(opening.facts, opening.seq, opening.t)
             bus.begin_after(opening.seq)
         return Context(
             log=log,
             transcript=self.transcript,
             provider=provider,
-            toolbox=engine.toolbox,
+            toolbox=toolbox,
             policy=engine.policy,
             decide=engine.decide,
             look_ahead=engine.look_ahead,
@@ -231,6 +243,7 @@ class Session:
             tool_choice=engine.tool_choice,
             settings=engine.settings,
             flush=journal.flush if journal is not None else nothing_to_flush,
+            steps=self.steps,
         )
 
 

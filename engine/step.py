@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
 
-from ..decision import AnyChunk, AssistantMessage, UsageReport, UserMessage
+from ..decision import AnyChunk, AssistantMessage, ToolCall, UsageReport, UserMessage
 from ..decision.events import (
     MessageAdded,
     ResponseFinished,
@@ -25,10 +27,12 @@ from ..providers import Cancelled, Interrupted, ProviderError, Request, ToolChoi
 from .attempts import Attempts
 from .calls import Calls
 from .context import Context
+from .durable.keeping import keep_response
+from .halfway import Halfway
 from .inbox import hear
 from .results import AT_THE_LIMIT
 from .scope import RoundScope
-from .texts import ask_text_rule, check_text, hear_again
+from .texts import ask_text_rule, check_text
 
 
 class _Step:
@@ -46,14 +50,18 @@ async def run_round(context: Context) -> None:
     step = _Step(0)
     with context.cancellable() as scope:
         async with anyio.create_task_group() as tasks:
-            await hear_again(context)
-            while _goes_on(context) and await _affords(context):
-                hear(context)
-                step = _Step(context.log.facts.steps + 1)
-                await _run_step(context, scope, step, tasks)
-                if not step.finished:
-                    tasks.cancel_scope.cancel()  # the provider gave up: what began early ends, and then the step
-                    break
+            with context.log.closed_by_loss():
+                halfway = context.halfway
+                if halfway is not None:
+                    step = _Step(halfway.step)
+                    await _enter_again(context, scope, step, tasks, halfway)
+                while _goes_on(context) and await _affords(context):
+                    hear(context)
+                    step = _Step(context.log.facts.steps + 1)
+                    await _run_step(context, scope, step, tasks)
+                    if not step.finished:
+                        tasks.cancel_scope.cancel()  # the provider gave up: what began early ends, and then the step
+                        break
     if step.number and not step.finished:
         _close(context, scope, step)
 
@@ -81,13 +89,30 @@ async def _run_step(context: Context, scope: RoundScope, step: _Step, tasks: Tas
     context.log.append(StepStarted(step=step.number, round=context.log.facts.rounds))
     step.calls = calls = Calls(context, scope, tasks)
     response = await _respond(context, step.number, calls)
-    if response is None:
-        return
-    context.log.append(response)
+    if response is not None:
+        context.log.append(response)
+        await _settle(context, scope, step, response)
+
+
+async def _enter_again(
+    context: Context, scope: RoundScope, step: _Step, tasks: TaskGroup, halfway: Halfway
+) -> None:
+    """Go on with a step whose response had come whole when the process was killed."""
+    assert halfway.response is not None
+    step.calls, step.message = Calls(context, scope, tasks), halfway.response.message
+    step.calls.take_up(halfway)
+    if context.cancelled is not None:
+        await checkpoint()  # nothing runs any more
+    await _settle(context, scope, step, halfway.response)
+
+
+async def _settle(context: Context, scope: RoundScope, step: _Step, response: ResponseFinished) -> None:
+    """All that follows from a response that stands in the log."""
+    assert step.calls is not None
     step.message = response.message
     await ask_text_rule(context, response.message)
     if response.message.calls:
-        await calls.settle(response.message, response.truncated)
+        await step.calls.settle(response.message, response.truncated)
     await check_text(context, response.message)
     step.finished = True
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
@@ -128,7 +153,20 @@ def _close(context: Context, scope: RoundScope, step: _Step) -> None:
 async def _respond(
     context: Context, step: int, calls: Calls | None, tool_choice: ToolChoice | None = None
 ) -> ResponseFinished | None:
-    """Stream one response; None if the provider gave up. Without `calls` no call is taken up."""
+    """One response; None if the provider gave up. Without `calls` no call is taken up."""
+    if context.steps is None:
+        return await _stream(context, step, calls, tool_choice)
+    offer = _leave if calls is None else calls.offer
+    return await keep_response(context, partial(_stream, context, step, calls, tool_choice), offer)
+
+
+def _leave(call: ToolCall) -> None:
+    """Take no call up."""
+
+
+async def _stream(
+    context: Context, step: int, calls: Calls | None, tool_choice: ToolChoice | None
+) -> ResponseFinished | None:
     attempts = Attempts(context, step, calls)
     await context.flush()
     try:

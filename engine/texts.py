@@ -26,14 +26,6 @@ async def check_text(context: Context, message: AssistantMessage) -> None:
         context.log.append(CompletionRejected(call_id="", name="", reason=reason, by=gate))
 
 
-async def hear_again(context: Context) -> None:
-    """Ask about a response after which the process was killed before all had been asked."""
-    killed = context.interrupted
-    if killed is not None and killed.in_round and killed.message is not None:
-        await ask_text_rule(context, killed.message)
-        await check_text(context, killed.message)
-
-
 def _would_end(context: Context) -> bool:
     decision = context.look_ahead(context.log.facts, context.policy)
     return isinstance(decision, Stop) and decision.reason == "text_final"

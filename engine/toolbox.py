@@ -41,6 +41,11 @@ class Toolbox(Mapping[str, Tool]):
         """Whether a completion tool is among them."""
         return any(tool.kind == "completion" for tool in self._tools.values())
 
+    def only(self, names: Iterable[str]) -> Toolbox:
+        """These tools of it, in this order."""
+        wanted = tuple(names)
+        return self if wanted == tuple(self._tools) else Toolbox(self._tools[name] for name in wanted)
+
     def under(self, policy: Policy) -> Toolbox:
         """What of it is offered under this policy. Raises WrongUse if the policy cannot work with it."""
         if policy.completion == "none":

@@ -43,6 +43,8 @@ class Tool:
     `timeout` is in seconds, None for none; a call that takes longer is answered with an error. `final` says of valid
     arguments whether a completion by them can be the last one (`completion_percentage` below 100 cannot).
     `parameters` is a JSON schema that stands for the type hints; the function then gets plain JSON values.
+    `check` is asked about a call that had begun when its process died, with the same arguments: it says `Happened(result)`,
+    `NotHappened()`, and then the call is run, or `Unclear()`. A reading tool needs none, it is simply run again.
     """
 
     def __init__(
@@ -57,8 +59,13 @@ class Tool:
         timeout: float | None = TOOL_TIMEOUT,
         final: Callable[[Mapping[str, Any]], bool] | None = None,
         parameters: Mapping[str, Any] | None = None,
+        check: Function | None = None,
     ) -> None:
+        if check is not None and not callable(check):
+            raise WrongUse(f"check: {check!r} is no function and cannot be called")
         self.function = function
+        self.check = check
+        """Says what became of a call that had begun when its process died."""
         self.timeout = timeout
         self._final = final or _full_percentage
         described = docstring_parser.parse(inspect.getdoc(function) or "")
@@ -128,6 +135,7 @@ def tool(
     timeout: float | None = TOOL_TIMEOUT,
     final: Callable[[Mapping[str, Any]], bool] | None = None,
     parameters: Mapping[str, Any] | None = None,
+    check: Function | None = None,
 ) -> Callable[[Function], Tool]: ...
 def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
     """Make a tool of a function. Options as for `Tool`."""

@@ -7,6 +7,7 @@
           port: integer
           host: optional string
         handler: server.py:set_port     # file.py:function, relative to this file, or module:function
+        check: server.py:is_set         # says what became of a call during which the process died
 
 `kind`, `reads`, `polls` and `timeout` mean what they mean in Python. `tools` may also be a mapping from name to the
 rest. What is left out is taken from the handler: its docstring, its type hints, and if it is a `Tool`, its kind.
@@ -29,7 +30,7 @@ from ..decision import ToolKind, WrongUse
 from ..decision.errors import nearest
 from .tools import TOOL_TIMEOUT, Tool
 
-KEYS = ("name", "description", "parameters", "kind", "reads", "polls", "timeout", "handler")
+KEYS = ("name", "description", "parameters", "kind", "reads", "polls", "timeout", "handler", "check")
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -116,7 +117,9 @@ def _tool(entry: Mapping[str, Any], where: str, folder: Path, loaded: dict[Path,
         "timeout": _timeout(entry, where),
         "parameters": _parameters(entry["parameters"], where) if "parameters" in entry else None,
     }
-    function = _handler(_text(entry, "handler", where), where, folder, loaded)
+    function = _handler(entry, "handler", where, folder, loaded)
+    if "check" in entry:
+        options["check"] = _handler(entry, "check", where, folder, loaded)
     try:
         if isinstance(function, Tool):
             base = function
@@ -135,6 +138,7 @@ def _filled(options: Mapping[str, Any], base: Tool, entry: Mapping[str, Any]) ->
     spec = base.spec
     said: dict[str, Any] = {"kind": spec.kind, "reads": spec.reads, "polls": spec.polls, "timeout": base.timeout}
     said["description"] = spec.description
+    said["check"] = base.check
     return {**options, "final": base.is_final, **{key: value for key, value in said.items() if key not in entry}}
 
 
@@ -198,10 +202,13 @@ def _what(value: Any) -> str:
 # ---- handlers
 
 
-def _handler(handler: str, where: str, folder: Path, loaded: dict[Path, Any]) -> Tool | Callable[..., Any]:
-    """The function that `handler` names, or the tool."""
+def _handler(
+    entry: Mapping[str, Any], key: str, where: str, folder: Path, loaded: dict[Path, Any]
+) -> Tool | Callable[..., Any]:
+    """The function that the entry's `handler` or `check` names, or the tool."""
+    handler = _text(entry, key, where)
     place, _, name = handler.rpartition(":")
-    where = f"{where}: handler {handler!r}"
+    where = f"{where}: {key} {handler!r}"
     if not place or not name:
         raise WrongUse(f"{where}: write it as file.py:function or module:function")
     try:

@@ -133,7 +133,7 @@ class Tracer:
         self._calls: list[Called] = []
         self._more = 0
         self._tokens = (0, 0, False)
-        self._repeated = False
+        self._repeated = self._finished = False
 
     def _close(self, facts: Facts) -> None:
         """The step under way becomes a cell."""
@@ -204,6 +204,7 @@ class Tracer:
 
     def _step_finished(self, event: ev.StepFinished, facts: Facts) -> None:
         self._ended = event.t
+        self._finished = True
         self._repeated = facts.repeats > 1
 
     def _message(self, event: ev.MessageAdded, facts: Facts) -> None:
@@ -213,7 +214,10 @@ class Tracer:
         self._between(facts, "compaction")
 
     def _resumed(self, event: ev.RunResumed, facts: Facts) -> None:
-        self._between(facts, "resumed")
+        if event.interrupted_step is None and self._open and not self._finished:
+            self._said.append("resumed")  # within the step, which goes on
+        else:
+            self._between(facts, "resumed")
 
     def _between(self, facts: Facts, said: Said | None) -> None:
         """What comes after a step belongs to the next one."""

@@ -13,6 +13,7 @@ _SUMMARY = (
 
 @tool(
     kind="completion",
+    reads=True,
     description=(
         f"Call this exactly once, as soon as the task is finished or you know that it cannot be finished, "
         f"and call nothing after it. {_SUMMARY}"
@@ -30,6 +31,7 @@ async def finish_task(summary: str) -> Completion:
 
 @tool(
     kind="completion",
+    reads=True,
     description=(
         f"Call this as soon as the task is done, and call nothing after it. {_SUMMARY} "
         "If only a part is done, give completion_percentage below 100 and the next phase, and go on working."
@@ -66,6 +68,7 @@ async def task_done(
 
 @tool(
     kind="completion",
+    reads=True,
     description=(
         "Call this when you have the result of the task and have made sure, from the results of earlier tool "
         f"calls, that it is right. Call nothing after it. {_SUMMARY}"

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ...decision import Event, ToolSpec
 from ...decision import events as ev
-from ..answers import Completion, Continue, Phase, Settled
+from ..answers import Asked, Completion, Continue, Phase, Settled
 from ..record import RecordedRun
 from ..schema import InvalidArguments
 from ..tools import Tool
@@ -29,7 +29,7 @@ class RecordedTool(Tool):
     def __init__(self, spec: ToolSpec, complaints: Mapping[str, str], not_final: frozenset[str]) -> None:
         self.name, self.kind = spec.name, spec.kind
         self.spec = spec
-        self.timeout = None
+        self.timeout = self.check = None
         self._complaints = complaints
         self._not_final = not_final
 
@@ -107,10 +107,12 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
     """What each call's function returned, by call id. Calls that were cut off have none."""
     events = unstreamed(recorded)
     results = {e.call_id: e for e in events if isinstance(e, ev.ToolCallResult)}
+    kinds = {spec.name: spec.kind for spec in recorded.started.tools}
+    named = {call.id: call.name for e in events if isinstance(e, ev.ResponseFinished) for call in e.message.calls}
     values = {
         id: Value(result.t, Settled(content=result.content, status=result.status, images=result.images))
         for id, result in results.items()
-        if result.status in ("ok", "error", "unknown")
+        if result.status in ("ok", "error", "unknown", "skipped")  # begins early in a replay, and not in the record
     }
     for event in events:
         match event:
@@ -136,6 +138,8 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
             case ev.QuestionAsked(call_id=id, text=text, confirms=str() as answer, pending_issues=pending):
                 asked = Completion(answer=answer, confirm=text, pending_issues=pending, percentage=event.percentage)
                 values[id] = Value(event.t, asked)
+            case ev.QuestionAsked(call_id=id, text=text) if kinds.get(named.get(id, ""), "question") != "question":
+                values[id] = Value(event.t, Asked(text))  # what became of the call when its process died
             case ev.QuestionAsked(call_id=id, text=text) | ev.ThoughtRecorded(call_id=id, text=text):
                 values[id] = Value(event.t, text)
             case _:

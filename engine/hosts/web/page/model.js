@@ -109,8 +109,8 @@ const HEARD = {
     if (event.interrupted_step != null) {
       if (run.step && !run.step.closing) run.steps -= 1;
       strike(run, null);
+      if (run.step) touch(run, run.step, { done: true, until: run.t });
     }
-    if (run.step) touch(run, run.step, { done: true, until: run.t });
     note(run, "quiet", "↯", "The run goes on where its process was killed");
   },
   MESSAGE_ADDED(run, { text, origin, message_id }) {
