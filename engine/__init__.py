@@ -2,12 +2,13 @@
 
 from ..decision import Image
 from ..providers.clock import Clock, SystemClock
-from .answers import Completion, Continue, Phase
+from .answers import Completion, Continue, Happened, NotHappened, Phase, Unclear
 from .archive.redaction import Redaction
 from .budget import Budget
 from .bus import Bus, Lagged
 from .engine import Engine
 from .fleet import Fleet
+from .identity import ThisCall, this_call
 from .mcp_connection import Stdio
 from .race import RaceResult
 from .record import SessionRecord, read_record
@@ -30,9 +31,11 @@ __all__ = [
     "Continue",
     "Engine",
     "Fleet",
+    "Happened",
     "Image",
     "InvalidArguments",
     "Lagged",
+    "NotHappened",
     "Phase",
     "ProviderSummary",
     "RaceResult",
@@ -46,10 +49,13 @@ __all__ = [
     "SystemClock",
     "Task",
     "TaskResult",
+    "ThisCall",
     "Tool",
     "Toolbox",
+    "Unclear",
     "mcp_tools",
     "read_record",
+    "this_call",
     "tool",
     "tools_from_yaml",
 ]

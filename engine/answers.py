@@ -4,7 +4,8 @@ Any tool may return text, anything that can be turned into JSON, an `Image`, or 
 tool may return a `Completion`, a `Phase` (a part of the work is done) or `Continue` (it is not done); plain text is the
 run's answer, but for the one word "continue".
 
-A tool's `check` says what became of a call that had begun when its process died: `Happened`, `NotHappened` or `Unclear`.
+A tool's `check` says what became of a call that had begun when its process died: `Happened`, `NotHappened` or
+`Unclear`.
 """
 
 from __future__ import annotations

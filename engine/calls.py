@@ -66,7 +66,8 @@ class Calls:
             return
         self._ledger.asked = self._ledger.asked or tool.kind == "question"
         if tool.spec.reads and self._early and tool.kind == "ordinary" and not self._lost(call):
-            self._start(tool, call)
+            if call.id not in self._ledger:
+                self._start(tool, call)
         else:
             self._early = False
 
@@ -76,9 +77,6 @@ class Calls:
         for result in halfway.results:
             self._ledger.recall(result)
         for call in halfway.response.message.calls:
-            tool = self._context.toolbox.get(call.name)
-            if call.id in halfway.whole and tool is not None and tool.kind == "question":
-                self._ledger.asked = True
             match halfway.came_to.get(call.id):
                 case QuestionAsked(confirms=confirms):
                     self._ledger.leave_open(call)
@@ -92,6 +90,13 @@ class Calls:
                         self._ending.add(call.id)
                 case _:
                     pass
+
+    def offer_again(self, halfway: Halfway) -> None:
+        """Take its calls once more as they came, for those that may start early."""
+        assert halfway.response is not None
+        for call in halfway.response.message.calls:
+            if call.id in halfway.whole:
+                self.offer(call)
 
     async def settle(self, message: AssistantMessage, truncated: str | None) -> None:
         """Give every call of the response its result, open questions apart."""

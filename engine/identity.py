@@ -1,9 +1,9 @@
 """Who a call is: what a tool's function, or its check, can ask about the call that it is running for.
 
-    @tool
-    async def pay(invoice: str) -> str:
-        "Pay an invoice."
-        await bank.pay(invoice, idempotency_key=this_call().key)
+@tool
+async def pay(invoice: str) -> str:
+"Pay an invoice."
+await bank.pay(invoice, idempotency_key=this_call().key)
 """
 
 from __future__ import annotations
@@ -55,4 +55,3 @@ def call_of(context: Context, call_id: str) -> ThisCall:
     """A call of the step under way."""
     facts = context.log.facts
     return ThisCall(facts.session_id, facts.run_id, facts.steps, call_id, context.began_before(call_id))
-

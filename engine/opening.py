@@ -96,8 +96,10 @@ def start(
 
 
 def resume(context: Context, interrupted: Interrupted) -> None:
-    """Go on with a run that was killed. A response that was not whole is asked for again; else its step is entered
-    again, by the round."""
+    """Go on with a run that was killed.
+
+    A response that was not whole is asked for again. Else the round enters its step again, where it stood.
+    """
     facts, halfway = interrupted.facts, interrupted.halfway
     context.interrupted = interrupted
     context.started_at = interrupted.started_at
@@ -180,8 +182,8 @@ def check_tools(recorded: Sequence[ToolSpec], brought: Toolbox) -> None:
         changed = [name for name in kept if getattr(now, name) != getattr(spec, name)]
         if changed:
             raise WrongUse(
-                f"tool {spec.name!r} has changed since the run was offered it, in its {' and '.join(changed)}: bring it "
-                "as it was, or let the session go on with a new prompt"
+                f"tool {spec.name!r} has changed since the run was offered it, in its {' and '.join(changed)}: "
+                "bring it as it was"
             )
 
 

@@ -24,7 +24,18 @@ from .interrupted import Interrupted
 from .journal import Journal, Kept, journal_of
 from .line import AfterCut
 from .log import Log
-from .opening import AnswerGiven, Opening, PromptGiven, RunIds, added, carried, check_functions, check_tools, resume, start
+from .opening import (
+    AnswerGiven,
+    Opening,
+    PromptGiven,
+    RunIds,
+    added,
+    carried,
+    check_functions,
+    check_tools,
+    resume,
+    start,
+)
 from .record import RecordedRun
 from .run import Run
 

@@ -94,15 +94,14 @@ async def _run_step(context: Context, scope: RoundScope, step: _Step, tasks: Tas
         await _settle(context, scope, step, response)
 
 
-async def _enter_again(
-    context: Context, scope: RoundScope, step: _Step, tasks: TaskGroup, halfway: Halfway
-) -> None:
+async def _enter_again(context: Context, scope: RoundScope, step: _Step, tasks: TaskGroup, halfway: Halfway) -> None:
     """Go on with a step whose response had come whole when the process was killed."""
     assert halfway.response is not None
     step.calls, step.message = Calls(context, scope, tasks), halfway.response.message
     step.calls.take_up(halfway)
     if context.cancelled is not None:
         await checkpoint()  # nothing runs any more
+    step.calls.offer_again(halfway)
     await _settle(context, scope, step, halfway.response)
 
 

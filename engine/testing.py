@@ -1,4 +1,4 @@
-"""For testing what you build on the engine: time that you own, and the rules that every transcript keeps.
+"""For testing what you build on the engine: time that you own, durable steps, and the rules of every transcript.
 
 Providers that need no model are in `endstop.providers`: `Scripted` and `Chaos`.
 """
@@ -6,12 +6,15 @@ Providers that need no model are in `endstop.providers`: `Scripted` and `Chaos`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import json
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import anyio
 
 from ..decision import AssistantMessage, Message, SystemMessage, ToolResult
+from .durable.steps import LostRun, NotKept, StepKey
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -59,6 +62,42 @@ class FakeClock:
                 scope.cancel()
         self._scopes = [s for s in self._scopes if s[0] > self._now]
         await settle()
+
+
+class MemorySteps:
+    """Durable steps, kept in memory as a durable engine would: give `kept` to the steps of the next process.
+
+    largest: characters of JSON that can be kept; more raises NotKept.
+    """
+
+    def __init__(self, kept: dict[str, str] | None = None, *, largest: int = 1_000_000) -> None:
+        self.kept: dict[str, str] = {} if kept is None else dict(kept)
+        """Results as JSON, by key."""
+        self.worked: list[str] = []
+        """The keys for which work was begun here."""
+        self.lose_at: str | None = None
+        """The key of the step at which another process has the run; "" for the next one, None for none."""
+        self.lose_after = False
+        """Whether that is noticed only after the work."""
+        self._largest = largest
+
+    async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
+        """The kept result, or else that of `work`."""
+        name = str(key)
+        lost = self.lose_at in ("", name)
+        if lost and not self.lose_after:
+            raise LostRun(name)
+        await asyncio.sleep(0)  # whoever keeps something elsewhere is waited for
+        if name in self.kept:
+            return json.loads(self.kept[name])
+        self.worked.append(name)
+        text = json.dumps(await work(), allow_nan=False)
+        if lost:
+            raise LostRun(name)
+        if len(text) > self._largest:
+            raise NotKept(f"{len(text)} characters are more than {self._largest}")
+        self.kept[name] = text
+        return json.loads(text)
 
 
 async def settle(turns: int = 50) -> None:

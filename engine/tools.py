@@ -43,8 +43,8 @@ class Tool:
     `timeout` is in seconds, None for none; a call that takes longer is answered with an error. `final` says of valid
     arguments whether a completion by them can be the last one (`completion_percentage` below 100 cannot).
     `parameters` is a JSON schema that stands for the type hints; the function then gets plain JSON values.
-    `check` is asked about a call that had begun when its process died, with the same arguments: it says `Happened(result)`,
-    `NotHappened()`, and then the call is run, or `Unclear()`. A reading tool needs none, it is simply run again.
+    `check` is asked, with the same arguments, about a call that had begun when its process died: it says
+    `Happened(result)`, `NotHappened()`, and then the call is run, or `Unclear()`. A reading tool is simply run again.
     """
 
     def __init__(

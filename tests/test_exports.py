@@ -33,9 +33,9 @@ PUBLIC = {
         CASES Behaviour Cannot Case Ending Endpoint Passed check
     """,
     "endstop.engine": """
-        Budget Bus Clock Completion Continue Engine Fleet Image InvalidArguments Lagged Phase ProviderSummary
-        RaceResult Redaction Run Session SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult Tool Toolbox
-        mcp_tools read_record tool tools_from_yaml
+        Budget Bus Clock Completion Continue Engine Fleet Happened Image InvalidArguments Lagged NotHappened Phase
+        ProviderSummary RaceResult Redaction Run Session SessionRecord Stdio Subscriber Summary SystemClock Task
+        TaskResult ThisCall Tool Toolbox Unclear mcp_tools read_record this_call tool tools_from_yaml
     """,
     "endstop.engine.formats": """
         FORMATS Ending Foreign Format Found Judged Kinds Said Skipped Unreadable events_of found_in guess
@@ -53,7 +53,7 @@ PUBLIC = {
         traced
     """,
     "endstop.engine.testing": """
-        FakeClock check_transcript settle
+        FakeClock MemorySteps check_transcript settle
     """,
 }
 EVENTS = """

@@ -49,7 +49,9 @@ async def keep_value(context: Context, key: StepKey, work: Callable[[], Awaitabl
     return refused
 
 
-async def keep_response(context: Context, respond: Respond, offer: Callable[[ToolCall], None]) -> ResponseFinished | None:
+async def keep_response(
+    context: Context, respond: Respond, offer: Callable[[ToolCall], None]
+) -> ResponseFinished | None:
     """The response of the step under way: the kept one, or else by `respond`; None if the provider gave up.
 
     A kept one is told again, as if it had come in few large pieces; `offer` takes each call that had come whole.

@@ -70,13 +70,8 @@ class _Asked(Struct, frozen=True, tag_field="is", tag="asked"):
 
 
 _Kept = _Text | _Settled | _Completion | _Phase | _Continue | _Asked
-_FORMS: dict[type, tuple[type, type]] = {
-    Completion: (Completion, _Completion),
-    Phase: (Phase, _Phase),
-    Continue: (Continue, _Continue),
-    Asked: (Asked, _Asked),
-}
-_BACK: dict[type, type] = {form: answer for answer, form in _FORMS.values()}
+_FORMS: dict[type, type] = {Completion: _Completion, Phase: _Phase, Continue: _Continue, Asked: _Asked}
+_BACK: dict[type, type] = {form: answer for answer, form in _FORMS.items()}
 
 
 def kept_value(value: Any) -> Any:
@@ -85,7 +80,7 @@ def kept_value(value: Any) -> Any:
     if isinstance(value, str):
         form = _Text(shortened(value))
     elif type(value) in _FORMS:
-        answer, kept = _FORMS[type(value)]
+        kept = _FORMS[type(value)]
         form = kept(**{name: getattr(value, name) for name in kept.__struct_fields__})  # type: ignore[attr-defined]
     else:
         content, status = as_text(value)
