@@ -85,7 +85,7 @@ def kept_value(value: Any) -> Any:
     else:
         content, status = as_text(value)
         form = _Settled(content, status, images_in(value))
-    return msgspec.to_builtins(form)
+    return _plain(form)
 
 
 def value_kept(kept: Any) -> Any:
@@ -100,9 +100,14 @@ def value_kept(kept: Any) -> Any:
 
 def kept_response(response: ResponseFinished, events: list[Event]) -> Any:
     """A response as JSON; `events` are those of `KEPT`, without their numbers and times."""
-    return msgspec.to_builtins(KeptResponse(response, tuple(replace(event, seq=0, t=0) for event in events)))
+    return _plain(KeptResponse(response, tuple(replace(event, seq=0, t=0) for event in events)))
 
 
 def response_kept(kept: Any) -> KeptResponse:
     """The other way round."""
     return msgspec.convert(kept, KeptResponse)
+
+
+def _plain(value: Struct) -> Any:
+    """As JSON has it: no tuples, which `to_builtins` would leave."""
+    return msgspec.json.decode(msgspec.json.encode(value))
