@@ -175,6 +175,89 @@ def whole(record: Path) -> SessionRecord:
     return read
 
 
+HALFWAY = """
+import sys, time
+from pathlib import Path
+from endstop.engine import this_call, tool
+
+HERE = Path(__file__).parent
+
+def note(what):
+    with open(HERE / "done", "a") as file:
+        file.write(f"{what} {this_call().key.partition('/')[2]} {this_call().again}\\n")
+
+def hang(what):
+    print(what, file=sys.stderr, flush=True)
+    time.sleep(600)
+
+@tool
+def add(path: str) -> str:
+    "Add a line."
+    note("add")
+    return "added"
+
+@tool(reads=True)
+def look(path: str) -> str:
+    "Look; the first time for ever."
+    note("look")
+    if not (HERE / "looked").exists():
+        (HERE / "looked").touch()
+        hang("LOOKING")
+    return "seen"
+
+@tool
+def hold(path: str) -> str:
+    "Hold on for ever."
+    note("hold")
+    hang("HOLDING")
+    return "never"
+"""
+
+
+async def killed_at(word: str, *arguments: object) -> None:
+    """Kill a command once its tool says this."""
+    async with started(*arguments) as process:
+        assert process.stderr is not None
+        async with asyncio.timeout(PATIENCE):
+            while word not in (line := (await process.stderr.readline()).decode()):
+                assert line, f"it ended by itself with {await process.wait()}"
+        process.kill()
+        await process.wait()
+
+
+async def test_a_run_killed_in_mid_tool_goes_on_within_the_step(tmp_path: Path) -> None:
+    (tmp_path / "tools.py").write_text(HALFWAY)
+    record, tools = tmp_path / "r.jsonl", ("--tools", tmp_path / "tools.py")
+    four = [
+        call("add", id="a1", index=0, path="a"),
+        call("look", id="l1", index=1, path="b"),
+        call("hold", id="h1", index=2, path="c"),
+        call("add", id="a2", index=3, path="d"),
+    ]
+    async with ChatServer(four, [call("finish_task", summary=SUMMARY)]) as server:
+        await killed_at("LOOKING", "run", "Go", *at(server), *tools, "--record", record)
+        await killed_at("HOLDING", "run", "--resume", record, "--api-base", server.url, *tools)
+        done = await resume(server, record, *tools)
+        assert len(server.requests) == 2, "the response of the killed step is not requested again"
+    assert (done.code, done.out) == (0, SUMMARY + "\n")
+    assert (tmp_path / "done").read_text().splitlines() == [
+        "add 1/a1 False",
+        "look 1/l1 False",
+        "look 1/l1 True",
+        "hold 1/h1 False",
+        "add 1/a2 False",
+    ]
+    (run,) = whole(record).runs
+    results = [event for event in run.events if isinstance(event, ToolCallResult)]
+    assert {r.call_id: r.status for r in results if r.name != "finish_task"} == {
+        "a1": "ok",
+        "l1": "ok",
+        "h1": "unknown",
+        "a2": "ok",
+    }
+    assert (await endstop("replay", record)).code == 0
+
+
 # ---- a further prompt
 
 
