@@ -110,6 +110,13 @@ class Context:
         killed = self.interrupted
         return killed is not None and killed.halfway is not None and call_id in killed.halfway.begun
 
+    def altered(self, call: ToolCall) -> bool:
+        """Whether only the redacted record of a killed process still knows what this call was to do."""
+        halfway, killed = self.halfway, self.interrupted
+        if halfway is None or killed is None or halfway.response is None or not killed.redaction:
+            return False
+        return call in halfway.response.message.calls and killed.altered(call.arguments)
+
     def step_key(self, call_id: str = "") -> StepKey:
         """Which durable step the response of the step under way is, or one of its calls."""
         facts = self.log.facts

@@ -1,6 +1,7 @@
 """Running one call: announced, flushed to the record, with its deadline; whatever it raises becomes its result.
 
-A call that had begun in a process that died is not simply run again: `again.py` says what becomes of it.
+A call that had begun in a process that died is not simply run again: `again.py` says what becomes of it. One whose
+arguments are known only as they were redacted is not run at all.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .calling import in_words
 from .context import Context
 from .durable.keeping import keep_value
 from .identity import PRESENT, call_of
+from .results import UNKNOWN
 from .scope import RoundScope
 from .tools import Tool
 
@@ -48,6 +50,8 @@ async def _kept(context: Context, tool: Tool, call: ToolCall, arguments: Mapping
 
 
 async def _work(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool) -> Any:
+    if context.interrupted is not None and context.altered(call):
+        return Settled(content=UNKNOWN, status="unknown")
     if again:
         value = await found_out(context, tool, call, arguments)
         if value is not RUN:

@@ -33,6 +33,10 @@ from ..decision.events import (
 )
 from .halfway import Halfway
 
+OURS = "endstop.engine.archive.redaction:Redaction"
+MARKED = "[redacted:"
+"""What our own redaction leaves in place of what it found; what another one leaves, nobody knows."""
+
 E = TypeVar("E", bound=Event)
 
 
@@ -49,6 +53,8 @@ class Interrupted:
     """What the run's costs are reckoned by, from its beginning to its end."""
     tools: tuple[ToolSpec, ...] = ()
     """What the run offers its model, from its beginning to its end."""
+    redaction: tuple[str, ...] = ()
+    """What redacted the record, by name."""
     halfway: Halfway | None = None
     """The step that was under way."""
     in_round: bool = False
@@ -81,7 +87,7 @@ class Interrupted:
         match event:
             case RunStarted():
                 self.prompt, self.started_at, self.prices = event.prompt, event.started_at, event.prices
-                self.tools = event.tools
+                self.tools, self.redaction = event.tools, event.functions.get("redaction", ())
                 self.questions = event.carried.questions if event.carried is not None else ()
             case QuestionAnswered(call_id=id, text=text):
                 self.answered = next(((q, text) for q in self.questions if q.call_id == id), None)
@@ -127,6 +133,10 @@ class Interrupted:
                 del self.since[number]
                 return event
         return None
+
+    def altered(self, arguments: str) -> bool:
+        """Whether these arguments, as the record holds them, may be others than the model wrote."""
+        return bool(self.redaction) and (MARKED in arguments or self.redaction != (OURS,))
 
     @property
     def closed(self) -> bool:

@@ -15,6 +15,7 @@ from endstop.engine import (
     Engine,
     Happened,
     NotHappened,
+    Redaction,
     Tool,
     Unclear,
     read_record,
@@ -480,3 +481,20 @@ async def test_a_call_in_the_closing_step_is_not_run_after_a_kill_either(tmp_pat
     assert (outcome.stop_reason, shop.done) == ("step_limit", [])
     assert shop.results()["late"][0] == "skipped"
     assert not any(isinstance(m, UserMessage) and "limit" in m.text for m in session.transcript.messages)
+
+
+# ---- what a record may not hold
+
+
+@pytest.mark.parametrize("own", [False, True])
+async def test_a_call_whose_arguments_were_redacted_is_not_run_with_what_stands_in_their_place(
+    tmp_path: Path, own: bool
+) -> None:
+    redact = (lambda text: text.replace("jane@example.com", "somebody")) if own else Redaction()
+    calls = [call("write", path="jane@example.com", id="w1"), call("write", path="harmless", id="w2")]
+    shop = Shop(tmp_path / "r.jsonl", calls, END, redact=redact)
+    lines = await shop.whole()
+    outcome, _ = await shop.resume(up_to(lines, "RESPONSE_FINISHED"), END)
+    assert outcome.status == "completed"
+    assert shop.done == ([] if own else ["w2"]), "of another redaction nobody knows what it leaves"
+    assert shop.results()["w1"][0] == "unknown"

@@ -196,3 +196,23 @@ def test_the_command_line_takes_a_yaml_file_and_says_where_a_bad_one_came_from(t
     path.write_text("tools: 3")
     with pytest.raises(WrongUse, match=r"--tools .*tools\.yaml: `tools` is 3"):
         tools_of([str(path)])
+
+
+async def test_a_check_stands_beside_its_handler(tmp_path: Path) -> None:
+    from endstop.engine import Happened
+
+    handlers = HANDLERS + "\nfrom endstop.engine import Happened\n\ndef is_set(**given):\n    return Happened(given)\n"
+    text = (
+        "tools: [{name: t, description: d, handler: 'handlers.py:anything', check: 'handlers.py:is_set', parameters: }]"
+    )
+    (tool,) = tools_from_yaml(written(tmp_path, text, handlers))
+    assert tool.check is not None
+    assert tool.check(port=1) == Happened({"port": 1})
+    assert one(tmp_path).check is None
+
+
+def test_a_check_that_is_not_there_is_refused_by_its_key(tmp_path: Path) -> None:
+    with pytest.raises(WrongUse, match=r"check 'handlers.py:is_there': there is no 'is_there' in it"):
+        one(tmp_path, "check: handlers.py:is_there")
+    with pytest.raises(WrongUse, match=r"check: .* is no function"):
+        one(tmp_path, "check: handlers.py:muse")

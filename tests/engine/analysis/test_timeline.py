@@ -81,3 +81,19 @@ async def test_the_digest_beside_it_is_that_of_the_report(tmp_path: Path) -> Non
     path = await scenes.talkative(tmp_path / "a.jsonl", good=True)
     digest = timeline_of_record(path).runs[0].digest
     assert (digest.verdict, digest.end.steps, digest.claimed and digest.claimed.steps) == ("passed", 5, 3)
+
+
+async def test_a_step_that_was_entered_again_after_a_kill_is_one_cell(tmp_path: Path) -> None:
+    path = await scenes.play(tmp_path / "a.jsonl", [[call("look", path="a", id="l1")], scenes.FINISH])
+    lines = path.read_bytes().splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if b"TOOL_CALL_RESULT" in line)
+    seq = at  # the header is no event
+    resumed = b'{"type":"RUN_RESUMED","seq":%d,"t":1}\n' % seq
+    later = []
+    for line in lines[at:]:
+        old = line.partition(b'"seq":')[2].partition(b",")[0]
+        later.append(line.replace(b'"seq":' + old, b'"seq":%d' % (int(old) + 1), 1))
+    path.write_bytes(b"".join([*lines[:at], resumed, *later]))
+    found = cells(path)
+    assert [(cell.mark, cell.said) for cell in found] == [("calls", ("resumed",)), ("completion", ())]
+    assert [one.status for one in found[0].calls] == ["ok"]
