@@ -18,6 +18,7 @@ from ..decision.events import CompletionAccepted, CompletionRejected, PhaseRepor
 from .answers import Asked
 from .completions import Completions
 from .context import Context
+from .durable.steps import LostRun
 from .execution import execute
 from .halfway import Halfway
 from .ledger import Ledger
@@ -162,8 +163,11 @@ class Calls:
 
         async def run() -> None:
             try:
-                with scope, self._log.closed_by_loss():
+                with scope:
                     await self._run_ordinary(tool, call, arguments, ledger)
+            except LostRun as lost:
+                self._log.close(lost)  # before those beside it are given up, which may not like it
+                raise
             finally:
                 done.set()
 

@@ -29,10 +29,12 @@ async def execute(context: Context, scope: RoundScope, tool: Tool, call: ToolCal
     here = call_of(context, call.id)
     token = PRESENT.set(here)
     try:
-        if context.steps is None:
+        if context.steps is not None:
+            value = await _kept(context, tool, call, arguments, here.again)
+        elif context.interrupted is not None:
             value = await _work(context, tool, call, arguments, here.again)
         else:
-            value = await _kept(context, tool, call, arguments, here.again)
+            value = await _run(context, tool, call, arguments)
     finally:
         PRESENT.reset(token)
     if scope.shared.cancel_called:
@@ -50,7 +52,7 @@ async def _kept(context: Context, tool: Tool, call: ToolCall, arguments: Mapping
 
 
 async def _work(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool) -> Any:
-    if context.interrupted is not None and context.altered(call):
+    if context.altered(call):
         return Settled(content=UNKNOWN, status="unknown")
     if again:
         value = await found_out(context, tool, call, arguments)

@@ -59,14 +59,9 @@ class Log:
         finally:
             self._sinks = tuple(sink for sink in self._sinks if sink is not hear)
 
-    @contextmanager
-    def closed_by_loss(self) -> Iterator[None]:
-        """Let nothing be added any more once LostRun has come through here: somebody else writes this run now."""
-        try:
-            yield
-        except LostRun as lost:
-            self._lost, self.finished = lost, True
-            raise
+    def close(self, lost: LostRun) -> None:
+        """Let nothing be added any more: another process writes this run now."""
+        self._lost, self.finished = lost, True
 
     def append(self, event: E) -> E:
         """Add an event; returns it with its number and time. Raises LostRun once another process has the run."""

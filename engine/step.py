@@ -28,6 +28,7 @@ from .attempts import Attempts
 from .calls import Calls
 from .context import Context
 from .durable.keeping import keep_response
+from .durable.steps import LostRun
 from .halfway import Halfway
 from .inbox import hear
 from .results import AT_THE_LIMIT
@@ -50,7 +51,7 @@ async def run_round(context: Context) -> None:
     step = _Step(0)
     with context.cancellable() as scope:
         async with anyio.create_task_group() as tasks:
-            with context.log.closed_by_loss():
+            try:
                 halfway = context.halfway
                 if halfway is not None:
                     step = _Step(halfway.step)
@@ -62,6 +63,9 @@ async def run_round(context: Context) -> None:
                     if not step.finished:
                         tasks.cancel_scope.cancel()  # the provider gave up: what began early ends, and then the step
                         break
+            except LostRun as lost:
+                context.log.close(lost)  # before the calls that still run are given up, which may not like it
+                raise
     if step.number and not step.finished:
         _close(context, scope, step)
 

@@ -57,7 +57,8 @@ def leaks(content: bytes, length: int = 5) -> list[str]:
 
 OURS = {
     "RunStarted": "run_id session_id model tool_choice prices endpoint continues started_at engine",
-    "Policy": "name text completion mixed rules guards limits session_limits patience repetition compaction deadlines interrupted_calls",
+    "Policy": "name text completion mixed interrupted_calls rules guards limits session_limits patience repetition "
+    "compaction deadlines",
     "Carried": "reminded usage",
     "MessageAdded": "origin topics message_id",
     "AttemptStarted": "attempt model",
