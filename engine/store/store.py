@@ -13,13 +13,19 @@ from msgspec import Struct
 
 from ...decision import Outcome, Question
 from ...decision.events import RunStarted
+from .errors import Held, LeaseLost, NotAtRest, StoreError
+from .processes import Enrolled, Orphan, Process, StoredProcess
 
-SessionStatus = Literal["running", "completed", "exhausted", "failed", "cancelled", "awaiting_input", "interrupted"]
-"""A run's status once it has ended; before that `running`, or `interrupted` if the process that ran it died."""
+__all__ = [
+    "Batch", "Enrolled", "Held", "LeaseLost", "Message", "NewSession", "NotAtRest", "Orphan", "Page", "Process",
+    "QueuedRun", "SessionStatus", "Store", "StoreError", "StoredProcess", "StoredRun", "StoredSession", "Wanted",
+]  # fmt: skip
 
-
-class StoreError(OSError):
-    """The store could not do it: the disk is full, the database is away. What is wrong stands in its text."""
+SessionStatus = Literal[
+    "queued", "running", "completed", "exhausted", "failed", "cancelled", "awaiting_input", "interrupted"
+]
+"""A run's status once it has ended; before that `queued` while it waits for a process, then `running`, or
+`interrupted` if the process that ran it died."""
 
 
 class NewSession(Struct, frozen=True, kw_only=True):
@@ -52,6 +58,10 @@ class StoredSession(Struct, frozen=True, kw_only=True):
     """Of all its runs."""
     questions: tuple[Question, ...] = ()
     """Those that are open."""
+    holder: str | None = None
+    """The process that has it, while it runs or is about to. That process may be gone: see `Store.orphans`."""
+    trouble: str | None = None
+    """With `interrupted`: why it does not go on by itself, for people."""
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -85,6 +95,24 @@ class StoredRun(Struct, frozen=True, kw_only=True):
     resumed_at: tuple[int, ...] = ()
     """The numbers of its events RUN_RESUMED: from each of them on, numbers may have been used before, for events that
     readers saw and the store never had."""
+    cancel: str | None = None
+    """Why it is to be cancelled, if somebody has asked for that."""
+
+
+class QueuedRun(Struct, frozen=True, kw_only=True):
+    """A run that is to wait for a process."""
+
+    session_id: str
+    run_id: str
+    """That of a new run, or of the session's latest one if that is interrupted and is to be resumed."""
+    prompt: str | None
+    """None if it goes on after an answer. Of a run that is to be resumed it changes nothing."""
+    at: str
+    """When it was asked for."""
+    new: NewSession | None = None
+    """The session, if it is made along with its first run."""
+    job: str | None = None
+    """What `Store.queued` is to give back until the run begins."""
 
 
 class Batch(Struct, frozen=True, kw_only=True):
@@ -129,8 +157,11 @@ class Message(Struct, frozen=True, kw_only=True):
     created_at: str
 
 
-class Store(Protocol):
-    """Where sessions are kept. All methods raise StoreError if it cannot be reached or takes nothing more."""
+class Store(Enrolled, Protocol):
+    """Where sessions are kept. All methods raise StoreError if it cannot be reached or takes nothing more.
+
+    Those that write raise LeaseLost, and write nothing, if this object's process has been given up.
+    """
 
     async def open(self) -> None:
         """Connect, and bring the schema up to date. Raises WrongUse if it is newer than this endstop."""
@@ -141,11 +172,16 @@ class Store(Protocol):
         ...
 
     async def add(self, session: NewSession) -> None:
-        """Keep a new session, with status `running`."""
+        """Keep a new session, with status `running`, held by this process."""
         ...
 
     async def commit(self, batch: Batch) -> None:
-        """Write a batch; returns once a crash of this process cannot lose it. Batches of a run come in order."""
+        """Write a batch; returns once a crash of this process cannot lose it. Batches of a run come in order.
+
+        One that begins a run, or goes on with one, makes this process the session's holder, and one that ends a run
+        leaves the session without one. Raises Held if another process holds the session, or if another run of it
+        is queued.
+        """
         ...
 
     async def session(self, id: str) -> StoredSession | None:
@@ -180,13 +216,6 @@ class Store(Protocol):
         """Forget what no run has heard."""
         ...
 
-    async def interrupt_running(self) -> int:
-        """Mark sessions and runs that are still `running` as `interrupted`; gives how many sessions.
-
-        Sessions without a run are forgotten: nobody was told of them, and there is nothing that could go on.
-        """
-        ...
-
     async def delete(self, session_id: str) -> bool:
         """Forget a session with all that belongs to it; whether it was there."""
         ...
@@ -194,6 +223,22 @@ class Store(Protocol):
     async def forget(self, *, before: str | None = None, keep: int | None = None) -> int:
         """Forget ended sessions: those last updated before a time, and all but the `keep` latest; gives how many.
 
-        Sessions that are running, interrupted or await input stay.
+        Sessions that are queued, running, interrupted or await input stay.
+        """
+        ...
+
+    async def claim(self, session_id: str, run_id: str) -> StoredSession:
+        """Make this process the holder of a session that is to run, with this as its latest run.
+
+        Its status stays, until a batch changes it. Claiming again what one holds changes nothing.
+        Raises Held if a process that is known holds it, alive or not; or if the run is over, or not the latest one.
+        """
+        ...
+
+    async def queue(self, run: QueuedRun) -> None:
+        """Let a run wait for a process: it and its session are `queued` then, and nobody holds the session.
+
+        Doing it again for the same run changes nothing while that waits. Raises NotAtRest if the session is running
+        (a run that it has just been made for counts as none), or another run of it waits.
         """
         ...
