@@ -22,6 +22,7 @@ from ...decision import WrongUse
 from ..engine import Engine
 from ..run import Run
 from ..session import Session
+from ..store.orphans import interrupt_orphans
 from ..store.place import store_at
 from ..store.store import Message, NewSession, Store, StoredSession
 from .admission import Admission
@@ -86,7 +87,7 @@ class Service(Shelf):
         async with AsyncExitStack() as stack:
             await self.store.open()
             stack.push_async_callback(self.store.close)
-            await self.store.interrupt_running()
+            await interrupt_orphans(self.store)
             for engine in self.agents.values():
                 await stack.enter_async_context(engine.opened())
             stack.callback(asyncio.create_task(self._keep_house()).cancel)

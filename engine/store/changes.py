@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from ..line import encoded
-from .store import Batch, Message, NewSession, StoreError
-from .tables import MESSAGES, PAGES, RUNNING, RUNS, SESSIONS
+from .holding import Holding
+from .store import Batch, Message, NewSession, Process, StoreError
+from .tables import MESSAGES, PAGES, RUNS, SESSIONS
 
 ENDED = ("completed", "exhausted", "failed", "cancelled")
 """What may be forgotten."""
@@ -26,6 +27,7 @@ _ADD_STEPS = (
     .values(steps=RUNS.c.steps + bindparam("more"), updated_at=bindparam("at"))
 )
 
+_WAITS_NO_MORE = {"queued": None, "job": None}
 _RESUMED = b'{"type":"RUN_RESUMED"'
 
 
@@ -41,10 +43,14 @@ class Changes:
 
     careful: look whether it has been done already before doing it. For what may be handed in a second time: where a
         connection broke in a commit, nobody knows whether that came to pass.
+    own: the process that writes. Raises LeaseLost if it was given up.
     """
 
-    def __init__(self, connection: Connection, tails: dict[str, Tail], *, careful: bool) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: Connection, tails: dict[str, Tail], *, careful: bool, own: Process | None = None
+    ) -> None:
+        self.connection = connection
+        self.holding = Holding(connection, own)
         self._execute = connection.execute
         self._tails = tails
         self._moved: dict[str, Tail] = {}
@@ -54,16 +60,14 @@ class Changes:
 
     def add(self, session: NewSession) -> None:
         """A new session."""
-        values = {name: getattr(session, name) for name in session.__struct_fields__}
         if self._careful and self._is_there(session):
             return
-        self._execute(
-            insert(SESSIONS),
-            {**values, "status": "running", "updated_at": session.created_at, "runs": 0, "questions": b"[]"},
-        )
+        self.holding.add(session, "running")
 
     def commit(self, batch: Batch) -> None:
         """A batch of a run. Raises StoreError if it does not go on from what is stored."""
+        self.holding.touched.add(batch.session_id)
+        known = batch.run_id in self._moved or (not self._careful and batch.run_id in self._tails)
         tail = self._start(batch) if batch.started is not None else self._tail(batch)
         if batch.first_seq != tail.last_seq + 1:
             batch = self._rest(batch, tail)
@@ -71,6 +75,8 @@ class Changes:
                 return
         if batch.resumed:
             self._resume(batch)
+        elif not known and batch.started is None:
+            self.holding.check_own(batch.session_id)
         self._pages.append(
             {"run": tail.key, "first_seq": batch.first_seq, "last_seq": batch.last_seq, "lines": batch.lines}
         )
@@ -90,21 +96,17 @@ class Changes:
         if self._careful and self._execute(select(MESSAGES.c.key).where(MESSAGES.c.id == message.id)).first():
             return
         self._check_session(message.session_id)
+        self.holding.touched.add(message.session_id)
         self._execute(insert(MESSAGES), values)
 
     def drop_messages(self, session_id: str) -> None:
         """Forget what no run has heard."""
         self._execute(delete(MESSAGES).where(MESSAGES.c.session_id == session_id))
 
-    def interrupt_running(self) -> int:
-        """Mark what runs as interrupted, but forget what never began; gives how many sessions are interrupted."""
-        self._execute(delete(SESSIONS).where(RUNNING, SESSIONS.c.run_id.is_(None)))
-        self._execute(update(RUNS).where(RUNNING).values(status="interrupted"))
-        return self._execute(update(SESSIONS).where(RUNNING).values(status="interrupted")).rowcount
-
     def delete(self, ids: Sequence[str], *, ended: bool = False) -> int:
         """Forget sessions with all that belongs to them; `ended`: only those that have ended. Gives how many."""
         self.settle()
+        self.holding.touched.update(ids)
         chosen = delete(SESSIONS).where(SESSIONS.c.id.in_(ids))
         return self._execute(chosen.where(SESSIONS.c.status.in_(ENDED)) if ended else chosen).rowcount
 
@@ -124,47 +126,32 @@ class Changes:
     def _start(self, batch: Batch) -> Tail:
         started = batch.started
         assert started is not None
-        if self._careful and (tail := self._stored_tail(batch.run_id)):
+        if self._careful and (tail := self._stored_tail(batch.run_id)) and tail.last_seq:
             return tail
-        row = self._execute(
-            update(SESSIONS)
-            .where(SESSIONS.c.id == batch.session_id)
-            .values(
-                status="running",
-                stop_reason=None,
-                updated_at=batch.at,
-                run_id=batch.run_id,
-                runs=SESSIONS.c.runs + 1,
-                questions=b"[]",
-            )
-            .returning(SESSIONS.c.runs)
-        ).first()
-        if row is None:
-            raise StoreError(f"the session {batch.session_id} is not there (any more)")
-        carried = 0 if started.carried is None else started.carried.steps
+        begun = self.holding.begin(batch)
         values = {
-            "id": batch.run_id,
-            "session_id": batch.session_id,
-            "number": row.runs,
             "status": "running",
             "prompt": started.prompt,
             "started_at": started.started_at or batch.at,
             "updated_at": batch.at,
-            "carried_steps": carried,
-            "steps": 0,
-            "resumed_at": b"[]",
+            "carried_steps": 0 if started.carried is None else started.carried.steps,
         }
-        return Tail(self._execute(insert(RUNS).returning(RUNS.c.key), values).scalar_one(), 0)
+        if begun.waited:
+            row = update(RUNS).where(RUNS.c.id == batch.run_id).values(**values, **_WAITS_NO_MORE)
+        else:
+            own = {"id": batch.run_id, "session_id": batch.session_id, "number": begun.number}
+            row = insert(RUNS).values(**values, **own, steps=0, resumed_at=b"[]")
+        return Tail(self._execute(row.returning(RUNS.c.key)).scalar_one(), 0)
 
     def _resume(self, batch: Batch) -> None:
-        now = {"status": "running", "stop_reason": None, "updated_at": batch.at}
+        self.holding.begin(batch)
+        now = {"status": "running", "stop_reason": None, "updated_at": batch.at, **_WAITS_NO_MORE}
         before = self._execute(select(RUNS.c.resumed_at).where(RUNS.c.id == batch.run_id)).scalar_one()
         resumed_at = msgspec.json.decode(before)
         if batch.lines.startswith(_RESUMED):  # else it is stored already, and only the rest of the batch is new
             resumed_at.append(batch.first_seq)
         again = {"finished_at": None, "outcome": None, "resumed_at": encoded(resumed_at)}
         self._execute(update(RUNS).where(RUNS.c.id == batch.run_id).values(**now, **again))
-        self._execute(update(SESSIONS).where(SESSIONS.c.id == batch.session_id).values(**now, run_id=batch.run_id))
 
     def _finish(self, batch: Batch, key: int) -> None:
         outcome = batch.finished
@@ -180,7 +167,7 @@ class Changes:
         self._execute(
             update(SESSIONS)
             .where(SESSIONS.c.id == batch.session_id, SESSIONS.c.run_id == batch.run_id)
-            .values(**now, questions=encoded(batch.questions))
+            .values(**now, questions=encoded(batch.questions), holder=None)
         )
 
     def _count_steps(self, batch: Batch, key: int) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, QueuePool, create_engine, event
+from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event
 
 from ...decision import WrongUse
 from .migrate import migrate
@@ -19,17 +21,24 @@ READERS = 4
 """Reads that go on at once."""
 SECONDS = 10.0
 """How long another process's lock, or the database server, is waited for."""
+LEASE_SECONDS = 3.0
+"""The same, where a lease depends on it."""
+ALIVE = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3", "tcp_user_timeout": "10000"}
+"""How a connection that rests most of the time notices that the server's machine is gone."""
 PAGE = 8192
 """Bytes of a page in a new file of SQLite."""
 
 
 class Database:
-    """One engine with a single connection for the writer, and one for readers, so that neither waits for the other."""
+    """Engines with connections for the writer, for readers and for the lease, so that none waits for the others."""
 
     shown: str
     """Where it is, without a password."""
     writing: Engine
     reading: Engine
+    leasing: Engine
+    listening: Engine | None = None
+    """For what other processes tell; None where there are none."""
     secrets: tuple[str, ...] = ()
     """What must stand in no text."""
 
@@ -42,6 +51,7 @@ class Database:
         """Close all connections."""
         self.writing.dispose()
         self.reading.dispose()
+        self.leasing.dispose()
 
     def told(self, error: Exception) -> StoreError:
         """What this error means, in words."""
@@ -56,6 +66,7 @@ class Sqlite(Database):
         self.shown = str(self.path)
         self.writing = self._engine("BEGIN IMMEDIATE", 1)
         self.reading = self._engine("BEGIN", READERS)
+        self.leasing = self._engine("BEGIN IMMEDIATE", 1, lambda: self._connect(min(SECONDS, LEASE_SECONDS)))
 
     def prepare(self) -> None:
         """Make the file, for this user alone; its folder is made if it is missing."""
@@ -84,15 +95,16 @@ class Sqlite(Database):
                     raise
                 time.sleep(0.01)
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=SECONDS, isolation_level=None, check_same_thread=False)
+    def _connect(self, seconds: float | None = None) -> sqlite3.Connection:
+        timeout = SECONDS if seconds is None else seconds
+        connection = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = NORMAL")
         return connection
 
-    def _engine(self, begin: str, connections: int) -> Engine:
+    def _engine(self, begin: str, connections: int, connect: Callable[[], sqlite3.Connection] | None = None) -> Engine:
         engine = create_engine(
-            "sqlite://", creator=self._connect, poolclass=QueuePool, pool_size=connections, max_overflow=0
+            "sqlite://", creator=connect or self._connect, poolclass=QueuePool, pool_size=connections, max_overflow=0
         )
 
         def on_begin(connection: Connection) -> None:
@@ -108,13 +120,16 @@ class Postgresql(Database):
     def __init__(self, url: URL, shown: str, secrets: tuple[str, ...]) -> None:
         self.shown = shown
         self.secrets = secrets
-        self.writing = self._engine(url, 1)
-        self.reading = self._engine(url, READERS)
+        self.writing = self._engine(url, pool_size=1)
+        self.reading = self._engine(url, pool_size=READERS)
+        soon = {**ALIVE, "connect_timeout": str(int(LEASE_SECONDS))}
+        self.leasing = self._engine(url, soon, pool_size=1)
+        self.listening = self._engine(url, soon, poolclass=NullPool, isolation_level="AUTOCOMMIT")
 
     @staticmethod
-    def _engine(url: URL, connections: int) -> Engine:
+    def _engine(url: URL, more: Mapping[str, str] | None = None, **pool: Any) -> Engine:
         settings = {"client_encoding": "utf8", "application_name": "endstop", "connect_timeout": str(int(SECONDS))}
-        settings = {name: value for name, value in settings.items() if name not in url.query}
-        return create_engine(
-            url, connect_args=settings, pool_pre_ping=True, pool_size=connections, max_overflow=0, pool_recycle=3600
-        )
+        settings = {name: value for name, value in (settings | dict(more or {})).items() if name not in url.query}
+        if "poolclass" not in pool:
+            pool |= {"pool_pre_ping": True, "max_overflow": 0, "pool_recycle": 3600}
+        return create_engine(url, connect_args=settings, **pool)

@@ -7,15 +7,16 @@ import binascii
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Integer, Row, Select, bindparam, func, select, tuple_
+from sqlalchemy import Connection, Integer, Row, Select, bindparam, exists, func, literal_column, select, tuple_
 
 from ...decision import Outcome, Question, WrongUse
 from .changes import ENDED, LAST_SEQ
-from .store import Message, Page, StoredRun, StoredSession, Wanted
-from .tables import MESSAGES, PAGES, RUNS, SESSIONS
+from .leases import now
+from .store import Message, Orphan, Page, StoredRun, StoredSession, Wanted
+from .tables import MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
 
 MOST = 1000
-"""Sessions in one answer."""
+"""Sessions in one answer, or runs that wait."""
 LARGE = 8 << 20
 """Bytes of pages in one answer, from which on nothing more is added."""
 
@@ -29,6 +30,7 @@ _SESSION = _SESSIONS.where(SESSIONS.c.id == bindparam("of"))
 _RUNS = select(RUNS, func.coalesce(LAST_SEQ, 0).label("last_seq"))
 _RUN = _RUNS.where(RUNS.c.id == bindparam("of"))
 _RUNS_OF = _RUNS.where(RUNS.c.session_id == bindparam("of")).order_by(RUNS.c.number)
+_UNHELD = ~exists().where(PROCESSES.c.id == SESSIONS.c.holder)
 _UNHEARD = select(MESSAGES).where(MESSAGES.c.session_id == bindparam("of")).order_by(MESSAGES.c.key)
 
 
@@ -115,6 +117,27 @@ def old(connection: Connection, before: str | None, keep: int | None, limit: int
     return list(dict.fromkeys(found))[:limit]
 
 
+def orphans(connection: Connection) -> list[Orphan]:
+    """Sessions that run, and whose holder is not known."""
+    rows = select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent).where(RUNNING, _UNHELD).order_by(SESSIONS.c.id)
+    return [Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent) for row in connection.execute(rows)]
+
+
+def queued(connection: Connection, milliseconds: int) -> list[Orphan]:
+    """Runs that have been waiting for so long, and that no known process has; the oldest."""
+    rows = (
+        select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent, RUNS.c.job)
+        .join(RUNS, RUNS.c.id == SESSIONS.c.run_id)
+        .where(SESSIONS.c.status == literal_column("'queued'"), _UNHELD)
+        .where(RUNS.c.queued <= now(connection) - milliseconds)
+        .order_by(RUNS.c.queued, SESSIONS.c.id)
+        .limit(MOST)
+    )
+    return [
+        Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent, job=row.job) for row in connection.execute(rows)
+    ]
+
+
 def cursor_of(session: StoredSession) -> str:
     """The place behind this session in the order of all."""
     return base64.urlsafe_b64encode(msgspec.json.encode((session.created_at, session.id))).decode().rstrip("=")
@@ -145,6 +168,8 @@ def _session(row: Row[Any]) -> StoredSession:
         runs=row.runs,
         steps=row.steps,
         questions=_questions(row.questions),
+        holder=row.holder,
+        trouble=row.trouble,
     )
 
 
@@ -161,4 +186,5 @@ def _run(row: Row[Any]) -> StoredRun:
         last_seq=row.last_seq,
         outcome=None if row.outcome is None else _outcome(row.outcome),
         resumed_at=tuple(msgspec.json.decode(row.resumed_at)),
+        cancel=row.cancel,
     )

@@ -12,15 +12,30 @@ from typing import Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection
 
 from ...decision import WrongUse
-from . import reads
+from . import leases, reads
 from .changes import Changes
 from .database import READERS, Database
-from .store import Batch, Message, NewSession, Page, StoredRun, StoredSession, StoreError, Wanted
+from .leases import Leases
+from .listening import Listener, Told
+from .store import (
+    Batch,
+    Message,
+    NewSession,
+    Orphan,
+    Page,
+    Process,
+    QueuedRun,
+    StoredProcess,
+    StoredRun,
+    StoredSession,
+    StoreError,
+    Wanted,
+)
 from .trouble import CAUGHT
 from .writer import PATIENCE, Writer
 
 AT_ONCE = 50
-"""Sessions that are forgotten in one transaction, so that nobody waits long for it."""
+"""Sessions that are forgotten, or interrupted, in one transaction, so that nobody waits long for it."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -37,6 +52,8 @@ class SqlStore:
         self._patience = patience
         self._writer: Writer | None = None
         self._threads: ThreadPoolExecutor | None = None
+        self._leases: Leases | None = None
+        self._listeners: list[Listener] = []
 
     @property
     def shown(self) -> str:
@@ -53,13 +70,16 @@ class SqlStore:
                 await self.close()
                 raise
             self._writer = Writer(self._database, self._patience)
+            self._leases = Leases(self._database)
 
     async def close(self) -> None:
         """Write what was handed in, and let go of every connection."""
         threads, self._threads = self._threads, None
         writer, self._writer = self._writer, None
+        lease, self._leases = self._leases, None
+        listeners, self._listeners = self._listeners, []
         if threads is not None:
-            await asyncio.to_thread(self._close, writer, threads)
+            await asyncio.to_thread(self._close, writer, threads, lease, listeners)
 
     async def add(self, session: NewSession) -> None:
         """Keep a new session."""
@@ -106,11 +126,6 @@ class SqlStore:
         """Forget what no run has heard."""
         await self._writing.write(lambda changes: changes.drop_messages(session_id))
 
-    async def interrupt_running(self) -> int:
-        """Mark what is still `running` as `interrupted`."""
-        count: int = await self._writing.write(lambda changes: changes.interrupt_running())
-        return count
-
     async def delete(self, session_id: str) -> bool:
         """Forget a session with all that belongs to it."""
         count: int = await self._writing.write(lambda changes: changes.delete([session_id]))
@@ -128,6 +143,76 @@ class SqlStore:
             if not gone:  # somebody else was quicker
                 break
         return count
+
+    async def enrol(self, process: Process) -> None:
+        """Let this process be known, and write as this process."""
+        writer = self._writing
+        await self._leasing.do(partial(leases.enrol, process))
+        writer.own = process
+
+    async def renew(self, process_id: str) -> bool:
+        """Begin the lease anew; False if the process was given up."""
+        return await self._leasing.do(partial(leases.renew, process_id))
+
+    async def leave(self, process_id: str) -> None:
+        """The process is not known any more."""
+        await self._leasing.do(partial(leases.give_up, process_id, True))
+
+    async def processes(self) -> list[StoredProcess]:
+        """All that are known, in the order in which they started."""
+        return await self._leasing.do(leases.processes)
+
+    async def give_up(self, process_id: str, *, even_alive: bool = False) -> bool:
+        """Forget a process whose lease is over, so that it can write nothing more."""
+        return await self._leasing.do(partial(leases.give_up, process_id, even_alive))
+
+    async def orphans(self) -> list[Orphan]:
+        """Sessions that are `running`, and whose holder is not known."""
+        return await self._read(reads.orphans)
+
+    async def interrupt(self, session_ids: Sequence[str], trouble: str | None = None) -> int:
+        """Mark those of these that are still orphans as `interrupted`."""
+        count = 0
+        for first in range(0, len(session_ids), AT_ONCE):
+            ids = session_ids[first : first + AT_ONCE]
+            count += await self._writing.write(partial(_interrupt, ids, trouble))
+        return count
+
+    async def claim(self, session_id: str, run_id: str) -> StoredSession:
+        """Make this process the holder of a session that is to run. Raises WrongUse if it has not enrolled."""
+        if self._writing.own is None:
+            raise WrongUse("only a process that has enrolled can claim a session: call `enrol` first")
+        claimed: StoredSession = await self._writing.write(partial(_claim, session_id, run_id))
+        return claimed
+
+    async def release(self, session_id: str) -> None:
+        """Give back what this process has claimed and did nothing with."""
+        await self._writing.write(lambda changes: changes.holding.release(session_id))
+
+    async def queue(self, run: QueuedRun) -> None:
+        """Let a run wait for a process."""
+        await self._writing.write(lambda changes: changes.holding.queue(run))
+
+    async def queued(self, older_than_seconds: float = 0.0) -> list[Orphan]:
+        """Runs that have been waiting for longer than that, and that no known process has claimed; oldest first."""
+        return await self._read(reads.queued, int(older_than_seconds * 1000))
+
+    async def ask_cancel(self, session_id: str, cause: str) -> bool:
+        """Note on the session's run that it is to be cancelled."""
+        asked: bool = await self._writing.write(lambda changes: changes.holding.ask_cancel(session_id, cause))
+        return asked
+
+    def listen(self, told: Told) -> None:
+        """From now until it is closed, call this when others have changed sessions; on SQLite they never do."""
+        writer = self._writing
+        if self._database.listening is not None:
+            self._listeners.append(Listener(self._database.listening, told, lambda: writer.own and writer.own.id))
+
+    @property
+    def _leasing(self) -> Leases:
+        if self._leases is None:
+            raise StoreError(f"{self._database.shown} is not open")
+        return self._leases
 
     @property
     def _writing(self) -> Writer:
@@ -152,15 +237,34 @@ class SqlStore:
         except CAUGHT as error:
             raise self._database.told(error) from None
 
-    def _close(self, writer: Writer | None, threads: ThreadPoolExecutor) -> None:
+    def _close(
+        self,
+        writer: Writer | None,
+        threads: ThreadPoolExecutor,
+        lease: Leases | None,
+        listeners: Sequence[Listener],
+    ) -> None:
+        for listener in listeners:
+            listener.close()
         if writer is not None:
             writer.close()
         threads.shutdown()
+        if lease is not None:
+            lease.close()
         self._database.dispose()
 
 
 def _forget(ids: Sequence[str], changes: Changes) -> int:
     return changes.delete(ids, ended=True)
+
+
+def _interrupt(ids: Sequence[str], trouble: str | None, changes: Changes) -> int:
+    return changes.holding.interrupt(ids, trouble)
+
+
+def _claim(session_id: str, run_id: str, changes: Changes) -> StoredSession | None:
+    changes.holding.claim(session_id, run_id)
+    return reads.session(changes.connection, session_id)
 
 
 def _as_stored(time: str) -> str:

@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from ...decision import Outcome, Question
 from ...decision.events import RunStarted
+from .enrolled import Enrolled, Orphan, Process, StoredProcess
 from .errors import Held, LeaseLost, NotAtRest, StoreError
-from .processes import Enrolled, Orphan, Process, StoredProcess
 
 __all__ = [
     "Batch", "Enrolled", "Held", "LeaseLost", "Message", "NewSession", "NotAtRest", "Orphan", "Page", "Process",

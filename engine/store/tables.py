@@ -84,6 +84,8 @@ SESSIONS = Table(
     Column("run_id", Name),
     Column("runs", Integer, nullable=False),
     Column("questions", LargeBinary, nullable=False),
+    Column("holder", Name),
+    Column("trouble", Words),
 )
 Index("endstop_sessions_newest", SESSIONS.c.created_at, SESSIONS.c.id)
 Index("endstop_sessions_owner", SESSIONS.c.owner, SESSIONS.c.created_at, SESSIONS.c.id)
@@ -105,10 +107,14 @@ RUNS = Table(
     Column("steps", Integer, nullable=False),
     Column("outcome", LargeBinary),
     Column("resumed_at", LargeBinary, nullable=False),
+    Column("cancel", Name),
+    Column("queued", BigInteger),
+    Column("job", Words),
     UniqueConstraint("session_id", "number"),
     sqlite_autoincrement=True,  # a key is never used again, so a page cannot reach another run
 )
-"""`steps` are the run's own: without those of the paused run that it goes on from (`carried_steps`)."""
+"""`steps` are the run's own: without those of the paused run that it goes on from (`carried_steps`). While a run waits
+for a process, `queued` is since when, and `job` what whoever queued it wants back."""
 
 PAGES = Table(
     "endstop_pages",
@@ -130,7 +136,23 @@ MESSAGES = Table(
     Column("created_at", Name, nullable=False),
 )
 
+PROCESSES = Table(
+    "endstop_processes",
+    METADATA,
+    Column("id", Name, primary_key=True),
+    Column("kind", Name, nullable=False),
+    Column("host", Name, nullable=False),
+    Column("pid", BigInteger, nullable=False),
+    Column("started_at", Name, nullable=False),
+    Column("until", BigInteger, nullable=False),
+    Column("lease_ms", BigInteger, nullable=False),
+    Column("version", Name, nullable=False),
+    Column("about", LargeBinary, nullable=False),
+)
+"""Who has the store open. `until` and `endstop_runs.queued` are milliseconds since 1970 by the database's clock."""
+
 RUNNING = text("status = 'running'")
 """Written out, so that both databases see that an index of only these rows will do."""
-for _table in (SESSIONS, RUNS):
-    Index(f"{_table.name}_running", _table.c.id, sqlite_where=RUNNING, postgresql_where=RUNNING)
+Index("endstop_sessions_running", SESSIONS.c.id, sqlite_where=RUNNING, postgresql_where=RUNNING)
+QUEUED = text("status = 'queued'")
+Index("endstop_sessions_queued", SESSIONS.c.id, sqlite_where=QUEUED, postgresql_where=QUEUED)

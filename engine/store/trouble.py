@@ -28,6 +28,7 @@ _POSTGRESQL = {
     "53300": "the database server takes no more connections",
     "28": "the database refuses this user or password",
     "3D": "there is no such database: create it with `createdb`",
+    "57014": "the database server takes too long",
     "57P": "the database server is stopping or starting",
     "08": "the database cannot be reached",
     "25006": "the database may only be read: is it a standby?",
@@ -39,7 +40,7 @@ _POSTGRESQL = {
 def told(error: Exception, place: str, secrets: tuple[str, ...] = ()) -> StoreError:
     """The error for the caller. `secrets` are passwords: none of them stands in its text."""
     if isinstance(error, StoreError):
-        return StoreError(str(error))
+        return type(error)(str(error))
     cause: BaseException = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     said = " ".join(str(cause).split())
     meaning = _of_sqlite(cause) if isinstance(cause, sqlite3.Error) else _of_postgresql(cause)

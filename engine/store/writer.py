@@ -19,7 +19,7 @@ from typing import Any
 
 from .changes import Changes, Tail
 from .database import Database
-from .store import StoreError
+from .store import LeaseLost, Process, StoreError
 from .trouble import CAUGHT
 
 MOST = 1000
@@ -54,6 +54,9 @@ class Writer:
         self._database = database
         self._patience = patience
         self._away = False
+        self.own: Process | None = None
+        """As which process it writes: each transaction makes sure that this one has not been given up."""
+        self._wrote_as: Process | None = None
         self._tails: dict[str, Tail] = {}
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._closed = threading.Event()
@@ -99,8 +102,9 @@ class Writer:
             _settle(jobs)
 
     def _write(self, jobs: list[_Job]) -> None:
-        if len(self._tails) > MOST_TAILS:
+        if len(self._tails) > MOST_TAILS or self._wrote_as is not self.own:
             self._tails.clear()
+        self._wrote_as = self.own
         left = deque(jobs)
         deadline = time.monotonic() + (0.0 if self._away else self._patience)
         careful = False
@@ -126,6 +130,10 @@ class Writer:
             self._tails.clear()  # a server that died may have lost what it had said was written
             if isinstance(error, _Unreachable):
                 raise
+            if isinstance(error, LeaseLost):  # it holds for each of them, and for all that follow
+                for job in left:
+                    job.error = LeaseLost(str(error))
+                left.clear()
             while left:
                 self._alone(left[0])
                 left.popleft()
@@ -147,10 +155,12 @@ class Writer:
                 connection = stack.enter_context(self._database.writing.begin())
             except CAUGHT as error:
                 raise _Unreachable(str(self._database.told(error))) from None
-            changes = Changes(connection, self._tails, careful=careful)
+            changes = Changes(connection, self._tails, careful=careful, own=self._wrote_as)
+            changes.holding.fence()
             for job in jobs:
                 job.result = job.change(changes)
             changes.settle()
+            changes.holding.tell()
         changes.committed()
 
 

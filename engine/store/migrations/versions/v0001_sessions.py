@@ -1,4 +1,4 @@
-"""Sessions, their runs, the runs' events and the messages that no run has heard."""
+"""Sessions, their runs, the runs' events, the messages that no run has heard, and the processes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ down_revision = None
 KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 NAME = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 RUNNING = sa.text("status = 'running'")
+QUEUED = sa.text("status = 'queued'")
 
 
 def upgrade() -> None:
@@ -28,6 +29,8 @@ def upgrade() -> None:
         sa.Column("run_id", NAME),
         sa.Column("runs", sa.Integer, nullable=False),
         sa.Column("questions", sa.LargeBinary, nullable=False),
+        sa.Column("holder", NAME),
+        sa.Column("trouble", sa.LargeBinary),
     )
     op.create_index("endstop_sessions_newest", "endstop_sessions", ["created_at", "id"])
     op.create_index("endstop_sessions_owner", "endstop_sessions", ["owner", "created_at", "id"])
@@ -47,6 +50,9 @@ def upgrade() -> None:
         sa.Column("steps", sa.Integer, nullable=False),
         sa.Column("outcome", sa.LargeBinary),
         sa.Column("resumed_at", sa.LargeBinary, nullable=False),
+        sa.Column("cancel", NAME),
+        sa.Column("queued", sa.BigInteger),
+        sa.Column("job", sa.LargeBinary),
         sa.UniqueConstraint("session_id", "number"),
         sqlite_autoincrement=True,
     )
@@ -67,11 +73,24 @@ def upgrade() -> None:
         sa.Column("created_at", NAME, nullable=False),
     )
     op.create_index("ix_endstop_messages_session_id", "endstop_messages", ["session_id"])
-    for table in ("endstop_sessions", "endstop_runs"):
-        op.create_index(f"{table}_running", table, ["id"], sqlite_where=RUNNING, postgresql_where=RUNNING)
+    op.create_table(
+        "endstop_processes",
+        sa.Column("id", NAME, primary_key=True),
+        sa.Column("kind", NAME, nullable=False),
+        sa.Column("host", NAME, nullable=False),
+        sa.Column("pid", sa.BigInteger, nullable=False),
+        sa.Column("started_at", NAME, nullable=False),
+        sa.Column("until", sa.BigInteger, nullable=False),
+        sa.Column("lease_ms", sa.BigInteger, nullable=False),
+        sa.Column("version", NAME, nullable=False),
+        sa.Column("about", sa.LargeBinary, nullable=False),
+    )
+    for name, chosen in (("running", RUNNING), ("queued", QUEUED)):
+        index = f"endstop_sessions_{name}"
+        op.create_index(index, "endstop_sessions", ["id"], sqlite_where=chosen, postgresql_where=chosen)
 
 
 def downgrade() -> None:
     """Drop them."""
-    for table in ("endstop_messages", "endstop_pages", "endstop_runs", "endstop_sessions"):
+    for table in ("endstop_processes", "endstop_messages", "endstop_pages", "endstop_runs", "endstop_sessions"):
         op.drop_table(table)

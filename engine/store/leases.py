@@ -1,0 +1,105 @@
+"""The processes that have a store open, and their leases, by the database's clock.
+
+They are kept on a connection of their own, with a thread of its own: a lease can be renewed while a large transaction
+is being written, and if the database is away that is known at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Integer, delete, insert, literal_column, select, text, update
+
+from .database import LEASE_SECONDS, Database
+from .store import Process, StoredProcess, StoreError
+from .tables import PROCESSES
+from .trouble import CAUGHT
+
+T = TypeVar("T")
+
+ANSWER_SECONDS = 5.0
+"""So long at the most an answer is waited for."""
+_NOW = {
+    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+    "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+}
+_about = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def now(connection: Connection) -> ColumnElement[int]:
+    """Milliseconds since 1970 by the clock of the database; SQLite has that of this machine."""
+    return literal_column(_NOW[connection.dialect.name], Integer)
+
+
+class Leases:
+    """Changes of the processes, each in a transaction of its own, one after another."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="endstop-store-leases")
+
+    async def do(self, change: Callable[[Connection], T]) -> T:
+        """Have this done. Raises StoreError, after `ANSWER_SECONDS` at the latest; it may be done all the same."""
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await asyncio.get_running_loop().run_in_executor(self._thread, partial(self._done, change))
+        except TimeoutError:
+            raise StoreError(f"{self._database.shown}: no answer within {ANSWER_SECONDS:g} seconds") from None
+        except CAUGHT as error:
+            raise self._database.told(error) from None
+
+    def close(self) -> None:
+        """What has not begun is not done any more."""
+        self._thread.shutdown(cancel_futures=True)
+
+    def _done(self, change: Callable[[Connection], T]) -> T:
+        with self._database.leasing.begin() as connection:
+            if connection.dialect.name == "postgresql":
+                connection.execute(text(f"SET LOCAL statement_timeout = {int(LEASE_SECONDS * 1000)}"))
+            return change(connection)
+
+
+def enrol(process: Process, connection: Connection) -> None:
+    """Let it be known; one that is known already begins anew."""
+    row: dict[str, Any] = {name: getattr(process, name) for name in ("kind", "host", "pid", "started_at", "version")}
+    lease = int(process.lease_seconds * 1000)
+    row |= {"lease_ms": lease, "until": now(connection) + lease, "about": msgspec.json.encode(process.about)}
+    if not connection.execute(update(PROCESSES).where(PROCESSES.c.id == process.id).values(row)).rowcount:
+        connection.execute(insert(PROCESSES).values(id=process.id, **row))
+
+
+def renew(process_id: str, connection: Connection) -> bool:
+    """Whether it is still known; then its lease begins anew."""
+    its = update(PROCESSES).where(PROCESSES.c.id == process_id)
+    return connection.execute(its.values(until=now(connection) + PROCESSES.c.lease_ms)).rowcount > 0
+
+
+def give_up(process_id: str, even_alive: bool, connection: Connection) -> bool:
+    """Forget it, if its lease is over."""
+    its = delete(PROCESSES).where(PROCESSES.c.id == process_id)
+    return connection.execute(its if even_alive else its.where(PROCESSES.c.until <= now(connection))).rowcount > 0
+
+
+def processes(connection: Connection) -> list[StoredProcess]:
+    """All that are known."""
+    found = select(PROCESSES, (PROCESSES.c.until - now(connection)).label("left"))
+    return [
+        StoredProcess(
+            id=row.id,
+            kind=row.kind,
+            host=row.host,
+            pid=row.pid,
+            started_at=row.started_at,
+            lease_seconds=row.lease_ms / 1000,
+            version=row.version,
+            about=_about(row.about),
+            alive=row.left > 0,
+            left=row.left / 1000,
+        )
+        for row in connection.execute(found.order_by(PROCESSES.c.started_at, PROCESSES.c.id))
+    ]
