@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
 
 from .leases import now
-from .store import Batch, Held, LeaseLost, NewSession, NotAtRest, Process, QueuedRun, StoreError
+from .store import GOING, Batch, Held, LeaseLost, NewSession, NotAtRest, Process, QueuedRun, StoreError
 from .tables import PROCESSES, RUNNING, RUNS, SESSIONS
 
 CHANNEL = "endstop"
@@ -22,8 +22,6 @@ ANY = "*"
 """Stands for a session whose id cannot be told."""
 MOST_BYTES = 7900
 """Of one piece of news; PostgreSQL takes 8000."""
-GOING = ("running", "queued")
-_CLAIMED = ("running", "queued", "interrupted")
 _TELLABLE = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 
 _ROW = (
@@ -114,7 +112,7 @@ class Holding:
         found = self._locked(session_id)
         if found.run_id != run_id:
             raise Held(f"{run_id} is not the latest run of the session {session_id}: that is {found.run_id}")
-        if found.status not in _CLAIMED:
+        if found.status not in (*GOING, "interrupted"):
             raise Held(f"the run {run_id} of the session {session_id} is over: it is {found.status}")
         self._check_free(found)
         self._hold(session_id, self._id)
@@ -133,7 +131,8 @@ class Holding:
             self.add(run.new, "queued")
             found = self._locked(run.session_id)
         elif found is None or run.new is not None:
-            raise StoreError(f"the session {run.session_id} is {'not there (any more)' if found is None else 'there'}")
+            there = "not there (any more)" if found is None else "there already"
+            raise StoreError(f"the session {run.session_id} is {there}")
         elif found.status in GOING and (found.run_id is not None or found.holder not in (None, self._id)):
             raise NotAtRest(f"the session {run.session_id} is {found.status}: {found.run_id}")
         resumed = found.run_id == run.run_id

@@ -17,8 +17,9 @@ from .enrolled import Enrolled, Orphan, Process, StoredProcess
 from .errors import Held, LeaseLost, NotAtRest, StoreError
 
 __all__ = [
-    "Batch", "Enrolled", "Held", "LeaseLost", "Message", "NewSession", "NotAtRest", "Orphan", "Page", "Process",
-    "QueuedRun", "SessionStatus", "Store", "StoreError", "StoredProcess", "StoredRun", "StoredSession", "Wanted",
+    "GOING", "Batch", "Enrolled", "Held", "LeaseLost", "Message", "NewSession", "NotAtRest", "Orphan", "Page",
+    "Process", "QueuedRun", "SessionStatus", "Store", "StoreError", "StoredProcess", "StoredRun", "StoredSession",
+    "Wanted",
 ]  # fmt: skip
 
 SessionStatus = Literal[
@@ -26,6 +27,8 @@ SessionStatus = Literal[
 ]
 """A run's status once it has ended; before that `queued` while it waits for a process, then `running`, or
 `interrupted` if the process that ran it died."""
+GOING = ("queued", "running")
+"""With such a status a session has a run that has not ended."""
 
 
 class NewSession(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from endstop.decision import Question, WrongUse
 from endstop.decision.events import Carried
+from endstop.engine.store.orphans import interrupt_orphans
 from endstop.engine.store.place import store_at
 from endstop.engine.store.sql import SqlStore
 from endstop.engine.store.store import Page, Store, StoreError, Wanted
@@ -167,7 +168,7 @@ async def test_a_session_whose_first_run_was_not_stored_when_the_process_died_is
     await store.add(session())
     await store.add(session("session_2"))
     await store.commit(beginning(2, of="session_2", run="run_2"))
-    assert await store.interrupt_running() == 1
+    assert await interrupt_orphans(store) == 1
     assert await store.session("session_1") is None
     found = await store.session("session_2")
     assert found is not None
@@ -180,8 +181,8 @@ async def test_what_ran_when_the_process_died_is_interrupted_and_can_be_resumed(
     await ended(store, "session_2")
     again = store_at(place)
     await again.open()
-    assert await again.interrupt_running() == 1
-    assert await again.interrupt_running() == 0
+    assert await interrupt_orphans(again) == 1
+    assert await interrupt_orphans(again) == 0
     found, run = await again.session("session_1"), await again.run("run_1")
     assert found is not None
     assert run is not None

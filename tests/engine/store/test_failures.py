@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from endstop.engine.store import database, writer
 from endstop.engine.store.database import Sqlite
+from endstop.engine.store.orphans import interrupt_orphans
 from endstop.engine.store.place import store_at
 from endstop.engine.store.sql import SqlStore
 from endstop.engine.store.store import StoreError
@@ -225,7 +226,7 @@ async def test_what_was_committed_when_the_process_is_killed_is_all_there(place:
             last[number] = int(seq)
     store = store_at(place)
     await store.open()
-    assert await store.interrupt_running() == 5
+    assert await interrupt_orphans(store) == 5
     for number, seq in last.items():
         found = seqs(await all_pages(store, f"run_{number}"))
         assert found == list(range(1, len(found) + 1))

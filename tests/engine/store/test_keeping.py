@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest_asyncio
 from endstop.engine.store.database import READERS
+from endstop.engine.store.orphans import interrupt_orphans
 from endstop.engine.store.place import store_at
 from endstop.engine.store.sql import SqlStore
 from sqlalchemy import text
@@ -54,7 +55,7 @@ async def test_a_backup_that_is_made_while_a_run_goes_on_is_a_store(file: tuple[
     found = seqs(await all_pages(copy))
     assert found == list(range(1, len(found) + 1))
     assert 1 <= len(found) <= last
-    assert await copy.interrupt_running() == 1
+    assert await interrupt_orphans(copy) == 1
     await copy.close()
 
 

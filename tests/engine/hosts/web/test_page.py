@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from endstop.decision import ReasoningDelta
+from endstop.engine.store.orphans import interrupt_orphans
 from endstop.providers import RateLimited, call, say
 
 from .shown import Gate, Site, until
@@ -301,7 +302,7 @@ def interrupted(page: Any, shown: Site, name: str) -> list[dict[str, Any]]:
     cut = next(place for place, event in enumerate(events) if event["type"] == "STEP_FINISHED")
     half = [{**event, **({"run_id": f"run_{name}"} if "run_id" in event else {})} for event in events[: cut + 1]]
     shown.keep([half], name, f"session_{name}")
-    shown.do(shown.store.interrupt_running())
+    shown.do(interrupt_orphans(shown.store))
     return half
 
 
