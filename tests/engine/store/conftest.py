@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
+import pytest
 import pytest_asyncio
+from endstop.engine.store.memory import MemoryStore
 from endstop.engine.store.place import store_at
 from endstop.engine.store.sql import SqlStore
+from endstop.engine.store.store import Store
+
+from ...postgres import Server, server
 
 
 @pytest_asyncio.fixture
@@ -16,3 +22,24 @@ async def store(place: str) -> AsyncIterator[SqlStore]:
     await opened.open()
     yield opened
     await opened.close()
+
+
+@pytest_asyncio.fixture(params=["memory", "sqlite", "postgresql"])
+async def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    """An open, empty store, also one in memory. As `enrol` says, it writes as the process that enrolled last."""
+    opened: Store = MemoryStore()
+    if request.param == "sqlite":
+        opened = store_at(tmp_path / "store.sqlite")
+    elif request.param == "postgresql":
+        postgres: Server = request.getfixturevalue("postgres")
+        opened = store_at(postgres.url(postgres.new_database()))
+    await opened.open()
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+def mortal() -> Iterator[Server]:
+    """A server that a test may kill."""
+    with server() as started:
+        yield started

@@ -21,7 +21,7 @@ from endstop.engine.store.place import store_at
 from endstop.engine.store.sql import SqlStore
 from endstop.engine.store.store import StoreError
 
-from ...postgres import Server, server
+from ...postgres import Server
 from .made import all_pages, batch, beginning, lines, seqs, session
 
 KILLED = """
@@ -136,13 +136,6 @@ async def test_another_process_that_holds_the_lock_is_told(tmp_path: Path, monke
     await store.commit(beginning(1))
     assert seqs(await all_pages(store)) == [1]
     await store.close()
-
-
-@pytest.fixture
-def mortal() -> Iterator[Server]:
-    """A server that a test may kill."""
-    with server() as started:
-        yield started
 
 
 async def test_a_database_server_that_is_killed_costs_nothing_that_was_committed(mortal: Server) -> None:

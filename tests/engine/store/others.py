@@ -1,0 +1,71 @@
+"""Several processes with one store: what tests of them share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from endstop.engine.store.store import Process, QueuedRun, Store, StoredRun, StoredSession
+
+from .made import at
+
+SECONDS = 20.0
+"""How long the tests wait for what must happen."""
+
+
+def process(id: str = "one", *, lease: float = 60.0, **changed: Any) -> Process:
+    """A process on a machine that is none."""
+    values = {"kind": "worker", "host": "nowhere", "pid": 1, "started_at": at(0), "version": "1", **changed}
+    return Process(id=id, lease_seconds=lease, **values)
+
+
+def waiting(run: str = "run_1", *, of: str = "session_1", **changed: Any) -> QueuedRun:
+    """A run that is to wait."""
+    return QueuedRun(session_id=of, run_id=run, **{"prompt": "Fix it.", "at": at(5), **changed})
+
+
+async def stored(store: Store, id: str = "session_1") -> StoredSession:
+    """The session, which is there."""
+    found = await store.session(id)
+    assert found is not None
+    return found
+
+
+async def latest(store: Store, id: str = "session_1") -> StoredRun:
+    """The session's latest run."""
+    run = await store.run((await stored(store, id)).run_id or "")
+    assert run is not None
+    return run
+
+
+class Ear:
+    """Hears what a store tells of others."""
+
+    def __init__(self, store: Store) -> None:
+        self.heard: list[frozenset[str] | None] = []
+        self._news = asyncio.Event()
+        store.listen(self._told)
+
+    def _told(self, ids: frozenset[str] | None) -> None:
+        self.heard.append(ids)
+        self._news.set()
+
+    @property
+    def ids(self) -> set[str]:
+        """All that were named."""
+        return {id for ids in self.heard if ids is not None for id in ids}
+
+    async def until(self, so: Callable[[], bool]) -> None:
+        """Wait until it is so."""
+        async with asyncio.timeout(SECONDS):
+            while not so():
+                self._news.clear()
+                await self._news.wait()
+
+
+async def refused(kind: type[BaseException], work: Awaitable[object]) -> str:
+    """What is said when this is refused in this way, and in no other."""
+    (said,) = await asyncio.gather(work, return_exceptions=True)
+    assert type(said) is kind, said
+    return str(said)

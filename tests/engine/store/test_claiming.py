@@ -1,0 +1,241 @@
+"""A session is claimed by one process at a time, and a run that waits is begun by whoever claims it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+import pytest_asyncio
+from endstop.decision import Question, WrongUse
+from endstop.engine.store.place import store_at
+from endstop.engine.store.sql import SqlStore
+from endstop.engine.store.store import Held, LeaseLost, NotAtRest, Store, StoredSession, StoreError, Wanted
+
+from .made import all_pages, at, batch, beginning, ended, ending, seqs, session
+from .others import latest, process, refused, stored, waiting
+
+
+@pytest_asyncio.fixture
+async def others(place: str) -> AsyncIterator[list[SqlStore]]:
+    """Twenty processes, as far as the store can tell, each with its own connections."""
+    async with AsyncExitStack() as stack:
+        opened = []
+        for number in range(20):
+            opened.append(store_at(place))
+            await opened[-1].open()
+            stack.push_async_callback(opened[-1].close)
+            await opened[-1].enrol(process(f"process_{number}"))
+        yield opened
+
+
+async def test_a_run_waits_is_claimed_begins_and_ends(any_store: Store) -> None:
+    await any_store.enrol(process("server"))
+    await any_store.queue(waiting(new=session(), job="what to do \N{GEAR}"))
+    found, run = await stored(any_store), await latest(any_store)
+    assert (found.status, found.holder, found.runs, found.owner, found.updated_at) == ("queued", None, 1, "ann", at(5))
+    assert (run.status, run.number, run.prompt, run.started_at, run.last_seq) == ("queued", 1, "Fix it.", at(5), 0)
+    (waits,) = await any_store.queued()
+    assert (waits.session_id, waits.run_id, waits.agent) == ("session_1", "run_1", "main")
+    assert waits.job == "what to do \N{GEAR}"
+    await any_store.enrol(process("worker"))
+    claimed = await any_store.claim("session_1", "run_1")
+    assert (claimed.status, claimed.holder) == ("queued", "worker")
+    assert await any_store.claim("session_1", "run_1") == claimed
+    assert await any_store.queued() == []
+    await any_store.commit(beginning(2))
+    found, run = await stored(any_store), await latest(any_store)
+    assert (found.status, found.holder, found.runs) == ("running", "worker", 1)
+    assert (run.status, run.number, run.started_at, run.last_seq) == ("running", 1, at(1), 2)
+    await any_store.commit(ending(3, 3))
+    found = await stored(any_store)
+    assert (found.status, found.holder, found.steps) == ("completed", None, 3)
+    assert seqs(await all_pages(any_store)) == [1, 2, 3]
+
+
+async def test_the_next_run_of_a_session_waits_and_its_question_is_not_open_meanwhile(any_store: Store) -> None:
+    await any_store.add(session())
+    await any_store.commit(beginning(2))
+    question = Question("call_1", "Which port?")
+    asked = {"status": "awaiting_input", "stop_reason": "awaiting_input", "questions": (question,)}
+    await any_store.commit(ending(3, 3, outcome=asked, questions=(question,)))
+    await any_store.queue(waiting("run_2", prompt=None))
+    found, run = await stored(any_store), await latest(any_store)
+    assert (found.status, found.questions, found.stop_reason, found.runs) == ("queued", (), None, 2)
+    assert (run.id, run.number, run.prompt) == ("run_2", 2, None)
+    await any_store.commit(beginning(2, run="run_2", prompt=None))
+    assert [(run.id, run.number, run.status) for run in await any_store.runs("session_1")] == [
+        ("run_1", 1, "awaiting_input"),
+        ("run_2", 2, "running"),
+    ]
+
+
+async def test_a_run_that_was_interrupted_waits_to_be_resumed(any_store: Store) -> None:
+    await any_store.enrol(process("one"))
+    await any_store.add(session())
+    await any_store.commit(beginning(2))
+    await any_store.give_up("one", even_alive=True)
+    await any_store.enrol(process("two"))
+    await any_store.interrupt(["session_1"], "it died")
+    await any_store.queue(waiting("run_1", prompt=None))
+    found, run = await stored(any_store), await latest(any_store)
+    assert (found.status, found.runs, found.trouble) == ("queued", 1, None)
+    assert (run.status, run.number, run.prompt, run.last_seq, run.started_at) == ("queued", 1, "Fix it.", 2, at(1))
+    await any_store.claim("session_1", "run_1")
+    await any_store.commit(batch(3, 3, resumed=True))
+    assert (await latest(any_store)).status == "running"
+    assert await any_store.queued() == []
+
+
+async def test_a_run_waits_only_where_no_other_one_goes_on_or_waits(any_store: Store) -> None:
+    await any_store.enrol(process("one"))
+    await any_store.queue(waiting(new=session()))
+    await any_store.queue(waiting(new=session()))  # a second try of the same
+    assert "queued: run_1" in await refused(NotAtRest, any_store.queue(waiting("run_2")))
+    assert "run that waits, run_1" in await refused(Held, any_store.commit(beginning(2, run="run_2")))
+    await any_store.commit(beginning(2))
+    assert "running: run_1" in await refused(NotAtRest, any_store.queue(waiting("run_2")))
+    await any_store.commit(ending(3, 3))
+    assert "there already" in await refused(StoreError, any_store.queue(waiting("run_2", new=session())))
+    assert "is over" in await refused(StoreError, any_store.queue(waiting("run_1")))
+    assert "not there" in await refused(StoreError, any_store.queue(waiting("run_2", of="nobody")))
+    await any_store.queue(waiting("run_2"))
+    assert [run.status for run in await any_store.runs("session_1")] == ["completed", "queued"]
+
+
+async def test_a_session_that_was_only_made_can_have_its_first_run_wait(any_store: Store) -> None:
+    await any_store.enrol(process("one"))
+    await any_store.add(session())
+    await any_store.queue(waiting())
+    found = await stored(any_store)
+    assert (found.status, found.holder, found.runs) == ("queued", None, 1)
+
+
+async def test_what_waits_is_listed_is_not_forgotten_and_can_be_deleted(any_store: Store) -> None:
+    await ended(any_store, "over")
+    await any_store.queue(waiting(new=session()))
+    assert [one.id for one in (await any_store.sessions(Wanted(status="queued")))[0]] == ["session_1"]
+    assert await any_store.forget(keep=0) == 1
+    assert (await stored(any_store)).status == "queued"
+    assert await any_store.orphans() == []
+    assert await any_store.delete("session_1")
+    assert await any_store.queued() == []
+    assert await any_store.run("run_1") is None
+
+
+async def test_what_waits_is_given_by_its_age_the_oldest_first(any_store: Store) -> None:
+    for number in range(3):
+        began = time.time()
+        await any_store.queue(waiting(f"run_{number}", of=f"s_{number}", new=session(f"s_{number}")))
+        while time.time() < began + 0.002:
+            await asyncio.sleep(0)  # so that the next one is younger
+    assert [one.session_id for one in await any_store.queued()] == ["s_0", "s_1", "s_2"]
+    assert await any_store.queued(older_than_seconds=60) == []
+
+
+async def test_only_who_has_enrolled_claims_and_only_a_run_that_is_not_over(any_store: Store) -> None:
+    await any_store.queue(waiting(new=session()))
+    with pytest.raises(WrongUse, match="enrolled"):
+        await any_store.claim("session_1", "run_1")
+    await any_store.enrol(process("one"))
+    assert "not the latest run" in await refused(Held, any_store.claim("session_1", "run_0"))
+    assert "not there" in await refused(StoreError, any_store.claim("nobody", "run_1"))
+    await any_store.claim("session_1", "run_1")
+    await any_store.commit(beginning(2))
+    await any_store.commit(ending(3, 3))
+    assert "is over: it is completed" in await refused(Held, any_store.claim("session_1", "run_1"))
+
+
+async def test_what_another_process_holds_is_free_only_once_that_is_given_up(any_store: Store) -> None:
+    await any_store.enrol(process("one", lease=0))
+    await any_store.add(session())
+    await any_store.commit(beginning(2))
+    await any_store.enrol(process("two"))
+    assert "another process, one" in await refused(Held, any_store.claim("session_1", "run_1"))
+    await any_store.give_up("one")
+    claimed = await any_store.claim("session_1", "run_1")
+    assert (claimed.status, claimed.holder) == ("running", "two")
+    assert await any_store.orphans() == []
+    await any_store.commit(batch(3, 3, resumed=True))
+
+
+async def test_a_claim_can_be_given_back_by_who_has_it(any_store: Store) -> None:
+    await any_store.enrol(process("one"))
+    await any_store.queue(waiting(new=session()))
+    await any_store.claim("session_1", "run_1")
+    await any_store.enrol(process("two"))
+    await any_store.release("session_1")
+    assert (await stored(any_store)).holder == "one"
+    await any_store.enrol(process("one"))
+    await any_store.release("session_1")
+    assert [one.session_id for one in await any_store.queued()] == ["session_1"]
+
+
+async def test_a_cancel_is_noted_once_for_whoever_has_the_run(any_store: Store) -> None:
+    assert not await any_store.ask_cancel("nobody", "user")
+    await any_store.queue(waiting(new=session()))
+    assert await any_store.ask_cancel("session_1", "user")
+    assert await any_store.ask_cancel("session_1", "shutdown")
+    assert (await latest(any_store)).cancel == "user"
+    await any_store.commit(beginning(2))
+    assert (await latest(any_store)).cancel == "user"
+    await any_store.commit(ending(3, 3, outcome={"status": "cancelled", "stop_reason": "cancelled"}))
+    assert not await any_store.ask_cancel("session_1", "user")
+    await any_store.commit(beginning(2, run="run_2"))
+    assert (await latest(any_store)).cancel is None
+
+
+async def test_of_twenty_processes_that_claim_at_once_one_wins(others: list[SqlStore]) -> None:
+    for number in range(5):
+        run, id = f"run_{number}", f"session_{number}"
+        await others[0].queue(waiting(run, of=id, new=session(id)))
+        tries = (store.claim(id, run) for store in others)
+        results = await asyncio.gather(*tries, return_exceptions=True)
+        won = [result for result in results if isinstance(result, StoredSession)]
+        assert len(won) == 1
+        assert all(isinstance(result, Held | StoredSession) for result in results)
+        assert (await stored(others[0], id)).holder == won[0].holder
+
+
+async def test_of_twenty_processes_that_begin_a_run_at_once_one_does(others: list[SqlStore]) -> None:
+    await ended(others[0], "session_1")
+    begin = (
+        store.commit(beginning(2, run=f"run_{number}")) if number % 2 else store.queue(waiting(f"run_{number}"))
+        for number, store in enumerate(others)
+    )
+    results = await asyncio.gather(*begin, return_exceptions=True)
+    assert results.count(None) == 1
+    assert all(result is None or isinstance(result, Held | NotAtRest) for result in results)
+    assert len(await others[0].runs("session_1")) == 2
+
+
+@pytest.mark.parametrize("late", range(6))
+async def test_who_is_given_up_while_it_writes_has_written_before_or_writes_nothing(
+    others: list[SqlStore], late: int
+) -> None:
+    writer, judge = others[:2]
+    await writer.add(session())
+    await writer.commit(beginning(1))
+
+    async def write() -> int:
+        seq = 1
+        while True:
+            try:
+                await writer.commit(batch(seq + 1, seq + 1))
+            except LeaseLost:
+                return seq
+            seq += 1
+
+    async def judged() -> list[int]:
+        for _ in range(late):
+            await judge.session("session_1")
+        assert await judge.give_up("process_0", even_alive=True)
+        return seqs(await all_pages(judge))
+
+    written, seen = await asyncio.gather(write(), judged())
+    assert seen == list(range(1, written + 1))
+    assert seqs(await all_pages(judge)) == seen
+    await judge.claim("session_1", "run_1")
+    await judge.commit(batch(written + 1, written + 1, resumed=True))

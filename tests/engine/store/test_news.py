@@ -1,0 +1,176 @@
+"""Processes with one PostgreSQL database hear of what the others change."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest_asyncio
+from endstop.engine.store import listening
+from endstop.engine.store.holding import MOST_BYTES, _portions
+from endstop.engine.store.place import store_at
+from endstop.engine.store.sql import SqlStore
+from endstop.engine.store.store import Store
+
+from ...postgres import Server
+from .made import batch, beginning, ended, ending, message, session
+from .others import Ear, process, waiting
+
+END_LISTENERS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = 'LISTEN endstop'"
+
+
+@pytest_asyncio.fixture
+async def two(postgres: Server) -> AsyncIterator[tuple[SqlStore, SqlStore]]:
+    """Two processes with one database."""
+    async with AsyncExitStack() as stack:
+        url = postgres.url(postgres.new_database())
+        stores = []
+        for id in ("one", "two"):
+            store = store_at(url)
+            await store.open()
+            stack.push_async_callback(store.close)
+            await store.enrol(process(id))
+            stores.append(store)
+        yield stores[0], stores[1]
+
+
+async def test_whatever_changes_a_session_is_told_to_others_and_not_to_oneself(two: tuple[SqlStore, SqlStore]) -> None:
+    one, other = two
+    mine, ear = Ear(one), Ear(other)
+    for each in (mine, ear):
+        await each.until(lambda each=each: each.heard == [None])  # type: ignore[misc]
+
+    async def told(work: object) -> None:
+        ear.heard.clear()
+        await work  # type: ignore[misc]
+        await ear.until(lambda: ear.ids == {"session_1"})
+
+    await told(one.queue(waiting(new=session())))
+    await told(one.ask_cancel("session_1", "user"))
+    await told(one.claim("session_1", "run_1"))
+    await told(one.release("session_1"))
+    await told(one.commit(beginning(2)))
+    await told(one.say(message()))
+    await told(one.commit(batch(3, 3)))
+    await told(one.commit(ending(4, 4)))
+    await told(one.delete("session_1"))
+    await other.add(session("session_2"))
+    await other.commit(beginning(2, run="run_2", of="session_2"))
+    await mine.until(lambda: mine.ids == {"session_2"})
+    assert None not in ear.heard
+    assert mine.heard[0] is None
+    assert None not in mine.heard[1:]
+
+
+async def test_orphans_that_are_interrupted_are_told(two: tuple[SqlStore, SqlStore]) -> None:
+    one, other = two
+    await one.add(session())
+    await one.commit(beginning(2))
+    await other.give_up("one", even_alive=True)
+    ear = Ear(one)
+    await ear.until(lambda: ear.heard == [None])
+    assert await other.interrupt(["session_1"]) == 1
+    await ear.until(lambda: ear.ids == {"session_1"})
+
+
+async def test_who_has_not_enrolled_tells_nothing_and_hears_everybody(postgres: Server) -> None:
+    url = postgres.url(postgres.new_database())
+    reader, silent, loud = store_at(url), store_at(url), store_at(url)
+    for store in (reader, silent, loud):
+        await store.open()
+    await loud.enrol(process("loud"))
+    ear = Ear(reader)
+    await ear.until(lambda: ear.heard == [None])
+    await ended(silent, "unheard")
+    await ended(loud, "heard")
+    await ear.until(lambda: bool(ear.ids))
+    assert ear.ids == {"heard"}
+    for store in (reader, silent, loud):
+        await store.close()
+
+
+async def test_a_connection_that_was_lost_is_made_anew_and_anything_may_have_changed(
+    two: tuple[SqlStore, SqlStore], postgres: Server
+) -> None:
+    one, other = two
+    ear = Ear(other)
+    for time in (1, 2, 3):
+        await ear.until(lambda time=time: ear.heard.count(None) == time)  # type: ignore[misc]
+        await asyncio.to_thread(postgres.execute, END_LISTENERS)
+    await ear.until(lambda: ear.heard.count(None) == 4)
+    await ended(one, "session_1")
+    await ear.until(lambda: ear.ids == {"session_1"})
+
+
+async def test_a_database_that_was_away_is_heard_again(mortal: Server) -> None:
+    url = mortal.url(mortal.new_database())
+    one, other = store_at(url), store_at(url)
+    for store, id in ((one, "one"), (other, "two")):
+        await store.open()
+        await store.enrol(process(id))
+    ear = Ear(other)
+    await ear.until(lambda: ear.heard == [None])
+    await asyncio.to_thread(mortal.kill)
+    await asyncio.to_thread(mortal.start)
+    await ear.until(lambda: ear.heard == [None, None])
+    await ended(one, "session_1")
+    await ear.until(lambda: ear.ids == {"session_1"})
+    await one.close()
+    await other.close()
+
+
+async def test_a_listener_is_closed_at_once_also_while_the_database_is_away(mortal: Server) -> None:
+    store = store_at(mortal.url(mortal.new_database()))
+    await store.open()
+    ear = Ear(store)
+    await ear.until(lambda: ear.heard == [None])
+    await asyncio.to_thread(mortal.kill)
+    async with asyncio.timeout(2 * listening.CLOSE_SECONDS + 1):
+        await store.close()
+    assert ear.heard == [None]
+
+
+async def test_more_sessions_than_one_piece_of_news_can_name_are_all_told(two: tuple[SqlStore, SqlStore]) -> None:
+    one, other = two
+    ear = Ear(other)
+    await ear.until(lambda: ear.heard == [None])
+    ids = {f"{'s' * 90}_{number}" for number in range(300)}
+    await asyncio.gather(*(one.add(session(id)) for id in ids))
+    await asyncio.gather(*(one.commit(beginning(1, run=f"run_{id}", of=id)) for id in ids))
+    await ear.until(lambda: ear.ids == ids)
+    pieces = list(_portions("one", ids))
+    assert all(len(piece) <= MOST_BYTES for piece in pieces)
+    assert {id for piece in pieces for id in piece.split()[1:]} == ids
+    assert {piece.split()[0] for piece in pieces} == {"one"}
+
+
+async def test_a_session_whose_name_cannot_be_told_may_be_any(two: tuple[SqlStore, SqlStore]) -> None:
+    one, other = two
+    ear = Ear(other)
+    await ear.until(lambda: ear.heard == [None])
+    await ended(one, "two words\0")
+    await ear.until(lambda: len(ear.heard) > 1)
+    assert ear.heard[-1] is None
+
+
+async def test_what_somebody_else_says_on_the_channel_does_no_harm(
+    two: tuple[SqlStore, SqlStore], postgres: Server
+) -> None:
+    one, other = two
+    ear = Ear(other)
+    await ear.until(lambda: ear.heard == [None])
+    database = str(other._database.reading.url.database)
+    await asyncio.to_thread(postgres.execute, "NOTIFY endstop", database)
+    await ended(one, "session_1")
+    await ear.until(lambda: ear.ids == {"session_1"})
+
+
+async def test_where_only_one_process_can_be_nothing_is_told(any_store: Store) -> None:
+    if isinstance(any_store, SqlStore) and any_store._database.listening is not None:
+        return
+    ear = Ear(any_store)
+    await any_store.enrol(process("one"))
+    await ended(any_store, "session_1")
+    await any_store.close()
+    assert ear.heard == []

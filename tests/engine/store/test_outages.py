@@ -1,0 +1,129 @@
+"""A lease does not depend on how long others write, nor does anybody wait for ever for a process that is stuck."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from endstop.engine.store import database, leases
+from endstop.engine.store.holding import Holding
+from endstop.engine.store.orphans import interrupt_orphans
+from endstop.engine.store.place import store_at
+from endstop.engine.store.store import LeaseLost, StoreError
+
+from ...postgres import Server
+from .made import batch, beginning, session
+from .others import process, refused, stored
+
+
+async def test_a_lease_is_renewed_while_its_process_is_in_the_middle_of_a_transaction(postgres: Server) -> None:
+    store = store_at(postgres.url(postgres.new_database()))
+    await store.open()
+    await store.enrol(one := process("one"))
+    with store._database.writing.begin() as connection:
+        Holding(connection, one).fence()
+        async with asyncio.timeout(database.LEASE_SECONDS):
+            assert await store.renew("one")
+    await store.close()
+
+
+async def test_giving_up_waits_for_what_is_being_written_and_writing_for_the_giving_up(postgres: Server) -> None:
+    url = postgres.url(postgres.new_database())
+    writer, judge = store_at(url), store_at(url)
+    await writer.open()
+    await judge.open()
+    await writer.enrol(one := process("one"))
+    with writer._database.writing.begin() as connection:
+        Holding(connection, one).fence()
+        giving_up = asyncio.create_task(judge.give_up("one", even_alive=True))
+        await asyncio.wait([giving_up], timeout=0.2)
+        assert not giving_up.done()
+    assert await giving_up
+    await writer.enrol(process("two"))
+    with judge._database.leasing.begin() as connection:
+        assert leases.give_up("two", True, connection)
+        writing = asyncio.create_task(writer.add(session()))
+        await asyncio.wait([writing], timeout=0.2)
+        assert not writing.done()
+    await refused(LeaseLost, writing)
+    assert await judge.session("session_1") is None
+    await writer.close()
+    await judge.close()
+
+
+async def test_a_process_that_sleeps_in_a_transaction_holds_up_others_no_longer_than_its_lease(
+    postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.url(postgres.new_database())
+    asleep, judge = store_at(url), store_at(url)
+    await asleep.open()
+    await judge.open()
+    await asleep.enrol(one := process("one", lease=1))
+    await asleep.add(session())
+    await asleep.commit(beginning(2))
+    connection = asleep._database.writing.connect()
+    Holding(connection, one).fence()
+    assert await judge.give_up("one", even_alive=True)  # within the time that a statement gets
+    assert await interrupt_orphans(judge) == 1
+    connection.invalidate()
+    connection.close()
+    await refused(LeaseLost, asleep.commit(batch(3, 3)))
+    await asleep.close()
+    await judge.close()
+
+
+async def test_a_process_that_cannot_be_given_up_now_does_not_keep_others_from_it(
+    postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "LEASE_SECONDS", 0.2)
+    url = postgres.url(postgres.new_database())
+    asleep, judge = store_at(url), store_at(url)
+    await asleep.open()
+    await judge.open()
+    stuck = process("stuck", lease=60)
+    for one in (stuck, process("dead")):
+        await asleep.enrol(one)
+        await asleep.add(session(f"of_{one.id}"))
+        await asleep.commit(beginning(2, run=f"run_{one.id}", of=f"of_{one.id}"))
+    with asleep._database.leasing.begin() as connection:
+        connection.exec_driver_sql("UPDATE endstop_processes SET until = 0")
+    with asleep._database.writing.begin() as connection:
+        Holding(connection, stuck).fence()
+        assert "takes too long" in await refused(StoreError, judge.give_up("stuck"))
+        assert await interrupt_orphans(judge) == 1
+    assert (await stored(judge, "of_stuck")).status == "running"
+    assert await interrupt_orphans(judge) == 1
+    await asleep.close()
+    await judge.close()
+
+
+async def test_who_cannot_reach_the_database_is_told_soon(mortal: Server) -> None:
+    store = store_at(mortal.url(mortal.new_database()))
+    await store.open()
+    await store.enrol(process("one"))
+    await asyncio.to_thread(mortal.kill)
+    async with asyncio.timeout(leases.ANSWER_SECONDS + 1):
+        assert "cannot be reached" in await refused(StoreError, store.renew("one"))
+        assert "cannot be reached" in await refused(StoreError, store.processes())
+        await refused(StoreError, store.give_up("one"))
+    await asyncio.to_thread(mortal.start)
+    assert await store.renew("one")
+    await store.close()
+
+
+async def test_a_database_that_does_not_answer_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leases, "ANSWER_SECONDS", 0.05)
+    store = store_at(tmp_path / "store.sqlite")
+    await store.open()
+    await store.enrol(process("one"))
+    with closing(sqlite3.connect(tmp_path / "store.sqlite", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert "no answer within 0.05 seconds" in await refused(StoreError, store.renew("one"))
+    assert await store.renew("one")
+    await store.close()
+    await refused(StoreError, store.renew("one"))
