@@ -136,12 +136,13 @@ class Changes:
             "updated_at": batch.at,
             "carried_steps": 0 if started.carried is None else started.carried.steps,
         }
+        its = RUNS.c.id == batch.run_id
         if begun.waited:
-            row = update(RUNS).where(RUNS.c.id == batch.run_id).values(**values, **_WAITS_NO_MORE)
-        else:
-            own = {"id": batch.run_id, "session_id": batch.session_id, "number": begun.number}
-            row = insert(RUNS).values(**values, **own, steps=0, resumed_at=b"[]")
-        return Tail(self._execute(row.returning(RUNS.c.key)).scalar_one(), 0)
+            self._execute(update(RUNS).where(its).values(**values, **_WAITS_NO_MORE))
+            return Tail(self._execute(select(RUNS.c.key).where(its)).scalar_one(), 0)
+        own = {"id": batch.run_id, "session_id": batch.session_id, "number": begun.number}
+        row = {**values, **own, "steps": 0, "resumed_at": b"[]"}
+        return Tail(self._execute(insert(RUNS).returning(RUNS.c.key), row).scalar_one(), 0)
 
     def _resume(self, batch: Batch) -> None:
         self.holding.begin(batch)

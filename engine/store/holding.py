@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, or_, select, update
 
 from .leases import now
 from .store import GOING, Batch, Held, LeaseLost, NewSession, NotAtRest, Process, QueuedRun, StoreError
@@ -24,7 +24,7 @@ MOST_BYTES = 7900
 """Of one piece of news; PostgreSQL takes 8000."""
 _TELLABLE = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 
-_ROW = (
+_ROW: Select[Any] = (
     select(SESSIONS.c.id, SESSIONS.c.status, SESSIONS.c.run_id, SESSIONS.c.runs, SESSIONS.c.holder)
     .order_by(SESSIONS.c.id)
     .with_for_update(key_share=True)
@@ -85,7 +85,12 @@ class Holding:
 
     def begin(self, batch: Batch) -> Begun:
         """Take the session of a batch that begins a run, or goes on with one. Raises Held."""
-        again = {"status": "running", "stop_reason": None, "updated_at": batch.at, "run_id": batch.run_id}
+        again: dict[str, Any] = {
+            "status": "running",
+            "stop_reason": None,
+            "updated_at": batch.at,
+            "run_id": batch.run_id,
+        }
         again |= {"holder": self._id, "trouble": None, **({"questions": b"[]"} if batch.started else {})}
         one_more = {"runs": SESSIONS.c.runs + 1} if batch.started else {}
         its = update(SESSIONS).where(SESSIONS.c.id == batch.session_id).returning(SESSIONS.c.runs)
@@ -123,7 +128,7 @@ class Holding:
             self._hold(session_id, None)
 
     def queue(self, run: QueuedRun) -> None:
-        """The run waits. Raises NotAtRest."""
+        """Let the run wait. Raises NotAtRest."""
         found = self._found(run.session_id)
         if found is not None and (found.status, found.run_id) == ("queued", run.run_id):
             return
@@ -138,17 +143,11 @@ class Holding:
         resumed = found.run_id == run.run_id
         if resumed and found.status != "interrupted":
             raise StoreError(f"the run {run.run_id} is over: it is {found.status}")
-        waits = {"status": "queued", "stop_reason": None, "updated_at": run.at}
-        row = {**waits, "queued": now(self._connection), "job": run.job, "cancel": None}
-        if resumed:
-            self._execute(update(RUNS).where(RUNS.c.id == run.run_id).values(row))
-        else:
-            row |= {"id": run.run_id, "session_id": run.session_id, "number": found.runs + 1, "prompt": run.prompt}
-            row |= {"started_at": run.at, "carried_steps": 0, "steps": 0, "resumed_at": b"[]"}
-            self._execute(insert(RUNS).values(row))
-        more = {"run_id": run.run_id, "runs": found.runs + (not resumed), "questions": b"[]"}
-        its = update(SESSIONS).where(SESSIONS.c.id == run.session_id)
-        self._execute(its.values(**waits, **more, holder=None, trouble=None))
+        number = found.runs if resumed else found.runs + 1
+        self._queue_run(run, None if resumed else number)
+        waits = {"status": "queued", "stop_reason": None, "updated_at": run.at, "run_id": run.run_id, "runs": number}
+        rests = {"questions": b"[]", "holder": None, "trouble": None}
+        self._execute(update(SESSIONS).where(SESSIONS.c.id == run.session_id).values({**waits, **rests}))
         self.touched.add(run.session_id)
 
     def ask_cancel(self, session_id: str, cause: str) -> bool:
@@ -179,6 +178,17 @@ class Holding:
     @property
     def _on_postgresql(self) -> bool:
         return self._connection.dialect.name == "postgresql"
+
+    def _queue_run(self, run: QueuedRun, number: int | None) -> None:
+        """Its row; a run without a number has one already."""
+        waits: dict[str, Any] = {"status": "queued", "stop_reason": None, "updated_at": run.at, "cancel": None}
+        waits |= {"queued": now(self._connection), "job": run.job}
+        if number is None:
+            self._execute(update(RUNS).where(RUNS.c.id == run.run_id).values(waits))
+            return
+        new = {"id": run.run_id, "session_id": run.session_id, "number": number, "prompt": run.prompt}
+        none = {"carried_steps": 0, "steps": 0, "resumed_at": b"[]"}
+        self._execute(insert(RUNS).values({**waits, **new, **none, "started_at": run.at}))
 
     def _hold(self, session_id: str, holder: str | None) -> None:
         self._execute(update(SESSIONS).where(SESSIONS.c.id == session_id).values(holder=holder))

@@ -59,6 +59,8 @@ class Listener:
 
     def _work(self) -> None:
         pause = FIRST_PAUSE
+        driver: Any = self._engine.dialect.loaded_dbapi
+        lost: tuple[type[Exception], ...] = (*CAUGHT, driver.Error)  # SQLAlchemy does not stand between everywhere
         with closing(self._woken):
             while not self._closed.is_set():
                 try:
@@ -67,7 +69,7 @@ class Listener:
                         pause = FIRST_PAUSE
                         self._gather({ANY})
                         self._hear(connection)
-                except (*CAUGHT, *_errors_of(self._engine)):
+                except lost:
                     pass
                 self._closed.wait(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
@@ -106,9 +108,3 @@ class Listener:
             self._ids, self._any, self._due = set(), False, False
         if not self._closed.is_set():
             self._told(None if any_ else ids)
-
-
-def _errors_of(engine: Engine) -> tuple[type[Exception], ...]:
-    """What the driver itself raises, where SQLAlchemy does not stand between."""
-    driver: Any = engine.dialect.loaded_dbapi
-    return (driver.Error,)

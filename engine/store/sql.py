@@ -206,7 +206,7 @@ class SqlStore:
         """From now until it is closed, call this when others have changed sessions; on SQLite they never do."""
         writer = self._writing
         if self._database.listening is not None:
-            self._listeners.append(Listener(self._database.listening, told, lambda: writer.own and writer.own.id))
+            self._listeners.append(Listener(self._database.listening, told, lambda: writer.own_id))
 
     @property
     def _leasing(self) -> Leases:

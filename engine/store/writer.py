@@ -63,6 +63,11 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="endstop-store", daemon=True)
         self._thread.start()
 
+    @property
+    def own_id(self) -> str | None:
+        """What that process is called."""
+        return None if self.own is None else self.own.id
+
     async def write(self, change: Callable[[Changes], Any], size: int = 0) -> Any:
         """Have this done after all that was handed in before; returns once it is committed. Raises StoreError.
 
