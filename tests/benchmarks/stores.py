@@ -1,10 +1,12 @@
 """How many batches of events a store takes, and how long one waits until it is safe.
 
     python tests/benchmarks/stores.py [--sessions 200] [--seconds 5] [--bytes 2000] [--rate 1000] [--readers 20]
+                                       [--enrolled]
 
 Each of so many sessions hands in batch after batch and waits for each: as fast as it goes, and at a steady rate.
 `busy` is the same with an event loop that computes for half of the time, as that of a server does, and `lag` is how
-late that loop is. Each in a process of its own. SQLite lies in the current folder's file system (`--folder`).
+late that loop is. `--enrolled` is as one of several processes: with a lease, and telling the others of each change.
+Each in a process of its own. SQLite lies in the current folder's file system (`--folder`).
 PostgreSQL is a server of our own that waits for the disk as one in earnest does, or a database at `--url`.
 """
 
@@ -27,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from endstop.decision import Policy
 from endstop.decision.events import RunStarted
 from endstop.engine.store.place import store_at
+from endstop.engine.store.process import this_process
 from endstop.engine.store.store import Batch, NewSession, Store
 from postgres import Missing, Server  # type: ignore[import-not-found]
 
@@ -117,6 +120,9 @@ async def measured(place: str, given: argparse.Namespace, rate: float, busy: boo
     """In this process."""
     store = store_at(place)
     await store.open()
+    if given.enrolled:
+        await store.enrol(this_process("benchmark"))
+        store.listen(lambda ids: None)
     load = Load(store, given.bytes, given.seconds)
     cpu = time.process_time()
     await load.run(given.sessions, given.readers, rate, busy)
@@ -139,6 +145,7 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=2000, help="of each batch")
     parser.add_argument("--rate", type=float, default=1000.0, help="batches a second, where the rate is steady")
     parser.add_argument("--readers", type=int, default=20, help="each asks ten times a second")
+    parser.add_argument("--enrolled", action="store_true", help="as one of several processes")
     parser.add_argument("--folder", default=".", help="where SQLite's file lies meanwhile")
     parser.add_argument("--url", help="an empty database of PostgreSQL")
     parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)

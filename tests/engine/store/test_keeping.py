@@ -17,6 +17,7 @@ from sqlalchemy import text
 
 from ...postgres import Server
 from .made import all_pages, batch, beginning, ended, lines, seqs, session
+from .others import Ear, process
 
 
 @pytest_asyncio.fixture
@@ -89,4 +90,9 @@ async def test_postgresql_is_used_by_so_many_connections_and_no_more(postgres: S
     with store._database.reading.connect() as connection:
         query = text("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'endstop' AND datname = :name")
         assert connection.execute(query, {"name": name}).scalar_one() == READERS + 1 == 5
+        await store.enrol(process())
+        ear = Ear(store)
+        await ear.until(lambda: ear.heard == [None])
+        connection.rollback()  # the view is a snapshot
+        assert connection.execute(query, {"name": name}).scalar_one() == 7
     await store.close()
