@@ -1,0 +1,10 @@
+"""What every durable engine must do, as a table of cases that run on any adapter of `Steps` and `Queue`.
+
+Processes are real ones: they are killed and frozen, and what their work did stands in a file outside of the engine.
+"""
+
+from .adapter import Adapter
+from .cases import CASES, NEEDS, Case
+from .runner import Cannot, check
+
+__all__ = ["CASES", "NEEDS", "Adapter", "Cannot", "Case", "check"]
