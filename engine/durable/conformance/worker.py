@@ -38,7 +38,15 @@ def main(orders: Orders) -> None:
         file = os.open(f"{orders.folder}/{orders.name}.{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, number)
         os.close(file)
+    _quieten()
     asyncio.run(_serve(orders))
+
+
+def _quieten() -> None:
+    """Our own warnings go to the error stream; what comes to standard output has no business there."""
+    import structlog
+
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 
 
 async def _serve(orders: Orders) -> None:

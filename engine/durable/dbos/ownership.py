@@ -1,0 +1,48 @@
+"""Whose a run is: DBOS looks when it writes a result down, which is too late for work that should not begin."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..steps import LostRun
+from .connection import Connection
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
+
+
+class Ownership:
+    """One execution of a run, in this process."""
+
+    def __init__(self, connection: Connection, run: str, process: str) -> None:
+        self._connection = connection
+        self._run = run
+        self._process = process
+        self._since: int | None = None
+        self._lost = False
+
+    def lose(self) -> None:
+        """It is known that the run is not ours any more."""
+        self._lost = True
+
+    async def check(self) -> None:
+        """Raises LostRun if somebody else has the run now, or nobody. Waits while the database is away, as DBOS does."""
+        pause = _FIRST_PAUSE
+        while not self._lost:
+            try:
+                await self._look()
+                return
+            except ConnectionError:
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+        raise LostRun(f"run {self._run} is not this process's any more")
+
+    async def _look(self) -> None:
+        status = await self._connection.status(self._run)
+        if status is None or status.status != "PENDING" or status.executor_id != self._process:
+            self._lost = True
+        elif self._since is None:
+            self._since = status.dequeued_at
+        elif status.dequeued_at != self._since:  # it was taken from us, and given to us again
+            self._lost = True
+        if self._lost:
+            raise LostRun(f"run {self._run} is not this process's any more")

@@ -1,0 +1,115 @@
+"""Where DBOS keeps its tables: a path or a URL in, what DBOS wants out."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, make_url
+from sqlalchemy.dialects import registry
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+from sqlalchemy.exc import ArgumentError
+
+from ....decision import WrongUse
+from ...store.place import masked
+
+_FORMS = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE"
+_NEWEST_NEEDED = (3, 42)
+"""DBOS asks SQLite for `unixepoch('subsec')`, which came with this version."""
+_CONNECT_SECONDS = "10"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A database for DBOS."""
+
+    url: str
+    """As DBOS takes it, with the password."""
+    shown: str
+    """For people: three stars stand for the password."""
+    secrets: tuple[str, ...] = ()
+    """What must stand in no text."""
+
+    def __repr__(self) -> str:
+        return f"Place({self.shown!r})"
+
+
+def place_of(given: str | os.PathLike[str]) -> Place:
+    """The place that is meant. Opens nothing. Raises WrongUse for what is none, or if something is not installed."""
+    text = os.fspath(given)
+    if find_spec("dbos") is None:
+        raise WrongUse('DBOS is not installed: pip install "endstop[dbos]"')
+    scheme, found, rest = text.partition("://")
+    if not found:
+        return _sqlite(text, text)
+    match scheme.lower():
+        case "sqlite":
+            return _sqlite(rest.removeprefix("/"), text)
+        case "postgresql" | "postgres" | "postgresql+psycopg":
+            return _postgresql(text)
+        case _:
+            raise WrongUse(f"{masked(text)!r} is no place for DBOS: give {_FORMS}")
+
+
+def _sqlite(path: str, given: str) -> Place:
+    if not path.strip() or path == ":memory:" or "\0" in path:
+        raise WrongUse(f"{given!r} names no file for DBOS: give {_FORMS}")
+    absolute = str(Path(os.path.expanduser(path)).absolute())
+    return Place(URL.create(_sqlite_driver(), database=absolute).render_as_string(), absolute)
+
+
+def _postgresql(text: str) -> Place:
+    shown = masked(text)
+    try:
+        url = make_url(text)
+        if not (0 < (url.port or 5432) < 65536 and url.database):
+            raise ValueError(url.port)
+    except (ArgumentError, ValueError):
+        raise WrongUse(f"{shown!r} cannot be read as the URL of a database: give {_FORMS}") from None
+    if "connect_timeout" not in url.query:
+        url = url.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
+    # DBOS puts the driver's name (psycopg) into the URL by itself
+    whole = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    return Place(whole, shown, tuple(secret for secret in _secrets(url) if secret))
+
+
+def _secrets(url: URL) -> list[str]:
+    found = [url.password or ""]
+    for name, value in url.query.items():
+        if "password" in name.lower():
+            found += [value] if isinstance(value, str) else value
+    return found
+
+
+class _NewerSqlite(SQLiteDialect_pysqlite):
+    """SQLite as `pysqlite3` brings it, for a Python that is linked with an old one.
+
+    A dialect, and not an engine of ours that DBOS takes too: what DBOS sets up for SQLite (write locks, foreign keys)
+    it sets up for engines of its own alone.
+    """
+
+    supports_statement_cache = True
+
+    @classmethod
+    def import_dbapi(cls) -> Any:
+        from pysqlite3 import dbapi2
+
+        return dbapi2
+
+
+def _sqlite_driver() -> str:
+    if sqlite3.sqlite_version_info >= _NEWEST_NEEDED:
+        return "sqlite"
+    needed = ".".join(map(str, _NEWEST_NEEDED))
+    old = f"DBOS needs SQLite {needed}, and this Python has {sqlite3.sqlite_version}"
+    if find_spec("pysqlite3") is None:
+        raise WrongUse(f"{old}: pip install pysqlite3-binary, or give a database of PostgreSQL")
+    dialect = _NewerSqlite.import_dbapi()
+    if dialect.sqlite_version_info < _NEWEST_NEEDED:
+        raise WrongUse(f"{old}, and pysqlite3 has {dialect.sqlite_version}: pip install --upgrade pysqlite3-binary")
+    registry.register("sqlite.endstop", __name__, _NewerSqlite.__name__)
+    return "sqlite+endstop"

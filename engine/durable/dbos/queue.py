@@ -1,0 +1,100 @@
+"""The queue, on DBOS."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from ....decision import WrongUse
+from ..queue import Job, Work
+from .place import place_of
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+
+class Dbos:
+    """Runs kept and queued by DBOS, in a database of PostgreSQL, or of SQLite on one machine.
+
+    Needs `pip install "endstop[dbos]"`. Processes that work at one queue share the database; `at_once` of `working`
+    and `running_in_all` are kept there with the queue: the last process that begins to work says them for all.
+    """
+
+    def __init__(
+        self,
+        url: str | os.PathLike[str],
+        *,
+        running_in_all: int | None = None,
+        queue: str = "endstop",
+        poll_seconds: float = 0.2,
+    ) -> None:
+        """Connects to nothing. Raises WrongUse for what can never work, or if something is not installed.
+
+        url: `postgresql://...`, a path, or `sqlite:///path`. running_in_all: how many runs may be in work in all
+        processes together; None for no limit. queue: its name; others in the same database have other runs.
+        poll_seconds: how often a process looks for jobs.
+        """
+        if running_in_all is not None and running_in_all < 1:
+            raise WrongUse(f"running_in_all={running_in_all} lets no run ever begin: give 1 or more, or None")
+        if not 0 < poll_seconds < 3600:
+            raise WrongUse(f"poll_seconds={poll_seconds} is no time to wait: give seconds, above 0")
+        if not queue.strip() or queue.startswith("_dbos_") or "\0" in queue:
+            raise WrongUse(f"queue={queue!r} is no name for a queue: DBOS keeps names with _dbos_ for itself")
+        self._place = place_of(url)
+        self._running_in_all = running_in_all
+        self._queue = queue
+        self._poll_seconds = poll_seconds
+        self._connection: Connection | None = None
+
+    def __repr__(self) -> str:
+        return f"Dbos({self._place.shown!r}, queue={self._queue!r})"
+
+    async def open(self) -> None:
+        """Connect, and make DBOS's tables where they are missing; see `Queue.open`."""
+        from .connection import Connection
+
+        if self._connection is None:
+            self._connection = await Connection.to(self._place)
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    async def submit(self, job: Job) -> None:
+        """Put a run into the queue; see `Queue.submit`."""
+        await self._open.put(self._queue, job)
+
+    @asynccontextmanager
+    async def working(self, process: str, work: Work, *, at_once: int) -> AsyncIterator[None]:
+        """Take jobs and do them in this event loop; see `Queue.working`.
+
+        DBOS can be there once in a process: raises WrongUse if it is already.
+        """
+        from .worker import Worker
+
+        if at_once < 1:
+            raise WrongUse(f"at_once={at_once} lets no run ever begin: give 1 or more")
+        connection = self._open
+        await connection.register(
+            self._queue, at_once=at_once, in_all=self._running_in_all, poll_seconds=self._poll_seconds
+        )
+        async with Worker(connection, self._queue, process, work, at_once).launched():
+            yield
+
+    async def recover(self, run_id: str) -> None:
+        """Give a run whose process is dead to another one; see `Queue.recover`."""
+        await self._open.put_back(self._queue, run_id)
+
+    async def drop(self, run_id: str) -> None:
+        """Forget a run, its results included; see `Queue.drop`."""
+        await self._open.forget(run_id)
+
+    @property
+    def _open(self) -> Connection:
+        if self._connection is None:
+            raise WrongUse(f"{self!r} is not open: `await queue.open()` first")
+        return self._connection

@@ -1,0 +1,162 @@
+"""DBOS at work in this process, in the event loop that is running."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from dbos import DBOS
+
+from ....decision import WrongUse
+from ..queue import Job, Work
+from ..steps import LostRun
+from .coding import Json
+from .connection import APPLICATION, VERSION, WORKFLOW, Connection, troubles
+from .ownership import Ownership
+from .steps import DbosSteps
+
+_CONNECTIONS = 10
+_PATIENCE = 5.0
+"""Seconds that cancelled work has to end, when `working` is left."""
+
+
+class _Left(BaseException):
+    """Ends an execution without an outcome: what is no Exception DBOS does not write down, and the run stays open."""
+
+
+class Worker:
+    """Takes jobs of one queue. DBOS is one to a process, and so is this."""
+
+    at_work: Worker | None = None
+
+    def __init__(self, connection: Connection, queue: str, process: str, work: Work, at_once: int) -> None:
+        self._connection = connection
+        self._queue = queue
+        self._process = process
+        self._work = work
+        self._at_once = at_once
+        self._context = contextvars.copy_context()
+        """Work is done in the context of who entered `working`, so that DBOS's own is not seen by tools."""
+        self._leaving = False
+        self._refused: list[str] = []
+        self._owned: dict[str, Ownership] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @asynccontextmanager
+    async def launched(self) -> AsyncIterator[None]:
+        """While it is open, jobs are taken."""
+        if Worker.at_work is not None:
+            raise WrongUse("this process works at a queue of DBOS already, and DBOS can be there once in a process")
+        Worker.at_work = self
+        try:
+            self._launch()
+            try:
+                yield
+            finally:
+                await self._leave()
+        finally:
+            Worker.at_work = None
+
+    def _launch(self) -> None:
+        """Start DBOS in this thread: it adopts the event loop that is running there."""
+        with troubles(self._connection.place):
+            DBOS(
+                config={
+                    "name": APPLICATION,
+                    "application_version": VERSION,
+                    "executor_id": self._process,
+                    "system_database_url": self._connection.place.url,
+                    "sys_db_pool_size": _CONNECTIONS,
+                    "serializer": Json(),
+                    "run_migrations": False,
+                    "enable_otlp": False,
+                    "log_level": "WARNING",
+                }
+            )
+            if DBOS.executor_id != self._process:
+                raise WrongUse("DBOS is in use in this process already, by something else: work in another process")
+            try:
+                DBOS.listen_queues([self._queue])
+                DBOS.launch()
+            except BaseException:
+                DBOS.destroy()
+                raise
+
+    async def _leave(self) -> None:
+        self._leaving = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_PATIENCE)
+        for ownership in self._owned.values():
+            ownership.lose()
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1) as own:  # not the loop's: that one is DBOS's by now, and ends with it
+            await loop.run_in_executor(own, DBOS.destroy)
+        loop.set_default_executor(ThreadPoolExecutor())
+        for run in self._refused:
+            await self._connection.put_back(self._queue, run)
+
+    async def execute(self, given: dict[str, Any]) -> None:
+        """An execution of a run, as DBOS calls it."""
+        job = msgspec.convert(given, Job)
+        task = asyncio.current_task()
+        assert task is not None, "DBOS runs a workflow in a task of its own"
+        if self._leaving or (len(self._owned) >= self._at_once and job.run_id not in self._owned):
+            await self._refuse(job.run_id)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        before = self._owned.pop(job.run_id, None)
+        if before is not None:
+            before.lose()
+        ownership = self._owned[job.run_id] = Ownership(self._connection, job.run_id, self._process)
+        try:
+            await self._do(job, ownership)
+        finally:
+            if self._owned.get(job.run_id) is ownership:
+                del self._owned[job.run_id]
+
+    async def _refuse(self, run: str) -> None:
+        """It came while `working` is being left, or another process has let all have more at once than we do."""
+        if self._leaving:
+            self._refused.append(run)
+        else:
+            await self._connection.put_back(self._queue, run)
+        raise _Left
+
+    async def _do(self, job: Job, ownership: Ownership) -> None:
+        try:
+            await ownership.check()
+            kept, upto = await self._connection.kept(job.run_id)
+            steps = DbosSteps(ownership, kept, upto)
+            await asyncio.get_running_loop().create_task(self._made(job, steps), context=self._context.copy())
+            await ownership.check()  # or DBOS would wait until the other one has ended
+        except LostRun:
+            raise _Left from None
+        except asyncio.CancelledError:
+            raise _Left from None
+        except Exception as error:
+            _complain(job, error)
+            raise
+
+    async def _made(self, job: Job, steps: DbosSteps) -> None:
+        await self._work(job, steps)
+
+
+def _complain(job: Job, error: Exception) -> None:
+    import structlog
+
+    structlog.get_logger("endstop").warning("the work of a run failed", run=job.run_id, error=repr(error))
+
+
+@DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)
+async def _run(given: dict[str, Any]) -> None:
+    worker = Worker.at_work
+    if worker is None:
+        raise _Left
+    await worker.execute(given)
