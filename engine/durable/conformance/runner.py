@@ -27,7 +27,8 @@ async def check(case: Case, adapter: Adapter, *, cannot: Collection[str] = ()) -
     """Run a case on an engine that holds nothing yet. Raises AssertionError, or Cannot.
 
     `cannot` names what the engine is unable to do, in the words of `Case.needs`. Processes are started by
-    `multiprocessing`'s forkserver: a script that calls this needs `if __name__ == "__main__":`.
+    `multiprocessing`'s forkserver: a script that calls this needs `if __name__ == "__main__":`, and
+    `multiprocessing.set_forkserver_preload` with the engine's packages, before the first case, makes them start sooner.
     """
     for word in sorted(set(cannot) - NEEDS.keys()):
         raise WrongUse(f"cannot={{{word!r}}} names nothing that a case needs{nearest(word, NEEDS)}")

@@ -30,11 +30,9 @@ class Nonconformance(AssertionError):
 class Process:
     """A process of its own that works at jobs."""
 
-    def __init__(self, orders: Orders, adapter: Adapter) -> None:
-        # forked from a server that has imported the adapter, and has no threads: it is a fresh process, without the
-        # second that its imports take
+    def __init__(self, orders: Orders) -> None:
+        # a fresh process without threads, which has what the forkserver was told to import beforehand
         context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload([adapter.module, main.__module__])
         self.name = orders.name
         self._process = context.Process(target=main, args=(orders,), daemon=True)
         self._process.start()
@@ -124,7 +122,7 @@ class Trial:
             at_once=at_once,
             submits=submits,
         )
-        self.processes.append(Process(orders, self.adapter))
+        self.processes.append(Process(orders))
         return self.processes[-1]
 
     def noted(self, what: What, run: str = "", key: str = "", process: str = "") -> list[Note]:

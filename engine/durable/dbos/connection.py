@@ -8,8 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
-from dbos import DBOS, DBOSClient, WorkflowStatus
-from dbos.error import DBOSException, DBOSNonExistentWorkflowError, DBOSWorkflowIDInUseError
+from dbos import DBOS, DBOSClient, WorkflowStatus, error
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
@@ -83,7 +82,7 @@ class Connection:
                 return
             if known is not None:
                 await self._client.delete_workflow_async(job.run_id)
-            with suppress(DBOSWorkflowIDInUseError):  # somebody else was quicker
+            with suppress(error.DBOSWorkflowIDInUseError):  # somebody else was quicker
                 await self._client.enqueue_async(
                     {
                         "workflow_name": WORKFLOW,
@@ -98,7 +97,7 @@ class Connection:
 
     async def put_back(self, queue: str, run: str) -> None:
         """Put a run that is in work back into the queue."""
-        with troubles(self.place), suppress(DBOSNonExistentWorkflowError):
+        with troubles(self.place), suppress(error.DBOSNonExistentWorkflowError):
             await self._client.resume_workflow_async(run, queue_name=queue)
 
     async def forget(self, run: str) -> None:
@@ -125,15 +124,13 @@ def troubles(place: Place) -> Iterator[None]:
     """What DBOS raises, as what a Queue raises."""
     try:
         yield
-    except DBOSException as error:
-        if isinstance(error, (DBOSNonExistentWorkflowError, DBOSWorkflowIDInUseError)):
-            raise
-        raise WrongUse(_text(place, error)) from None
-    except (DBAPIError, NoConnection, OSError) as error:
-        if isinstance(error, ConnectionError) and type(error) is ConnectionError:
-            raise
-        raise ConnectionError(_text(place, error)) from None
+    except (error.DBOSNonExistentWorkflowError, error.DBOSWorkflowIDInUseError, ConnectionError):
+        raise
+    except error.DBOSException as refused:
+        raise WrongUse(_text(place, refused)) from None
+    except (DBAPIError, NoConnection, OSError) as away:
+        raise ConnectionError(_text(place, away)) from None
 
 
-def _text(place: Place, error: Exception) -> str:
-    return str(told(error, place.shown, place.secrets))
+def _text(place: Place, raised: Exception) -> str:
+    return str(told(raised, place.shown, place.secrets))

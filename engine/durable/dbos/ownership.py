@@ -25,7 +25,10 @@ class Ownership:
         self._lost = True
 
     async def check(self) -> None:
-        """Raises LostRun if somebody else has the run now, or nobody. Waits while the database is away, as DBOS does."""
+        """Raises LostRun if somebody else has the run now, or nobody.
+
+        While the database is away it waits, as DBOS does.
+        """
         pause = _FIRST_PAUSE
         while not self._lost:
             try:

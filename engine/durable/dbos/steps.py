@@ -7,13 +7,7 @@ import contextvars
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from dbos import DBOS
-from dbos.error import (
-    DBOSStepNondeterminismError,
-    DBOSUnexpectedStepError,
-    DBOSWorkflowCancelledError,
-    DBOSWorkflowConflictIDError,
-)
+from dbos import DBOS, error
 
 from ..steps import LostRun, NotKept, StepKey
 from .coding import Encoded, encoded, named
@@ -22,10 +16,10 @@ from .ownership import Ownership
 LARGEST = 64_000_000
 """Letters of JSON that a result may have. PostgreSQL would take more; whoever reads them all again would not."""
 _TAKEN_AWAY = (
-    DBOSStepNondeterminismError,
-    DBOSUnexpectedStepError,
-    DBOSWorkflowCancelledError,
-    DBOSWorkflowConflictIDError,
+    error.DBOSStepNondeterminismError,
+    error.DBOSUnexpectedStepError,
+    error.DBOSWorkflowCancelledError,
+    error.DBOSWorkflowConflictIDError,
 )
 
 
@@ -95,8 +89,8 @@ class DbosSteps:
         keeping.add_done_callback(_unheard)
         try:
             await asyncio.shield(keeping)
-        except _TAKEN_AWAY as error:
-            raise LostRun(str(error)) from None
+        except _TAKEN_AWAY as taken:
+            raise LostRun(str(taken)) from None
         except AssertionError:  # what DBOS says if a run's row has been deleted
             await self._ownership.check()
             raise
@@ -105,8 +99,8 @@ class DbosSteps:
 def _text_of(result: Any) -> Encoded:
     try:
         text = encoded(result)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise NotKept(f"the result cannot be written as JSON: {error}") from None
+    except (TypeError, ValueError, RecursionError) as refused:
+        raise NotKept(f"the result cannot be written as JSON: {refused}") from None
     if len(text) > LARGEST:
         raise NotKept(f"the result has {len(text):,} letters as JSON, and {LARGEST:,} can be kept")
     return text
