@@ -35,10 +35,8 @@ class Adapter:
         made: Queue = getattr(importlib.import_module(module), name)(**{**self.arguments, **(more or {})})
         return made
 
-    @property
-    def module(self) -> str:
-        """The module that gives it. Raises WrongUse if `make` names none."""
+    def check(self) -> None:
+        """Raises WrongUse if `make` names nothing."""
         module, colon, name = self.make.partition(":")
         if not (module and colon and name):
             raise WrongUse(f"make={self.make!r} must be written as package.module:name")
-        return module

@@ -32,6 +32,7 @@ async def check(case: Case, adapter: Adapter, *, cannot: Collection[str] = ()) -
     """
     for word in sorted(set(cannot) - NEEDS.keys()):
         raise WrongUse(f"cannot={{{word!r}}} names nothing that a case needs{nearest(word, NEEDS)}")
+    adapter.check()
     missing = {*cannot} | ({"limits"} if adapter.limited is None else set())
     missing |= {"servers"} if adapter.away is None else set()
     if case.needs & missing:

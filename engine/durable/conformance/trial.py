@@ -19,7 +19,7 @@ from .notes import Note, Notes, What
 from .plan import Act, doing, job
 from .worker import Orders, main
 
-GRACE = 0.4
+GRACE = 0.3
 """Seconds that are waited for what must not happen."""
 
 

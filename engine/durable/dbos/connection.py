@@ -111,6 +111,14 @@ class Connection:
             found = await self._client.list_workflows_async(workflow_ids=[run], load_input=False, load_output=False)
             return found[0] if found else None
 
+    async def at_work(self, queue: str) -> list[str]:
+        """The runs of a queue that are in work in any process, in the order in which they were taken."""
+        with troubles(self.place):
+            found = await self._client.list_workflows_async(
+                queue_name=queue, status="PENDING", load_input=False, load_output=False
+            )
+        return [run.workflow_id for run in sorted(found, key=lambda run: (run.dequeued_at or 0, run.workflow_id))]
+
     async def kept(self, run: str) -> tuple[dict[str, Any], int]:
         """The results that are kept for a run, by name, and the highest number that one of its steps has."""
         with troubles(self.place):
@@ -129,8 +137,14 @@ def troubles(place: Place) -> Iterator[None]:
     except error.DBOSException as refused:
         raise WrongUse(_text(place, refused)) from None
     except (DBAPIError, NoConnection, OSError) as away:
-        raise ConnectionError(_text(place, away)) from None
+        text = _text(place, away)
+        if place.is_a_file and "not a database" in text:
+            raise WrongUse(f"{text}: name another file") from None
+        raise ConnectionError(text) from None
 
 
 def _text(place: Place, raised: Exception) -> str:
+    if place.is_a_file:
+        cause = raised.orig if isinstance(raised, DBAPIError) else raised
+        return f"{place.shown}: {cause}"
     return str(told(raised, place.shown, place.secrets))

@@ -34,6 +34,11 @@ class Place:
     secrets: tuple[str, ...] = ()
     """What must stand in no text."""
 
+    @property
+    def is_a_file(self) -> bool:
+        """Whether it is a file of SQLite."""
+        return self.url.startswith("sqlite")
+
     def __repr__(self) -> str:
         return f"Place({self.shown!r})"
 

@@ -82,7 +82,8 @@ class Dbos:
         await connection.register(
             self._queue, at_once=at_once, in_all=self._running_in_all, poll_seconds=self._poll_seconds
         )
-        async with Worker(connection, self._queue, process, work, at_once).launched():
+        worker = Worker(connection, self._queue, process, work, at_once=at_once, in_all=self._running_in_all)
+        async with worker.launched():
             yield
 
     async def recover(self, run_id: str) -> None:

@@ -48,7 +48,6 @@ class DbosSteps:
         name = named(str(key))
         async with self._locks.setdefault(name, asyncio.Lock()):
             if name not in self._kept:
-                await self._ownership.check()
                 return await self._made(name, work)
         return _decoded(self._kept[name])
 
@@ -68,6 +67,7 @@ class DbosSteps:
         # caller, and so that a cancellation of the work is none of DBOS's
         keeping = loop.create_task(keep(), context=self._workflow.copy())
         try:
+            await self._ownership.check()
             await asyncio.wait((begun, keeping), return_when=asyncio.FIRST_COMPLETED)
             if not begun.done():
                 await self._until_kept(keeping)

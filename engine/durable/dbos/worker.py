@@ -21,6 +21,7 @@ from .ownership import Ownership
 from .steps import DbosSteps
 
 _CONNECTIONS = 10
+_IDLE_SECONDS = 0.2
 _PATIENCE = 5.0
 """Seconds that cancelled work has to end, when `working` is left."""
 
@@ -34,12 +35,15 @@ class Worker:
 
     at_work: Worker | None = None
 
-    def __init__(self, connection: Connection, queue: str, process: str, work: Work, at_once: int) -> None:
+    def __init__(
+        self, connection: Connection, queue: str, process: str, work: Work, *, at_once: int, in_all: int | None
+    ) -> None:
         self._connection = connection
         self._queue = queue
         self._process = process
         self._work = work
         self._at_once = at_once
+        self._in_all = in_all
         self._context = contextvars.copy_context()
         """Work is done in the context of who entered `working`, so that DBOS's own is not seen by tools."""
         self._leaving = False
@@ -76,6 +80,9 @@ class Worker:
                     "run_migrations": False,
                     "enable_otlp": False,
                     "log_level": "WARNING",
+                    # how often it looks for messages between workflows, which we have none of; DBOS's end waits for it
+                    "notification_listener_polling_interval_sec": _IDLE_SECONDS,
+                    "notification_coalesce_sec": _IDLE_SECONDS,
                 }
             )
             if DBOS.executor_id != self._process:
@@ -107,7 +114,7 @@ class Worker:
         job = msgspec.convert(given, Job)
         task = asyncio.current_task()
         assert task is not None, "DBOS runs a workflow in a task of its own"
-        if self._leaving or (len(self._owned) >= self._at_once and job.run_id not in self._owned):
+        if await self._is_one_too_many(job.run_id):
             await self._refuse(job.run_id)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -121,8 +128,20 @@ class Worker:
             if self._owned.get(job.run_id) is ownership:
                 del self._owned[job.run_id]
 
+    async def _is_one_too_many(self, run: str) -> bool:
+        """DBOS holds the limits, mostly.
+
+        `at_once` stands with the queue, and another process may have set it higher than ours; and in SQLite DBOS
+        counts what is in work before it locks the file, so that two processes can take the last place.
+        """
+        if self._leaving or (len(self._owned) >= self._at_once and run not in self._owned):
+            return True
+        if self._in_all is None or not self._connection.place.is_a_file:
+            return False
+        return run not in (await self._connection.at_work(self._queue))[: self._in_all]
+
     async def _refuse(self, run: str) -> None:
-        """It came while `working` is being left, or another process has let all have more at once than we do."""
+        """Give it back."""
         if self._leaving:
             self._refused.append(run)
         else:

@@ -1,9 +1,44 @@
-"""Processes of the conformance suite are forked from one that has imported what takes long."""
+"""Databases for durable engines. Processes of the suite are forked from one that has imported what takes long."""
 
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from endstop.engine.durable.dbos import Dbos
+
+from ...postgres import Server, server
 
 multiprocessing.set_forkserver_preload(
     ["endstop.engine.durable.conformance.worker", "endstop.engine.durable.dbos.worker", "structlog"]
 )
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Server]:
+    with server() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def database(postgres: Server) -> str:
+    return postgres.new_database()
+
+
+@pytest.fixture
+async def made(tmp_path_factory: pytest.TempPathFactory, _made: list[Path]) -> Path:
+    """A file of SQLite with DBOS's tables and nothing in them; making them takes longer than most cases."""
+    if not _made:
+        path = tmp_path_factory.mktemp("made") / "dbos.sqlite"
+        queue = Dbos(path)
+        await queue.open()
+        await queue.close()
+        _made.append(path)
+    return _made[0]
+
+
+@pytest.fixture(scope="module")
+def _made() -> list[Path]:
+    return []

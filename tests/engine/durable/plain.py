@@ -28,6 +28,8 @@ class Plain:
         self.fault = fault
 
     async def open(self) -> None:
+        if self.fault == "prints":
+            print("welcome", flush=True)
         try:
             with closing(self._connect()) as database:
                 database.executescript(TABLES)
@@ -42,6 +44,9 @@ class Plain:
         text = msgspec.json.encode(job).decode()
         self.do("INSERT OR IGNORE INTO jobs VALUES (?, ?, 'ended', '', 0)", job.run_id, text)
         states = "('ended')" if self.fault != "submitted twice" else "('ended', 'working')"
+        if self.fault == "no job twice":
+            states = "('nothing')"
+            self.do("UPDATE jobs SET state = 'waiting' WHERE run = ? AND owner = ''", job.run_id)
         again = f"UPDATE jobs SET state = 'waiting', job = ? WHERE run = ? AND state IN {states}"
         self.do(again, text, job.run_id)
 
@@ -72,7 +77,7 @@ class Plain:
         try:
             yield
         finally:
-            for task in (taking, *(() if self.fault == "works on" else tasks)):
+            for task in (taking, *tasks):
                 task.cancel()
 
     def _take(self, process: str) -> tuple[Job, int] | None:
