@@ -37,6 +37,15 @@ PUBLIC = {
         RaceResult Redaction Run Session SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult Tool Toolbox
         mcp_tools read_record tool tools_from_yaml
     """,
+    "endstop.engine.durable": """
+        Job LostRun NotKept Queue StepKey Steps
+    """,
+    "endstop.engine.durable.conformance": """
+        CASES NEEDS Adapter Cannot Case check
+    """,
+    "endstop.engine.durable.dbos": """
+        Dbos
+    """,
     "endstop.engine.formats": """
         FORMATS Ending Foreign Format Found Judged Kinds Said Skipped Unreadable events_of found_in guess
     """,

@@ -40,6 +40,7 @@ WHEN_FIRST_USED = {
     "structlog": "only what has something to complain of needs it",
     "backports": "8 ms, and only compressed records need it (`backports.zstd`)",
     "compression": "the same, as Python 3.14 brings it",
+    "pysqlite3": "only DBOS needs it, and only where Python is linked with an old SQLite",
 }
 """Heavy packages that a function may import when it is called, and why."""
 
@@ -53,7 +54,8 @@ ONLY_IN = {
 """Packages with one module of ours around them."""
 
 WITHIN = {
-    "sqlalchemy": "engine/store/",
+    "dbos": "engine/durable/dbos/",
+    "sqlalchemy": ("engine/store/", "engine/durable/dbos/"),
     "alembic": "engine/store/",
     "psycopg": "engine/store/",
     "starlette": "engine/hosts/web/",
@@ -67,6 +69,8 @@ LATE = {
     ("providers/openai_compatible.py", "urllib.request"): "takes 40 ms, and aiohttp brings it along when it is used",
     (f"{WATCHING}/views.py", "endstop.engine.hosts.watching.live"): "imports rich, which plain lines do without",
     ("engine/hosts/serve_command.py", "endstop.engine.hosts.web.serving"): "imports starlette, uvicorn and SQLAlchemy",
+    ("engine/durable/dbos/queue.py", "endstop.engine.durable.dbos.connection"): "imports dbos: 0.9 s, and an extra",
+    ("engine/durable/dbos/queue.py", "endstop.engine.durable.dbos.worker"): "the same",
     (f"{WATCHING}/race_views.py", "endstop.engine.hosts.watching.race_live"): "the same",
 }
 """Other imports inside a function: (file, module) -> why. None may be there to walk round a cycle."""
@@ -210,6 +214,7 @@ def test_every_foreign_import_is_a_declared_dependency() -> None:
     declared = {_name_of(dependency) for dependency in asked} | {
         "pydantic_core",
         "yaml",
+        "pysqlite3",
         "backports",
         "compression",
         "opentelemetry",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -49,7 +50,7 @@ class DbosSteps:
         async with self._locks.setdefault(name, asyncio.Lock()):
             if name not in self._kept:
                 return await self._made(name, work)
-        return _decoded(self._kept[name])
+        return json.loads(self._kept[name])
 
     async def _made(self, name: str, work: Callable[[], Awaitable[Any]]) -> Any:
         loop = asyncio.get_running_loop()
@@ -104,12 +105,6 @@ def _text_of(result: Any) -> Encoded:
     if len(text) > LARGEST:
         raise NotKept(f"the result has {len(text):,} letters as JSON, and {LARGEST:,} can be kept")
     return text
-
-
-def _decoded(text: Encoded) -> Any:
-    import json
-
-    return json.loads(text)
 
 
 def _unheard(future: asyncio.Future[Any]) -> None:
