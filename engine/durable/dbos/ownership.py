@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from ..steps import LostRun
 from .connection import Connection
 
+T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
+
+
+async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
+    """What the database answers, once it is there: a run in work waits for it, as DBOS lets it wait for its results."""
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return await ask()
+        except ConnectionError:
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 class Ownership:
@@ -25,22 +39,11 @@ class Ownership:
         self._lost = True
 
     async def check(self) -> None:
-        """Raises LostRun if somebody else has the run now, or nobody.
-
-        While the database is away it waits, as DBOS does.
-        """
-        pause = _FIRST_PAUSE
-        while not self._lost:
-            try:
-                await self._look()
-                return
-            except ConnectionError:
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
-        raise LostRun(f"run {self._run} is not this process's any more")
+        """Raises LostRun if somebody else has the run now, or nobody. Waits for a database that is away."""
+        await patiently(self._look)
 
     async def _look(self) -> None:
-        status = await self._connection.status(self._run)
+        status = None if self._lost else await self._connection.status(self._run)
         if status is None or status.status != "PENDING" or status.executor_id != self._process:
             self._lost = True
         elif self._since is None:

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dbos import DBOS, error
+from sqlalchemy.exc import DBAPIError
 
 from ..steps import LostRun, NotKept, StepKey
 from .coding import Encoded, encoded, named
@@ -92,6 +93,8 @@ class DbosSteps:
             await asyncio.shield(keeping)
         except _TAKEN_AWAY as taken:
             raise LostRun(str(taken)) from None
+        except DBAPIError as refused:
+            raise NotKept(f"the database did not take the result: {refused.orig}") from None
         except AssertionError:  # what DBOS says if a run's row has been deleted
             await self._ownership.check()
             raise

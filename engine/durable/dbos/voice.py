@@ -4,38 +4,51 @@ from __future__ import annotations
 
 import logging
 
+from ...harmless import one_line
+
 _SAID_BY_US = (
     "Asyncio task cancelled",  # ours are, when `working` is left
+    "Could not connect to postgres database to verify existence",  # we have looked
     "Current version",
     "Duplicate registration",
     "Error connecting to the DBOS system database",
     "Exception encountered in asynchronous workflow",
     "Workflow already exists in queue",
-    "Could not connect to postgres database to verify existence",  # we have looked
 )
 _LOST = "no longer owned by this execution"
+_SECONDS, _LONGEST = 60.0, 300
 
 
 class Voice(logging.Handler):
-    """Hands warnings of DBOS on."""
+    """Hands warnings of DBOS on; the same one once in a minute: five threads of DBOS ask a database that is away."""
 
-    secrets: frozenset[str] = frozenset()
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.secrets: frozenset[str] = frozenset()
+        self._last: dict[tuple[str, int], tuple[float, int]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
         """Say it."""
         said = record.getMessage()
         if said.startswith(_SAID_BY_US) or _LOST in said:
             return
+        place = (record.filename, record.lineno)
+        at, unsaid = self._last.get(place, (float("-inf"), 0))
+        if record.created < at + _SECONDS:
+            self._last[place] = (at, unsaid + 1)
+            return
+        self._last[place] = (record.created, 0)
         if record.exc_info and record.exc_info[1] is not None:
             said = f"{said} {record.exc_info[1]!r}"
         for secret in self.secrets:
             said = said.replace(secret, "***")
         import structlog
 
-        structlog.get_logger("endstop").warning("DBOS has a trouble", said=" ".join(said.split()))
+        logger = structlog.get_logger("endstop")
+        logger.warning("DBOS has a trouble", said=one_line(said, _LONGEST), **({"as_before": unsaid} if unsaid else {}))
 
 
-_VOICE = Voice(logging.WARNING)
+_VOICE = Voice()
 
 
 def listen(secrets: tuple[str, ...]) -> None:

@@ -6,9 +6,10 @@ import asyncio
 import contextvars
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import anyio
 import msgspec
 from dbos import DBOS
 
@@ -17,7 +18,7 @@ from ..queue import Job, Work
 from ..steps import LostRun
 from .coding import Json
 from .connection import APPLICATION, VERSION, WORKFLOW, Connection, troubles
-from .ownership import Ownership
+from .ownership import Ownership, patiently
 from .steps import DbosSteps
 
 _CONNECTIONS = 10
@@ -62,14 +63,15 @@ class Worker:
             try:
                 yield
             finally:
-                await self._leave()
+                with anyio.CancelScope(shield=True):
+                    await self._leave()
         finally:
             Worker.at_work = None
 
     def _launch(self) -> None:
         """Start DBOS in this thread: it adopts the event loop that is running there."""
         with troubles(self._connection.place):
-            DBOS(
+            self._dbos = DBOS(
                 config={
                     "name": APPLICATION,
                     "application_version": VERSION,
@@ -102,16 +104,20 @@ class Worker:
             await asyncio.wait(self._tasks, timeout=_PATIENCE)
         for ownership in self._owned.values():
             ownership.lose()
+        # private, because DBOS lets only its client choose: while the database is away its threads ask again for ever,
+        # and a process ends only after its threads
+        self._dbos._sys_db._retry_connection_errors = False
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(1) as own:  # not the loop's: that one is DBOS's by now, and ends with it
             await loop.run_in_executor(own, DBOS.destroy)
         loop.set_default_executor(ThreadPoolExecutor())
-        for run in self._refused:
-            await self._connection.put_back(self._queue, run)
+        with suppress(ConnectionError):  # then they are found as those of a process that died
+            for run in self._refused:
+                await self._connection.put_back(self._queue, run)
 
     async def execute(self, given: dict[str, Any]) -> None:
         """An execution of a run, as DBOS calls it."""
-        job = msgspec.convert(given, Job)
+        job = _job_of(given)
         task = asyncio.current_task()
         assert task is not None, "DBOS runs a workflow in a task of its own"
         if await self._is_one_too_many(job.run_id):
@@ -138,20 +144,20 @@ class Worker:
             return True
         if self._in_all is None or not self._connection.place.is_a_file:
             return False
-        return run not in (await self._connection.at_work(self._queue))[: self._in_all]
+        return run not in (await patiently(lambda: self._connection.at_work(self._queue)))[: self._in_all]
 
     async def _refuse(self, run: str) -> None:
         """Give it back."""
         if self._leaving:
             self._refused.append(run)
         else:
-            await self._connection.put_back(self._queue, run)
+            await patiently(lambda: self._connection.put_back(self._queue, run))
         raise _Left
 
     async def _do(self, job: Job, ownership: Ownership) -> None:
         try:
             await ownership.check()
-            kept, upto = await self._connection.kept(job.run_id)
+            kept, upto = await patiently(lambda: self._connection.kept(job.run_id))
             steps = DbosSteps(ownership, kept, upto)
             await asyncio.get_running_loop().create_task(self._made(job, steps), context=self._context.copy())
             await ownership.check()  # or DBOS would wait until the other one has ended
@@ -160,17 +166,25 @@ class Worker:
         except asyncio.CancelledError:
             raise _Left from None
         except Exception as error:
-            _complain(job, error)
+            _complain(job.run_id, error)
             raise
 
     async def _made(self, job: Job, steps: DbosSteps) -> None:
         await self._work(job, steps)
 
 
-def _complain(job: Job, error: Exception) -> None:
+def _job_of(given: dict[str, Any]) -> Job:
+    try:
+        return msgspec.convert(given, Job)
+    except msgspec.ValidationError as error:
+        _complain(str(DBOS.workflow_id), error)
+        raise
+
+
+def _complain(run: str, error: Exception) -> None:
     import structlog
 
-    structlog.get_logger("endstop").warning("the work of a run failed", run=job.run_id, error=repr(error))
+    structlog.get_logger("endstop").warning("the work of a run failed", run=run, error=repr(error))
 
 
 @DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)

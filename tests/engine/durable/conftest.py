@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,3 +43,9 @@ async def made(tmp_path_factory: pytest.TempPathFactory, _made: list[Path]) -> P
 @pytest.fixture(scope="module")
 def _made() -> list[Path]:
     return []
+
+
+@pytest.fixture
+def path(made: Path, tmp_path: Path) -> Path:
+    shutil.copy(made, tmp_path / "dbos.sqlite")
+    return tmp_path / "dbos.sqlite"

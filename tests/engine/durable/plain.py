@@ -134,7 +134,7 @@ class PlainSteps(Steps):
     def _keep(self, name: str, result: Any) -> None:
         text = json.dumps(result)
         if self.queue.fault == "no NUL":
-            text = text.replace("\\u0000", "")
+            text = text.replace('"\\u0000"', '""')
         if self.queue.fault == "whole floats":
             text = text.replace("1.0,", "1,")
         self.queue.do("INSERT OR REPLACE INTO results VALUES (?, ?, ?)", self.run, name, text)

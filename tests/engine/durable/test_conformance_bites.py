@@ -32,7 +32,7 @@ BITES = {
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    monkeypatch.setattr("endstop.engine.durable.conformance.runner.PATIENCE", 8.0)
+    monkeypatch.setattr("endstop.engine.durable.conformance.runner.PATIENCE", 5.0)
 
 
 @pytest.mark.parametrize(("fault", "name"), [(fault, name) for fault, names in BITES.items() for name in names])
