@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from . import temporal as temporal_server
 from .postgres import Server, server
 
 
@@ -32,6 +33,13 @@ def _cache_of_the_tests_own(tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def postgres() -> Iterator[Server]:
     """A server of the tests' own."""
     with server() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def temporal() -> Iterator[temporal_server.Server]:
+    """The same of Temporal. Each test takes a namespace of its own."""
+    with temporal_server.server() as started:
         yield started
 
 

@@ -46,6 +46,9 @@ PUBLIC = {
     "endstop.engine.durable.dbos": """
         Dbos
     """,
+    "endstop.engine.durable.temporal": """
+        Temporal
+    """,
     "endstop.engine.formats": """
         FORMATS Ending Foreign Format Found Judged Kinds Said Skipped Unreadable events_of found_in guess
     """,
@@ -105,8 +108,9 @@ def test_an_init_file_holds_imports_and_names_and_no_logic() -> None:
 
 
 def test_importing_the_engine_imports_no_heavy_package() -> None:
-    heavy = {"litellm", "aiohttp", "opentelemetry", "mcp", "httpx2"}
-    code = f"import sys, endstop.engine.subscribers, endstop.providers; print({heavy} & set(sys.modules))"
+    heavy = {"litellm", "aiohttp", "opentelemetry", "mcp", "httpx2", "temporalio"}
+    rooms = "endstop.engine.subscribers, endstop.engine.durable.temporal, endstop.providers"
+    code = f"import sys, {rooms}; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "set()"
 

@@ -61,6 +61,7 @@ WITHIN = {
     "starlette": "engine/hosts/web/",
     "uvicorn": "engine/hosts/web/",
     "uvloop": "engine/hosts/web/",
+    "temporalio": "engine/durable/temporal/",
 }
 """Heavy packages that one subpackage imports as it likes: who does without it imports none of them."""
 
@@ -71,6 +72,7 @@ LATE = {
     ("engine/hosts/serve_command.py", "endstop.engine.hosts.web.serving"): "imports starlette, uvicorn and SQLAlchemy",
     ("engine/durable/dbos/queue.py", "endstop.engine.durable.dbos.connection"): "imports dbos: 0.9 s, and an extra",
     ("engine/durable/dbos/queue.py", "endstop.engine.durable.dbos.worker"): "the same",
+    ("engine/durable/temporal/queue.py", "endstop.engine.durable.temporal.link"): "temporalio: 0.6 s, and an extra",
     (f"{WATCHING}/race_views.py", "endstop.engine.hosts.watching.race_live"): "the same",
 }
 """Other imports inside a function: (file, module) -> why. None may be there to walk round a cycle."""

@@ -13,7 +13,12 @@ from endstop.engine.durable.dbos import Dbos
 from ...postgres import Server, server
 
 multiprocessing.set_forkserver_preload(
-    ["endstop.engine.durable.conformance.worker", "endstop.engine.durable.dbos.worker", "structlog"]
+    [
+        "endstop.engine.durable.conformance.worker",
+        "endstop.engine.durable.dbos.worker",
+        "endstop.engine.durable.temporal.link",
+        "structlog",
+    ]
 )
 
 

@@ -1,0 +1,5 @@
+"""Runs in the hands of a Temporal server: `pip install "endstop[temporal]"`."""
+
+from .queue import Temporal
+
+__all__ = ["Temporal"]
