@@ -26,9 +26,8 @@ FRESH = 0.01
 begins within that time, and then costs no call of its own."""
 PROMPT = 0.25
 """Seconds that the call may have taken: this process may have been stopped between the answer and reading it."""
-ADOPTION = 5.0
-"""Seconds at the most that a run whose lease ended while the server was away is kept for the next attempt at it."""
-_LOOK = 0.1
+LOOK = 0.2
+"""Seconds between two looks at who has a run whose lease ended while the server was away."""
 
 
 class Attempt:
@@ -49,6 +48,8 @@ class Attempt:
         self._asked = asyncio.Event()
         self._told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._adopted = asyncio.Event()
+        self._ours = task.number
+        """The newest attempt at the run of which is known that no other process has begun it."""
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
         """See `Steps`. While the server is away it waits for it."""
@@ -117,18 +118,24 @@ class Attempt:
         self._changed()
 
     async def _given_again(self) -> bool:
-        """Wait for the next attempt to come to this process, if a whole lease has passed in silence."""
+        """Wait for the next attempt to come to this process, if a whole lease has passed in silence.
+
+        What was given to it and did not arrive, while the server came up, is given once more after another lease.
+        """
         if not self._silent:
             return False
         self.astray = True
         self._changed()
-        until = monotonic() + ADOPTION
         while not self._adopted.is_set():
-            come_back = not self.lost and monotonic() < until and await self._polling.may_come_back(self.task)
-            if not come_back and not self._adopted.is_set():
+            there = None if self.lost else await self._polling.whereabouts(self.task)
+            if self._adopted.is_set():
+                break
+            if there is None or there[1] == "elsewhere" or there[0] > self._ours + 1:
                 return False
+            if there[1] == "here":
+                self._ours = there[0]
             with suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK):
+                async with asyncio.timeout(LOOK):
                     await self._adopted.wait()
         self._adopted.clear()
         return True
@@ -142,10 +149,11 @@ class Attempt:
 
         Without this, what was done while the server was away would be done again, by this very process.
         """
-        follows = task.execution == self.task.execution and task.number == self.task.number + 1
+        follows = task.execution == self.task.execution and task.number <= self._ours + 1
         if self.lost or not follows or not self._silent:
             return False
         self.task = task
+        self._ours = task.number
         self.astray = False
         self._adopted.set()
         self._asked.set()

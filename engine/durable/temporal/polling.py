@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal
 
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.enums.v1 import PendingActivityState
@@ -29,6 +30,8 @@ CALL = timedelta(seconds=10)
 POLL = timedelta(seconds=20)
 """How long one request for a run waits. A process that is stopped, and not ended, can be given one for so long."""
 _AGAIN_SECONDS = 0.25
+Place = Literal["waiting", "here", "elsewhere"]
+"""Where an attempt is: in no process, in this one or in another."""
 _STARTED = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 
 
@@ -116,17 +119,21 @@ class Polling:
         error = ApplicationError(reason, next_retry_delay=timedelta(seconds=seconds))
         await self._insisted(task, lambda attempt: attempt.fail(error, rpc_timeout=CALL))
 
-    async def may_come_back(self, task: Task) -> bool:
-        """Whether an attempt that is no longer valid can have its next one in this process: nobody else has had it."""
+    async def whereabouts(self, task: Task) -> tuple[int, Place] | None:
+        """The number of a run's newest attempt, and where it is; None if the run has ended, or was dropped."""
         handle = self._client.get_workflow_handle(task.run_id, run_id=task.execution)
-        try:
-            pending = (await handle.describe(rpc_timeout=CALL)).raw_description.pending_activities
-        except RPCError as error:
-            return error.status is not RPCStatusCode.NOT_FOUND
-        return any(
-            one.attempt == task.number + 1 and (one.state != _STARTED or one.last_worker_identity == self._process)
-            for one in pending
-        )
+        while True:
+            try:
+                described = await handle.describe(rpc_timeout=CALL)
+            except RPCError as error:
+                if error.status is RPCStatusCode.NOT_FOUND:
+                    return None
+                await self._wait(error)
+            else:
+                for one in described.raw_description.pending_activities:
+                    there: Place = "here" if one.last_worker_identity == self._process else "elsewhere"
+                    return one.attempt, there if one.state == _STARTED else "waiting"
+                return None
 
     async def _insisted(self, task: Task, call: Callable[[AsyncActivityHandle], Awaitable[None]]) -> bool:
         """Call until the server answers; False if it says that the run is no longer given to this attempt."""
