@@ -1,0 +1,120 @@
+"""Workers that freeze, wake, are asked to leave, or die as children of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+
+from .checked import check_record, resumptions
+from .fleet import Fleet, Member, until
+from .script import Script
+
+
+async def test_a_worker_that_freezes_past_its_lease_repeats_nothing_and_works_on(ships: Fleet, tmp_path: Path) -> None:
+    _, frozen = await asyncio.gather(ships.serve(), ships.worker())
+    scripts = [Script(who=f"frozen-{number}", steps=30) for number in range(6)]
+    ids = [await ships.start(script) for script in scripts]
+    await until(lambda: all(len(ships.side.of(s.who).requests) >= 5 for s in scripts), "all are under way")
+    frozen.send(signal.SIGSTOP)
+    at = time.monotonic_ns()
+    other = await ships.worker()
+    for id in ids:
+        await ships.reached(id, "completed")
+    records = [(await ships.record(id, tmp_path)).read_bytes() for id in ids]
+    frozen.send(signal.SIGCONT)
+    woken = time.monotonic_ns()
+    await until(lambda: "taken for dead" in frozen.said, "it finds out")
+    last = Script(who="after", steps=5)
+    await other.kill()
+    id = await ships.start(last)
+    await ships.reached(id, "completed")
+    assert ships.side.of("after").askers == [frozen.name], "it works on"
+    for script, session, record in zip(scripts, ids, records, strict=True):
+        ledger = ships.side.of(script.who)
+        path = await ships.record(session, tmp_path)
+        assert path.read_bytes() == record, "who woke wrote nothing"
+        assert resumptions(await check_record(path, script)) == 1
+        assert ledger.faults(script) == []
+        assert ledger.askers == [frozen.name, other.name]
+        late = [line for line in ledger.lines if line["t"] > woken and line["what"] in ("begun", "began")]
+        assert late == [], f"who woke, {(woken - at) / 1e9:.1f} s later, did something"
+
+
+async def test_a_worker_that_is_stopped_hands_its_sessions_over_within_seconds(ships: Fleet, tmp_path: Path) -> None:
+    _, leaving = await asyncio.gather(ships.serve(), ships.worker("--grace", 0.2, lease=60))
+    script = Script(who="handed", steps=40, pace=0.01)
+    id = await ships.start(script)
+    await until(lambda: len(ships.side.of("handed").requests) >= 5, "it is under way")
+    other = await ships.worker(lease=60)
+    began = time.monotonic()
+    assert await leaving.stop() == 0
+    left = time.monotonic() - began
+    await until(lambda: ships.side.of("handed").requests[-1]["by"] == other.name, "it goes on", 10)
+    went_on = time.monotonic() - began
+    await ships.reached(id, "completed")
+    assert ships.side.of("handed").faults(script) == []
+    assert ships.side.of("handed").repeated_calls == 0
+    assert resumptions(await check_record(await ships.record(id, tmp_path), script)) == 1
+    assert max(left, went_on) < 8, f"it left after {left:.1f} s, and its session went on after {went_on:.1f} s"
+
+
+async def test_a_run_that_ends_within_the_grace_is_not_handed_over(ships: Fleet, tmp_path: Path) -> None:
+    _, leaving = await asyncio.gather(ships.serve(), ships.worker("--grace", 30))
+    script = Script(who="graced", steps=20)
+    id = await ships.start(script)
+    await until(lambda: len(ships.side.of("graced").requests) >= 3, "it is under way")
+    assert await leaving.stop() == 0
+    assert (await ships.session(id))["status"] == "completed"
+    assert resumptions(await check_record(await ships.record(id, tmp_path), script)) == 0
+
+
+async def test_a_child_of_the_server_that_dies_is_replaced_and_its_sessions_go_on(ships: Fleet, tmp_path: Path) -> None:
+    server = await ships.serve(workers=2, lease=30)
+    scripts = [Script(who=f"child-{number}", steps=40, pace=0.01) for number in range(4)]
+    ids = [await ships.start(script) for script in scripts]
+    await until(lambda: all(len(ships.side.of(s.who).calls) >= 4 for s in scripts), "all are under way")
+    victim = ships.side.of("child-0").calls[-1]["pid"]
+    assert victim in (before := children(server))
+    os.kill(victim, signal.SIGKILL)
+    struck = time.monotonic_ns()
+    hit = [s for s in scripts if ships.side.of(s.who).calls[-1]["pid"] == victim]
+
+    def gone_on() -> list[float] | None:
+        later = [[c["t"] for c in ships.side.of(s.who).calls if c["pid"] != victim] for s in hit]
+        return [(min(times) - struck) / 1e9 for times in later] if all(later) else None
+
+    seconds = await until(gone_on, "its sessions go on in the other child", 20)
+    await until(lambda: len([pid for pid in children(server) if pid not in before]) >= 1, "it is replaced", 20)
+    for script, id in zip(scripts, ids, strict=True):
+        await ships.reached(id, "completed")
+        assert ships.side.of(script.who).faults(script) == []
+        await check_record(await ships.record(id, tmp_path), script)
+    assert max(seconds) < 4, f"went on only after {seconds} s, which is about a second on a machine with nothing to do"
+
+
+async def test_the_children_leave_when_their_server_is_killed(ships: Fleet) -> None:
+    server = await ships.serve(workers=1)
+    (child,) = await until(lambda: children(server), "there is a child")
+    id = await ships.start(Script(who="orphan", steps=3))
+    await ships.reached(id, "completed")
+    await server.kill()
+    await until(lambda: not alive(child), "the child has left", 20)
+
+
+def children(server: Member) -> list[int]:
+    """The workers that a server has started."""
+    tasks = Path(f"/proc/{server.pid}/task")
+    pids = {int(pid) for task in tasks.iterdir() for pid in (task / "children").read_text().split()}
+    return sorted(pid for pid in pids if alive(pid) and b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes())
+
+
+def alive(pid: int) -> bool:
+    """Whether there is such a process, and it has not ended."""
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
