@@ -40,15 +40,18 @@ class Missing(Exception):
 class Server:
     """A cluster, made when it is entered and removed when it is left. Raises Missing.
 
-    durable: wait for the disk as a server in earnest does.
+    durable: wait for the disk as a server in earnest does. also: another address of this machine to listen on.
     """
 
-    def __init__(self, *, durable: bool = False) -> None:
+    def __init__(self, *, durable: bool = False, also: str | None = None) -> None:
         self._bin = _binaries()
         self._as = _user()
         self._settings = dict(_SETTINGS)
         if durable:
             self._settings.update(fsync="on", full_page_writes="on")
+        self._also = also
+        if also is not None:
+            self._settings["listen_addresses"] = f"127.0.0.1,{also}"
         self.port = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -132,13 +135,16 @@ class Server:
         made = subprocess.run(command, capture_output=True, text=True, check=False, cwd=self._folder)
         if made.returncode != 0:
             raise RuntimeError(f"initdb: {made.stderr}")
+        if self._also is not None:
+            with (self._data / "pg_hba.conf").open("a") as rules:
+                rules.write(f"host all all {self._also}/24 scram-sha-256\n")
 
 
 @contextmanager
-def server() -> Iterator[Server]:
-    """A server, or a skipped test where there is no PostgreSQL."""
+def server(*, also: str | None = None) -> Iterator[Server]:
+    """A server, or a skipped test where there is no PostgreSQL. also: another address of this machine to listen on."""
     try:
-        made = Server()
+        made = Server(also=also)
     except Missing as missing:
         pytest.skip(str(missing))
     with made:

@@ -39,10 +39,7 @@ class Toll:
 
 
 class Killer:
-    """Keeps `at_once` sessions going and kills whoever has one of them, so many times.
-
-    start: starts a session; how long it is, is in the script.
-    """
+    """Keeps `at_once` sessions going and kills whoever has one of them, so many times. `begin`: starts a worker."""
 
     def __init__(
         self, fleet: Fleet, begin: Callable[[], Awaitable[Member]], *, seed: int, at_once: int, name: str
@@ -66,7 +63,7 @@ class Killer:
             wanted = min(len(ledger.lines) + further, self._length(who))
             await until(lambda: len(self._fleet.side.of(who).lines) >= wanted, f"{who} comes to line {wanted}")
             await asyncio.sleep(self._dice.random() * 0.006)  # not only just after a line: anywhere between two
-            victim = next(w for w in workers if w.name == self._fleet.side.of(who).requests[-1]["by"])
+            victim = next((w for w in workers if w.name == self._asker(who)), self._dice.choice(workers))
             await self._strike(victim)
             workers.remove(victim)
             workers.append(await self._begin())
@@ -94,9 +91,8 @@ class Killer:
         await victim.kill()
         self.toll.kills += 1
         for who in self._live():
-            ledger = self._fleet.side.of(who)
-            if ledger.requests and ledger.requests[-1]["by"] == victim.name:
-                self.toll.points.append(f"{who}: {_point(ledger)}")
+            if self._asker(who) == victim.name:
+                self.toll.points.append(f"{who}: {_point(self._fleet.side.of(who))}")
 
     async def _fill(self) -> None:
         while len(self._live()) < self._at_once:
@@ -113,6 +109,11 @@ class Killer:
             for who, script in self._scripts.items()
             if not any(line["step"] >= script.steps for line in ledgers[who].lines[-8:])
         ]
+
+    def _asker(self, who: str) -> str:
+        """The worker that has a session, as far as the model knows."""
+        requests = self._fleet.side.of(who).requests
+        return requests[-1]["by"] if requests else ""
 
     def _length(self, who: str) -> int:
         """Lines of the side log that a session writes at least."""
