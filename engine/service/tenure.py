@@ -44,6 +44,7 @@ class Tenure:
         """Set once it was given up: nothing of it reaches the store any more."""
         self._sure_until = 0.0
         self._judges_from = 0.0
+        self._judging: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def held(self, adopt: Adopt) -> AsyncIterator[Process]:
@@ -59,6 +60,8 @@ class Tenure:
             yield process
         finally:
             renewing.cancel()
+            if self._judging is not None:
+                self._judging.cancel()
             self.process = None
             with suppress(StoreError):
                 await self._store.leave(process.id)
@@ -91,11 +94,19 @@ class Tenure:
                     self.lost.set()
                     return
                 self._sure_until = began + self.lease  # from before the store was asked: it may have taken its time
-                await self._judge(adopt)
+                if self._judging is None or self._judging.done():  # beside: a queue may take longer than a lease
+                    self._judging = asyncio.create_task(self._judge_once(adopt))
                 pause = self.lease / RENEWALS
             except StoreError as error:
                 complain("the store is away", error=str(error))
                 pause = PAUSE
+
+    async def _judge_once(self, adopt: Adopt) -> None:
+        """The same judging, whatever goes wrong: it is done again with the next renewal."""
+        try:
+            await self._judge(adopt)
+        except Exception as error:
+            complain("what others have left is not seen to yet", error=f"{type(error).__name__}: {error}")
 
     async def _judge(self, adopt: Adopt) -> None:
         """Give up those that are dead, and see to what they have left."""

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import monotonic
+from typing import Any
 
 from ...decision import WrongUse
 from ..durable.queue import Job
-from ..durable.steps import LostRun, Steps
+from ..durable.steps import LostRun, StepKey, Steps
 from ..engine import Engine
 from ..session import Session
 from ..store.store import Held, Store, StoredSession, StoreError
@@ -104,5 +106,26 @@ class Hands:
     async def _recalled(self, job: Job, steps: Steps) -> tuple[Session, Engine]:
         _, engine = self._admission.agent(job.agent)
         session = await recalled(self._store, engine, job.session_id)
-        session.steps = steps
+        session.steps = SureSteps(steps, self._tenure)
         return session, engine
+
+
+class SureSteps:
+    """Steps whose work begins only while this process certainly has its place.
+
+    The queue is asked whose the run is before it begins a step. A process that freezes between its answer and the work
+    would do the work when it wakes, though somebody else has done it long since; here nothing is waited for in between.
+    """
+
+    def __init__(self, steps: Steps, tenure: Tenure) -> None:
+        self._steps = steps
+        self._tenure = tenure
+
+    async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
+        """See `Steps.step`."""
+
+        async def surely() -> Any:
+            await self._tenure.sure()
+            return await work()
+
+        return await self._steps.step(key, surely)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
+import shutil
 import signal
 import sys
 import time
@@ -24,6 +24,8 @@ PATIENCE = 60.0
 """Seconds after which a wait has failed."""
 LEASE = 2.0
 """Seconds: short, so that the tests are."""
+TOGETHER = ("setpriv", "--pdeathsig", "KILL", "--") if shutil.which("setpriv") else ()
+"""Words before a command that is to die with the tests, however they end."""
 
 
 async def until(condition: Callable[[], Any], what: str, patience: float = PATIENCE) -> Any:
@@ -80,7 +82,7 @@ class Model:
 
     async def __aenter__(self) -> Model:
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, HERE / "model.py", self.side_log, self.host, stdout=asyncio.subprocess.PIPE
+            *TOGETHER, sys.executable, HERE / "model.py", self.side_log, self.host, stdout=asyncio.subprocess.PIPE
         )
         assert self._process.stdout is not None
         self.port = int(await self._process.stdout.readline())
@@ -173,6 +175,7 @@ class Fleet:
         err = self._folder / f"{len(self.members)}-{name}.err"
         with err.open("wb") as stderr:
             process = await asyncio.create_subprocess_exec(
+                *TOGETHER,
                 *before,
                 sys.executable,
                 "-m",

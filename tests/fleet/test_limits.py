@@ -14,9 +14,7 @@ EACH, ALL = 2, 3
 
 async def test_the_limits_of_each_worker_and_of_all_are_held(ships: Fleet) -> None:
     limits = ("--max-running", EACH, "--max-running-everywhere", ALL)
-    await asyncio.gather(
-        ships.serve("--max-running-everywhere", ALL), ships.worker(*limits), ships.worker(*limits)
-    )
+    await asyncio.gather(ships.serve("--max-running-everywhere", ALL), ships.worker(*limits), ships.worker(*limits))
     scripts = [Script(who=f"limited-{number}", steps=10) for number in range(12)]
     ids = await asyncio.gather(*(ships.start(script) for script in scripts))
     for id in ids:

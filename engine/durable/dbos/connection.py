@@ -26,6 +26,9 @@ VERSION = "endstop"
 with other tools is decided elsewhere."""
 WORKFLOW = "endstop.run"
 _WAITING = ("ENQUEUED", "DELAYED", "PENDING")
+IDLE_IN_TRANSACTION = 3.0
+"""Seconds after which PostgreSQL takes its locks from a process that sleeps in the middle of a transaction: as long as
+it has them, nobody can take over its runs."""
 _CONNECTIONS = 4
 
 
@@ -46,6 +49,7 @@ class Connection:
                 serializer=Json(),
                 system_database_pool_size=_CONNECTIONS,
                 application_name=APPLICATION,
+                sys_db_idle_transaction_timeout_sec=IDLE_IN_TRANSACTION,
                 lazy=True,
                 retry_connection_errors=False,
             )

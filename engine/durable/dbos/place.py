@@ -15,6 +15,7 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.exc import ArgumentError
 
 from ....decision import WrongUse
+from ...store.database import ALIVE
 from ...store.place import masked
 
 _FORMS = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE"
@@ -75,8 +76,9 @@ def _postgresql(text: str) -> Place:
             raise ValueError(url.port)
     except (ArgumentError, ValueError):
         raise WrongUse(f"{shown!r} cannot be read as the URL of a database: give {_FORMS}") from None
-    if "connect_timeout" not in url.query:
-        url = url.update_query_dict({"connect_timeout": _CONNECT_SECONDS})
+    # of a database that is cut off nothing is heard, not even an error: without these DBOS's threads wait for ever
+    patience = {**ALIVE, "connect_timeout": _CONNECT_SECONDS}
+    url = url.update_query_dict({name: value for name, value in patience.items() if name not in url.query})
     # DBOS puts the driver's name (psycopg) into the URL by itself
     whole = url.set(drivername="postgresql").render_as_string(hide_password=False)
     return Place(whole, shown, tuple(secret for secret in _secrets(url) if secret))

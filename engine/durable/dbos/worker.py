@@ -17,7 +17,7 @@ from ....decision import WrongUse
 from ..queue import Job, Work
 from ..steps import LostRun
 from .coding import Json
-from .connection import APPLICATION, VERSION, WORKFLOW, Connection, troubles
+from .connection import APPLICATION, IDLE_IN_TRANSACTION, VERSION, WORKFLOW, Connection, troubles
 from .ownership import Ownership, patiently
 from .steps import DbosSteps
 
@@ -78,6 +78,7 @@ class Worker:
                     "executor_id": self._process,
                     "system_database_url": self._connection.place.url,
                     "sys_db_pool_size": _CONNECTIONS,
+                    "sys_db_idle_transaction_timeout_sec": IDLE_IN_TRANSACTION,
                     "serializer": Json(),
                     "run_migrations": False,
                     "enable_otlp": False,
