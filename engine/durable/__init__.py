@@ -2,7 +2,7 @@
 
 A run's record is its journal: whoever reads it goes on where the run stood (`Session.start_resumed`). A durable engine
 adds what a record cannot: a result that is kept before anything else happens, and a queue that finds another process
-when one dies. `docs/fleet_of_workers.md` says which is for whom.
+when one dies. `docs/workers.md` says which is for whom.
 """
 
 from .queue import Job, Queue

@@ -1,6 +1,6 @@
 """Runs kept and queued by DBOS: a library, whose only server is a database, PostgreSQL or a file of SQLite.
 
-`docs/fleet_of_workers.md` says when.
+`docs/workers.md` says when.
 """
 
 from .queue import Dbos
