@@ -22,9 +22,3 @@ async def give_up_dead(store: Store, *, by_lease: bool = True) -> list[Process]:
                 if await store.give_up(process.id, even_alive=gone):
                     dead.append(process)
     return dead
-
-
-async def interrupt_orphans(store: Store, *, by_lease: bool = True) -> int:
-    """Give up the processes that are dead and mark their sessions as interrupted; gives how many sessions."""
-    await give_up_dead(store, by_lease=by_lease)
-    return await store.interrupt([orphan.session_id for orphan in await store.orphans()])

@@ -8,7 +8,6 @@ import signal
 import time
 from pathlib import Path
 
-
 from .checked import check_record, resumptions
 from .fleet import Fleet, Member, until
 from .script import Script

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from endstop.engine.store.orphans import give_up_dead
 from endstop.engine.store.store import Process, QueuedRun, Store, StoredRun, StoredSession
 
 from .made import at
@@ -37,6 +38,12 @@ async def latest(store: Store, id: str = "session_1") -> StoredRun:
     run = await store.run((await stored(store, id)).run_id or "")
     assert run is not None
     return run
+
+
+async def interrupt_orphans(store: Store, *, by_lease: bool = True) -> int:
+    """Give up the processes that are dead and mark their sessions as interrupted; gives how many sessions."""
+    await give_up_dead(store, by_lease=by_lease)
+    return await store.interrupt([orphan.session_id for orphan in await store.orphans()])
 
 
 class Ear:

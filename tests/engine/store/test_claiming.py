@@ -239,3 +239,48 @@ async def test_who_is_given_up_while_it_writes_has_written_before_or_writes_noth
     assert seqs(await all_pages(judge)) == seen
     await judge.claim("session_1", "run_1")
     await judge.commit(batch(written + 1, written + 1, resumed=True))
+
+
+async def test_what_a_dead_process_ran_waits_again_and_is_given_to_one_of_those_that_ask(
+    others: list[SqlStore],
+) -> None:
+    dead, *alive = others
+    await dead.add(session())
+    await dead.commit(beginning(2))
+    assert await alive[0].requeue(["session_1"]) == []  # as long as it is known
+    assert await alive[0].give_up("process_0", even_alive=True)
+    got = await asyncio.gather(*(store.requeue(["session_1"]) for store in alive))
+    assert sorted(got)[-2:] == [[], ["session_1"]]
+    found, run = await stored(alive[0]), await latest(alive[0])
+    assert (found.status, found.holder, run.status, run.last_seq) == ("queued", None, "queued", 2)
+    assert [waits.job for waits in await alive[0].queued()] == [None]
+    await alive[0].claim("session_1", "run_1")
+    await alive[0].commit(batch(3, 3, resumed=True))
+    assert ((await stored(alive[1])).status, (await latest(alive[1])).status) == ("running", "running")
+
+
+async def test_a_process_lets_what_it_holds_wait_again_and_leaves_alone_what_others_hold(any_store: Store) -> None:
+    await any_store.enrol(process("other"))
+    await any_store.add(session("of_other"))
+    await any_store.commit(beginning(2, run="run_other", of="of_other"))
+    await any_store.enrol(process("own"))
+    await any_store.queue(waiting(new=session(), job="what to do"))
+    assert await any_store.requeue(["session_1", "of_other"]) == []  # it waits already
+    await any_store.claim("session_1", "run_1")
+    assert await any_store.requeue(["session_1", "of_other"]) == ["session_1"]
+    assert [waits.job for waits in await any_store.queued()] == ["what to do"]
+    assert (await stored(any_store, "of_other")).holder == "other"
+
+
+async def test_a_run_is_set_aside_by_its_holder_alone_and_says_why(any_store: Store) -> None:
+    await any_store.enrol(process("own"))
+    await any_store.add(session())
+    await any_store.commit(beginning(2))
+    await any_store.enrol(process("other"))
+    await any_store.set_aside("session_1", "not mine")
+    assert (await stored(any_store)).status == "running"
+    await any_store.enrol(process("own"))
+    await any_store.set_aside("session_1", "a tool is missing: look")
+    found = await stored(any_store)
+    assert (found.status, found.holder, found.trouble) == ("interrupted", None, "a tool is missing: look")
+    assert (await latest(any_store)).status == "interrupted"

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 from endstop.engine.store import database, writer
 from endstop.engine.store.database import Sqlite
-from endstop.engine.store.orphans import interrupt_orphans
 from endstop.engine.store.place import store_at
 from endstop.engine.store.sql import SqlStore
 from endstop.engine.store.store import StoreError
 
 from ...postgres import Server
 from .made import all_pages, batch, beginning, lines, seqs, session
+from .others import interrupt_orphans
 
 KILLED = """
 import asyncio, sys

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import pytest_asyncio
 from endstop.engine.store.database import READERS
-from endstop.engine.store.orphans import interrupt_orphans
 from endstop.engine.store.place import store_at
 from endstop.engine.store.sql import SqlStore
 from sqlalchemy import text
 
 from ...postgres import Server
 from .made import all_pages, batch, beginning, ended, lines, seqs, session
-from .others import Ear, process
+from .others import Ear, interrupt_orphans, process
 
 
 @pytest_asyncio.fixture

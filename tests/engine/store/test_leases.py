@@ -7,13 +7,12 @@ import asyncio
 import pytest
 from endstop.engine.durable import LostRun
 from endstop.engine.store.memory import MemoryStore
-from endstop.engine.store.orphans import interrupt_orphans
 from endstop.engine.store.process import this_process
 from endstop.engine.store.sql import SqlStore
 from endstop.engine.store.store import Held, LeaseLost, Store, StoreError
 
 from .made import all_pages, batch, beginning, ended, ending, message, seqs, session
-from .others import latest, process, refused, stored, waiting
+from .others import interrupt_orphans, latest, process, refused, stored, waiting
 
 
 async def test_a_process_enrols_renews_and_leaves(any_store: Store) -> None:

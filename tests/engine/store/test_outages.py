@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 from endstop.engine.store import database, leases
 from endstop.engine.store.holding import Holding
-from endstop.engine.store.orphans import interrupt_orphans
 from endstop.engine.store.place import store_at
 from endstop.engine.store.store import LeaseLost, StoreError
 
 from ...postgres import Server
 from .made import batch, beginning, session
-from .others import process, refused, stored
+from .others import interrupt_orphans, process, refused, stored
 
 
 async def test_a_lease_is_renewed_while_its_process_is_in_the_middle_of_a_transaction(postgres: Server) -> None:
