@@ -28,12 +28,12 @@ def queue_of(given: argparse.Namespace) -> Queue:
                 raise WrongUse(
                     "--max-running-everywhere: Temporal has no such limit; give each worker its --max-running"
                 )
-            return _temporal(given.queue)
+            return _temporal(given.queue, given.lease)
         case _:
             raise WrongUse(f"--queue is {masked(given.queue)!r}: give {_FORMS}")
 
 
-def _temporal(url: str) -> Queue:
+def _temporal(url: str, lease: float) -> Queue:
     parts = urlsplit(url)
     try:
         host, port = parts.hostname, parts.port or 7233
@@ -41,7 +41,7 @@ def _temporal(url: str) -> Queue:
         host, port = None, 0
     if not host:
         raise WrongUse(f"--queue is {url!r}: give temporal://HOST:PORT/NAMESPACE")
-    return Temporal(f"{host}:{port}", namespace=parts.path.strip("/") or "default")
+    return Temporal(f"{host}:{port}", namespace=parts.path.strip("/") or "default", lease=min(max(lease, 1.0), 3600.0))
 
 
 def _shared_store(given: argparse.Namespace) -> str:

@@ -77,7 +77,8 @@ async def test_a_child_of_the_server_that_dies_is_replaced_and_its_sessions_go_o
     ids = [await ships.start(script) for script in scripts]
     await until(lambda: all(len(ships.side.of(s.who).calls) >= 4 for s in scripts), "all are under way")
     victim = ships.side.of("child-0").calls[-1]["pid"]
-    assert victim in (before := children(server))
+    before = children(server)
+    assert victim in before
     os.kill(victim, signal.SIGKILL)
     struck = time.monotonic_ns()
     hit = [s for s in scripts if ships.side.of(s.who).calls[-1]["pid"] == victim]

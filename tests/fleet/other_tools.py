@@ -1,0 +1,11 @@
+"""Tools of another deploy: one of those that sessions began with is gone."""
+
+from __future__ import annotations
+
+from endstop.engine import tool
+
+
+@tool(reads=True)
+async def look(who: str, step: int, seconds: float, held: bool = False, spoilt: bool = False) -> str:
+    """Look at something."""
+    raise AssertionError(f"{who} must not go on here")
