@@ -54,14 +54,14 @@ class Tenure:
         await self._store.enrol(process)
         self.process, self.lost = process, asyncio.Event()
         self._sure_until = began + self.lease
-        await self._judge(adopt)
+        self._judging = asyncio.create_task(self._judge(adopt))
         renewing = asyncio.create_task(self._renew_for_ever(process, adopt))
         try:
+            await self._judging
             yield process
         finally:
             renewing.cancel()
-            if self._judging is not None:
-                self._judging.cancel()
+            self._judging.cancel()
             self.process = None
             with suppress(StoreError):
                 await self._store.leave(process.id)

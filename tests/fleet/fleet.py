@@ -1,4 +1,4 @@
-"""A fleet: workers and a server as processes, a model and a side log that outlive them, and what a test does to them."""
+"""A fleet: workers and a server as processes, a model and a side log that outlive them, and what is done to them."""
 
 from __future__ import annotations
 

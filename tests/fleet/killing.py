@@ -57,16 +57,20 @@ class Killer:
         """Kill so many times; two workers are alive before each."""
         for _ in range(kills):
             await self._fill()
-            who = self._dice.choice(self._live())
-            further = self._dice.randrange(40)
-            ledger = self._fleet.side.of(who)
-            wanted = min(len(ledger.lines) + further, self._length(who))
-            await until(lambda: len(self._fleet.side.of(who).lines) >= wanted, f"{who} comes to line {wanted}")
-            await asyncio.sleep(self._dice.random() * 0.006)  # not only just after a line: anywhere between two
-            victim = next((w for w in workers if w.name == self._asker(who)), self._dice.choice(workers))
+            who = await self._at_a_point(self._dice.choice(self._live()))
+            victim = next((worker for worker in workers if worker.name == self._asker(who)), None)
+            victim = victim or self._dice.choice(workers)
             await self._strike(victim)
             workers.remove(victim)
             workers.append(await self._begin())
+
+    async def _at_a_point(self, who: str) -> str:
+        """Wait until a session has come further by some number of lines of the side log."""
+        ledger = self._fleet.side.of(who)
+        wanted = min(len(ledger.lines) + self._dice.randrange(40), self._length(who))
+        await until(lambda: len(self._fleet.side.of(who).lines) >= wanted, f"{who} comes to line {wanted}")
+        await asyncio.sleep(self._dice.random() * 0.006)  # not only just after a line: anywhere between two
+        return who
 
     async def check(self, folder: Path) -> None:
         """Wait until all have ended, and see what was repeated and what their records say."""

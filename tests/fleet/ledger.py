@@ -78,7 +78,7 @@ class Ledger:
         for other in before:
             later = other["what"] == "begun" and other["step"] > line["step"]
             if later or (other["what"] == "began" and other["step"] >= line["step"]):
-                yield f"{self.who}: step {line['step']} was asked for again after it was finished: {line}, after {other}"
+                yield f"{self.who}: a finished step was asked for again: {line}, after {other}"
                 return
 
     def _called_again(self, line: Line, before: list[Line]) -> Iterable[str]:

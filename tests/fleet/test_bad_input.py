@@ -91,13 +91,13 @@ async def test_a_schema_of_a_newer_endstop_is_refused_and_left_alone(postgres: S
     await made.open()
     await made.close()
     with psycopg.connect(store, autocommit=True) as connection:
-        connection.execute("UPDATE endstop_version SET version_num = '9999'")
+        connection.execute("UPDATE endstop_schema SET version_num = '9999'")
     for done in (await worker(store), await endstop("serve", "--store", store, "--workers", 0, "--port", 0)):
         assert done.code == 2, done
         assert "newer endstop" in done.err
         assert "Traceback" not in done.err
     with psycopg.connect(store, autocommit=True) as connection:
-        assert connection.execute("SELECT version_num FROM endstop_version").fetchone() == ("9999",)
+        assert connection.execute("SELECT version_num FROM endstop_schema").fetchone() == ("9999",)
 
 
 async def test_a_result_that_cannot_be_kept_is_told_to_the_model_and_the_run_goes_on(

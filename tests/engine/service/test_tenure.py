@@ -1,0 +1,113 @@
+"""A process keeps its place whatever it is busy with, and begins nothing that it may have lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from endstop.engine.durable.steps import LostRun, StepKey
+from endstop.engine.service.tenure import Tenure
+from endstop.engine.service.working import SureSteps
+from endstop.engine.store.memory import MemoryStore
+from endstop.engine.store.store import Orphan
+
+LEASE = 0.3
+
+
+class Counting(MemoryStore):
+    """Counts renewals, and always has an orphan."""
+
+    renewals = 0
+
+    async def renew(self, process_id: str) -> bool:
+        """The same."""
+        self.renewals += 1
+        return await super().renew(process_id)
+
+    async def orphans(self) -> list[Orphan]:
+        """One."""
+        return [Orphan(session_id="s", run_id="r", agent="default")]
+
+
+async def test_a_lease_is_renewed_while_what_others_left_is_seen_to_for_long() -> None:
+    store = Counting()
+    tenure = Tenure(store, kind="worker", lease=LEASE)
+    enough, adoptions = asyncio.Event(), 0
+
+    async def adopt(orphans: list[Orphan]) -> None:
+        nonlocal adoptions
+        adoptions += 1
+        if adoptions == 2:
+            await enough.wait()
+
+    async with asyncio.timeout(20), tenure.held(adopt):
+        while adoptions < 2:
+            await asyncio.sleep(0.01)
+        before = store.renewals
+        while store.renewals < before + 5:
+            await asyncio.sleep(0.01)
+        assert adoptions == 2, "one at a time"
+        await tenure.sure()
+        assert not tenure.lost.is_set()
+        enough.set()
+        while adoptions < 4:
+            await asyncio.sleep(0.01)
+
+
+async def test_what_goes_wrong_with_what_others_left_costs_no_lease() -> None:
+    store = Counting()
+    tenure = Tenure(store, kind="worker", lease=LEASE)
+    adoptions = 0
+
+    async def adopt(orphans: list[Orphan]) -> None:
+        nonlocal adoptions
+        adoptions += 1
+        if adoptions > 1:
+            raise RuntimeError("the queue says something that nobody knows")
+
+    async with asyncio.timeout(20), tenure.held(adopt):
+        while adoptions < 4:
+            await asyncio.sleep(0.01)
+        await tenure.sure()
+
+
+class Slow:
+    """Steps whose engine takes its time before it lets work begin."""
+
+    def __init__(self) -> None:
+        self.asked, self.go = asyncio.Event(), asyncio.Event()
+
+    async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
+        """See `Steps.step`."""
+        self.asked.set()
+        await self.go.wait()
+        return await work()
+
+
+@pytest.mark.parametrize("lost", [True, False])
+async def test_a_step_begins_only_if_the_place_was_not_lost_while_the_queue_was_asked(lost: bool) -> None:
+    tenure = Tenure(MemoryStore(), kind="worker", lease=60)
+    done: list[str] = []
+
+    async def work() -> str:
+        done.append("work")
+        return "result"
+
+    async def adopt(orphans: list[Orphan]) -> None:
+        raise AssertionError("there is nobody else")
+
+    async with tenure.held(adopt):
+        slow = Slow()
+        step = asyncio.create_task(SureSteps(slow, tenure).step(StepKey("s", "r", 1), work))
+        await slow.asked.wait()
+        if lost:
+            tenure.lost.set()
+        slow.go.set()
+        if lost:
+            with pytest.raises(LostRun):
+                await step
+        else:
+            assert await step == "result"
+    assert done == ([] if lost else ["work"])
