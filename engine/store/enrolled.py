@@ -88,10 +88,6 @@ class Enrolled(Protocol):
         """
         ...
 
-    async def release(self, session_id: str) -> None:
-        """Give back what this process has claimed and did nothing with; nothing happens if it does not hold it."""
-        ...
-
     async def requeue(self, session_ids: Sequence[str]) -> list[str]:
         """Let those of these wait again that are orphans, or that this process holds; gives which those are.
 

@@ -122,11 +122,6 @@ class Holding:
         self._check_free(found)
         self._hold(session_id, self._id)
 
-    def release(self, session_id: str) -> None:
-        """Nobody is the holder, if it was this process."""
-        if self._id is not None and self._locked(session_id).holder == self._id:
-            self._hold(session_id, None)
-
     def queue(self, run: QueuedRun) -> None:
         """Let the run wait. Raises NotAtRest."""
         found = self._found(run.session_id)

@@ -101,13 +101,6 @@ class MemoryHolding:
         self._sessions[session_id] = replace(session, holder=self._own)
         return self._sessions[session_id]
 
-    async def release(self, session_id: str) -> None:
-        """Give back what this process has claimed and did nothing with."""
-        self._fence()
-        session = self._there(session_id)
-        if self._own is not None and session.holder == self._own:
-            self._sessions[session_id] = replace(session, holder=None)
-
     async def queue(self, run: QueuedRun) -> None:
         """Let a run wait for a process."""
         self._fence()

@@ -185,10 +185,6 @@ class SqlStore:
         claimed: StoredSession = await self._writing.write(partial(_claim, session_id, run_id))
         return claimed
 
-    async def release(self, session_id: str) -> None:
-        """Give back what this process has claimed and did nothing with."""
-        await self._writing.write(lambda changes: changes.holding.release(session_id))
-
     async def queue(self, run: QueuedRun) -> None:
         """Let a run wait for a process."""
         await self._writing.write(lambda changes: changes.holding.queue(run))

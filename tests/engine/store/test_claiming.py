@@ -161,18 +161,6 @@ async def test_what_another_process_holds_is_free_only_once_that_is_given_up(any
     await any_store.commit(batch(3, 3, resumed=True))
 
 
-async def test_a_claim_can_be_given_back_by_who_has_it(any_store: Store) -> None:
-    await any_store.enrol(process("one"))
-    await any_store.queue(waiting(new=session()))
-    await any_store.claim("session_1", "run_1")
-    await any_store.enrol(process("two"))
-    await any_store.release("session_1")
-    assert (await stored(any_store)).holder == "one"
-    await any_store.enrol(process("one"))
-    await any_store.release("session_1")
-    assert [one.session_id for one in await any_store.queued()] == ["session_1"]
-
-
 async def test_a_cancel_is_noted_once_for_whoever_has_the_run(any_store: Store) -> None:
     assert not await any_store.ask_cancel("nobody", "user")
     await any_store.queue(waiting(new=session()))

@@ -49,7 +49,7 @@ async def test_whatever_changes_a_session_is_told_to_others_and_not_to_oneself(t
     await told(one.queue(waiting(new=session())))
     await told(one.ask_cancel("session_1", "user"))
     await told(one.claim("session_1", "run_1"))
-    await told(one.release("session_1"))
+    await told(one.requeue(["session_1"]))
     await told(one.commit(beginning(2)))
     await told(one.say(message()))
     await told(one.commit(batch(3, 3)))
