@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
 
@@ -87,6 +88,9 @@ class Here:
         with suppress(TimeoutError):
             await asyncio.wait_for(live.ended.wait(), REST_SECONDS)
         return await self._shelf.session(session_id, owner=owner)
+
+    async def forgotten(self, run_ids: Sequence[str]) -> None:
+        """These runs are no more: nothing of them is kept elsewhere."""
 
     async def _first(self, live: Live, engine: Engine, new: NewSession, prompt: str, *, named: bool) -> StoredSession:
         store = self._shelf.store

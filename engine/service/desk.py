@@ -7,6 +7,7 @@ waits, and that the others put into the queue after a while.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from uuid import uuid4
 
 import msgspec
@@ -50,7 +51,7 @@ class Desk:
         stored = await self._shelf.session(session_id, owner=owner)
         check_may_begin(stored, asked)
         _, engine = self._admission.agent(stored.agent)
-        return await self._driver.through(self._put(_job(stored, asked), engine))
+        return await self._driver.through(self._put(await self._job(stored, asked), engine))
 
     async def at_rest(self, session_id: str, owner: str | None) -> StoredSession:
         """The session as the store knows it: nobody knows more of it."""
@@ -68,6 +69,12 @@ class Desk:
             heard=tuple(message.id for message in messages),
         )
         await self._put(job, engine)
+
+    async def forgotten(self, run_ids: Sequence[str]) -> None:
+        """These runs are no more: the queue need keep nothing of them."""
+        with suppress(ConnectionError):
+            for run_id in run_ids:
+                await self._queue.drop(run_id)
 
     async def adopt(self, orphans: Sequence[Orphan]) -> None:
         """Let other processes go on with runs whose own one died."""
@@ -103,6 +110,20 @@ class Desk:
         except ConnectionError as error:  # it is looked for again
             complain("a run is not in the queue yet", run_id=job.run_id, error=str(error))
 
+    async def _job(self, stored: StoredSession, asked: Asked) -> Job:
+        """The job of a run; one that was interrupted before it had begun gets its own again."""
+        run = await self._store.run(stored.run_id or "") if asked.opening == "resume" else None
+        if run is not None and run.job is not None:
+            return msgspec.json.decode(run.job, type=Job)
+        return Job(
+            run_id=_new_run() if run is None else run.id,
+            session_id=stored.id,
+            agent=stored.agent,
+            opening=asked.opening,
+            text=asked.text,
+            call_id=asked.call_id,
+        )
+
     async def _put(self, job: Job, engine: Engine, new: NewSession | None = None) -> StoredSession:
         prompt = kept(job.text, engine.redact) if job.opening == "prompt" else None
         queued = QueuedRun(
@@ -124,18 +145,6 @@ class Desk:
         except ConnectionError as error:
             complain("a run is not in the queue yet", run_id=job.run_id, error=str(error))
         return await self._shelf.session(job.session_id)
-
-
-def _job(stored: StoredSession, asked: Asked) -> Job:
-    resumed = stored.run_id if asked.opening == "resume" else None
-    return Job(
-        run_id=resumed or _new_run(),
-        session_id=stored.id,
-        agent=stored.agent,
-        opening=asked.opening,
-        text=asked.text,
-        call_id=asked.call_id,
-    )
 
 
 def _new_run() -> str:

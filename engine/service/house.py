@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
 from time import monotonic
@@ -16,7 +15,7 @@ from .complaints import complain
 from .desk import Desk
 from .driving import Driver
 from .lives import Lives
-from .tenure import PAUSE, Tenure
+from .tenure import PAUSE, QUEUE, Tenure
 from .working import Hands
 
 HOUR = 3600.0
@@ -127,6 +126,7 @@ class House:
                 if not held.done():
                     held.set_result(None)
                 await _first_of(leaving, self._tenure.lost)
+            await self._drop_done(0.0)
             if self._tenure.lost.is_set():
                 await self._driver.lose_all("this process was taken for dead")
             elif self._desk is not None and self._hands is not None:
@@ -135,7 +135,7 @@ class House:
     async def _adopt(self, orphans: list[Orphan]) -> None:
         if self._desk is not None:
             await self._desk.adopt(orphans)
-        else:
+        elif not any(QUEUE in other.about for other in await self._store.processes()):  # else they see to it
             await self._store.interrupt([orphan.session_id for orphan in orphans])
 
     def _told(self, session_ids: frozenset[str] | None) -> None:
@@ -148,15 +148,16 @@ class House:
             await asyncio.sleep(self._tenure.lease)
             try:
                 await self._desk.look_for_stray(2 * self._tenure.lease)
-                await self._drop_done()
+                await self._drop_done(self._tenure.lease)
             except OSError as error:
                 complain("the store or the queue is away", error=str(error))
 
-    async def _drop_done(self) -> None:
+    async def _drop_done(self, older_than: float) -> None:
         """Let the queue forget what runs of this process left there: the store has all of them."""
-        assert self._queue is not None
-        done = self._hands.done if self._hands is not None else deque()
-        while done and done[0][0] < monotonic() - self._tenure.lease:
+        if self._queue is None or self._hands is None:
+            return
+        done = self._hands.done
+        while done and done[0][0] < monotonic() - older_than:
             await self._queue.drop(done[0][1])
             done.popleft()
 

@@ -37,7 +37,7 @@ from .lives import Lives
 from .reading import BEAT
 from .recalling import was_answered
 from .shelf import UNDER_WAY, Shelf
-from .tenure import Tenure
+from .tenure import QUEUE, Tenure
 from .working import Hands
 
 
@@ -84,7 +84,8 @@ class Service(Shelf):
         super().__init__(store_at(store) if isinstance(store, str) else store, Lives(), beat)
         self._grace = grace
         admission = self._admission = Admission(self.agents, self._lives, max_running, max_running_each)
-        tenure = Tenure(self.store, kind=kind, lease=lease)
+        about = {} if queue is None else {QUEUE: type(queue).__name__}
+        tenure = Tenure(self.store, kind=kind, lease=lease, about=about)
         driver = self._driver = Driver(self.store, self._lives, tenure, shared=queue is not None)
         self._house = House(
             self.agents,
@@ -246,7 +247,9 @@ class Service(Shelf):
         stored = await self._runs.at_rest(session_id, owner)
         if self._lives.of_session(session_id) is not None or stored.status in UNDER_WAY:
             raise Conflict("running", f"session {session_id} is running: cancel it first")
+        runs = [run.id for run in await self.store.runs(session_id)]
         await self.store.delete(session_id)
+        await self._runs.forgotten(runs)
         self._lives.news_of(session_id).tell()
 
     def look_around(self) -> None:

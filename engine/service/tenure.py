@@ -8,9 +8,11 @@ renew itself judges the others only after a whole lease, in which they had the t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from time import monotonic
+
+from msgspec.structs import replace
 
 from ..durable.steps import LostRun
 from ..store.orphans import give_up_dead
@@ -23,6 +25,8 @@ RENEWALS = 3
 PAUSE = 0.1
 """Seconds between two looks at a store that was away."""
 
+QUEUE = "queue"
+"""Stands in what is known of a process that works with a queue: it sees to it that runs go on."""
 Adopt = Callable[[list[Orphan]], Awaitable[None]]
 """Told of sessions that no process holds any more."""
 
@@ -30,12 +34,13 @@ Adopt = Callable[[list[Orphan]], Awaitable[None]]
 class Tenure:
     """Enrols this process, keeps it enrolled, and finds out which others are dead.
 
-    kind: what this process is for, for people. lease: seconds, more than 0.
+    kind: what this process is for, for people. lease: seconds, more than 0. about: what others may want to know.
     """
 
-    def __init__(self, store: Store, *, kind: str, lease: float) -> None:
+    def __init__(self, store: Store, *, kind: str, lease: float, about: Mapping[str, str]) -> None:
         self._store = store
         self._kind = kind
+        self._about = about
         self.lease = lease
         self._hurried = asyncio.Event()
         self.process: Process | None = None
@@ -51,6 +56,7 @@ class Tenure:
         """Take a place, under a new name, and keep it. Raises StoreError if the store is away."""
         began = monotonic()
         process = this_process(self._kind, lease_seconds=self.lease)
+        process = replace(process, about={**process.about, **self._about})
         await self._store.enrol(process)
         self.process, self.lost = process, asyncio.Event()
         self._sure_until = began + self.lease

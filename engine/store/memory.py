@@ -66,7 +66,7 @@ class MemoryStore(MemoryHolding):
         self._waiting.pop(batch.run_id, None)
         run = replace(self._runs[batch.run_id], last_seq=batch.last_seq)
         if batch.resumed:
-            run = replace(run, status="running", resumed_at=(*run.resumed_at, batch.first_seq))
+            run = replace(run, status="running", resumed_at=(*run.resumed_at, batch.first_seq), job=None)
         if batch.finished is not None:
             end, steps = batch.finished, batch.finished.steps
             run = replace(run, status=end.status, stop_reason=end.stop_reason, finished_at=batch.at, outcome=end)

@@ -30,7 +30,7 @@ class MemoryHolding:
         self._clock = clock
         self._processes: dict[str, tuple[Process, float]] = {}
         self._own: str | None = None
-        self._waiting: dict[str, tuple[float, str | None]] = {}
+        self._waiting: dict[str, float] = {}
         self._sessions: dict[str, StoredSession] = {}
         self._runs: dict[str, StoredRun] = {}
 
@@ -117,9 +117,9 @@ class MemoryHolding:
         resumed = session.run_id == run.run_id
         if resumed and session.status != "interrupted":
             raise StoreError(f"the run {run.run_id} is over: it is {session.status}")
-        self._waiting[run.run_id] = self._clock(), run.job
+        self._waiting[run.run_id] = self._clock()
         self._runs[run.run_id] = (
-            replace(self._runs[run.run_id], status="queued", stop_reason=None, cancel=None)
+            replace(self._runs[run.run_id], status="queued", stop_reason=None, cancel=None, job=run.job)
             if resumed
             else StoredRun(
                 id=run.run_id,
@@ -132,6 +132,7 @@ class MemoryHolding:
                 finished_at=None,
                 last_seq=0,
                 outcome=None,
+                job=run.job,
             )
         )
         session = replace(session, run_id=run.run_id, runs=session.runs + (not resumed), updated_at=run.at)
@@ -150,8 +151,7 @@ class MemoryHolding:
         ]
         for session in free:
             assert session.run_id is not None
-            job = self._waiting[session.run_id][1] if session.status == "queued" else None
-            self._waiting[session.run_id] = self._clock(), job
+            self._waiting[session.run_id] = self._clock()
             self._runs[session.run_id] = replace(self._runs[session.run_id], status="queued")
             self._sessions[session.id] = replace(session, status="queued", holder=None)
         return [session.id for session in free]
@@ -169,7 +169,7 @@ class MemoryHolding:
         """Runs that have been waiting for longer than that, and that no known process has claimed; oldest first."""
         before = self._clock() - older_than_seconds
         found = [self._orphan(session) for session in self._unheld("queued")]
-        since = {orphan.session_id: self._waiting[orphan.run_id or ""][0] for orphan in found}
+        since = {orphan.session_id: self._waiting[orphan.run_id or ""] for orphan in found}
         found.sort(key=lambda orphan: since[orphan.session_id])
         return [orphan for orphan in found if since[orphan.session_id] <= before]
 
@@ -213,7 +213,7 @@ class MemoryHolding:
         return [one for one in found if one.status == status and one.holder not in self._processes]
 
     def _orphan(self, session: StoredSession) -> Orphan:
-        job = self._waiting[session.run_id or ""][1] if session.status == "queued" else None
+        job = self._runs[session.run_id].job if session.run_id is not None and session.status == "queued" else None
         return Orphan(session_id=session.id, run_id=session.run_id, agent=session.agent, job=job)
 
 

@@ -187,4 +187,5 @@ def _run(row: Row[Any]) -> StoredRun:
         outcome=None if row.outcome is None else _outcome(row.outcome),
         resumed_at=tuple(msgspec.json.decode(row.resumed_at)),
         cancel=row.cancel,
+        job=row.job,
     )

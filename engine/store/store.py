@@ -100,6 +100,8 @@ class StoredRun(Struct, frozen=True, kw_only=True):
     readers saw and the store never had."""
     cancel: str | None = None
     """Why it is to be cancelled, if somebody has asked for that."""
+    job: str | None = None
+    """What was handed in with it when it was queued, until it begins."""
 
 
 class QueuedRun(Struct, frozen=True, kw_only=True):

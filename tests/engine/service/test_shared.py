@@ -10,13 +10,18 @@ from typing import Any
 
 import pytest
 from endstop.engine import Engine
+from endstop.engine.presets import ask_user, finish_task
 from endstop.engine.service.errors import Conflict
 from endstop.engine.service.service import Service
+from endstop.engine.store.place import store_at
+from endstop.engine.store.store import Store
 from endstop.providers import Scripted, call
 
 from ...postgres import Server
 from ..durable.plain import Plain
 from ..held import Held, to_end
+from ..store.made import beginning
+from ..store.others import process
 
 FINISH = call("finish_task", summary="The port is 8080.")
 LOOK = call("look", path="a")
@@ -27,7 +32,7 @@ class Fleet:
     """Services that share a database of PostgreSQL and a queue."""
 
     def __init__(self, url: str, queue: str, stack: AsyncExitStack) -> None:
-        self._url = url
+        self.url = url
         self._queue = queue
         self._stack = stack
 
@@ -38,7 +43,7 @@ class Fleet:
     async def worker(self, engine: Engine, **options: Any) -> Service:
         """One that takes runs from the queue, with this engine."""
         settings = {"grace": 0, "lease": 2.0, "queue": Plain(self._queue), **options}
-        return await self._stack.enter_async_context(Service(engine, store=self._url, **settings))
+        return await self._stack.enter_async_context(Service(engine, store=self.url, **settings))
 
 
 @pytest.fixture
@@ -176,3 +181,42 @@ async def test_a_worker_with_other_tools_sets_a_run_aside_and_one_with_the_right
     again = await desk.resume(session.id)
     assert (again.status, again.trouble) == ("queued", None)
     assert (await status(desk, session.id, "completed")).runs == 1
+
+
+async def test_an_answer_that_no_worker_can_go_on_from_waits_for_one_that_can(fleet: Fleet) -> None:
+    desk = await fleet.desk()
+    first = await fleet.worker(Held().engine(call("ask_user", question="Which port?")))
+    session = await desk.start("Set the port")
+    await status(desk, session.id, "awaiting_input")
+    await first.__aexit__(None, None, None)
+    wrong = await fleet.worker(Engine(Scripted(FINISH)))
+    await desk.answer(session.id, "8080")
+    aside = await status(desk, session.id, "interrupted")
+    assert "look" in (aside.trouble or "")
+    await wrong.__aexit__(None, None, None)
+    model = Scripted(FINISH)
+    await fleet.worker(Engine(model, tools=[Held().tool], presets=[finish_task, ask_user]))
+    await desk.resume(session.id)
+    assert (await status(desk, session.id, "completed")).runs == 2
+    assert "8080" in str(model.requests[0].messages[-1])
+
+
+async def test_a_service_without_the_queue_leaves_what_the_dead_have_left_to_those_with_it(fleet: Fleet) -> None:
+    desk, alone = await fleet.desk(lease=60.0), await fleet.worker(Engine(Scripted()), queue=None)
+    store = store_at(fleet.url)  # a process that takes the run, and dies
+    session = await desk.start("Set the port")
+    await store.open()
+    await store.enrol(process("dead", lease=0))
+    await store.claim(session.id, session.run_id or "")
+    await store.commit(beginning(2, run=session.run_id or "", of=session.id))
+    alone.look_around()
+    given_up = await until(lambda: _is_gone(store, "dead"))
+    assert given_up
+    assert (await desk.session(session.id)).status == "running"
+    desk.look_around()
+    await status(desk, session.id, "queued")
+    await store.close()
+
+
+async def _is_gone(store: Store, id: str) -> bool:
+    return id not in [known.id for known in await store.processes()]

@@ -88,7 +88,7 @@ export function openSession(id, { say, connected }) {
     showStatus($("status"), replay ? run?.outcome?.status ?? "running" : now);
     const since = now === "running" && !replay ? performance.now() - heardAt : 0;
     const time = run && (since ? `${Math.floor((run.t + since) / 1000)} s` : duration(run.t));
-    put($("doing"), [replay ? "replay" : "", session.agent, !replay && now === "interrupted" ? "" : run?.doing, time].filter(Boolean).join(" · "));
+    put($("doing"), [replay ? "replay" : "", session.agent, replay ? run?.doing : { interrupted: "", queued: "waits for a process that runs it" }[now] ?? run?.doing, time].filter(Boolean).join(" · "));
     if (run) showBudget($("budget"), run, run.t + since);
     $("cancel").hidden = !underWay(now);
     $("delete").hidden = underWay(now);
