@@ -29,7 +29,7 @@ def parser_of(
 
 
 def add_agent(parser: argparse.ArgumentParser) -> None:
-    """All that a process needs to know to run agents for others."""
+    """What makes an agent: model, tools, and when it stops."""
     model = parser.add_argument_group("model")
     add_model(model)
     add_sampling(model)
@@ -37,8 +37,6 @@ def add_agent(parser: argparse.ArgumentParser) -> None:
     add_tools(tools)
     add_presets(tools)
     add_ending(parser.add_argument_group("when to stop"))
-    kept = parser.add_argument_group("what is kept")
-    add_redaction(kept, "the store")
 
 
 def add_model(model: argparse._ArgumentGroup) -> None:

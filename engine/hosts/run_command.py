@@ -20,13 +20,9 @@ from .chosen import engine_of
 from .interrupts import Interrupts
 from .leaving import run_to_end
 from .options import (
-    add_ending,
-    add_model,
+    add_agent,
     add_output,
-    add_presets,
     add_redaction,
-    add_sampling,
-    add_tools,
     parser_of,
 )
 from .phrases import Recorded
@@ -66,14 +62,7 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = parser_of(commands, "run", _HELP, command, _EPILOG)
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to do; read from stdin if left out")
-    model = parser.add_argument_group("model")
-    add_model(model)
-    add_sampling(model)
-    tools = parser.add_argument_group("tools")
-    add_tools(tools)
-    add_presets(tools)
-    ending = parser.add_argument_group("when to stop")
-    add_ending(ending)
+    add_agent(parser)
     again = parser.add_argument_group("going on")
     again.add_argument("--resume", metavar="RECORD", help="go on from this record, and append to it")
     again.add_argument(

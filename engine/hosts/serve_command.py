@@ -9,7 +9,7 @@ from ...decision import WrongUse
 from ..engine import Engine
 from .chosen import engine_of
 from .leaving import run_to_end
-from .options import add_agent, add_lease, add_queue, parser_of
+from .options import add_agent, add_lease, add_queue, add_redaction, parser_of
 from .standing import default_store, new_loop
 from .workers import workers
 
@@ -80,6 +80,7 @@ def add_to(commands: Any) -> None:
     add_queue(fleet)
     add_lease(fleet)
     add_agent(parser)
+    add_redaction(parser.add_argument_group("what is kept"), "the store")
 
 
 def command(given: argparse.Namespace) -> int:

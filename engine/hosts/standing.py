@@ -6,8 +6,13 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...decision import WrongUse
+from .interrupts import EXIT_CODE
+
+if TYPE_CHECKING:
+    from ..service.service import Service
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
@@ -33,6 +38,33 @@ def log_to_stderr() -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
+
+
+class Standing:
+    """Such a process as a signal meets it: it stops as its service does. `exit_code` is 0, or that of Ctrl-C."""
+
+    begun = True
+
+    def __init__(self, service: Service) -> None:
+        self.exit_code = 0
+        self.told = asyncio.Event()
+        """Set once it is to stop."""
+        self._service = service
+
+    def cancel(self, cause: str = "shutdown") -> None:
+        """Begin to stop."""
+        self.exit_code = EXIT_CODE if cause == "interrupt" else 0
+        self._service.begin_stopping()
+        self.told.set()
+
+    def stopping(self) -> None:
+        """Say that it is about to stop."""
+        running = self._service.running
+        if running:
+            print(f"endstop: stopping; sessions that are running: {running}", file=sys.stderr, flush=True)
+
+    def abandon(self) -> None:
+        """There is no screen to leave."""
 
 
 def default_store() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from contextlib import suppress
 from multiprocessing import parent_process
 
@@ -14,31 +13,26 @@ from ..store.place import masked
 from ..store.store import StoreError
 from .channels import Channels
 from .chosen import engine_of
-from .interrupts import EXIT_CODE, Interrupts
+from .interrupts import Interrupts
 from .queues import queue_of
-from .standing import log_to_stderr
+from .standing import Standing, log_to_stderr
 
 
 class Worker:
     """The process of `endstop worker`; also that of a worker which `endstop serve` has started."""
-
-    begun = True
 
     def __init__(self, given: argparse.Namespace) -> None:
         if given.max_running < 1:
             raise WrongUse(f"--max-running is {given.max_running}: use 1 or more")
         if not (given.model or given.api_base or given.provider):
             raise WrongUse("a worker needs a model: name it with --model")
-        self._given = given
-        self._queue = queue_of(given)
-        self._exit_code = 0
-        self._stopping = asyncio.Event()
+        self._store = given.store
         self._service = Service(
-            engine_of(given),
+            queue=queue_of(given),  # before the engine: it takes longer, and this may be refused
+            engine=engine_of(given),
             store=given.store,
             grace=given.grace,
             max_running=given.max_running,
-            queue=self._queue,
             lease=given.lease,
             kind="worker",
         )
@@ -46,46 +40,33 @@ class Worker:
     async def work(self) -> int:
         """Work until a signal; gives the exit code. Raises WrongUse."""
         log_to_stderr()
-        channels = Channels()
+        channels, standing = Channels(), Standing(self._service)
         try:
             await self._service.__aenter__()
         except (StoreError, ConnectionError) as error:
             raise WrongUse(f"--store or --queue cannot be used: {error}") from None
         try:
-            with Interrupts(self) as interrupts:
-                interrupts.attach(self)
-                self._watch_parent()
+            with Interrupts(standing) as interrupts:
+                interrupts.attach(standing)
                 if parent_process() is None:
-                    channels.answer(f"endstop worker takes sessions from {masked(self._given.store)}\n")
-                await self._stopping.wait()
+                    channels.answer(f"endstop worker takes sessions from {masked(self._store)}\n")
+                else:
+                    _stop_with_parent(standing)
+                await standing.told.wait()
         finally:
             await self._service.__aexit__(None, None, None)
-        return self._exit_code
+        return standing.exit_code
 
-    def cancel(self, cause: str = "shutdown") -> None:
-        """Begin to stop."""
-        self._exit_code = EXIT_CODE if cause == "interrupt" else 0
-        self._service.begin_stopping()
-        self._stopping.set()
 
-    def stopping(self) -> None:
-        """Say that it is about to stop."""
-        running = self._service.running
-        if running:
-            print(f"endstop: stopping; sessions that are running: {running}", file=sys.stderr, flush=True)
+def _stop_with_parent(standing: Standing) -> None:
+    """Stop when the server that has started this worker is gone."""
+    parent, loop = parent_process(), asyncio.get_running_loop()
+    assert parent is not None
+    pipe = parent.sentinel
 
-    def abandon(self) -> None:
-        """There is no screen to leave."""
+    def gone() -> None:
+        with suppress(ValueError):
+            loop.remove_reader(pipe)
+        standing.cancel()
 
-    def _watch_parent(self) -> None:
-        """Stop when the server that has started this worker is gone."""
-        parent = parent_process()
-        if parent is not None:
-            loop, pipe = asyncio.get_running_loop(), parent.sentinel
-
-            def gone() -> None:
-                with suppress(ValueError):
-                    loop.remove_reader(pipe)
-                self.cancel()
-
-            loop.add_reader(pipe, gone)
+    loop.add_reader(pipe, gone)

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 from .leaving import run_to_end
-from .options import add_agent, add_lease, add_queue, parser_of
+from .options import add_agent, add_lease, add_queue, add_redaction, parser_of
 from .standing import new_loop
 
 MAX_RUNNING = 100
@@ -46,6 +46,7 @@ def add_to(commands: Any) -> None:
         f"(default {GRACE_SECONDS:g})",
     )
     add_agent(parser)
+    add_redaction(parser.add_argument_group("what is kept"), "the store")
 
 
 def command(given: argparse.Namespace) -> int:

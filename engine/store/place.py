@@ -14,7 +14,7 @@ from ...decision import WrongUse
 from .database import Database, Postgresql, Sqlite
 from .sql import SqlStore
 
-_FORMS = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE"
+FORMS = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE"
 
 
 def store_at(place: str | os.PathLike[str]) -> SqlStore:
@@ -38,42 +38,51 @@ def masked(url: str) -> str:
     return re.sub(r"([?&][^=&]*password=)[^&]*", r"\1***", url, flags=re.IGNORECASE)
 
 
-def _database_at(place: str | os.PathLike[str]) -> Database:
+def place_of(place: str | os.PathLike[str]) -> Path | URL:
+    """The file, or the URL of the database, that is meant. Raises WrongUse for what is neither."""
     text = os.fspath(place)
     scheme, found, rest = text.partition("://")
     if not found:
-        return _sqlite(text, text)
+        return _path(text, text)
     match scheme.lower():
         case "sqlite":
-            return _sqlite(rest.removeprefix("/"), text)
+            return _path(rest.removeprefix("/"), text)
         case "postgresql" | "postgres" | "postgresql+psycopg":
-            return _postgresql(text)
+            return _url(text)
         case _:
-            raise WrongUse(f"{masked(text)!r} is no place for a store: give {_FORMS}")
+            raise WrongUse(f"{masked(text)!r} is no place for a store: give {FORMS}")
 
 
-def _sqlite(path: str, given: str) -> Sqlite:
-    if not path.strip() or path == ":memory:" or "\0" in path:
-        raise WrongUse(f"{given!r} names no file to keep sessions in: give {_FORMS}")
-    return Sqlite(os.path.expanduser(path))
-
-
-def _postgresql(text: str) -> Postgresql:
-    shown = masked(text)
-    try:
-        url = make_url(text)
-        if not 0 < (url.port or 5432) < 65536:
-            raise ValueError(url.port)
-    except (ArgumentError, ValueError):
-        raise WrongUse(f"{shown!r} cannot be read as the URL of a database: give {_FORMS}") from None
-    if find_spec("psycopg") is None:
-        raise WrongUse(f'{shown}: PostgreSQL needs its driver: pip install "endstop[postgres]"')
-    return Postgresql(url.set(drivername="postgresql+psycopg"), shown, _secrets(url))
-
-
-def _secrets(url: URL) -> tuple[str, ...]:
+def secrets_of(url: URL) -> tuple[str, ...]:
+    """The passwords in it."""
     found = [url.password or ""]
     for name, value in url.query.items():
         if "password" in name.lower():
             found += [value] if isinstance(value, str) else value
     return tuple(secret for secret in found if secret)
+
+
+def _database_at(place: str | os.PathLike[str]) -> Database:
+    found = place_of(place)
+    if isinstance(found, Path):
+        return Sqlite(found)
+    shown = masked(os.fspath(place))
+    if find_spec("psycopg") is None:
+        raise WrongUse(f'{shown}: PostgreSQL needs its driver: pip install "endstop[postgres]"')
+    return Postgresql(found.set(drivername="postgresql+psycopg"), shown, secrets_of(found))
+
+
+def _path(path: str, given: str) -> Path:
+    if not path.strip() or path == ":memory:" or "\0" in path:
+        raise WrongUse(f"{given!r} names no file to keep sessions in: give {FORMS}")
+    return Path(os.path.expanduser(path))
+
+
+def _url(text: str) -> URL:
+    try:
+        url = make_url(text)
+        if not 0 < (url.port or 5432) < 65536:
+            raise ValueError(url.port)
+    except (ArgumentError, ValueError):
+        raise WrongUse(f"{masked(text)!r} cannot be read as the URL of a database: give {FORMS}") from None
+    return url

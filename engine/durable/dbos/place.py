@@ -9,16 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, make_url
+from sqlalchemy import URL
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
-from sqlalchemy.exc import ArgumentError
 
 from ....decision import WrongUse
+from ...store import place as stores
 from ...store.database import ALIVE
-from ...store.place import masked
 
-_FORMS = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE"
 _NEWEST_NEEDED = (3, 42)
 """DBOS asks SQLite for `unixepoch('subsec')`, which came with this version."""
 _CONNECT_SECONDS = "10"
@@ -46,50 +44,21 @@ class Place:
 
 def place_of(given: str | os.PathLike[str]) -> Place:
     """The place that is meant. Opens nothing. Raises WrongUse for what is none, or if something is not installed."""
-    text = os.fspath(given)
     if find_spec("dbos") is None:
         raise WrongUse('DBOS is not installed: pip install "endstop[dbos]"')
-    scheme, found, rest = text.partition("://")
-    if not found:
-        return _sqlite(text, text)
-    match scheme.lower():
-        case "sqlite":
-            return _sqlite(rest.removeprefix("/"), text)
-        case "postgresql" | "postgres" | "postgresql+psycopg":
-            return _postgresql(text)
-        case _:
-            raise WrongUse(f"{masked(text)!r} is no place for DBOS: give {_FORMS}")
-
-
-def _sqlite(path: str, given: str) -> Place:
-    if not path.strip() or path == ":memory:" or "\0" in path:
-        raise WrongUse(f"{given!r} names no file for DBOS: give {_FORMS}")
-    absolute = str(Path(os.path.expanduser(path)).absolute())
-    return Place(URL.create(_sqlite_driver(), database=absolute).render_as_string(), absolute)
-
-
-def _postgresql(text: str) -> Place:
-    shown = masked(text)
-    try:
-        url = make_url(text)
-        if not (0 < (url.port or 5432) < 65536 and url.database):
-            raise ValueError(url.port)
-    except (ArgumentError, ValueError):
-        raise WrongUse(f"{shown!r} cannot be read as the URL of a database: give {_FORMS}") from None
+    found = stores.place_of(given)
+    if isinstance(found, Path):
+        absolute = str(found.absolute())
+        return Place(URL.create(_sqlite_driver(), database=absolute).render_as_string(), absolute)
+    shown = stores.masked(os.fspath(given))
+    if not found.database:
+        raise WrongUse(f"{shown!r} names no database: give {stores.FORMS}")
     # of a database that is cut off nothing is heard, not even an error: without these DBOS's threads wait for ever
     patience = {**ALIVE, "connect_timeout": _CONNECT_SECONDS}
-    url = url.update_query_dict({name: value for name, value in patience.items() if name not in url.query})
+    url = found.update_query_dict({name: value for name, value in patience.items() if name not in found.query})
     # DBOS puts the driver's name (psycopg) into the URL by itself
     whole = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    return Place(whole, shown, tuple(secret for secret in _secrets(url) if secret))
-
-
-def _secrets(url: URL) -> list[str]:
-    found = [url.password or ""]
-    for name, value in url.query.items():
-        if "password" in name.lower():
-            found += [value] if isinstance(value, str) else value
-    return found
+    return Place(whole, shown, stores.secrets_of(found))
 
 
 class _NewerSqlite(SQLiteDialect_pysqlite):

@@ -6,7 +6,6 @@ import errno
 import os
 import resource
 import socket
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from dataclasses import dataclass
@@ -23,8 +22,8 @@ from ...service.service import Service
 from ...store.place import file_at
 from ...store.store import StoreError
 from ..channels import Channels
-from ..interrupts import EXIT_CODE, Interrupts
-from ..standing import log_to_stderr
+from ..interrupts import Interrupts
+from ..standing import Standing, log_to_stderr
 from .alone import alone_on
 from .app import web
 from .connection import Connection
@@ -115,20 +114,20 @@ class Serving:
             timeout_keep_alive=30,
             timeout_graceful_shutdown=int(CLOSE_SECONDS),
         )
-        await _opened(service)
-        channels = Channels()
         log_to_stderr()
+        await _opened(service)
+        channels, standing = Channels(), Standing(service)
         try:
             server = Server(config, service, lambda: channels.answer(self._ready(listening) + "\n"))
-            with Interrupts(server) as interrupts:
-                interrupts.attach(server)
+            with Interrupts(standing) as interrupts:
+                interrupts.attach(standing)
                 async with AsyncExitStack() as stack:
                     if self.queue is not None:
                         await stack.enter_async_context(self.workers(service.look_around))
                     await server.serve([listening])
         finally:
             await service.__aexit__(None, None, None)
-        return server.exit_code
+        return standing.exit_code
 
     def _ready(self, listening: socket.socket) -> str:
         address, port = listening.getsockname()[:2]
@@ -143,23 +142,6 @@ class Server(UvicornServer):
         super().__init__(config)
         self._service = service
         self._ready = ready
-        self.exit_code = 0
-
-    begun = True
-
-    def cancel(self, cause: str = "shutdown") -> None:
-        """Begin to stop."""
-        self.exit_code = EXIT_CODE if cause == "interrupt" else 0
-        self._service.begin_stopping()
-
-    def stopping(self) -> None:
-        """Say that it is about to stop."""
-        running = self._service.running
-        if running:
-            print(f"endstop: stopping; sessions that are running: {running}", file=sys.stderr, flush=True)
-
-    def abandon(self) -> None:
-        """There is no screen to leave."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

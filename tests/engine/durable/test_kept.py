@@ -35,7 +35,7 @@ VALUES: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: repr(value)[:30])
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: repr(value)[:30].partition(" at 0x")[0])
 def test_a_value_comes_back_with_the_same_meaning(value: Any) -> None:
     kept = kept_value(value)
     assert json.loads(json.dumps(kept)) == kept
