@@ -89,6 +89,12 @@ class Server:
         with psycopg.connect(self.url(database), autocommit=True) as connection:
             connection.execute(statement.encode())
 
+    @property
+    def pid(self) -> int:
+        """The process id of the server's first process."""
+        assert self._process is not None
+        return self._process.pid
+
     def start(self) -> None:
         """Start the server, and wait until it answers."""
         options = [word for pair in self._settings.items() for word in ("-c", "=".join(pair))]

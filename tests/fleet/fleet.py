@@ -106,7 +106,14 @@ class Fleet:
     """Starts processes on one store, and asks its server."""
 
     def __init__(
-        self, stack: AsyncExitStack, folder: Path, store: str, model: Model, *, queue: str | None = None
+        self,
+        stack: AsyncExitStack,
+        folder: Path,
+        store: str,
+        model: Model,
+        *,
+        queue: str | None = None,
+        tools: Path = HERE / "agent_tools.py",
     ) -> None:
         self._stack = stack
         self._folder = folder
@@ -114,6 +121,7 @@ class Fleet:
         self.model = model
         self.side = SideLog(model.side_log)
         self.queue = queue
+        self.tools = tools
         self.members: list[Member] = []
         self.server: Member | None = None
         self.url = ""
@@ -152,10 +160,11 @@ class Fleet:
             line = (await member.process.stdout.readline()).decode()
         assert line.startswith("endstop worker takes"), f"{line!r}: {member.said}"
 
-    async def serve(self, *options: object, workers: int = 0, lease: float = LEASE) -> Member:
-        """Start the server, and wait until it listens."""
+    async def serve(self, *options: object, workers: int | None = 0, lease: float = LEASE) -> Member:
+        """Start the server, and wait until it listens. workers: of its own; None: it runs the sessions itself."""
         command = ["serve", "--port", "0", "--store", self.store, "--rate", "0", "--quiet"]
-        command += ["--workers", str(workers), "--lease", str(lease), *self.agent("serve")]
+        command += ["--lease", str(lease), *self.agent("serve")]
+        command += [] if workers is None else ["--workers", str(workers)]
         self.server = await self.begin("serve", [*command, *map(str, options)])
         assert self.server.process.stdout is not None
         async with asyncio.timeout(PATIENCE):
@@ -167,7 +176,7 @@ class Fleet:
     def agent(self, name: str, tools: Path | None = None, model_host: str | None = None) -> list[str]:
         """The options that all must share, but for the model's address, which tells who asks."""
         words = ["--model", "scripted", "--api-base", self.model.api_base(name, model_host), "--max-steps", "100"]
-        words += ["--tools", str(tools or HERE / "agent_tools.py")]
+        words += ["--tools", str(tools or self.tools)]
         return words + (["--queue", self.queue] if self.queue else [])
 
     async def begin(self, name: str, words: Sequence[str], *, before: Sequence[str] = ()) -> Member:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import sys
 import time
@@ -128,6 +129,7 @@ def _line(chunk: dict[str, Any]) -> bytes:
 
 async def main(side_log: str, host: str = "127.0.0.1") -> None:
     """Answer until the process is ended."""
+    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)  # it complains of each reader that was killed
     app = web.Application(client_max_size=1 << 24)
     app.router.add_post("/as/{name}/v1/chat/completions", Model(Path(side_log)).answer)
     runner = web.AppRunner(app, handler_cancellation=True, access_log=None)
