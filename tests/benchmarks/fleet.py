@@ -41,6 +41,7 @@ ROOT = HERE.parent.parent
 PAGE = ROOT / "docs" / "performance.md"
 LEASE = 15.0
 """Seconds: what users have, unless they say otherwise."""
+CONNECTIONS = 200
 AT_ONCE = 4
 """Sessions that are under way when a worker is killed."""
 OTHER_HOST = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
@@ -56,6 +57,8 @@ class Load:
     """CPU seconds of `server`, `workers` and `PostgreSQL`."""
     memory: float
     """MB of a worker at the end, or of the server where there is none."""
+    connections: int
+    """With the database, of all processes together."""
     completed: int
 
 
@@ -92,10 +95,14 @@ async def load(workers: int | None, given: argparse.Namespace, provider: str, se
         after = {name: cpu(pids) for name, pids in groups.items()} | {"PostgreSQL": tree_cpu(server)}
         with psycopg.connect(store) as connection:
             row = connection.execute("SELECT count(*) FROM endstop_sessions WHERE status = 'completed'").fetchone()
+            there = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            ).fetchone()
         return Load(
             seconds=seconds,
             cpu={name: (after[name] - before[name]) / given.sessions for name in before},
             memory=memory((company[0] if company else ships.server).pid),
+            connections=there[0] if there else 0,
             completed=row[0] - 1 if row else 0,
         )
 
@@ -218,6 +225,7 @@ def shown(loads: dict[str, Load], went_on: dict[str, list[float]], given: argpar
         row("CPU of a session: server", lambda load: f"{1000 * load.cpu['server']:.0f} ms"),
         row("CPU of a session: PostgreSQL", lambda load: f"{1000 * load.cpu['PostgreSQL']:.0f} ms"),
         row("memory of a worker (or of the server)", lambda load: f"{load.memory:.0f} MB"),
+        row("connections with the database", lambda load: f"{load.connections}"),
     ]
     if went_on:
         lines += ["", f"| A worker is killed (lease {LEASE:g} s) | its sessions go on after: median | longest |"]
@@ -239,7 +247,7 @@ def main() -> None:
     loads: dict[str, Load] = {}
     went_on: dict[str, list[float]] = {}
     with ExitStack() as stack:
-        server = stack.enter_context(Server(durable=True))
+        server = stack.enter_context(Server(durable=True, connections=CONNECTIONS))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         provider = f"http://127.0.0.1:{stack.enter_context(Process('mock_provider.py')).line().strip()}"
         for name, workers in {"no queue": None, "1 worker": 1, "2 workers": 2, "4 workers": 4}.items():
