@@ -21,7 +21,7 @@ from .dbos_runs import job
         ("mysql://user:secret-word@host/db", r"'mysql://user:\*\*\*@host/db' is no place for a store"),
         ("postgresql://user:secret-word@host:x/db", r"'postgresql://user:\*\*\*@host:x/db' cannot be read"),
         ("postgresql://user:secret-word@host:99999/db", r"'postgresql://user:\*\*\*@host:99999/db' cannot be read"),
-        ("postgresql://user:secret-word@host", r"'postgresql://user:\*\*\*@host' cannot be read"),
+        ("postgresql://user:secret-word@host", r"'postgresql://user:\*\*\*@host' names no database"),
         ("", "'' names no file"),
         (":memory:", "':memory:' names no file"),
     ],
