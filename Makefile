@@ -16,7 +16,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none)
 SOURCES := $(shell find $(ROOMS) -name __pycache__ -prune -o -print)
 
-.PHONY: help demo system test check lint types bench bench-serve bench-fleet bench-peers kill soak test-all test-litellm docs clean
+.PHONY: help demo system test check lint types bench bench-serve bench-durable bench-fleet bench-peers kill soak test-all test-litellm docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -67,6 +67,9 @@ bench-serve: $(VENV)/.ready ## load on `endstop serve`, on SQLite and PostgreSQL
 
 bench-peers: ## measure beside other frameworks, if ../shared/bench is there; writes docs/performance.md
 	@$(PYTHON) tests/benchmarks/peers.py $(ARGS)
+
+bench-durable: $(VENV)/.ready ## what a durable step costs with DBOS and Temporal; writes docs/performance.md
+	@$(BIN)/python tests/benchmarks/durable.py $(ARGS)
 
 bench-fleet: $(VENV)/.ready ## sessions a second with 1, 2 and 4 workers, and how long a death costs; writes docs/performance.md
 	@$(BIN)/python tests/benchmarks/fleet.py $(ARGS)

@@ -6,7 +6,7 @@ A round asks every engine in turn for so many steps, whose work gives a text of 
 another and then `--at-once` together. Given are the median of all steps, the slowest tenth, and the median of the
 rounds' time per step when several are asked for at once. `taken` is the time from `submit` to the beginning of the
 work. SQLite lies in `--folder`; PostgreSQL is a server of our own that waits for the disk, as one in earnest does.
-An engine is a line in ENGINES.
+An engine is a line in ENGINES. The table goes into docs/performance.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from endstop.engine.durable import Job, Queue, StepKey, Steps
 from endstop.engine.durable.dbos import Dbos
+from endstop.engine.durable.temporal import Temporal
 from postgres import Missing, Server  # type: ignore[import-not-found]
+from table import commit, machine, write_page  # type: ignore[import-not-found]
+from temporal import Missing as NoTemporal  # type: ignore[import-not-found]
+from temporal import Server as TemporalServer
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = ROOT / "docs" / "performance.md"
 
 
 @dataclass
@@ -103,10 +110,17 @@ def on_postgresql(stack: ExitStack, folder: Path) -> Queue:
     return Dbos(server.url(server.new_database()))
 
 
+def on_temporal(stack: ExitStack, folder: Path) -> Queue:
+    """Temporal's development server, which keeps what it has in SQLite."""
+    server = stack.enter_context(TemporalServer(namespaces=1))
+    return Temporal(server.address, namespace=server.namespace())
+
+
 ENGINES: dict[str, Callable[[ExitStack, Path], Queue | None]] = {
     "bare work": lambda stack, folder: None,
     "DBOS, SQLite": on_sqlite,
     "DBOS, PostgreSQL": on_postgresql,
+    "Temporal, development server on SQLite": on_temporal,
 }
 
 
@@ -118,7 +132,7 @@ async def measure(args: argparse.Namespace) -> dict[str, Times]:
         for name, make in ENGINES.items():
             try:
                 engines[name] = make(stack, folder)
-            except Missing as missing:
+            except (Missing, NoTemporal) as missing:
                 print(f"without {name}: {missing}", file=sys.stderr)
         times = {name: Times() for name in engines}
         for number in range(args.rounds):
@@ -135,16 +149,30 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=2000, help="letters of a result")
     parser.add_argument("--at-once", type=int, default=4)
     parser.add_argument("--folder", default=".")
+    parser.add_argument("--page", type=Path, default=PAGE, help="where the table is written to")
     args = parser.parse_args()
-    load = os.getloadavg()[0]
+    load, began = os.getloadavg()[0], time.monotonic()
     times = asyncio.run(measure(args))
-    print(f"{args.rounds} rounds of {args.steps} steps, {args.size} letters each; load {load:.1f} before the start\n")
-    print("| | ms a step | slowest tenth | ms a step, several at once | ms until taken |\n|---|--:|--:|--:|--:|")
-    for name, of in times.items():
-        slow = statistics.quantiles(of.single, n=10)[-1]
-        taken = f"{1000 * statistics.median(of.taken):.0f}" if of.taken else ""
-        together = 1000 * statistics.median(of.together)
-        print(f"| {name} | {1000 * statistics.median(of.single):.3f} | {1000 * slow:.3f} | {together:.3f} | {taken} |")
+    command = ("tests/benchmarks/durable.py " + " ".join(sys.argv[1:])).strip()
+    lines = [
+        machine(commit(ROOT), command, args.rounds, load, time.monotonic() - began),
+        "",
+        f"{args.steps} steps of a run one after another, then as many with {args.at_once} at once; a result has "
+        f"{args.size:,} letters.",
+        "",
+        "| | ms a step, median | slowest tenth | ms a step, several at once | ms until a run is taken |",
+        "|---|--:|--:|--:|--:|",
+        *(_row(name, of) for name, of in times.items()),
+    ]
+    print("\n".join(lines))
+    write_page(args.page, "\n".join(lines), "durable")
+
+
+def _row(name: str, of: Times) -> str:
+    slow = statistics.quantiles(of.single, n=10)[-1]
+    taken = f"{1000 * statistics.median(of.taken):.0f}" if of.taken else ""
+    together = 1000 * statistics.median(of.together)
+    return f"| {name} | {1000 * statistics.median(of.single):.3f} | {1000 * slow:.3f} | {together:.3f} | {taken} |"
 
 
 if __name__ == "__main__":
