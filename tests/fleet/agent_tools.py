@@ -12,31 +12,33 @@ import os
 import time
 from pathlib import Path
 
-from endstop.engine import this_call, tool
+from endstop.engine import Image, this_call, tool
 
 SIDE_LOG = Path(os.environ["ENDSTOP_SIDE_LOG"])
 _log = os.open(SIDE_LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 
 @tool(reads=True)
-async def look(who: str, step: int, seconds: float, held: bool = False, spoilt: bool = False) -> str:
+async def look(who: str, step: int, seconds: float, held: bool = False, gives: str = "text") -> str | Image:
     """Look at something."""
-    return await _done("look", who, step, seconds, held, spoilt)
+    return await _done("look", who, step, seconds, held, gives)
 
 
 @tool
-async def note(who: str, step: int, seconds: float, held: bool = False, spoilt: bool = False) -> str:
+async def note(who: str, step: int, seconds: float, held: bool = False, gives: str = "text") -> str | Image:
     """Write something down."""
-    return await _done("note", who, step, seconds, held, spoilt)
+    return await _done("note", who, step, seconds, held, gives)
 
 
-async def _done(name: str, who: str, step: int, seconds: float, held: bool, spoilt: bool) -> str:
+async def _done(name: str, who: str, step: int, seconds: float, held: bool, gives: str) -> str | Image:
     _note("began", name, who, step)
     await asyncio.sleep(seconds)
     while held and not (SIDE_LOG.parent / f"go-{who}").exists():
         await asyncio.sleep(0.005)
     _note("ended", name, who, step)
-    return "\ud800 and \x00 " if spoilt else f"{name} {step} of {who}"
+    if gives == "much":
+        return Image(b"x" * 3_000_000)
+    return "\ud800 and \0 and no end" if gives == "bad" else f"{name} {step} of {who}"
 
 
 def _note(what: str, name: str, who: str, step: int) -> None:

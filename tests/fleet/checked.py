@@ -42,9 +42,14 @@ async def check_record(path: Path, script: Script) -> RecordedRun:
     return run
 
 
+def results(run: RecordedRun) -> list[ToolCallResult]:
+    """The results of a run's calls."""
+    return [event for event in run.events if isinstance(event, ToolCallResult)]
+
+
 def unknown(run: RecordedRun) -> list[ToolCallResult]:
-    """The calls of which nobody knows whether they happened."""
-    return [event for event in run.events if isinstance(event, ToolCallResult) and event.status == "unknown"]
+    """Those of which nobody knows whether they happened."""
+    return [event for event in results(run) if event.status == "unknown"]
 
 
 def resumptions(run: RecordedRun) -> int:
@@ -54,8 +59,8 @@ def resumptions(run: RecordedRun) -> int:
 
 def check_results(run: RecordedRun, script: Script) -> None:
     """Each call's result is what its tool gave, unless it is marked."""
-    for event in run.events:
-        if isinstance(event, ToolCallResult) and event.name in ("look", "note") and event.status == "ok":
+    for event in results(run):
+        if event.name in ("look", "note") and event.status == "ok":
             assert event.content.startswith(f"{event.name} "), event
             assert event.content.endswith(f" of {script.who}"), event
 

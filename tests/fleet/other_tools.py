@@ -6,6 +6,6 @@ from endstop.engine import tool
 
 
 @tool(reads=True)
-async def look(who: str, step: int, seconds: float, held: bool = False, spoilt: bool = False) -> str:
+async def look(who: str, step: int, seconds: float, held: bool = False, gives: str = "text") -> str:
     """Look at something."""
     raise AssertionError(f"{who} must not go on here")

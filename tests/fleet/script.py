@@ -35,7 +35,9 @@ class Script:
     hold_call: int = 0
     """The step whose calls are held until the gate is opened; 0 for none."""
     spoil: int = 0
-    """The step whose calls give what no store can keep; 0 for none."""
+    """The step whose calls give letters that no database holds; 0 for none."""
+    swell: int = 0
+    """The step whose calls give a picture of three megabytes; 0 for none."""
 
     def calls(self, step: int) -> tuple[str, ...]:
         """The tools that a step calls."""
@@ -63,8 +65,8 @@ class Script:
             return {"summary": f"{self.who} is done"}
         if name == ASK:
             return {"question": f"May {self.who} go on?"}
-        held, spoilt = step == self.hold_call, step == self.spoil
-        return {"who": self.who, "step": step, "seconds": self.work, "held": held, "spoilt": spoilt}
+        gives = "bad" if step == self.spoil else "much" if step == self.swell else "text"
+        return {"who": self.who, "step": step, "seconds": self.work, "held": step == self.hold_call, "gives": gives}
 
 
 def script_of(text: str) -> Script | None:

@@ -11,7 +11,7 @@ from endstop.engine.store.place import store_at
 
 from ..console import Done, endstop
 from ..postgres import PASSWORD, Server
-from .checked import check_record
+from .checked import check_record, results
 from .fleet import HERE, Fleet, until
 from .script import Script
 
@@ -100,20 +100,16 @@ async def test_a_schema_of_a_newer_endstop_is_refused_and_left_alone(postgres: S
         assert connection.execute("SELECT version_num FROM endstop_schema").fetchone() == ("9999",)
 
 
-async def test_a_result_that_cannot_be_kept_is_told_to_the_model_and_the_run_goes_on(
-    ships: Fleet, tmp_path: Path
-) -> None:
+async def test_a_result_that_no_database_holds_as_it_is_costs_no_run(ships: Fleet, tmp_path: Path) -> None:
     await asyncio.gather(ships.serve(), ships.worker())
     script = Script(who="spoilt", steps=6, spoil=3)
     id = await ships.start(script)
     await ships.reached(id, "completed")
     run = await check_record(await ships.record(id, tmp_path), script)
-    results = {event.call_id: event for event in run.events if type(event).__name__ == "ToolCallResult"}
     assert ships.side.of("spoilt").faults(script) == []
     assert ships.side.of("spoilt").repeated_calls == 0
-    spoilt = [result for id, result in results.items() if id.startswith("call_3_")]
-    assert len(spoilt) == 2
-    assert all(result.content for result in spoilt)
+    spoilt = [result for result in results(run) if result.call_id.startswith("call_3_")]
+    assert [(result.status, result.content) for result in spoilt] == [("ok", "? and \0 and no end")] * 2
 
 
 async def test_a_worker_with_other_tools_sets_a_run_aside_and_one_with_the_right_ones_resumes_it(

@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from ..postgres import Server
 from ..temporal import Server as Temporal
-from .checked import check_record
+from .checked import check_record, results
 from .fleet import Fleet, Model, fleet, until
 from .killing import Killer
 from .script import Script
@@ -61,3 +61,17 @@ async def test_a_worker_that_freezes_past_its_lease_repeats_nothing(ships: Fleet
     await check_record(path, script)
     assert ships.side.of("frozen").faults(script) == []
     assert ships.side.of("frozen").askers == [frozen.name, other.name]
+
+
+async def test_a_result_that_is_too_large_to_be_kept_is_told_to_the_model(ships: Fleet, tmp_path: Path) -> None:
+    await asyncio.gather(ships.serve(), ships.worker())
+    script = Script(who="swollen", steps=6, swell=3)
+    id = await ships.start(script)
+    await ships.reached(id, "completed")
+    run = await check_record(await ships.record(id, tmp_path), script)
+    swollen = [event for event in results(run) if event.call_id.startswith("call_3_")]
+    assert [event.status for event in swollen] == ["error", "error"]
+    assert all("cannot be kept" in event.content for event in swollen)
+    assert all(event.status == "ok" for event in results(run) if event not in swollen)
+    assert ships.side.of("swollen").faults(script) == []
+    assert ships.side.of("swollen").repeated_calls == 0
