@@ -6,6 +6,7 @@ import asyncio
 import json
 from pathlib import Path
 
+from ..console import endstop
 from .checked import check_record, lines_of
 from .fleet import Fleet, until
 from .reading import Reader
@@ -30,6 +31,8 @@ async def test_a_reader_on_the_server_sees_each_event_once_over_a_workers_death(
     assert [json.loads(line) for line in reader.lines] == [json.loads(line) for line in lines_of(record)]
     later = await Reader(ships, run_id).read()
     assert later.lines == reader.lines, "who comes later sees the same"
+    replayed = await endstop("replay", record, "--json")
+    assert replayed.code == 0, replayed
 
 
 async def test_a_session_that_runs_elsewhere_hears_what_is_said_and_is_cancelled(ships: Fleet, tmp_path: Path) -> None:
