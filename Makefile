@@ -16,7 +16,7 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none)
 SOURCES := $(shell find $(ROOMS) -name __pycache__ -prune -o -print)
 
-.PHONY: help demo system test check lint types bench bench-serve bench-durable bench-fleet bench-peers kill soak test-all test-litellm docs clean
+.PHONY: help demo system test check lint types bench bench-serve bench-durable bench-fleet bench-peers kill soak test-long test-all test-litellm docs clean
 .DELETE_ON_ERROR:
 
 help: ## this list
@@ -75,10 +75,13 @@ bench-fleet: $(VENV)/.ready ## sessions a second with 1, 2 and 4 workers, and ho
 	@$(BIN)/python tests/benchmarks/fleet.py $(ARGS)
 
 kill: $(VENV)/.ready system ## SIGKILL to workers at fifty random points of their runs, and ten more with Temporal's queue
-	@ENDSTOP_KILLS=50 $(BIN)/pytest -s -o faulthandler_timeout=3000 tests/fleet/test_kills.py tests/fleet/test_temporal.py $(ARGS)
+	@ENDSTOP_KILLS=50 $(BIN)/pytest -s -m "long or not long" -o faulthandler_timeout=3000 tests/fleet/test_kills.py tests/fleet/test_temporal.py $(ARGS)
 
 soak: $(VENV)/.ready ## a thousand sessions over failing providers, for ten minutes: nothing lost, nothing left
 	@$(BIN)/python tests/benchmarks/soak.py
+
+test-long: $(VENV)/.ready system ## the tests that take longer: two more engines in full, networks that are cut, Temporal under kills
+	@$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --max-worker-restart 0 -m long $(ARGS)
 
 # An interpreter is looked for on the PATH (a shim that cannot run does not count), then among pyenv's.
 test-all: ## the tests on each of PYTHONS, in environments of their own, and test-litellm

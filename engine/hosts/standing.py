@@ -35,7 +35,7 @@ def log_to_stderr() -> None:
             structlog.processors.format_exc_info,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *named: structlog.PrintLogger(sys.stderr),  # as it is when something is said
         cache_logger_on_first_use=False,
     )
 

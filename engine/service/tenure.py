@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from time import monotonic
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -37,7 +38,9 @@ class Tenure:
     kind: what this process is for, for people. lease: seconds, more than 0. about: what others may want to know.
     """
 
-    def __init__(self, store: Store, *, kind: str, lease: float, about: Mapping[str, str]) -> None:
+    def __init__(
+        self, store: Store, *, kind: str, lease: float, about: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self._store = store
         self._kind = kind
         self._about = about

@@ -6,11 +6,15 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from ..console import endstop
 from .checked import check_record, lines_of
 from .fleet import Fleet, until
 from .reading import Reader
 from .script import Script
+
+pytestmark = pytest.mark.long
 
 
 async def test_a_reader_on_the_server_sees_each_event_once_over_a_workers_death(ships: Fleet, tmp_path: Path) -> None:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 
+import pytest
+
 from .fleet import Fleet
 from .ledger import Ledger
 from .script import Script
+
+pytestmark = pytest.mark.long
 
 EACH, ALL = 2, 3
 

@@ -17,6 +17,8 @@ from .fleet import LEASE, Fleet, Member, Model, fleet, until
 from .partition import Host, host
 from .script import Script
 
+pytestmark = pytest.mark.long
+
 
 class Apart(NamedTuple):
     """A worker on another host, alone with its sessions so far."""

@@ -17,6 +17,8 @@ from .fleet import Fleet, Model, fleet, until
 from .killing import Killer
 from .script import Script
 
+pytestmark = pytest.mark.long
+
 KILLS = int(os.environ.get("ENDSTOP_KILLS", "0")) // 5 or 2
 SEED = int(os.environ.get("ENDSTOP_SEED", "7"))
 

@@ -29,7 +29,7 @@ _WAITING = ("ENQUEUED", "DELAYED", "PENDING")
 IDLE_IN_TRANSACTION = 3.0
 """Seconds after which PostgreSQL takes its locks from a process that sleeps in the middle of a transaction: as long as
 it has them, nobody can take over its runs."""
-_CONNECTIONS = 4
+_CONNECTIONS = 2
 
 
 class Connection:

@@ -21,7 +21,7 @@ from .connection import APPLICATION, IDLE_IN_TRANSACTION, VERSION, WORKFLOW, Con
 from .ownership import Ownership, patiently
 from .steps import DbosSteps
 
-_CONNECTIONS = 10
+_CONNECTIONS = 5
 _IDLE_SECONDS = 0.2
 _PATIENCE = 5.0
 """Seconds that cancelled work has to end, when `working` is left."""

@@ -10,6 +10,7 @@ from dbos import DBOS
 from endstop.engine.durable.conformance import CASES, Adapter, Case, check
 
 from ...postgres import PASSWORD, Server
+from .chosen import cases
 
 POLL = 0.02
 
@@ -24,7 +25,7 @@ def dbos(url: str, away: str) -> Adapter:
     )
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", cases())
 async def test_a_file_of_sqlite(case: Case, made: Path, tmp_path: Path) -> None:
     path = tmp_path / "dbos.sqlite"
     shutil.copy(made, path)

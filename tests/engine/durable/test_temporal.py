@@ -11,12 +11,13 @@ import anyio
 import pytest
 from endstop.decision import WrongUse
 from endstop.engine.durable import Job, LostRun, StepKey, Steps
-from endstop.engine.durable.conformance import CASES, Adapter, Case, check
+from endstop.engine.durable.conformance import Adapter, Case, check
 from endstop.engine.durable.queue import Work
 from endstop.engine.durable.temporal import Temporal
 from endstop.engine.durable.temporal.results import LIMIT
 
 from ...temporal import Server
+from .chosen import cases
 
 PATIENCE = 60.0
 LEASE = 15.0
@@ -24,7 +25,7 @@ SHORT_LEASE = 3.0
 """For cases that can wait for the end of one: a frozen process may be given the run that is taken from it."""
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", cases())
 async def test_the_conformance_suite(case: Case, temporal: Server) -> None:
     lease = SHORT_LEASE if "freezing" in case.needs else LEASE
     adapter = Adapter(

@@ -334,5 +334,7 @@ class FullStore(MemoryStore):
 
 
 def dead(store: MemoryStore) -> MemoryStore:
-    """What a store holds if its process dies now."""
-    return deepcopy(store)
+    """What a store holds if its process dies now, and everybody knows it."""
+    left = deepcopy(store)
+    left._processes.clear()
+    return left
