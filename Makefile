@@ -8,6 +8,8 @@ PYTHONS ?= 3.11 3.12 3.13
 LITELLMS ?= 1.103.0 1.109.1
 VENV    ?= .venv
 ARGS    ?=
+# One more than there are cores, as tests wait for processes now and then; no more than four.
+JOBS    ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -lt 4 ] && echo $$((n + 1)) || echo 4)
 
 ROOMS   := decision providers engine
 PARTS   := $(ROOMS) pyproject.toml README.md LICENSE
@@ -46,7 +48,7 @@ system: ## what the tests need beside Python: PostgreSQL and Chromium, from Debi
 # A file's tests stay together, since they share servers and browsers. A worker that is lost is a failure at once: it is
 # not started again, for pytest-xdist would then wait for ever. ARGS="-n 0" is one process, as a debugger needs it.
 test: lint types system ## all that CI checks: lint and types, then the tests
-	@$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --max-worker-restart 0 $(ARGS)
+	@$(BIN)/pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 $(ARGS)
 
 check: test ## the same as test
 
@@ -81,7 +83,7 @@ soak: $(VENV)/.ready ## a thousand sessions over failing providers, for ten minu
 	@$(BIN)/python tests/benchmarks/soak.py
 
 test-long: $(VENV)/.ready system ## the tests that take longer: two more engines in full, networks that are cut, Temporal under kills
-	@$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile --max-worker-restart 0 -m long $(ARGS)
+	@$(BIN)/pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 -m long $(ARGS)
 
 # An interpreter is looked for on the PATH (a shim that cannot run does not count), then among pyenv's.
 test-all: ## the tests on each of PYTHONS, in environments of their own, and test-litellm
