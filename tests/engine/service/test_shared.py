@@ -68,6 +68,11 @@ async def status(service: Service, session_id: str, *wanted: str) -> Any:
     return await until(found)
 
 
+async def called(held: Held) -> None:
+    async with asyncio.timeout(SECONDS):
+        await held.called.wait()
+
+
 async def test_a_run_waits_until_somebody_works_and_is_read_where_it_was_asked_for(fleet: Fleet) -> None:
     desk = await fleet.desk()
     session = await desk.start("Set the port")
@@ -88,8 +93,7 @@ async def test_what_is_said_reaches_the_process_that_has_the_run(fleet: Fleet) -
     desk, held = await fleet.desk(), Held()
     worker = await fleet.worker(held.engine(LOOK, FINISH))
     session = await desk.start("Look")
-    async with asyncio.timeout(SECONDS):
-        await held.called.wait()
+    await called(held)
     assert (await desk.session(session.id)).holder is not None
     message = await desk.say(session.id, "and hurry")
 
@@ -109,8 +113,7 @@ async def test_a_cancel_reaches_the_process_that_has_the_run(fleet: Fleet) -> No
     desk, held = await fleet.desk(), Held()
     await fleet.worker(held.engine(LOOK, FINISH))
     session = await desk.start("Look")
-    async with asyncio.timeout(SECONDS):
-        await held.called.wait()
+    await called(held)
     await desk.cancel(session.id, "enough")
     await status(desk, session.id, "cancelled")
     assert not held.go.is_set()
@@ -153,8 +156,7 @@ async def test_a_worker_that_stops_hands_over_what_it_was_doing(fleet: Fleet) ->
     desk, held = await fleet.desk(), Held()
     first = await fleet.worker(held.engine(LOOK, FINISH))
     session = await desk.start("Look")
-    async with asyncio.timeout(SECONDS):
-        await held.called.wait()
+    await called(held)
     await first.__aexit__(None, None, None)
     second = Held()
     second.go.set()
@@ -168,8 +170,7 @@ async def test_a_worker_with_other_tools_sets_a_run_aside_and_one_with_the_right
     desk, held = await fleet.desk(), Held()
     first = await fleet.worker(held.engine(LOOK, FINISH))
     session = await desk.start("Look")
-    async with asyncio.timeout(SECONDS):
-        await held.called.wait()
+    await called(held)
     await first.__aexit__(None, None, None)
     wrong = await fleet.worker(Engine(Scripted(FINISH)))
     aside = await status(desk, session.id, "interrupted")
