@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +26,12 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def log_to_stderr() -> None:
-    """Let structlog write one line for each event to stderr: stdout is for the answer alone."""
+@contextmanager
+def logging_to_stderr() -> Iterator[None]:
+    """While it is entered, let structlog write one line for each event to stderr: stdout is for the answer alone."""
     import structlog
 
+    before = structlog.get_config() if structlog.is_configured() else None
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -38,6 +42,13 @@ def log_to_stderr() -> None:
         logger_factory=lambda *named: structlog.PrintLogger(sys.stderr),  # as it is when something is said
         cache_logger_on_first_use=False,
     )
+    try:
+        yield
+    finally:
+        if before is None:
+            structlog.reset_defaults()
+        else:
+            structlog.configure(**before)
 
 
 class Standing:

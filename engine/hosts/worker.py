@@ -15,7 +15,7 @@ from .channels import Channels
 from .chosen import engine_of
 from .interrupts import Interrupts
 from .queues import queue_of
-from .standing import Standing, log_to_stderr
+from .standing import Standing, logging_to_stderr
 
 
 class Worker:
@@ -39,7 +39,10 @@ class Worker:
 
     async def work(self) -> int:
         """Work until a signal; gives the exit code. Raises WrongUse."""
-        log_to_stderr()
+        with logging_to_stderr():
+            return await self._work()
+
+    async def _work(self) -> int:
         channels, standing = Channels(), Standing(self._service)
         try:
             await self._service.__aenter__()

@@ -23,7 +23,7 @@ from ...store.place import file_at
 from ...store.store import StoreError
 from ..channels import Channels
 from ..interrupts import Interrupts
-from ..standing import Standing, log_to_stderr
+from ..standing import Standing, logging_to_stderr
 from .alone import alone_on
 from .app import web
 from .connection import Connection
@@ -71,7 +71,7 @@ class Serving:
                 f"--host {self.host} is open to other machines, and nobody is asked for a token: give --tokens FILE "
                 f"with a line OWNER:TOKEN for each, or set {VARIABLE}"
             )
-        with _listening(place, self.host, self.port) as listening, alone_on(file_at(self.store)):
+        with _listening(place, self.host, self.port) as listening, alone_on(file_at(self.store)), logging_to_stderr():
             service = Service(
                 self.agents,
                 store=self.store,
@@ -114,7 +114,6 @@ class Serving:
             timeout_keep_alive=30,
             timeout_graceful_shutdown=int(CLOSE_SECONDS),
         )
-        log_to_stderr()
         await _opened(service)
         channels, standing = Channels(), Standing(service)
         try:

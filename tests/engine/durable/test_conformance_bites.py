@@ -10,6 +10,8 @@ from endstop.engine.durable.conformance import CASES, Adapter, Cannot, check
 
 from .test_conformance import plain
 
+pytestmark = pytest.mark.long
+
 NAMED = {case.name: case for case in CASES}
 BITES = {
     "keeps nothing": ["step: its work happens once", "step: the first result is kept"],

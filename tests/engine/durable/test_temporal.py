@@ -125,6 +125,7 @@ async def _same(steps: Steps, key: StepKey, value: str) -> None:
     assert await steps.step(StepKey(key.session, key.run, key.step, key.call + value[:20]), work) == value
 
 
+@pytest.mark.long
 async def test_a_dead_process_is_found_out_by_the_lease_alone_and_what_it_kept_is_there(temporal: Server) -> None:
     runs = Runs()
 
@@ -156,6 +157,7 @@ async def test_work_that_says_that_another_process_has_the_run_is_asked_again_la
     assert runs.worked == ["run", "run"]
 
 
+@pytest.mark.long
 async def test_a_result_that_was_kept_survives_a_server_that_is_killed_at_once(temporal: Server) -> None:
     runs = Runs()
 
@@ -179,6 +181,7 @@ async def test_a_result_that_was_kept_survives_a_server_that_is_killed_at_once(t
     assert runs.worked == ["one"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lease", [LEASE, 1.0], ids=["for less than a lease", "for longer than a lease"])
 async def test_a_run_waits_for_a_server_that_is_away_and_goes_on(temporal: Server, lease: float) -> None:
     """The step that ended meanwhile does not happen again, even if the server has taken this process for dead."""
