@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from time import monotonic
 
 from ...decision import WrongUse
@@ -119,18 +119,21 @@ class House:
 
     async def _hold_place(self, held: asyncio.Future[None], leaving: asyncio.Event) -> None:
         async with self._tenure.held(self._adopt) as process:
-            async with AsyncExitStack() as stack:
-                if self._queue is not None and self._hands is not None:
-                    working = self._queue.working(process.id, self._hands.do, at_once=self._at_once)
-                    await stack.enter_async_context(working)
-                if not held.done():
-                    held.set_result(None)
-                await _first_of(leaving, self._tenure.lost)
-            await self._drop_done(0.0)
-            if self._tenure.lost.is_set():
-                await self._driver.lose_all("this process was taken for dead")
-            elif self._desk is not None and self._hands is not None:
+            try:
+                async with AsyncExitStack() as stack:
+                    if self._queue is not None and self._hands is not None:
+                        working = self._queue.working(process.id, self._hands.do, at_once=self._at_once)
+                        await stack.enter_async_context(working)
+                    if not held.done():
+                        held.set_result(None)
+                    await _first_of(leaving, self._tenure.lost)
+            finally:
+                if self._tenure.lost.is_set():  # whatever else fails: before this process has a place again
+                    await self._driver.lose_all("this process was taken for dead")
+            if self._desk is not None and self._hands is not None and not self._tenure.lost.is_set():
                 await self._desk.hand_over(self._hands.left)
+            with suppress(OSError):  # the queue is away: what is left there does no harm
+                await self._drop_done(0.0)
 
     async def _adopt(self, orphans: list[Orphan]) -> None:
         if self._desk is not None:
