@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from uuid import uuid4
 
 from ..decision import Event, Facts, Outcome, Stop, WrongUse, conclude
 from ..decision.events import DecisionMade, RunFinished
@@ -29,6 +30,11 @@ from .loop import cancelled, run_rounds
 
 TIDY_SECONDS = 10.0
 """How long a run that was cancelled may take to tidy up before it is left behind."""
+
+
+def new_run_id() -> str:
+    """A name that no other run has."""
+    return f"run_{uuid4().hex[:12]}"
 
 
 class Run:

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
-from uuid import uuid4
 
 from ..decision import Event, Facts, Outcome, Question, ToolSpec, Transcript, Usage, WrongUse, fold
 from ..decision.events import STREAM_PARTS, Carried, ToolCallStart
@@ -37,7 +36,7 @@ from .opening import (
     start,
 )
 from .record import RecordedRun
-from .run import Run
+from .run import Run, new_run_id
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -161,7 +160,7 @@ class Session:
 
     def _new_run(self, opening: Opening, run_id: str | None = None) -> Run:
         bus = Bus(self._engine.buffer)
-        return Run(run_id or f"run_{uuid4().hex[:12]}", self.id, bus, partial(self._body, opening=opening))
+        return Run(run_id or new_run_id(), self.id, bus, partial(self._body, opening=opening))
 
     async def _body(self, run: Run, opening: Opening) -> None:
         """A run from its first to its last event, in the run's own task."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..engine import Engine
-from .errors import Conflict, TooMany, Unavailable, Unknown
+from .errors import Conflict, TooMany, Unavailable, Unknown, busy
 from .lives import Live, Lives
 
 
@@ -38,9 +38,7 @@ class Admission:
         if present is not None and answering is not None and present.answering == answering:
             raise Conflict("answered", f"session {session_id}: somebody has just answered this question")
         if present is not None:
-            raise Conflict(
-                "busy", f"session {session_id} is running: wait for its end, say something to it, or cancel it"
-            )
+            raise busy(session_id)
         if len(self._lives) >= self._most:
             raise TooMany("sessions", f"{self._most} sessions are running, which is as many as may: try later")
         if self._most_each is not None and self._lives.owned_by(owner) >= self._most_each:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ..engine import Engine
 from ..run import Run
 from ..session import Session
-from ..store.store import NewSession, StoredSession
+from ..store.store import NewSession, Store, StoredSession
 from .admission import Admission
 from .driving import Driver
 from .errors import Conflict
@@ -46,6 +46,12 @@ class Asked(Struct, frozen=True, kw_only=True):
                 return session.start_answer(self.call_id, self.text, run_id=run_id)
             case "resume":
                 return session.start_resumed()
+
+
+async def check_is_new(store: Store, session_id: str) -> None:
+    """Refuse a name that a session has already. Raises Conflict."""
+    if await store.session(session_id) is not None:
+        raise Conflict("exists", f"there is a session {session_id!r} already: go on with it, or name another")
 
 
 def check_may_begin(session: StoredSession, asked: Asked) -> None:
@@ -96,8 +102,8 @@ class Here:
         store = self._shelf.store
         session = engine.session(new.id)
         try:
-            if named and await store.session(new.id) is not None:
-                raise Conflict("exists", f"there is a session {new.id!r} already: go on with it, or name another")
+            if named:
+                await check_is_new(store, new.id)
             await store.add(new)
             try:
                 await self._driver.drive(live, session, engine, lambda: session.start(prompt))

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from uuid import uuid4
 
 import msgspec
 
 from ..durable.queue import Job, Queue
 from ..engine import Engine
+from ..line import encoded
+from ..run import new_run_id
 from ..store.store import Message, NewSession, NotAtRest, Orphan, QueuedRun, StoredSession
 from .admission import Admission
-from .beginning import Asked, check_may_begin
+from .beginning import Asked, check_is_new, check_may_begin
 from .checked import kept
 from .complaints import complain
 from .driving import Driver, clock_of
-from .errors import Conflict
+from .errors import busy
 from .lives import Live
 from .shelf import Shelf
 
-_encode = msgspec.json.Encoder().encode
+LOOKED_AT = 50
+"""Runs that have waited for longest, which are looked at each time: a long queue is no reason to doubt all of it."""
 
 
 class Desk:
@@ -40,9 +42,9 @@ class Desk:
     async def first(self, new: NewSession, engine: Engine, prompt: str, *, named: bool) -> StoredSession:
         """A new session with its first run; returns once no crash can lose it."""
         self._admission.check_open()
-        if named and await self._store.session(new.id) is not None:
-            raise Conflict("exists", f"there is a session {new.id!r} already: go on with it, or name another")
-        job = Job(run_id=_new_run(), session_id=new.id, agent=new.agent, opening="prompt", text=prompt)
+        if named:
+            await check_is_new(self._store, new.id)
+        job = Job(run_id=new_run_id(), session_id=new.id, agent=new.agent, opening="prompt", text=prompt)
         return await self._driver.through(self._put(job, engine, new))
 
     async def next(self, session_id: str, owner: str | None, asked: Asked) -> StoredSession:
@@ -61,7 +63,7 @@ class Desk:
         """A run whose prompt are messages that the session's run before did not hear."""
         _, engine = self._admission.agent(before.agent)
         job = Job(
-            run_id=_new_run(),
+            run_id=new_run_id(),
             session_id=before.session_id,
             agent=before.agent,
             opening="prompt",
@@ -95,7 +97,7 @@ class Desk:
 
     async def look_for_stray(self, seconds: float) -> None:
         """See to runs that have waited for so long: perhaps nobody has put them into the queue."""
-        for orphan in await self._store.queued(seconds):
+        for orphan in (await self._store.queued(seconds))[:LOOKED_AT]:
             await self._recover(orphan)
 
     async def _recover(self, orphan: Orphan) -> None:
@@ -116,7 +118,7 @@ class Desk:
         if run is not None and run.job is not None:
             return msgspec.json.decode(run.job, type=Job)
         return Job(
-            run_id=_new_run() if run is None else run.id,
+            run_id=new_run_id() if run is None else run.id,
             session_id=stored.id,
             agent=stored.agent,
             opening=asked.opening,
@@ -132,20 +134,14 @@ class Desk:
             prompt=prompt,
             at=clock_of(engine)(),
             new=new,
-            job=_encode(job).decode(),
+            job=encoded(job).decode(),
         )
         try:
             await self._store.queue(queued)
         except NotAtRest:
-            raise Conflict(
-                "busy", f"session {job.session_id} is running: wait for its end, say something to it, or cancel it"
-            ) from None
+            raise busy(job.session_id) from None
         try:
             await self._queue.submit(job)
         except ConnectionError as error:
             complain("a run is not in the queue yet", run_id=job.run_id, error=str(error))
         return await self._shelf.session(job.session_id)
-
-
-def _new_run() -> str:
-    return f"run_{uuid4().hex[:12]}"

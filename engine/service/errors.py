@@ -40,3 +40,8 @@ class TooMany(Refusal):
 
 class Unavailable(Refusal):
     """`stopping`, `no_model`, `store`."""
+
+
+def busy(session_id: str) -> Conflict:
+    """The session has a run already."""
+    return Conflict("busy", f"session {session_id} is running: wait for its end, say something to it, or cancel it")

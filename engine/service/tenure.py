@@ -46,8 +46,6 @@ class Tenure:
         self._about = about
         self.lease = lease
         self._hurried = asyncio.Event()
-        self.process: Process | None = None
-        """Who this process is to the others; None while it is not enrolled."""
         self.lost = asyncio.Event()
         """Set once it was given up: nothing of it reaches the store any more."""
         self._sure_until = 0.0
@@ -61,7 +59,7 @@ class Tenure:
         process = this_process(self._kind, lease_seconds=self.lease)
         process = replace(process, about={**process.about, **self._about})
         await self._store.enrol(process)
-        self.process, self.lost = process, asyncio.Event()
+        self.lost = asyncio.Event()
         self._sure_until = began + self.lease
         self._judging = asyncio.create_task(self._judge(adopt))
         renewing = asyncio.create_task(self._renew_for_ever(process, adopt))
@@ -71,7 +69,6 @@ class Tenure:
         finally:
             renewing.cancel()
             self._judging.cancel()
-            self.process = None
             with suppress(StoreError):
                 await self._store.leave(process.id)
 
