@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..decision import Event
 from .bus import Lagged
+from .complaints import complain
 
 if TYPE_CHECKING:
     from .run import Run
@@ -34,9 +35,7 @@ async def deliver(subscriber: Subscriber, run: Run) -> None:
 
 
 def _complain(subscriber: Subscriber, event: Event | Lagged, run: Run, error: Exception) -> None:
-    import structlog
-
-    structlog.get_logger("endstop").warning(
+    complain(
         "subscriber raised",
         subscriber=getattr(subscriber, "__qualname__", repr(subscriber)),
         event_type=type(event).__name__,

@@ -18,6 +18,7 @@ from ...decision.events import (
     UsageReported,
 )
 from ..answers import Settled
+from ..complaints import complain
 from ..context import Context
 from .kept import KEPT, KeptResponse, kept_response, kept_value, response_kept, value_kept
 from .steps import NotKept, StepKey
@@ -72,7 +73,9 @@ async def keep_response(
     except _GaveUp:
         return None
     except NotKept as error:
-        _complain("a response is not kept: should the process die now, it is requested again", str(error), context)
+        facts = context.log.facts
+        what = "a response is not kept: should the process die now, it is requested again"
+        complain(what, why=str(error), run_id=facts.run_id, session_id=facts.session_id)
     if made:
         return made[0]
     kept = response_kept(result)
@@ -119,10 +122,3 @@ def _parts(response: ResponseFinished, whole: dict[str, ToolCallEnd]) -> Iterato
             yield ToolCallArgs(attempt=attempt, call_id=call.id, delta=call.arguments)
         if call.id in whole:
             yield whole[call.id]
-
-
-def _complain(what: str, why: str, context: Context) -> None:
-    import structlog
-
-    facts = context.log.facts
-    structlog.get_logger("endstop").warning(what, why=why, run_id=facts.run_id, session_id=facts.session_id)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Literal
 
@@ -95,8 +94,9 @@ class Here:
             await asyncio.wait_for(live.ended.wait(), REST_SECONDS)
         return await self._shelf.session(session_id, owner=owner)
 
-    async def forgotten(self, run_ids: Sequence[str]) -> None:
-        """These runs are no more: nothing of them is kept elsewhere."""
+    async def forget(self, session_id: str) -> None:
+        """Forget a session that rests."""
+        await self._shelf.store.delete(session_id)
 
     async def _first(self, live: Live, engine: Engine, new: NewSession, prompt: str, *, named: bool) -> StoredSession:
         store = self._shelf.store

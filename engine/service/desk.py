@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import msgspec
 
+from ..complaints import complain
 from ..durable.queue import Job, Queue
 from ..engine import Engine
 from ..line import encoded
@@ -19,7 +20,6 @@ from ..store.store import Message, NewSession, NotAtRest, Orphan, QueuedRun, Sto
 from .admission import Admission
 from .beginning import Asked, check_is_new, check_may_begin
 from .checked import kept
-from .complaints import complain
 from .driving import Driver, clock_of
 from .errors import busy
 from .lives import Live
@@ -72,11 +72,13 @@ class Desk:
         )
         await self._put(job, engine)
 
-    async def forgotten(self, run_ids: Sequence[str]) -> None:
-        """These runs are no more: the queue need keep nothing of them."""
+    async def forget(self, session_id: str) -> None:
+        """Forget a session that rests, with what the queue may still keep of its runs."""
+        runs = await self._store.runs(session_id)
+        await self._store.delete(session_id)
         with suppress(ConnectionError):
-            for run_id in run_ids:
-                await self._queue.drop(run_id)
+            for run in runs:
+                await self._queue.drop(run.id)
 
     async def adopt(self, orphans: Sequence[Orphan]) -> None:
         """Let other processes go on with runs whose own one died."""

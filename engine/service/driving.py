@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
+from ..complaints import complain
 from ..durable.steps import LostRun
 from ..engine import Engine
 from ..run import Run
 from ..session import Session
 from ..store.store import Message, Store, StoreError
-from .complaints import complain
 from .lives import Live, Lives
 from .tape import Tape
 from .tenure import Tenure

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanag
 from time import monotonic
 
 from ...decision import WrongUse
+from ..complaints import complain
 from ..durable.queue import Queue
 from ..engine import Engine
 from ..store.store import Orphan, Store
-from .complaints import complain
 from .desk import Desk
 from .driving import Driver
 from .lives import Lives

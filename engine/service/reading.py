@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from msgspec import Struct
 
-from ..store.store import Store, StoredRun
+from ..store.store import GOING, Store, StoredRun
 from .lives import Lives
 from .tape import Frame
 
@@ -108,7 +108,7 @@ class Reader:
         run: StoredRun | None = await self._store.run(run_id)
         if run is None:
             return True
-        if run.status not in ("queued", "running", "interrupted"):
+        if run.status not in (*GOING, "interrupted"):
             return run.last_seq <= seq
         session = await self._store.session(run.session_id)
         return session is None or session.run_id != run_id  # it has no end, and nobody goes on with it any more

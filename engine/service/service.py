@@ -25,7 +25,7 @@ from ..durable.queue import Queue
 from ..engine import Engine
 from ..store.place import store_at
 from ..store.process import LEASE
-from ..store.store import Message, NewSession, Store, StoredSession
+from ..store.store import GOING, Message, NewSession, Store, StoredSession
 from .admission import Admission
 from .beginning import Asked, Here
 from .checked import check, check_above, check_said, checked_id, kept, new_id, title
@@ -36,7 +36,7 @@ from .house import House
 from .lives import Lives
 from .reading import BEAT
 from .recalling import was_answered
-from .shelf import UNDER_WAY, Shelf
+from .shelf import Shelf
 from .tenure import QUEUE, Tenure
 from .working import Hands
 
@@ -211,7 +211,7 @@ class Service(Shelf):
         known = await self.session(session_id, owner=owner)
         live = self._lives.of_session(session_id)
         if live is None or live.run is None:
-            under_way = live is None and known.status in UNDER_WAY
+            under_way = live is None and known.status in GOING
         else:
             under_way = not live.run.finished
         if not under_way:
@@ -245,11 +245,9 @@ class Service(Shelf):
     async def delete(self, session_id: str, *, owner: str | None = None) -> None:
         """Forget a session that rests, with all its runs."""
         stored = await self._runs.at_rest(session_id, owner)
-        if self._lives.of_session(session_id) is not None or stored.status in UNDER_WAY:
+        if self._lives.of_session(session_id) is not None or stored.status in GOING:
             raise Conflict("running", f"session {session_id} is running: cancel it first")
-        runs = [run.id for run in await self.store.runs(session_id)]
-        await self.store.delete(session_id)
-        await self._runs.forgotten(runs)
+        await self._runs.forget(session_id)
         self._lives.news_of(session_id).tell()
 
     def look_around(self) -> None:

@@ -9,14 +9,11 @@ from msgspec.structs import replace
 
 from ...decision import Outcome
 from ..line import Header, encoded
-from ..store.store import SessionStatus, Store, StoredRun, StoredSession, Wanted
+from ..store.store import GOING, SessionStatus, Store, StoredRun, StoredSession, Wanted
 from ..version import VERSION
 from .errors import Unknown
 from .lives import Lives
 from .reading import Portion, Reader
-
-UNDER_WAY = ("queued", "running")
-"""The statuses of sessions and runs that have no end yet and get one by themselves."""
 
 
 class Shelf:
@@ -81,7 +78,7 @@ class Shelf:
             seen = news.count
             run = await self.run(run.id)
             left = deadline - asyncio.get_running_loop().time()
-            if run.outcome is not None or run.status not in UNDER_WAY or left <= 0:
+            if run.outcome is not None or run.status not in GOING or left <= 0:
                 return run.outcome
             await news.wait(left, seen)
 

@@ -15,10 +15,10 @@ from ...decision import Event
 from ...decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..archive.redacting import Redactor
 from ..archive.texts import Redact
+from ..complaints import complain
 from ..durable.steps import LostRun
 from ..line import AfterCut, encoded
 from ..store.store import Batch, Store
-from .complaints import complain
 from .news import News
 
 PAUSE = 0.5

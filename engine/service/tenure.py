@@ -15,11 +15,11 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
+from ..complaints import complain
 from ..durable.steps import LostRun
 from ..store.orphans import give_up_dead
 from ..store.process import this_process
 from ..store.store import Orphan, Process, Store, StoreError
-from .complaints import complain
 
 RENEWALS = 3
 """A lease is renewed so often before it would be over."""

@@ -10,19 +10,18 @@ from time import monotonic
 from typing import Any
 
 from ...decision import WrongUse
+from ..complaints import complain
 from ..durable.queue import Job
 from ..durable.steps import LostRun, StepKey, Steps
 from ..engine import Engine
 from ..session import Session
-from ..store.store import Held, Store, StoredSession, StoreError
+from ..store.store import GOING, Held, Store, StoredSession, StoreError
 from .admission import Admission
 from .beginning import Asked
-from .complaints import complain
 from .driving import Driver
 from .errors import Refusal
 from .lives import Live, Lives
 from .recalling import recalled
-from .shelf import UNDER_WAY
 from .tenure import Tenure
 
 PAUSE = 0.5
@@ -87,7 +86,7 @@ class Hands:
             if here is not None:  # the same process gets a run again that it is about to lose
                 await here.ended.wait()
             run = await self._store.run(job.run_id)
-            if run is None or run.status not in UNDER_WAY:
+            if run is None or run.status not in GOING:
                 return None
             try:
                 return await self._store.claim(job.session_id, job.run_id)

@@ -14,6 +14,7 @@ import msgspec
 from dbos import DBOS
 
 from ....decision import WrongUse
+from ...complaints import complain
 from ..queue import Job, Work
 from ..steps import LostRun
 from .coding import Json
@@ -167,7 +168,7 @@ class Worker:
         except asyncio.CancelledError:
             raise _Left from None
         except Exception as error:
-            _complain(job.run_id, error)
+            complain("the work of a run failed", run=job.run_id, error=repr(error))
             raise
 
     async def _made(self, job: Job, steps: DbosSteps) -> None:
@@ -178,14 +179,8 @@ def _job_of(given: dict[str, Any]) -> Job:
     try:
         return msgspec.convert(given, Job)
     except msgspec.ValidationError as error:
-        _complain(str(DBOS.workflow_id), error)
+        complain("the work of a run failed", run=str(DBOS.workflow_id), error=repr(error))
         raise
-
-
-def _complain(run: str, error: Exception) -> None:
-    import structlog
-
-    structlog.get_logger("endstop").warning("the work of a run failed", run=run, error=repr(error))
 
 
 @DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)

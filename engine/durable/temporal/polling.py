@@ -23,6 +23,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
+from ...complaints import complain
 from .workflow import NAME, RunWorkflow
 
 CALL = timedelta(seconds=10)
@@ -154,7 +155,7 @@ class Polling:
     async def _wait(self, error: RPCError) -> None:
         if not self._waiting:  # said once, for however long it is away
             self._waiting = True
-            _complain(away(self._client.service_client.config.target_host, error))
+            complain("runs stand still", reason=str(away(self._client.service_client.config.target_host, error)))
         await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _read(self, payloads: Payloads) -> list[bytes]:
@@ -171,9 +172,3 @@ def away(address: str, error: Exception) -> ConnectionError:
     """What is raised, and said, while nobody answers."""
     said = error.message if isinstance(error, RPCError) else str(error)
     return ConnectionError(f"no Temporal server answers at {address}: start it, or give its address ({said})")
-
-
-def _complain(error: ConnectionError) -> None:
-    import structlog
-
-    structlog.get_logger("endstop").warning("runs stand still", reason=str(error))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ...complaints import complain
 from ..queue import Job, Work
 from ..steps import LostRun
 from .attempt import RENEWALS, Attempt
@@ -90,7 +91,7 @@ class Taking:
         elif isinstance(error, LostRun):  # by the store: who has it there may be dead, and the queue must not forget it
             await self._polling.give_back(task, "another process has it", task.lease / RENEWALS)
         else:
-            _complain(task.run_id, error)
+            complain("the work of a run raised", run=task.run_id, exc_info=error)
             await self._polling.fail(task, f"its work raised {type(error).__name__}")
 
     async def _leave(self, taking: asyncio.Task[None]) -> None:
@@ -98,9 +99,3 @@ class Taking:
             attempt.lose()  # before its work is cancelled: what it does about that must not be kept
             doing.cancel()
         await asyncio.wait([taking, *self._under_way.values()], timeout=LEAVING_SECONDS)
-
-
-def _complain(run_id: str, error: Exception) -> None:
-    import structlog
-
-    structlog.get_logger("endstop").warning("the work of a run raised", run=run_id, exc_info=error)

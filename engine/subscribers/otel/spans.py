@@ -13,6 +13,7 @@ from contextvars import Token
 from typing import TYPE_CHECKING, Any
 
 from ....decision import WrongUse
+from ...complaints import complain
 from ...version import VERSION
 
 if TYPE_CHECKING:
@@ -57,10 +58,7 @@ class Spans:
         if self._complained:
             return
         self._complained = True
-        import structlog
-
-        told = f"{type(error).__name__}: {error}"
-        structlog.get_logger("endstop").warning("tracing failed, and the run goes on without", error=told)
+        complain("tracing failed, and the run goes on without", error=f"{type(error).__name__}: {error}")
 
 
 class Span:

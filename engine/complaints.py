@@ -1,4 +1,4 @@
-"""What goes wrong in a service without anybody there to be told: a line of the log."""
+"""What goes wrong without anybody there to be told: a line of the log."""
 
 from __future__ import annotations
 
