@@ -109,12 +109,14 @@ async def test_a_completion_that_fails_its_evaluation_does_not_win_while_others_
     gate = anyio.Event()
     hasty = model("hasty", [call("finish_task", summary="bad")])
     thorough = model("thorough", [gate, call("finish_task", summary="good")])
-    engine = Engine(hasty, evaluate=lambda looked_at: looked_at.outcome.answer == "good")
-    racing = asyncio.create_task(engine.race("go", [hasty, thorough]))
-    while not thorough.requests:
-        await settle(1)
-    gate.set()
-    race = await racing
+
+    async def listen(event: Any, run: Any) -> None:
+        if isinstance(event, RunFinished):
+            gate.set()  # the hasty one is judged: only now may the other one complete
+
+    engine = Engine(hasty, evaluate=lambda looked_at: looked_at.outcome.answer == "good", subscribers=[listen])
+    async with asyncio.timeout(PATIENCE):
+        race = await engine.race("go", [hasty, thorough])
     assert race.winner is race.results[1]
     assert [result.outcome.verdict for result in race.results] == ["failed", "passed"]
 
