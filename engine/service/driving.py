@@ -68,6 +68,7 @@ class Driver:
         """Begin a run and return once its beginning is stored. `heard`: messages that its prompt is made of."""
         run = begin()
         before = await self._store.run(run.id) if session.interrupted or self._shared else None
+        unheard = await self._store.unheard(session.id)
         resumed = len(before.resumed_at) + 1 if before is not None and session.interrupted else 0
         now = clock_of(engine)
         tape = Tape(
@@ -82,15 +83,19 @@ class Driver:
             spread=SPREAD if self._shared else None,
         )
         session.record = tape
-        live.take(session, engine, run)
+        live.take(session, engine, run, tape)
         if before is not None and before.cancel is not None:
             live.cancel(before.cancel)
-        for message in await self._store.unheard(session.id):
-            if message.id not in heard:
+        for message in unheard:
+            if message.id in heard:
+                live.said[message.id] = message.text
+            else:
                 live.say(message)
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._keep(self._supervise(live, run, tape, begun))
-        await asyncio.shield(begun)
+        if live.overheard:
+            self._keep(self._look(live))
+        await begun
 
     def release(self, live: Live) -> None:
         """Give a session's place free again, if no run has come of it."""
@@ -155,22 +160,28 @@ class Driver:
                     await asyncio.wait(self._tasks)
 
     async def _supervise(self, live: Live, run: Run, tape: Tape, begun: asyncio.Future[None]) -> None:
+        going = False
         try:
             async with run:
-                self._lives.begun(live, run, tape)
-                begun.set_result(None)
+                self._lives.begun(live, run)
+                going = True
+                if not begun.cancelled():
+                    begun.set_result(None)
                 await run.wait()
         except LostRun as error:
+            await tape.silence(str(error))
             live.lost = str(error)
-            if not begun.done():
-                live.taken = False
-                begun.set_exception(error)
+            if not going:
+                _refuse(live, begun, error)
+            elif not self._shared:  # nobody goes on with it by himself
+                with suppress(StoreError):
+                    await self._store.set_aside(live.session_id, str(error))
             self._lives.remove(live)
             return
         except Exception as error:
-            if not begun.done():
-                live.taken = False
-                begun.set_exception(error)
+            if not going:
+                if not _refuse(live, begun, error):
+                    self._lives.remove(live)
                 return
             complain("a run died", run_id=run.id, error=f"{type(error).__name__}: {error}")
         messages: list[Message] = []
@@ -178,6 +189,7 @@ class Driver:
             await self._insist("the end of a run could not be stored yet", tape.settle, run_id=tape.run_id)
             messages = await self._left(live)
         except LostRun as error:
+            await tape.silence(str(error))
             live.lost = str(error)
         finally:
             self._lives.remove(live)
@@ -186,6 +198,7 @@ class Driver:
 
     async def _look(self, live: Live) -> None:
         if live.run is None:
+            live.overheard = True
             return
         with suppress(StoreError):  # whoever asked will have to ask again
             run = await self._store.run(live.run.id)
@@ -256,6 +269,15 @@ class Driver:
             await self.drive(live, session, engine, lambda: session.start(prompt), ids)
         finally:
             self.release(live)
+
+
+def _refuse(live: Live, begun: asyncio.Future[None], error: Exception) -> bool:
+    """No run has come of it; whether anybody is still there to be told, and to release it."""
+    live.taken = False
+    if begun.cancelled():
+        return False
+    begun.set_exception(error)
+    return True
 
 
 def clock_of(engine: Engine) -> Callable[[], str]:

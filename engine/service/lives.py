@@ -31,6 +31,10 @@ class Live:
     taken: bool = False
     """Whether a run has come of it, or is about to."""
     cancelled: str | None = None
+    overheard: bool = False
+    """Whether other processes have changed something while there was no run yet."""
+    given_up: str | None = None
+    """Why this process leaves its run to others."""
     lost: str | None = None
     """Why another process has its run now."""
     said: dict[str, str] = field(default_factory=dict)
@@ -38,11 +42,13 @@ class Live:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the run is over and the store has all of it."""
 
-    def take(self, session: Session, engine: Engine, run: Run) -> None:
+    def take(self, session: Session, engine: Engine, run: Run, tape: Tape) -> None:
         """A run comes of it, this one."""
-        self.session, self.engine, self.run, self.taken = session, engine, run, True
+        self.session, self.engine, self.run, self.tape, self.taken = session, engine, run, tape, True
         if self.cancelled is not None:
             run.cancel(self.cancelled)
+        if self.given_up is not None:
+            self.lose(self.given_up)
 
     def say(self, message: Message, text: str | None = None) -> None:
         """Say something to its run, once. text: as it was said, if the store keeps it redacted."""
@@ -56,7 +62,8 @@ class Live:
         return "\n\n".join(self.said.get(message.id, message.text) for message in messages)
 
     def lose(self, why: str) -> None:
-        """Give the run up: nothing more of it is written, and another process may go on with it."""
+        """Give the run up, also one that is only about to begin: another process may go on with it."""
+        self.given_up = why
         if self.tape is not None and self.run is not None:
             self.tape.lose(why)
             self.run.cancel("lost")
@@ -107,9 +114,8 @@ class Lives:
         assert live.session_id not in self._sessions
         self._sessions[live.session_id] = live
 
-    def begun(self, live: Live, run: Run, tape: Tape) -> None:
+    def begun(self, live: Live, run: Run) -> None:
         """Its run is going on: readers find it."""
-        live.tape = tape
         self._runs[run.id] = live
         self.news_of(live.session_id).tell()
 
@@ -117,8 +123,8 @@ class Lives:
         """It rests again."""
         if self._sessions.get(live.session_id) is live:
             del self._sessions[live.session_id]
-        if live.run is not None and live.tape is not None:
-            self._runs.pop(live.run.id, None)
+        if live.run is not None and self._runs.get(live.run.id) is live:
+            del self._runs[live.run.id]
         if live.tape is not None:
             live.tape.news.tell()
         live.ended.set()

@@ -18,7 +18,7 @@ from ..archive.texts import Redact
 from ..complaints import complain
 from ..durable.steps import LostRun
 from ..line import AfterCut, encoded
-from ..store.store import Batch, Store
+from ..store.store import Batch, Diverged, Held, Store
 from .news import News
 
 PAUSE = 0.5
@@ -123,8 +123,17 @@ class Tape:
         self.news.tell()
 
     def lose(self, why: str) -> None:
-        """Give the run up: nothing more is taken."""
+        """Give the run up: nothing more is taken, nor handed to the store."""
         self._lost = why
+
+    async def silence(self, why: str) -> None:
+        """The same, and wait until what was handed to the store is written or refused.
+
+        Before that nobody in this process may go on with the run: the store would take it for this one.
+        """
+        self.lose(why)
+        if self._saving is not None:
+            await asyncio.wait((self._saving,))
 
     def _spread_out(self) -> None:
         self._spreading = None
@@ -190,6 +199,11 @@ class Tape:
         batch = self._batch()
         try:
             await self._store.commit(batch)
+        except (Diverged, Held) as error:
+            if not (batch.started or batch.resumed) or self._spread is not None:
+                self.lose(str(error))
+                raise LostRun(str(error)) from None
+            raise  # it has not begun, and whoever asked for it is told
         finally:
             self._saving = None
         del self._pending[: batch.last_seq - self._stored]

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, update
 
 from ..line import encoded
 from .holding import Holding
-from .store import Batch, Message, NewSession, Process, StoreError
+from .store import Batch, Diverged, Message, NewSession, Process, StoreError
 from .tables import MESSAGES, PAGES, RUNS, SESSIONS
 
 ENDED = ("completed", "exhausted", "failed", "cancelled")
@@ -65,7 +65,7 @@ class Changes:
         self.holding.add(session, "running")
 
     def commit(self, batch: Batch) -> None:
-        """A batch of a run. Raises StoreError if it does not go on from what is stored."""
+        """A batch of a run. Raises Diverged if it does not go on from what is stored."""
         self.holding.touched.add(batch.session_id)
         known = batch.run_id in self._moved or (not self._careful and batch.run_id in self._tails)
         tail = self._start(batch) if batch.started is not None else self._tail(batch)
@@ -189,7 +189,7 @@ class Changes:
         return None if row is None else Tail(row[0], row[1] or 0)
 
     def _rest(self, batch: Batch, tail: Tail) -> Batch:
-        """What of a batch is not stored yet, if its beginning is, line for line. Raises StoreError if it is not.
+        """What of a batch is not stored yet, if its beginning is, line for line. Raises Diverged if it is not.
 
         Who tries again after a commit that broke hands in the same events, and perhaps more.
         """
@@ -197,7 +197,7 @@ class Changes:
         there = select(PAGES.c.lines).where(PAGES.c.run == tail.key, of_it).order_by(PAGES.c.first_seq)
         stored = b"".join(map(bytes, self._execute(there).scalars()))
         if not stored or not (batch.lines.startswith(stored) or stored.startswith(batch.lines)):
-            raise StoreError(
+            raise Diverged(
                 f"events {batch.first_seq} to {batch.last_seq} of {batch.run_id} cannot be kept: "
                 f"what is stored ends at {tail.last_seq}, and is not the same"
             )

@@ -3,6 +3,7 @@
 StoreError             (an OSError) the store cannot do it
 ├── LeaseLost          (and a LostRun) this process was given up
 ├── Held               another process has the session
+├── Diverged           events do not go on from what is stored
 └── NotAtRest          the session runs, or waits to run
 """
 
@@ -21,6 +22,10 @@ class LeaseLost(StoreError, LostRun):
 
 class Held(StoreError):
     """The session is not to be had: another process holds it, or its run is over or not its latest one."""
+
+
+class Diverged(StoreError):
+    """Events do not go on from what is stored: somebody else has gone on with the run, or the database lost some."""
 
 
 class NotAtRest(StoreError):

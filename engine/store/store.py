@@ -14,12 +14,12 @@ from msgspec import Struct
 from ...decision import Outcome, Question
 from ...decision.events import RunStarted
 from .enrolled import Enrolled, Orphan, Process, StoredProcess
-from .errors import Held, LeaseLost, NotAtRest, StoreError
+from .errors import Diverged, Held, LeaseLost, NotAtRest, StoreError
 
 __all__ = [
-    "GOING", "Batch", "Enrolled", "Held", "LeaseLost", "Message", "NewSession", "NotAtRest", "Orphan", "Page",
-    "Process", "QueuedRun", "SessionStatus", "Store", "StoreError", "StoredProcess", "StoredRun", "StoredSession",
-    "Wanted",
+    "GOING", "Batch", "Diverged", "Enrolled", "Held", "LeaseLost", "Message", "NewSession", "NotAtRest", "Orphan",
+    "Page", "Process", "QueuedRun", "SessionStatus", "Store", "StoreError", "StoredProcess", "StoredRun",
+    "StoredSession", "Wanted",
 ]  # fmt: skip
 
 SessionStatus = Literal[

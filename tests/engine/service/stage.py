@@ -17,7 +17,7 @@ class Stage(MemoryStore):
         super().__init__()
         self.calls: Counter[str] = Counter()
         self.held: dict[tuple[str, int], tuple[asyncio.Event, asyncio.Event]] = {}
-        self.failing: set[tuple[str, int]] = set()
+        self.failing: dict[tuple[str, int], StoreError] = {}
 
     def hold(self, method: str, number: int = 1) -> tuple[asyncio.Event, asyncio.Event]:
         """Hold a call from now on; gives what tells that it came, and what lets it go."""
@@ -25,9 +25,10 @@ class Stage(MemoryStore):
         self.held[key] = asyncio.Event(), asyncio.Event()
         return self.held[key]
 
-    def fail(self, method: str, *numbers: int) -> None:
+    def fail(self, method: str, *numbers: int, error: StoreError | None = None) -> None:
         """Let these calls, counted from now on, fail."""
-        self.failing |= {(method, self.calls[method] + number) for number in numbers}
+        raised = error or StoreError("no space left")
+        self.failing |= {(method, self.calls[method] + number): raised for number in numbers}
 
     async def _enter(self, method: str) -> None:
         self.calls[method] += 1
@@ -37,7 +38,7 @@ class Stage(MemoryStore):
             came.set()
             await go.wait()
         if key in self.failing:
-            raise StoreError("no space left")
+            raise self.failing[key]
 
     async def add(self, session: NewSession) -> None:
         """As one writer does it: who leaves meanwhile leaves it to be written."""
