@@ -13,6 +13,7 @@ from .place import place_of
 
 if TYPE_CHECKING:
     from .connection import Connection
+    from .worker import Worker
 
 
 class Dbos:
@@ -47,6 +48,7 @@ class Dbos:
         self._queue = queue
         self._poll_seconds = poll_seconds
         self._connection: Connection | None = None
+        self._worker: Worker | None = None
 
     def __repr__(self) -> str:
         return f"Dbos({self._place.shown!r}, queue={self._queue!r})"
@@ -84,7 +86,11 @@ class Dbos:
         )
         worker = Worker(connection, self._queue, process, work, at_once=at_once, in_all=self._running_in_all)
         async with worker.launched():
-            yield
+            self._worker = worker
+            try:
+                yield
+            finally:
+                self._worker = None
 
     async def recover(self, run_id: str) -> None:
         """Give a run whose process is dead to another one; see `Queue.recover`."""
@@ -92,6 +98,8 @@ class Dbos:
 
     async def drop(self, run_id: str) -> None:
         """Forget a run, its results included; see `Queue.drop`."""
+        if self._worker is not None:
+            self._worker.lose(run_id)
         await self._open.forget(run_id)
 
     @property

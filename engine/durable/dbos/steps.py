@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import json
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import Any
 
 from dbos import DBOS, error
@@ -82,8 +83,10 @@ class DbosSteps:
             keeping.add_done_callback(_unheard)
             made.add_done_callback(_unheard)
             raise
+        asked_at = monotonic()
         made.set_result(text)
         await self._until_kept(keeping)
+        self._ownership.confirm(asked_at)
         self._kept[name] = text
         return result
 

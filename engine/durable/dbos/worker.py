@@ -117,6 +117,11 @@ class Worker:
             for run in self._refused:
                 await self._connection.put_back(self._queue, run)
 
+    def lose(self, run: str) -> None:
+        """It is known that a run is no more, or is somebody else's: no step of it begins here."""
+        if run in self._owned:
+            self._owned[run].lose()
+
     async def execute(self, given: dict[str, Any]) -> None:
         """An execution of a run, as DBOS calls it."""
         job = _job_of(given)
@@ -126,9 +131,7 @@ class Worker:
             await self._refuse(job.run_id)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        before = self._owned.pop(job.run_id, None)
-        if before is not None:
-            before.lose()
+        self.lose(job.run_id)
         ownership = self._owned[job.run_id] = Ownership(self._connection, job.run_id, self._process)
         try:
             await self._do(job, ownership)
