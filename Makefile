@@ -77,7 +77,7 @@ bench-fleet: $(VENV)/.ready ## sessions a second with 1, 2 and 4 workers, and ho
 	@$(BIN)/python tests/benchmarks/fleet.py $(ARGS)
 
 kill: $(VENV)/.ready system ## SIGKILL to workers at fifty random points of their runs, and ten more with Temporal's queue
-	@ENDSTOP_KILLS=50 $(BIN)/pytest -s -m "long or not long" -o faulthandler_timeout=3000 tests/fleet/test_kills.py tests/fleet/test_temporal.py $(ARGS)
+	@ENDSTOP_KILLS=50 $(BIN)/pytest -s -m "long or not long" -o faulthandler_timeout=3000 tests/fleet/test_kills.py tests/fleet/test_freezes.py tests/fleet/test_temporal.py $(ARGS)
 
 soak: $(VENV)/.ready ## a thousand sessions over failing providers, for ten minutes: nothing lost, nothing left
 	@$(BIN)/python tests/benchmarks/soak.py
