@@ -1,75 +1,20 @@
-"""Workers that freeze and wake, again and again, for shorter and for longer than their lease; part of `make kill`.
-
-A worker that wakes may still do what it was about to do when it froze, though its run has gone on elsewhere meanwhile:
-nothing that it had asked before could tell it. What comes of that is kept nowhere. So a request, or a call that reads,
-that comes again at that moment is no fault; a later one is, and one that writes always.
-"""
+"""Workers that freeze at random points of their runs, again and again, lose no run, and none stands still."""
 
 from __future__ import annotations
 
-import asyncio
 import os
-import random
-import signal
-import time
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from .checked import check_record, resumptions
-from .fleet import Fleet, Member
-from .ledger import Line
-from .script import Script
+from .fleet import Fleet
+from .freezing import check_freezes
 
 FREEZES = int(os.environ.get("ENDSTOP_FREEZES", "12"))
 SEED = int(os.environ.get("ENDSTOP_SEED", "7"))
-LEASE = 1.0
-JUST_WOKEN = 0.5
-"""Seconds in which a worker does what it was about to do when it froze."""
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", [1, 2])
-async def test_workers_that_freeze_at_random_lose_no_run_and_none_stands_still(
-    ships: Fleet, tmp_path: Path, number: int
-) -> None:
-    _, *workers = await asyncio.gather(ships.serve(lease=LEASE), *(ships.worker(lease=LEASE) for _ in range(number)))
-    scripts = [Script(who=f"frozen-{place}", steps=40, pace=0.003) for place in range(12)]
-    ids = [await ships.start(script) for script in scripts]
-    wakings = await freeze(workers, FREEZES, random.Random(SEED + number))
-    taken_over = 0
-    for script, id in zip(scripts, ids, strict=True):
-        await ships.reached(id, "completed", patience=120)
-        assert ships.side.of(script.who).faults(script, wakings.excuse) == []
-        taken_over += resumptions(await check_record(await ships.record(id, tmp_path), script))
-    assert taken_over > 0
-    assert any("taken for dead" in worker.said for worker in workers)
-    assert not any("Traceback" in worker.said for worker in workers), ships.trouble()
-
-
-@dataclass
-class Wakings:
-    """Who was woken, and when (`time.monotonic_ns`)."""
-
-    times: list[tuple[Member, int]] = field(default_factory=list)
-
-    def excuse(self, line: Line) -> bool:
-        """Whether this was done by somebody who had just been woken."""
-        return any(
-            (line.get("by") == who.name or line.get("pid") == who.pid) and 0 <= line["t"] - at < JUST_WOKEN * 1e9
-            for who, at in self.times
-        )
-
-
-async def freeze(workers: list[Member], times: int, dice: random.Random) -> Wakings:
-    """Freeze one of them so many times."""
-    wakings = Wakings()
-    for _ in range(times):
-        worker = dice.choice(workers)
-        worker.send(signal.SIGSTOP)
-        await asyncio.sleep(dice.uniform(0.3, 2.5) * LEASE)
-        wakings.times.append((worker, time.monotonic_ns()))
-        worker.send(signal.SIGCONT)
-        await asyncio.sleep(dice.uniform(0.05, 1.2) * LEASE)
-    return wakings
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_frozen_workers_lose_no_run_and_none_stands_still(ships: Fleet, tmp_path: Path, workers: int) -> None:
+    await check_freezes(ships, tmp_path, workers=workers, freezes=FREEZES, seed=SEED + workers)

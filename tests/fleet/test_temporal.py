@@ -15,12 +15,14 @@ from ..postgres import Server
 from ..temporal import Server as Temporal
 from .checked import check_record, results
 from .fleet import Fleet, Model, fleet, until
+from .freezing import check_freezes
 from .killing import Killer
 from .script import Script
 
 pytestmark = pytest.mark.long
 
 KILLS = int(os.environ.get("ENDSTOP_KILLS", "0")) // 5 or 2
+FREEZES = int(os.environ.get("ENDSTOP_FREEZES", "12"))
 SEED = int(os.environ.get("ENDSTOP_SEED", "7"))
 
 
@@ -64,6 +66,10 @@ async def test_a_worker_that_freezes_past_its_lease_repeats_nothing(ships: Fleet
     await check_record(path, script)
     assert ships.side.of("frozen").faults(script) == []
     assert ships.side.of("frozen").askers == [frozen.name, other.name]
+
+
+async def test_workers_that_freeze_at_random_lose_no_run(ships: Fleet, tmp_path: Path) -> None:
+    await check_freezes(ships, tmp_path, workers=2, freezes=FREEZES, seed=SEED)
 
 
 async def test_a_result_that_is_too_large_to_be_kept_is_told_to_the_model(ships: Fleet, tmp_path: Path) -> None:
