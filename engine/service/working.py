@@ -46,8 +46,8 @@ class Hands:
         """Make the run of a job, and return once the store has its end. Raises LostRun."""
         while True:
             try:
-                await self._do(job, steps)
-                self.done.append((monotonic(), job.run_id))
+                if await self._do(job, steps):
+                    self.done.append((monotonic(), job.run_id))
                 return
             except LostRun as error:
                 await self._let_go(job)
@@ -56,10 +56,12 @@ class Hands:
                 complain("a run waits for the store", run_id=job.run_id, error=str(error))
             await asyncio.sleep(PAUSE)
 
-    async def _do(self, job: Job, steps: Steps) -> None:
+    async def _do(self, job: Job, steps: Steps) -> bool:
+        """Do it once; whether the run is over. One that was set aside is not: somebody may resume it at any time."""
         stored = await self._claimed(job)
         if stored is None:
-            return
+            run = await self._store.run(job.run_id)
+            return run is None or run.status not in (*GOING, "interrupted")
         live = Live(job.session_id, stored.owner, job.agent)
         self._lives.add(live)
         try:
@@ -72,12 +74,13 @@ class Hands:
         except (WrongUse, Refusal) as error:
             complain("a run cannot go on", run_id=job.run_id, session_id=job.session_id, error=str(error))
             await self._store.set_aside(job.session_id, str(error))
-            return
+            return False
         finally:
             self._driver.release(live)
         await live.ended.wait()
         if live.lost is not None:
             raise LostRun(live.lost)
+        return True
 
     async def _claimed(self, job: Job) -> StoredSession | None:
         """The session, held by this process; None if there is nothing left to do. Raises StoreError, LostRun."""

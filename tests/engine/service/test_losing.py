@@ -15,6 +15,7 @@ from endstop.engine.service.service import Service
 from endstop.engine.store.store import Diverged, Held, StoreError
 from endstop.engine.testing import settle
 from endstop.providers import call
+from msgspec import structs
 
 from .. import held
 from .stage import Stage
@@ -28,6 +29,7 @@ class Queue:
 
     def __init__(self) -> None:
         self.jobs: list[Job] = []
+        self.dropped: list[str] = []
 
     async def open(self) -> None:
         pass
@@ -42,7 +44,7 @@ class Queue:
         pass
 
     async def drop(self, run_id: str) -> None:
-        pass
+        self.dropped.append(run_id)
 
     @asynccontextmanager
     async def working(self, process: str, work: Work, *, at_once: int) -> AsyncIterator[None]:
@@ -162,3 +164,13 @@ async def test_without_a_queue_such_a_run_is_interrupted_and_says_why() -> None:
         outcome = await service.outcome(resumed.run_id or "", wait=PATIENCE)
         assert outcome is not None
         assert outcome.status == "completed"
+
+
+async def test_the_queue_forgets_runs_that_are_over_and_none_that_was_set_aside() -> None:
+    async with working(Stage()) as (service, queue, job):
+        await queue.work(structs.replace(job, agent="of another deploy"), Steps())
+        assert (await service.session(job.session_id)).status == "interrupted"
+        over = await service.start("Set another port")
+        for _ in range(2):  # the second time it is over, by whomever
+            await queue.work(queue.jobs[-1], Steps())
+    assert queue.dropped == [over.run_id, over.run_id]
