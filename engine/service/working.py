@@ -60,8 +60,8 @@ class Hands:
         """Do it once; whether the run is over. One that was set aside is not: somebody may resume it at any time."""
         stored = await self._claimed(job)
         if stored is None:
-            run = await self._store.run(job.run_id)
-            return run is None or run.status not in (*GOING, "interrupted")
+            found = await self._store.run(job.run_id)
+            return found is None or found.status not in (*GOING, "interrupted")
         live = Live(job.session_id, stored.owner, job.agent)
         self._lives.add(live)
         try:
