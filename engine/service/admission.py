@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..engine import Engine
-from .errors import Conflict, TooMany, Unavailable, Unknown, busy
+from .errors import Conflict, TooMany, Unavailable, Unknown, busy, too_many_of_yours
 from .lives import Live, Lives
 
 
@@ -42,7 +42,7 @@ class Admission:
         if len(self._lives) >= self._most:
             raise TooMany("sessions", f"{self._most} sessions are running, which is as many as may: try later")
         if self._most_each is not None and self._lives.owned_by(owner) >= self._most_each:
-            raise TooMany("sessions", f"{self._most_each} of your sessions are running: wait for one to end")
+            raise too_many_of_yours(self._most_each)
         live = Live(session_id, owner, agent, answering)
         self._lives.add(live)
         return live

@@ -16,12 +16,12 @@ from ..durable.queue import Job, Queue
 from ..engine import Engine
 from ..line import encoded
 from ..run import new_run_id
-from ..store.store import Message, NewSession, NotAtRest, Orphan, QueuedRun, StoredSession
+from ..store.store import Crowded, Message, NewSession, NotAtRest, Orphan, QueuedRun, StoredSession
 from .admission import Admission
 from .beginning import Asked, check_is_new, check_may_begin
 from .checked import kept
 from .driving import Driver, clock_of
-from .errors import busy
+from .errors import busy, too_many_of_yours
 from .lives import Live
 from .shelf import Shelf
 
@@ -32,12 +32,15 @@ LOOKED_AT = 50
 class Desk:
     """Puts runs into the store and into the queue."""
 
-    def __init__(self, shelf: Shelf, queue: Queue, admission: Admission, driver: Driver) -> None:
+    def __init__(
+        self, shelf: Shelf, queue: Queue, admission: Admission, driver: Driver, *, most_each: int | None = None
+    ) -> None:
         self._shelf = shelf
         self._store = shelf.store
         self._queue = queue
         self._admission = admission
         self._driver = driver
+        self._most_each = most_each
 
     async def first(self, new: NewSession, engine: Engine, prompt: str, *, named: bool) -> StoredSession:
         """A new session with its first run; returns once no crash can lose it."""
@@ -45,7 +48,7 @@ class Desk:
         if named:
             await check_is_new(self._store, new.id)
         job = Job(run_id=new_run_id(), session_id=new.id, agent=new.agent, opening="prompt", text=prompt)
-        return await self._driver.through(self._put(job, engine, new))
+        return await self._driver.through(self._admitted(job, engine, new))
 
     async def next(self, session_id: str, owner: str | None, asked: Asked) -> StoredSession:
         """A session's next run; returns once no crash can lose it."""
@@ -53,7 +56,7 @@ class Desk:
         stored = await self._shelf.session(session_id, owner=owner)
         check_may_begin(stored, asked)
         _, engine = self._admission.agent(stored.agent)
-        return await self._driver.through(self._put(await self._job(stored, asked), engine))
+        return await self._driver.through(self._admitted(await self._job(stored, asked), engine))
 
     async def at_rest(self, session_id: str, owner: str | None) -> StoredSession:
         """The session as the store knows it: nobody knows more of it."""
@@ -128,7 +131,16 @@ class Desk:
             call_id=asked.call_id,
         )
 
-    async def _put(self, job: Job, engine: Engine, new: NewSession | None = None) -> StoredSession:
+    async def _admitted(self, job: Job, engine: Engine, new: NewSession | None = None) -> StoredSession:
+        """A run that somebody asks for: one that begins by itself goes on where one of its owner's has just ended."""
+        try:
+            return await self._put(job, engine, new, most_each=self._most_each)
+        except Crowded:
+            raise too_many_of_yours(self._most_each or 0) from None
+
+    async def _put(
+        self, job: Job, engine: Engine, new: NewSession | None = None, *, most_each: int | None = None
+    ) -> StoredSession:
         prompt = kept(job.text, engine.redact) if job.opening == "prompt" else None
         queued = QueuedRun(
             session_id=job.session_id,
@@ -137,6 +149,7 @@ class Desk:
             at=clock_of(engine)(),
             new=new,
             job=encoded(job).decode(),
+            most_each=most_each,
         )
         try:
             await self._store.queue(queued)

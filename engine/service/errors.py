@@ -42,6 +42,11 @@ class Unavailable(Refusal):
     """`stopping`, `no_model`, `store`."""
 
 
+def too_many_of_yours(most: int) -> TooMany:
+    """An owner has as many sessions going on as may be."""
+    return TooMany("sessions", f"{most} of your sessions are running, or wait to: wait for one to end")
+
+
 def busy(session_id: str) -> Conflict:
     """The session has a run already."""
     return Conflict("busy", f"session {session_id} is running: wait for its end, say something to it, or cancel it")

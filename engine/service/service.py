@@ -48,7 +48,8 @@ class Service(Shelf):
         started, but what is stored can be read.
     store: where sessions are kept: a path or `sqlite:///` URL, a `postgresql://` URL, or a store.
     grace: seconds that running sessions get to end by themselves when the service stops; 0 or more.
-    max_running: sessions that may run at once; `max_running_each`: of one owner.
+    max_running: sessions that may run at once in this process.
+    max_running_each: of one owner; with a queue, in all processes together, and those that wait count, too.
     keep_days: ended sessions are forgotten so many days after their last event; None: never.
     keep_sessions: so many ended sessions are kept, the latest; None: all.
     beat: seconds after which a reader without news gets an empty portion.
@@ -98,7 +99,7 @@ class Service(Shelf):
         )
         self._runs: Here | Desk = Here(self, self._lives, admission, driver)
         if queue is not None:
-            self._runs = desk = Desk(self, queue, admission, driver)
+            self._runs = desk = Desk(self, queue, admission, driver, most_each=max_running_each)
             driver.hear = desk.hear
             hands = Hands(self.store, self._lives, admission, driver, tenure) if works else None
             self._house.share(queue, desk, hands, max_running)

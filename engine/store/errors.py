@@ -4,7 +4,8 @@ StoreError             (an OSError) the store cannot do it
 ├── LeaseLost          (and a LostRun) this process was given up
 ├── Held               another process has the session
 ├── Diverged           events do not go on from what is stored
-└── NotAtRest          the session runs, or waits to run
+├── NotAtRest          the session runs, or waits to run
+└── Crowded            its owner has as many such sessions as may be
 """
 
 from __future__ import annotations
@@ -30,3 +31,7 @@ class Diverged(StoreError):
 
 class NotAtRest(StoreError):
     """The session is running, or queued already."""
+
+
+class Crowded(StoreError):
+    """As many sessions of this owner run, or wait to run, as may."""

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, or_, select, update
 
 from .leases import now
-from .store import GOING, Batch, Held, LeaseLost, NewSession, NotAtRest, Process, QueuedRun, StoreError
-from .tables import PROCESSES, RUNNING, RUNS, SESSIONS
+from .store import GOING, Batch, Crowded, Held, LeaseLost, NewSession, NotAtRest, Process, QueuedRun, StoreError
+from .tables import PROCESSES, QUEUED, RUNNING, RUNS, SESSIONS
 
 CHANNEL = "endstop"
 """Where PostgreSQL tells of sessions that have changed: the process that changed them, and their ids."""
@@ -135,6 +135,8 @@ class Holding:
             raise StoreError(f"the session {run.session_id} is {there}")
         elif found.status in GOING and (found.run_id is not None or found.holder not in (None, self._id)):
             raise NotAtRest(f"the session {run.session_id} is {found.status}: {found.run_id}")
+        if run.most_each is not None:
+            self._check_room(run.session_id, run.most_each)
         resumed = found.run_id == run.run_id
         if resumed and found.status != "interrupted":
             raise StoreError(f"the run {run.run_id} is over: it is {found.status}")
@@ -196,6 +198,14 @@ class Holding:
     @property
     def _on_postgresql(self) -> bool:
         return self._connection.dialect.name == "postgresql"
+
+    def _check_room(self, session_id: str, most: int) -> None:
+        owner = self._execute(select(SESSIONS.c.owner).where(SESSIONS.c.id == session_id)).scalar_one()
+        if self._on_postgresql:  # else two that are asked for at once would both find room
+            self._execute(select(func.pg_advisory_xact_lock(func.hashtext(f"endstop owner {owner}"))))
+        others = SESSIONS.c.owner == owner, SESSIONS.c.id != session_id, or_(RUNNING, QUEUED)
+        if self._execute(select(func.count()).where(*others)).scalar_one() >= most:
+            raise Crowded(f"{most} sessions of {owner!r} are queued or running, which is as many as may be")
 
     def _queue_run(self, run: QueuedRun, number: int | None) -> None:
         """Its row; a run without a number has one already."""

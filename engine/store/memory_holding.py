@@ -9,6 +9,7 @@ from msgspec.structs import asdict, replace
 from ...decision import WrongUse
 from .store import (
     GOING,
+    Crowded,
     Held,
     LeaseLost,
     NewSession,
@@ -114,6 +115,10 @@ class MemoryHolding:
             raise StoreError(f"the session {run.session_id} is {there}")
         elif session.status in GOING and (session.run_id is not None or session.holder not in (None, self._own)):
             raise NotAtRest(f"the session {session.id} is {session.status}: {session.run_id}")
+        owner, going = session.owner, [one for one in self._sessions.values() if one.status in GOING]
+        others = sum(one.owner == owner and one.id != session.id for one in going)
+        if run.most_each is not None and others >= run.most_each:
+            raise Crowded(f"{run.most_each} sessions of {owner!r} are queued or running, which is as many as may be")
         resumed = session.run_id == run.run_id
         if resumed and session.status != "interrupted":
             raise StoreError(f"the run {run.run_id} is over: it is {session.status}")

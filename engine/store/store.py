@@ -14,11 +14,11 @@ from msgspec import Struct
 from ...decision import Outcome, Question
 from ...decision.events import RunStarted
 from .enrolled import Enrolled, Orphan, Process, StoredProcess
-from .errors import Diverged, Held, LeaseLost, NotAtRest, StoreError
+from .errors import Crowded, Diverged, Held, LeaseLost, NotAtRest, StoreError
 
 __all__ = [
-    "GOING", "Batch", "Diverged", "Enrolled", "Held", "LeaseLost", "Message", "NewSession", "NotAtRest", "Orphan",
-    "Page", "Process", "QueuedRun", "SessionStatus", "Store", "StoreError", "StoredProcess", "StoredRun",
+    "GOING", "Batch", "Crowded", "Diverged", "Enrolled", "Held", "LeaseLost", "Message", "NewSession", "NotAtRest",
+    "Orphan", "Page", "Process", "QueuedRun", "SessionStatus", "Store", "StoreError", "StoredProcess", "StoredRun",
     "StoredSession", "Wanted",
 ]  # fmt: skip
 
@@ -118,6 +118,8 @@ class QueuedRun(Struct, frozen=True, kw_only=True):
     """The session, if it is made along with its first run."""
     job: str | None = None
     """What `Store.queued` is to give back until the run begins."""
+    most_each: int | None = None
+    """How many sessions of its owner may be queued or running, this one included; None for any number."""
 
 
 class Batch(Struct, frozen=True, kw_only=True):
@@ -244,6 +246,7 @@ class Store(Enrolled, Protocol):
         """Let a run wait for a process: it and its session are `queued` then, and nobody holds the session.
 
         Doing it again for the same run changes nothing while that waits. Raises NotAtRest if the session is running
-        (a run that it has just been made for counts as none), or another run of it waits.
+        (a run that it has just been made for counts as none), or another run of it waits; Crowded if that would be
+        more of its owner's sessions than `most_each`.
         """
         ...
