@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from ..console import endstop
+from ..engine.hosts.web.ag_ui_reader import Reader as AgUiReader
 from .checked import check_record, lines_of
-from .fleet import Fleet, until
+from .fleet import PATIENCE, Fleet, until
 from .reading import Reader
 from .script import Script
 
@@ -37,6 +38,33 @@ async def test_a_reader_on_the_server_sees_each_event_once_over_a_workers_death(
     assert later.lines == reader.lines, "who comes later sees the same"
     replayed = await endstop("replay", record, "--json")
     assert replayed.code == 0, replayed
+
+
+async def test_an_ag_ui_client_reads_a_legal_stream_over_a_workers_death(ships: Fleet, tmp_path: Path) -> None:
+    _, *workers = await asyncio.gather(ships.serve(), ships.worker(), ships.worker())
+    script = Script(who="chat", steps=16, pace=0.005)
+    said = {"id": "m1", "role": "user", "content": script.prompt()}
+    asked = {"threadId": "t", "runId": "r", "messages": [said], "tools": [], "context": [], "state": {}}
+    reader = AgUiReader()
+
+    async def read() -> None:
+        async with ships.http.post(f"{ships.url}/ag-ui", json=asked) as response:
+            assert response.status == 200, await response.text()
+            async for line in response.content:
+                if line.startswith(b"data: "):
+                    reader.read([line[6:-1]])
+
+    reading = asyncio.create_task(read())
+    await until(lambda: len(ships.side.of("chat").calls) >= 10, "it is under way")
+    owner = ships.side.of("chat").askers[-1]
+    await next(worker for worker in workers if worker.name == owner).kill()
+    async with asyncio.timeout(PATIENCE):
+        await reading
+    assert len(ships.side.of("chat").askers) == 2, "it went on in the other worker"
+    assert ships.side.of("chat").faults(script) == []
+    assert len(reader.of("RUN_FINISHED")) == 1
+    assert reader.events[-1].type == "RUN_FINISHED"
+    assert len(reader.customs("endstop.run_resumed")) == 1
 
 
 async def test_a_session_that_runs_elsewhere_hears_what_is_said_and_is_cancelled(ships: Fleet, tmp_path: Path) -> None:
