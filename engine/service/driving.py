@@ -14,7 +14,7 @@ from ..durable.steps import LostRun
 from ..engine import Engine
 from ..run import Run
 from ..session import Session
-from ..store.store import Message, Store, StoreError
+from ..store.store import Message, Store, StoredSession, StoreError
 from .lives import Live, Lives
 from .tape import Tape
 from .tenure import Tenure
@@ -105,6 +105,12 @@ class Driver:
     def look_after(self, live: Live) -> None:
         """A message came as the run was ending: see to it that a run hears it."""
         self._keep(self._hear_what_is_left(live))
+
+    def look_after_elsewhere(self, session: StoredSession, message: Message, text: str) -> None:
+        """The same for a run of another process, which may have looked for messages before this one was stored."""
+        if self._shared:
+            before = Live(session.id, session.owner, session.agent, said={message.id: text})
+            self._keep(self._hear_what_came_late(before, session.run_id))
 
     async def stop(self, grace: float) -> None:
         """Let runs end by themselves for so many seconds, then as cancelled, and wait until they are stored.
@@ -239,6 +245,15 @@ class Driver:
         messages = await self._left(live)
         if messages and self._lives.of_session(live.session_id) is None:
             await self._heard(live, messages)
+
+    async def _hear_what_came_late(self, before: Live, run_id: str | None) -> None:
+        with suppress(StoreError):  # then the session's next run hears it
+            session = await self._store.session(before.session_id)
+            if session is None or session.run_id != run_id or session.status not in HEARD_BY_ITSELF:
+                return
+            messages = await self._store.unheard(before.session_id)
+            if messages and not self._lives.stopping:
+                await self._heard(before, messages)
 
     async def _left(self, live: Live) -> list[Message]:
         """Messages that a run of its own is to hear."""

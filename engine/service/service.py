@@ -223,7 +223,9 @@ class Service(Shelf):
         if live is not None:
             live.said[id] = text
         await self.store.say(message)
-        if live is not None and live.run is not None:
+        if live is None:
+            self._driver.look_after_elsewhere(known, message, text)
+        elif live.run is not None:
             if live.run.finished:
                 self._driver.look_after(live)
             else:

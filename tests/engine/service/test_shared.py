@@ -14,7 +14,7 @@ from endstop.engine.presets import ask_user, finish_task
 from endstop.engine.service.errors import Conflict, TooMany
 from endstop.engine.service.service import Service
 from endstop.engine.store.place import store_at
-from endstop.engine.store.store import Store
+from endstop.engine.store.store import Message, Store
 from endstop.providers import Scripted, call
 
 from ...postgres import Server
@@ -107,6 +107,32 @@ async def test_what_is_said_reaches_the_process_that_has_the_run(fleet: Fleet) -
     lines = b"".join([piece async for piece in desk.record(await desk.session(session.id))]).splitlines()
     (heard,) = [line for line in lines if message.encode() in line]
     assert b"and hurry" in heard
+
+
+async def test_what_is_said_as_the_run_ends_elsewhere_is_heard_by_one_that_begins_by_itself(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, held = await fleet.desk(), Held()
+    await fleet.worker(held.engine(LOOK, FINISH, FINISH))
+    session = await desk.start("Look")
+    await called(held)
+    say = desk.store.say
+
+    async def say_late(message: Message) -> None:
+        held.go.set()
+        await status(desk, session.id, "completed")
+        await say(message)
+
+    monkeypatch.setattr(desk.store, "say", say_late)
+    await desk.say(session.id, "and hurry")
+
+    async def has_heard() -> bool:
+        stored = await desk.session(session.id)
+        return stored.runs == 2 and stored.status == "completed"
+
+    await until(has_heard)
+    assert [run.prompt for run in await desk.store.runs(session.id)] == ["Look", "and hurry"]
+    assert await desk.store.unheard(session.id) == []
 
 
 async def test_a_cancel_reaches_the_process_that_has_the_run(fleet: Fleet) -> None:
