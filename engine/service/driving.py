@@ -15,6 +15,7 @@ from ..engine import Engine
 from ..run import Run
 from ..session import Session
 from ..store.store import Message, Store, StoredSession, StoreError
+from .hearing import Hearing
 from .lives import Live, Lives
 from .tape import Tape
 from .tenure import Tenure
@@ -25,12 +26,8 @@ TIDY_SECONDS = 15.0
 """How long runs that were cancelled may take to tidy up before they are left behind."""
 FIRST_WAIT, LONGEST_WAIT = 0.25, 10.0
 """Seconds between tries to store what could not be stored; each is twice the one before."""
-HEARD_BY_ITSELF = frozenset({"completed", "exhausted"})
-"""After a run with such a status, the next one begins by itself if there are messages that it did not hear."""
 SPREAD = 0.1
 """Seconds after which readers of other processes see what a run does, where runs are handed out by a queue."""
-Hear = Callable[[Live, list[Message]], Awaitable[None]]
-"""Begins a run with messages that the session's run before did not hear."""
 
 
 class Driver:
@@ -45,8 +42,7 @@ class Driver:
         self._lives = lives
         self._tenure = tenure
         self._shared = shared
-        self.hear: Hear = self._hear_here
-        """Who begins a run by itself for messages that are left."""
+        self.hearing = Hearing(store, lives, self._hear_here, elsewhere=shared)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._giving_up = asyncio.Event()
 
@@ -104,13 +100,11 @@ class Driver:
 
     def look_after(self, live: Live) -> None:
         """A message came as the run was ending: see to it that a run hears it."""
-        self._keep(self._hear_what_is_left(live))
+        self._keep(self.hearing.look_after(live))
 
     def look_after_elsewhere(self, session: StoredSession, message: Message, text: str) -> None:
-        """The same for a run of another process, which may have looked for messages before this one was stored."""
-        if self._shared:
-            before = Live(session.id, session.owner, session.agent, said={message.id: text})
-            self._keep(self._hear_what_came_late(before, session.run_id))
+        """The same for a run of another process."""
+        self._keep(self.hearing.look_after_elsewhere(session, message, text))
 
     async def stop(self, grace: float) -> None:
         """Let runs end by themselves for so many seconds, then as cancelled, and wait until they are stored.
@@ -193,14 +187,14 @@ class Driver:
         messages: list[Message] = []
         try:
             await self._insist("the end of a run could not be stored yet", tape.settle, run_id=tape.run_id)
-            messages = await self._left(live)
+            messages = await self.hearing.left(live)
         except LostRun as error:
             await tape.silence(str(error))
             live.lost = str(error)
         finally:
             self._lives.remove(live)
         if messages:
-            await self._heard(live, messages)
+            await self.hearing.hear(live, messages)
 
     async def _look(self, live: Live) -> None:
         if live.run is None:
@@ -239,38 +233,6 @@ class Driver:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._giving_up.wait(), wait)
             wait = min(2 * wait, LONGEST_WAIT)
-
-    async def _hear_what_is_left(self, live: Live) -> None:
-        await live.ended.wait()
-        messages = await self._left(live)
-        if messages and self._lives.of_session(live.session_id) is None:
-            await self._heard(live, messages)
-
-    async def _hear_what_came_late(self, before: Live, run_id: str | None) -> None:
-        with suppress(StoreError):  # then the session's next run hears it
-            session = await self._store.session(before.session_id)
-            if session is None or session.run_id != run_id or session.status not in HEARD_BY_ITSELF:
-                return
-            messages = await self._store.unheard(before.session_id)
-            if messages and not self._lives.stopping:
-                await self._heard(before, messages)
-
-    async def _left(self, live: Live) -> list[Message]:
-        """Messages that a run of its own is to hear."""
-        run = live.run
-        if self._lives.stopping or run is None or not run.finished or run.outcome.status not in HEARD_BY_ITSELF:
-            return []
-        try:
-            messages = await self._store.unheard(live.session_id)
-        except StoreError:
-            return []
-        return [] if self._lives.stopping else messages
-
-    async def _heard(self, before: Live, messages: list[Message]) -> None:
-        try:
-            await self.hear(before, messages)
-        except Exception as error:
-            complain("messages are left for the session's next run", session_id=before.session_id, error=str(error))
 
     async def _hear_here(self, before: Live, messages: list[Message]) -> None:
         session, engine = before.session, before.engine

@@ -100,7 +100,7 @@ class Service(Shelf):
         self._runs: Here | Desk = Here(self, self._lives, admission, driver)
         if queue is not None:
             self._runs = desk = Desk(self, queue, admission, driver, most_each=max_running_each)
-            driver.hear = desk.hear
+            driver.hearing.begin = desk.hear
             hands = Hands(self.store, self._lives, admission, driver, tenure) if works else None
             self._house.share(queue, desk, hands, max_running)
         self._deadline: asyncio.Task[None] | None = None
