@@ -394,6 +394,28 @@ def test_version_and_wrong_use_import_nothing_heavy() -> None:
     assert done.stderr.endswith("[]\n")
 
 
+RECORD = Path(__file__).parents[2] / "records" / "hello.jsonl"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("replay", RECORD), ("report", RECORD), ("backtest", RECORD, "--policy", "strict"), ("audit", RECORD),
+        ("export", "openai", RECORD), ("redact", RECORD, "-o", "redacted"), ("import", "--help"), ("race", "--help"),
+        ("serve", "--help"), ("worker", "--help"), ("run", "--help"),
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+async def test_each_command_does_its_work_in_an_interpreter_that_has_imported_nothing(
+    words: tuple[object, ...], tmp_path: Path
+) -> None:
+    """As users start it; other tests of this folder fork (`tests/forked.py`)."""
+    async with started(*words, cwd=tmp_path) as process:
+        done = await ended(process)
+    assert done.code == 0, done.err
+    assert done.out or words[0] == "redact"
+
+
 def test_the_command_is_also_a_module() -> None:
     command = [sys.executable, "-m", "endstop.engine.hosts.command_line", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
