@@ -169,13 +169,9 @@ class Driver:
                     begun.set_result(None)
                 await run.wait()
         except LostRun as error:
-            await tape.silence(str(error))
-            live.lost = str(error)
+            await self._lose(live, tape, str(error), begun=going)
             if not going:
                 _refuse(live, begun, error)
-            elif not self._shared:  # nobody goes on with it by himself
-                with suppress(StoreError):
-                    await self._store.set_aside(live.session_id, str(error))
             self._lives.remove(live)
             return
         except Exception as error:
@@ -189,12 +185,19 @@ class Driver:
             await self._insist("the end of a run could not be stored yet", tape.settle, run_id=tape.run_id)
             messages = await self.hearing.left(live)
         except LostRun as error:
-            await tape.silence(str(error))
-            live.lost = str(error)
+            await self._lose(live, tape, str(error), begun=True)
         finally:
             self._lives.remove(live)
         if messages:
             await self.hearing.hear(live, messages)
+
+    async def _lose(self, live: Live, tape: Tape, why: str, *, begun: bool) -> None:
+        """Let go of a run that another process has, or nobody if there is no queue: then somebody must resume it."""
+        await tape.silence(why)
+        live.lost = why
+        if begun and not self._shared:
+            with suppress(StoreError):
+                await self._store.set_aside(live.session_id, why)
 
     async def _look(self, live: Live) -> None:
         if live.run is None:
