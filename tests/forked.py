@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,7 @@ if __name__ == "__main__":
     sys.path.pop(0)  # this folder
     for module in (*WHAT_ALL_NEED, *sys.argv[2:]):
         importlib.import_module(module)
+    assert threading.active_count() == 1, "what a thread has locked stays locked in a fork"
     gc.collect()
     gc.freeze()
     words = _serve(listening)
