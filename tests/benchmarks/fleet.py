@@ -137,7 +137,7 @@ def tree_cpu(server: Server) -> float:
         children = Path(f"/proc/{top}/task/{top}/children").read_text().split()
         try:
             return cpu([int(pid) for pid in children]) + sum(_times(top))
-        except FileNotFoundError:  # one has just ended: its parent counts it from now on
+        except (FileNotFoundError, ProcessLookupError):  # one has just ended: its parent counts it from now on
             continue
 
 
