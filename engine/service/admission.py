@@ -15,7 +15,9 @@ class Admission:
     def __init__(self, agents: Mapping[str, Engine], lives: Lives, most: int, most_each: int | None) -> None:
         self._agents = agents
         self._lives = lives
-        self._most, self._most_each = most, most_each
+        self._most = most
+        self.most_each = most_each
+        """How many sessions of one owner may run; None for any number."""
 
     def agent(self, name: str | None) -> tuple[str, Engine]:
         """The agent of this name, or the default one."""
@@ -41,8 +43,8 @@ class Admission:
             raise busy(session_id)
         if len(self._lives) >= self._most:
             raise TooMany("sessions", f"{self._most} sessions are running, which is as many as may: try later")
-        if self._most_each is not None and self._lives.owned_by(owner) >= self._most_each:
-            raise too_many_of_yours(self._most_each)
+        if self.most_each is not None and self._lives.owned_by(owner) >= self.most_each:
+            raise too_many_of_yours(self.most_each)
         live = Live(session_id, owner, agent, answering)
         self._lives.add(live)
         return live

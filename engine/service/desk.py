@@ -32,15 +32,12 @@ LOOKED_AT = 50
 class Desk:
     """Puts runs into the store and into the queue."""
 
-    def __init__(
-        self, shelf: Shelf, queue: Queue, admission: Admission, driver: Driver, *, most_each: int | None = None
-    ) -> None:
+    def __init__(self, shelf: Shelf, queue: Queue, admission: Admission, driver: Driver) -> None:
         self._shelf = shelf
         self._store = shelf.store
         self._queue = queue
         self._admission = admission
         self._driver = driver
-        self._most_each = most_each
 
     async def first(self, new: NewSession, engine: Engine, prompt: str, *, named: bool) -> StoredSession:
         """A new session with its first run; returns once no crash can lose it."""
@@ -133,10 +130,11 @@ class Desk:
 
     async def _admitted(self, job: Job, engine: Engine, new: NewSession | None = None) -> StoredSession:
         """A run that somebody asks for: one that begins by itself goes on where one of its owner's has just ended."""
+        most_each = self._admission.most_each
         try:
-            return await self._put(job, engine, new, most_each=self._most_each)
+            return await self._put(job, engine, new, most_each=most_each)
         except Crowded:
-            raise too_many_of_yours(self._most_each or 0) from None
+            raise too_many_of_yours(most_each or 0) from None
 
     async def _put(
         self, job: Job, engine: Engine, new: NewSession | None = None, *, most_each: int | None = None

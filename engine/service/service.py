@@ -99,7 +99,7 @@ class Service(Shelf):
         )
         self._runs: Here | Desk = Here(self, self._lives, admission, driver)
         if queue is not None:
-            self._runs = desk = Desk(self, queue, admission, driver, most_each=max_running_each)
+            self._runs = desk = Desk(self, queue, admission, driver)
             driver.hearing.begin = desk.hear
             hands = Hands(self.store, self._lives, admission, driver, tenure) if works else None
             self._house.share(queue, desk, hands, max_running)

@@ -25,7 +25,7 @@ MOST_BYTES = 7900
 _TELLABLE = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 
 _ROW: Select[Any] = (
-    select(SESSIONS.c.id, SESSIONS.c.status, SESSIONS.c.run_id, SESSIONS.c.runs, SESSIONS.c.holder)
+    select(*(SESSIONS.c[name] for name in ("id", "owner", "status", "run_id", "runs", "holder")))
     .order_by(SESSIONS.c.id)
     .with_for_update(key_share=True)
 )
@@ -136,7 +136,7 @@ class Holding:
         elif found.status in GOING and (found.run_id is not None or found.holder not in (None, self._id)):
             raise NotAtRest(f"the session {run.session_id} is {found.status}: {found.run_id}")
         if run.most_each is not None:
-            self._check_room(run.session_id, run.most_each)
+            self._check_room(found, run.most_each)
         resumed = found.run_id == run.run_id
         if resumed and found.status != "interrupted":
             raise StoreError(f"the run {run.run_id} is over: it is {found.status}")
@@ -199,13 +199,12 @@ class Holding:
     def _on_postgresql(self) -> bool:
         return self._connection.dialect.name == "postgresql"
 
-    def _check_room(self, session_id: str, most: int) -> None:
-        owner = self._execute(select(SESSIONS.c.owner).where(SESSIONS.c.id == session_id)).scalar_one()
+    def _check_room(self, found: Row[Any], most: int) -> None:
         if self._on_postgresql:  # else two that are asked for at once would both find room
-            self._execute(select(func.pg_advisory_xact_lock(func.hashtext(f"endstop owner {owner}"))))
-        others = SESSIONS.c.owner == owner, SESSIONS.c.id != session_id, or_(RUNNING, QUEUED)
+            self._execute(select(func.pg_advisory_xact_lock(func.hashtext(f"endstop owner {found.owner}"))))
+        others = SESSIONS.c.owner == found.owner, SESSIONS.c.id != found.id, or_(RUNNING, QUEUED)
         if self._execute(select(func.count()).where(*others)).scalar_one() >= most:
-            raise Crowded(f"{most} sessions of {owner!r} are queued or running, which is as many as may be")
+            raise Crowded(f"{most} sessions of {found.owner!r} are queued or running, which is as many as may be")
 
     def _queue_run(self, run: QueuedRun, number: int | None) -> None:
         """Its row; a run without a number has one already."""

@@ -115,10 +115,8 @@ class MemoryHolding:
             raise StoreError(f"the session {run.session_id} is {there}")
         elif session.status in GOING and (session.run_id is not None or session.holder not in (None, self._own)):
             raise NotAtRest(f"the session {session.id} is {session.status}: {session.run_id}")
-        owner, going = session.owner, [one for one in self._sessions.values() if one.status in GOING]
-        others = sum(one.owner == owner and one.id != session.id for one in going)
-        if run.most_each is not None and others >= run.most_each:
-            raise Crowded(f"{run.most_each} sessions of {owner!r} are queued or running, which is as many as may be")
+        if run.most_each is not None:
+            self._check_room(session, run.most_each)
         resumed = session.run_id == run.run_id
         if resumed and session.status != "interrupted":
             raise StoreError(f"the run {run.run_id} is over: it is {session.status}")
@@ -201,6 +199,11 @@ class MemoryHolding:
         if session_id not in self._sessions:
             raise StoreError(f"the session {session_id} is not there (any more)")
         return self._sessions[session_id]
+
+    def _check_room(self, session: StoredSession, most: int) -> None:
+        going = [one for one in self._sessions.values() if one.status in GOING and one.id != session.id]
+        if sum(one.owner == session.owner for one in going) >= most:
+            raise Crowded(f"{most} sessions of {session.owner!r} are queued or running, which is as many as may be")
 
     def _check_free(self, session: StoredSession) -> None:
         if session.holder != self._own and session.holder in self._processes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from ...complaints import complain
 from ...harmless import one_line
 
 _SAID_BY_US = (
@@ -42,10 +43,7 @@ class Voice(logging.Handler):
             said = f"{said} {record.exc_info[1]!r}"
         for secret in self.secrets:
             said = said.replace(secret, "***")
-        import structlog
-
-        logger = structlog.get_logger("endstop")
-        logger.warning("DBOS has a trouble", said=one_line(said, _LONGEST), **({"as_before": unsaid} if unsaid else {}))
+        complain("DBOS has a trouble", said=one_line(said, _LONGEST), **({"as_before": unsaid} if unsaid else {}))
 
 
 _VOICE = Voice()
