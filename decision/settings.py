@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Mapping
 from functools import cache
 from math import isfinite
-from typing import Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -14,11 +15,17 @@ from msgspec.structs import force_setattr
 from .errors import WrongUse
 
 
+_Group = TypeVar("_Group", bound="Settings")
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A group of settings. Raises WrongUse that names the setting, what it is and what it could be."""
 
     section: ClassVar[str] = ""
     """Where it stands in a file, with a dot."""
+    before: ClassVar[Mapping[str, Any]] = {}
+    """Settings that came after the first records were written, each with the value that means what was done before
+    it existed. A record that does not name such a setting is read with that value, never with today's default."""
 
     def __post_init__(self) -> None:
         for name, kind in kinds(type(self)).items():
@@ -36,6 +43,27 @@ def kinds(group: type[Struct]) -> dict[str, Any]:
     """The type of each setting of a group."""
     hints = get_type_hints(group)
     return {name: hints[name] for name in group.__struct_fields__}
+
+
+def recorded(group: type[_Group], data: Any) -> _Group:
+    """The settings that a record holds as plain data. What it does not name means what it meant then.
+
+    Raises msgspec.ValidationError for data that are not such settings, WrongUse for a value out of its range.
+    """
+    return msgspec.convert(_with_old_meaning(group, data), group)
+
+
+def _with_old_meaning(group: type[Struct], data: Any) -> Any:
+    if not isinstance(data, dict):
+        return data
+    filled = dict(data)
+    if issubclass(group, Settings):
+        for name, value in group.before.items():
+            filled.setdefault(name, value)
+    for name, kind in kinds(group).items():
+        if isinstance(kind, type) and issubclass(kind, Settings):
+            filled[name] = _with_old_meaning(kind, filled.get(name, {}))
+    return filled
 
 
 def wanted(kind: Any) -> str:

@@ -13,6 +13,7 @@ from msgspec import NODEFAULT, Raw, Struct
 
 from ..decision import AnyChunk, Event, Policy, ToolSpec, WrongUse
 from ..decision.events import RunStarted
+from ..decision.settings import recorded
 
 FORMAT = "endstop-record"
 BEGINNING = f'{{"type":"HEADER","format":"{FORMAT}"'.encode()
@@ -75,9 +76,15 @@ Line = Header | AfterCut | Event | Literal["damaged", "blank", "unknown"]
 """What a line of a record can be."""
 
 
-decode: Callable[[bytes], Header | AfterCut | Event] = msgspec.json.Decoder(Header | AfterCut | Event).decode
-"""What a line says that is whole and known. Raises what is in `UNREADABLE`."""
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_decode: Callable[[bytes], Header | AfterCut | Event] = msgspec.json.Decoder(Header | AfterCut | Event).decode
+
+
+def decode(line: bytes) -> Header | AfterCut | Event:
+    """What a line says that is whole and known. Raises what is in `UNREADABLE`."""
+    said = _decode(line)
+    # its fields in another order than our writer's: once more, for the settings that it does not name
+    return decode_started(line) if type(said) is RunStarted else said
 
 
 def read_line(line: bytes) -> Line:
@@ -112,7 +119,7 @@ _KNOWN = {kind.__struct_config__.tag for kind in (Header, AfterCut, *Event.__arg
 
 STARTED = b'{"type":"RUN_STARTED",'
 """How its line begins, where our own writer wrote it."""
-_SHARED = {"policy": Policy, "tools": tuple[ToolSpec, ...]}
+_SHARED = ("policy", "tools")
 """Its fields that are the same in many records, and made once."""
 _KEPT_BYTES = 64 * 1024
 """Larger ones are not kept."""
@@ -131,7 +138,14 @@ def _made(name: str, raw: bytes) -> Any:
     return _kept(name, raw) if len(raw) <= _KEPT_BYTES else _shared[name](raw)
 
 
-_shared: dict[str, Callable[[bytes], Any]] = {name: msgspec.json.Decoder(kind).decode for name, kind in _SHARED.items()}
+def _policy(raw: bytes) -> Policy:
+    return recorded(Policy, msgspec.json.decode(raw))
+
+
+_shared: dict[str, Callable[[bytes], Any]] = {
+    "policy": _policy,
+    "tools": msgspec.json.Decoder(tuple[ToolSpec, ...]).decode,
+}
 _kept = lru_cache(maxsize=64)(lambda name, raw: _shared[name](raw))
 
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from endstop.decision import POLICIES, Limits, Policy, Rule, SessionLimits, Stop, WrongUse, decide, policy_from
 from endstop.decision.facts import Facts
+from endstop.decision.settings import Settings, recorded
 
 
 def test_the_default_policy_is_agent_with_thirty_steps() -> None:
@@ -113,3 +114,20 @@ def test_a_stop_reason_of_ones_own_must_bring_its_status() -> None:
         Stop(rule="x", reason="custom:late")
     with pytest.raises(ValueError, match="unknown stop reason"):
         Stop(rule="x", reason="finished")
+
+
+def test_a_setting_that_a_record_does_not_name_means_what_was_done_before_it_existed() -> None:
+    class Young(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        before = {"watched": False}
+        old: int = 1
+        watched: bool = True
+
+    class Whole(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        young: Young = Young()
+
+    assert Whole().young.watched is True
+    assert recorded(Whole, {"young": {"old": 2}}) == Whole(young=Young(old=2, watched=False))
+    assert recorded(Whole, {}) == Whole(young=Young(watched=False))
+    assert recorded(Whole, {"young": {"watched": True}}) == Whole()
+    with pytest.raises(msgspec.ValidationError):
+        recorded(Whole, {"young": 3})
