@@ -14,7 +14,6 @@ from msgspec.structs import force_setattr
 
 from .errors import WrongUse
 
-
 _Group = TypeVar("_Group", bound="Settings")
 
 
