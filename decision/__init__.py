@@ -34,7 +34,7 @@ from .messages import (
     Usage,
     UserMessage,
 )
-from .outcome import STATUS_OF, LimitUse, Outcome, Question, Status, Verdict
+from .outcome import STATUS_OF, LimitUse, Outcome, Question, Status, Verdict, Work
 from .policy import POLICIES, Compaction, Deadlines, Echo, Patience, Policy, Prompts, Repetition
 from .policy_files import policy_from
 from .prices import Price
@@ -94,6 +94,7 @@ __all__ = [
     "UserMessage",
     "Verdict",
     "Voice",
+    "Work",
     "WrongUse",
     "conclude",
     "decide",

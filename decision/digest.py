@@ -15,7 +15,7 @@ from . import events as ev
 from .claims import CLAIMING, Claim
 from .facts import Facts
 from .messages import Usage
-from .outcome import Outcome, Status, Verdict
+from .outcome import Outcome, Status, Verdict, Work, work_of
 
 SHOWN = 200
 """Characters that are kept of a prompt and of an answer."""
@@ -104,6 +104,8 @@ class RunDigest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     stop_reason: str = ""
     detail: str = ""
     verdict: Verdict = "not_run"
+    failed_calls: tuple[str, ...] = ()
+    """Tools whose calls failed before the work was reported as done, with no success after them."""
     reward: float | None = None
     """A benchmark's own figure, where the evaluation names one."""
     exceeded_limit: bool = False
@@ -117,7 +119,8 @@ class RunDigest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     end: Point = Point()
     """All that was used."""
     done: Point | None = None
-    """What was used when the work was done: at the first accepted completion, or at the text that ended the run."""
+    """What was used when the work was reported as done: at the first accepted completion, or at the text that ended
+    the run."""
     claimed: Point | None = None
     """What was used when the model first said that it was done and then only said so again (`claims.py`)."""
     completions: int = 0
@@ -141,13 +144,18 @@ class RunDigest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
         return self.end.since(self.start)
 
     @property
+    def work(self) -> Work | None:
+        """What is known of the work."""
+        return work_of(self.status, self.verdict)
+
+    @property
     def after_done(self) -> Point | None:
-        """What was used after the work was done; None if it never was."""
+        """What was used after the work was reported as done; None if it never was."""
         return None if self.done is None else self.end.since(self.done)
 
     @property
     def wasted_steps(self) -> int:
-        """Steps after the work was done."""
+        """Steps after the work was reported as done."""
         return 0 if self.done is None else self.end.steps - self.done.steps
 
 
@@ -201,6 +209,7 @@ class Digester:
             stop_reason=outcome.stop_reason if outcome is not None else "",
             detail=outcome.detail[:SHOWN] if outcome is not None else "",
             verdict=self._verdict,
+            failed_calls=facts.failures.names,
             reward=self._reward,
             exceeded_limit=outcome.exceeded_limit if outcome is not None else False,
             allowed=started.policy.limits.hard_steps,

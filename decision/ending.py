@@ -31,6 +31,8 @@ def conclude(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
         exceeded_limit=reason.endswith("_limit") or any(one.use.soft and one.reached for one in spent),
         phases=facts.phases,
         pending_issues=facts.pending_issues,
+        accepted_by=facts.accepted_by if status == "completed" else (),
+        failed_calls=facts.failures.names,
         questions=facts.questions,
         duration_ms=facts.t + facts.carried_ms,
     )

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from . import events as ev
+from .failures import Failures
 from .messages import FinishReason, Usage
 from .outcome import Question
 from .repetition import Trail
@@ -79,6 +80,12 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """Call id of the completion that was accepted first."""
     answer: str = ""
     pending_issues: tuple[str, ...] = ()
+    accepted_by: tuple[str, ...] = ()
+    """Who was asked whether the work is done, and said yes: gates and the judge by name, and `user`."""
+    confirmed: str | None = None
+    """Call id of the completion that the user was asked to confirm, once the user has answered."""
+    failures: Failures = Failures()
+    """Calls that had failed when a completion was accepted, or have until now."""
     rejections: int = 0
     questions: tuple[Question, ...] = ()
     phases: tuple[dict[str, Any], ...] = ()
@@ -133,6 +140,7 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         phases=carried.phases,
         questions=carried.questions,
         before=before,
+        failures=Failures.of(event.tools),
         context_tokens=(event.carried or before).context_tokens,
     )
 
@@ -162,11 +170,18 @@ def _verdict_given(facts: Facts, event: ev.VerdictGiven) -> Facts:
         case "text_rule", said:
             return replace(facts, text_verdict=said)
         case "judge", "complete":
-            return replace(facts, judged=event.detail or "the judge says so")
+            judged = event.detail or "the judge says so"
+            return replace(facts, judged=judged, accepted_by=_also(facts.accepted_by, event.name))
+        case "gate", "accept":
+            return replace(facts, accepted_by=_also(facts.accepted_by, event.name))
         case "handler", "answered":
             return replace(facts, handled=event.detail)
         case _:
             return facts
+
+
+def _also(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return names if name in names else (*names, name)
 
 
 def _cancel_requested(facts: Facts, event: ev.CancelRequested) -> Facts:
@@ -199,7 +214,9 @@ def _step_started(facts: Facts, event: ev.StepStarted) -> Facts:
         judged=None,
         refused=None,
         closing=event.closing,
+        accepted_by=facts.accepted_by if facts.accepted is not None else (),
         trail=facts.trail.begun(),
+        failures=facts.failures.begun(),
     )
 
 
@@ -261,6 +278,7 @@ def _tool_call_result(facts: Facts, event: ev.ToolCallResult) -> Facts:
         invalid=facts.invalid + (status == "invalid"),
         tool_calls=facts.tool_calls + (status in ("ok", "error", "rejected")),
         trail=facts.trail.with_result(event.fingerprint),
+        failures=facts.failures.with_result(event.name, status) if facts.accepted is None else facts.failures,
     )
 
 
@@ -278,12 +296,22 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
 def _completion_accepted(facts: Facts, event: ev.CompletionAccepted) -> Facts:
     if facts.accepted is not None:
         return facts
-    return replace(facts, accepted=event.call_id, answer=event.answer, pending_issues=event.pending_issues, t=event.t)
+    by = _also(facts.accepted_by, "user") if event.call_id == facts.confirmed else facts.accepted_by
+    return replace(
+        facts,
+        accepted=event.call_id,
+        answer=event.answer,
+        pending_issues=event.pending_issues,
+        accepted_by=by,
+        t=event.t,
+    )
 
 
 def _completion_rejected(facts: Facts, event: ev.CompletionRejected) -> Facts:
     counts = event.by != "user"  # a user who says no is not a loop
-    return replace(facts, rejection=event.reason, rejections=facts.rejections + counts, t=event.t)
+    rejections = facts.rejections + counts
+    accepted_by = facts.accepted_by if facts.accepted is not None else ()
+    return replace(facts, rejection=event.reason, rejections=rejections, accepted_by=accepted_by, t=event.t)
 
 
 def _phase_reported(facts: Facts, event: ev.PhaseReported) -> Facts:
@@ -301,6 +329,8 @@ def _question_closed(facts: Facts, call_id: str) -> Facts:
 
 
 def _question_answered(facts: Facts, event: ev.QuestionAnswered) -> Facts:
+    if any(q.call_id == event.call_id and q.confirms is not None for q in facts.questions):
+        facts = replace(facts, confirmed=event.call_id)
     return _question_closed(facts, event.call_id)
 
 

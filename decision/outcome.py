@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from .messages import Usage
 
 Status = Literal["completed", "awaiting_input", "exhausted", "failed", "cancelled"]
 Verdict = Literal["not_run", "passed", "failed"]
+Work = Literal["said", "checked", "wrong"]
+"""What is known of a run's work. `said`: it was reported as done, and no evaluation has looked. `checked`: an
+evaluation passed it. `wrong`: an evaluation failed it."""
 
 STATUS_OF: dict[str, Status] = {
     "completed": "completed",
@@ -33,6 +37,13 @@ STATUS_OF: dict[str, Status] = {
     "cancelled": "cancelled",
 }
 """The one table from stop reason to status. A user's own rule names `custom:<name>` and brings its status."""
+
+
+def work_of(status: Status | None, verdict: Verdict) -> Work | None:
+    """What is known of the work of a run that ended so; None if nobody even said that it was done."""
+    if verdict == "not_run":
+        return "said" if status == "completed" else None
+    return "checked" if verdict == "passed" else "wrong"
 
 
 class LimitUse(Struct, frozen=True, kw_only=True):
@@ -74,6 +85,13 @@ class Outcome(Struct, frozen=True, kw_only=True):
     limits: dict[str, LimitUse] = {}
     exceeded_limit: bool = False
     verdict: Verdict = "not_run"
+    work: Work | None = None
+    """What is known of the work. Always what status and verdict make of it, whatever is given here."""
+    accepted_by: tuple[str, ...] = ()
+    """Who accepted the completion, if somebody was asked: gates and the judge by name, and `user`. None of them is an
+    evaluation: its verdict stands in `verdict`."""
+    failed_calls: tuple[str, ...] = ()
+    """Tools whose calls failed before the work was reported as done, with no success after them (`failures.py`)."""
     evaluation: dict[str, Any] | None = None
     phases: tuple[dict[str, Any], ...] = ()
     """What a completion tool reported on the way (`completion_percentage`, `next_phase`, `summary`)."""
@@ -81,3 +99,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     questions: tuple[Question, ...] = ()
     """Open questions, when the status is `awaiting_input`."""
     duration_ms: int = 0
+
+    def __post_init__(self) -> None:
+        """Derive `work`, so that it is there in outcomes of older records, too, and never contradicts the verdict."""
+        force_setattr(self, "work", work_of(self.status, self.verdict))

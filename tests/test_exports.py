@@ -21,7 +21,7 @@ PUBLIC = {
         Message Outcome Patience Pause Policy Price Prompts ProviderToolReport Question Reasoning
         ReasoningDelta Repetition Rule SessionLimits Status Stop SystemMessage Voice
         TextDelta ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage UsageReport
-        UserMessage Verdict WrongUse conclude decide fold policy_from
+        UserMessage Verdict Work WrongUse conclude decide fold policy_from
     """,
     "endstop.providers": """
         KINDS BadRequest Broken Cancelled Chaos Clock ContextOverflow Exchange Exhausted Failure Fallback

@@ -77,6 +77,7 @@ TEXTS: dict[type, Mapping[str, str]] = {
         "evaluation": "plain",
         "phases": "many",
         "pending_issues": "texts",
+        "accepted_by": "texts",
         "questions": "many",
     },
     Question: {"text": "text", "confirms": "text", "pending_issues": "texts"},

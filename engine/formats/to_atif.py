@@ -174,7 +174,7 @@ def _final(usage: Usage, steps: int) -> dict[str, Any]:
 
 
 def _told(outcome: Outcome) -> dict[str, Any]:
-    names = ("run_id", "status", "stop_reason", "answer", "verdict")
+    names = ("run_id", "status", "stop_reason", "answer", "verdict", "work")
     told: dict[str, Any] = {name: getattr(outcome, name) for name in names}
     if outcome.evaluation is not None:
         told["evaluation"] = outcome.evaluation

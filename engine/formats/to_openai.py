@@ -1,7 +1,7 @@
 """A record as OpenAI's messages: one object, with what the model was shown and said.
 
-Nothing in it is ours alone, so that whatever takes messages takes it. What a model wrote as arguments stays letter for
-letter. Source: OpenAI API reference, "Chat Completions".
+Nothing in it is ours alone, so that whatever takes messages takes it; what is known of the work stands in `metadata`.
+What a model wrote as arguments stays letter for letter. Source: OpenAI API reference, "Chat Completions".
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ def exported(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], 
     """The session, and how often what is left out, by kind (`untold.UNTOLD`)."""
     transcript = Transcript()
     started: ev.RunStarted | None = None
+    work: str | None = None
     answered: dict[str, ToolResult] = {}
     for event in events:
         if isinstance(event, ev.RunStarted):
             started = started or event
+        elif isinstance(event, ev.RunFinished):
+            work = event.outcome.work
         elif isinstance(event, ev.ToolCallResult):
             answered[event.call_id] = ToolResult(event.call_id, event.name, event.content)
         if not isinstance(event, ev.ContextCompacted):  # what was said stays said
@@ -35,6 +38,8 @@ def exported(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], 
         whole["model"] = started.model
     if started is not None and started.tools:
         whole["tools"] = tools_out(started.tools)
+    if work is not None:
+        whole["metadata"] = {"work": work}
     whole["messages"] = [_out(message) for message in [*transcript.messages, *_beside_open(transcript, answered)]]
     return whole, untold(events, _LEFT_OUT)
 

@@ -36,7 +36,8 @@ def log_run(event: Any, run: Run) -> None:
         case ev.DecisionMade():
             log.info("decided", round=event.round, rule=event.decision.rule, decision=str(event.decision))
         case ev.RunFinished(outcome=outcome):
-            log.info("run finished", status=outcome.status, stop_reason=outcome.stop_reason, steps=outcome.steps)
+            ending = {"status": outcome.status, "stop_reason": outcome.stop_reason, "work": outcome.work}
+            log.info("run finished", **ending, steps=outcome.steps)
         case Lagged():
             log.warning("log fell behind", missed=event.missed)
         case _:

@@ -114,5 +114,6 @@ def of_outcome(outcome: Outcome) -> dict[str, Any]:
         "endstop.status": outcome.status,
         "endstop.steps": outcome.steps,
         "endstop.verdict": outcome.verdict,
+        **({"endstop.work": outcome.work} if outcome.work is not None else {}),
         **of_usage(outcome.usage),
     }

@@ -96,7 +96,7 @@ OURS = {
     "UsageReport": "usage",
     "Voice": "model",
     "AttemptEnded": "model kind usage",
-    "Outcome": "run_id session_id status stop_reason usage limits verdict",
+    "Outcome": "run_id session_id status stop_reason usage limits verdict work failed_calls",
     "Question": "call_id",
     "ToolResult": "call_id name status",
     "ToolCall": "id name",
@@ -183,7 +183,7 @@ EVENTS: list[Event] = [
     ev.EvaluationFinished(verdict="passed", name=S, details=NESTED),
     ev.RunFinished(outcome=Outcome(run_id="r", session_id="s", status="completed", stop_reason="completed", detail=S,
                                    answer=S, evaluation=NESTED, phases=(NESTED,), pending_issues=(S,),
-                                   questions=(QUESTION,))),
+                                   questions=(QUESTION,), accepted_by=(S,))),
 ]  # fmt: skip
 CHUNKS = [
     TextDelta(S), ReasoningDelta(S), ToolCallDelta(0, "c", "t", json.dumps({"x": S})),

@@ -122,6 +122,7 @@ async def test_a_run_its_requests_and_its_calls_are_spans_of_the_conventions(see
         "endstop.status": "completed",
         "endstop.steps": 2,
         "endstop.verdict": "not_run",
+        "endstop.work": "said",
         "endstop.estimated": True,
     }
     assert of(first).pop("gen_ai.response.time_to_first_chunk") >= 0
