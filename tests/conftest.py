@@ -6,8 +6,10 @@ that; the tests that interrupt `endstop` would then wait for nothing.
 
 import gc
 import os
+import re
 import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,3 +66,16 @@ settings.register_profile("untimed", deadline=None)  # how long an example takes
 settings.load_profile("untimed")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """One line, the last but pytest's own, for the tests that were skipped for want of one of Debian's packages."""
+    packages: Counter[str] = Counter()
+    for report in terminalreporter.getreports("skipped"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        for package in re.findall(r"apt-get install ([\w-]+)", reason):
+            packages[package] += 1
+    if packages:
+        skipped = ", ".join(f"{count} without {package}" for package, count in sorted(packages.items()))
+        words = " ".join(sorted(packages))
+        terminalreporter.write_line(f"skipped for want of Debian's packages: {skipped} (apt-get install {words})")

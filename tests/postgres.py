@@ -167,7 +167,7 @@ def _binaries() -> Path:
     for folder in folders:
         if all((folder / name).exists() for name in ("postgres", "initdb", "pg_isready")):
             return folder
-    raise Missing("there is no PostgreSQL: `make system` as root, or install Debian's package postgresql")
+    raise Missing("there is no PostgreSQL here: apt-get install postgresql")
 
 
 def _user() -> list[str]:
@@ -181,7 +181,7 @@ def _user() -> list[str]:
             continue
         if shutil.which("setpriv") is not None:
             return ["setpriv", f"--reuid={name}", f"--regid={user.pw_gid}", "--clear-groups", "--"]
-    raise Missing("PostgreSQL does not run as root, and there is no `setpriv` or nobody to become")
+    raise Missing("PostgreSQL does not run as root, and there is no `setpriv`: apt-get install util-linux")
 
 
 def _free_port() -> int:

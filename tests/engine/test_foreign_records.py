@@ -16,7 +16,7 @@ from ..handmade import FINISH, READ, TOOLS, finished, started, step, steps, stop
 
 
 async def played(path: Path, *events: Any) -> ReplayedRun:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         report = await replay(write(path / "r.jsonl", *events))
     return report.runs[-1]
 
@@ -213,7 +213,7 @@ async def test_a_run_without_any_step_is_played_too(tmp_path: Path) -> None:
 
 
 async def test_later_runs_go_on_from_the_recorded_ones_whatever_the_engine_made_of_those(tmp_path: Path) -> None:
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         report = await replay(
             write(
                 tmp_path / "r.jsonl",

@@ -1,6 +1,5 @@
 """Tools: schema from hints and docstring, arguments checked, results made readable."""
 
-import time
 from typing import Any, Literal
 
 import anyio
@@ -165,7 +164,7 @@ async def test_a_sync_tool_runs_in_a_thread_and_blocks_nobody() -> None:
     @tool
     def block() -> str:
         """Block."""
-        assert release.wait(10)
+        assert release.wait(100)
         return threading.current_thread().name
 
     engine = Engine(Scripted([call("block")], "done"), tools=[block])
@@ -187,17 +186,16 @@ async def test_a_late_result_of_a_cancelled_sync_tool_is_dropped() -> None:
     def block() -> str:
         """Block."""
         begun.set()
-        assert release.wait(10)
+        assert release.wait(100)
         return "late"
 
     session = Engine(Scripted([call("block")]), tools=[block]).session()
     async with session.start("go") as run:
         while not begun.is_set():
             await anyio.lowlevel.checkpoint()
-        before = time.monotonic()
         run.cancel()
-        await run.wait()
-        assert time.monotonic() - before < 5, "the run does not wait for the thread"
+        with anyio.fail_after(60):  # the thread waits longer than that
+            await run.wait()
     release.set()
     (result,) = [m for m in session.transcript.messages if isinstance(m, ToolResult)]
     assert result.status == "cancelled"

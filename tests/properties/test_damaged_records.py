@@ -28,7 +28,7 @@ def played(lines: list[bytes], folder: Path) -> ReplayReport | None:
     (folder / "r.jsonl").write_bytes(b"".join(lines))
 
     async def main() -> ReplayReport:
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             return await replay(folder / "r.jsonl")
 
     try:

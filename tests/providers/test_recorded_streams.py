@@ -355,7 +355,7 @@ async def test_a_response_cut_off_by_its_length_limit_goes_on_and_a_broken_one_d
 async def test_a_stream_that_stalls_before_the_finish_is_timed_out(path: Path) -> None:
     async with server_of(path, stall_after=finish_place(path) // 2) as server:
         provider = OpenAICompatible("recorded", server.url, read_timeout=0.2)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             got, error = await failing(path, provider)
     assert type(error) is TimedOut
     assert_half_said(got, path)
@@ -367,7 +367,7 @@ async def test_a_stream_that_stalls_is_timed_out_by_litellm_within_the_timeout_o
     async with server_of(path, stall_after=finish_place(path) // 2) as server:
         model = MODELS[path.parent.name]
         provider = LiteLLM(model, api_base=server.url, api_key="placeholder", settings={"timeout": 0.2})
-        async with asyncio.timeout(20):  # litellm may have to be imported first
+        async with asyncio.timeout(60):  # litellm may have to be imported first
             got, error = await failing(path, provider)
     assert type(error) is TimedOut
     assert_half_said(got, path)
@@ -390,7 +390,7 @@ async def test_leaving_a_stream_closes_the_connection(path: Path, voice: Voice) 
         server.disconnects = Noted()
         async with voice(server.url, path).stream(HELLO) as chunks:
             await anext(aiter(chunks))
-        await asyncio.wait_for(server.disconnects.added.wait(), 1)
+        await asyncio.wait_for(server.disconnects.added.wait(), 60)
     assert server.disconnects == [21]
 
 

@@ -133,7 +133,7 @@ async def test_A6_reading_steps_side_by_side_run_at_once_and_writing_ones_alone(
         most = max(most, together)
         if together == 2:
             both.set()
-        with anyio.fail_after(5):
+        with anyio.fail_after(60):
             await both.wait()
         together -= 1
         return path

@@ -72,6 +72,6 @@ def rows(path: Path, statement: str) -> list[Any]:
 
 
 async def until(seen: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not seen():
             await asyncio.sleep(0.01)

@@ -158,7 +158,7 @@ async def test_work_that_raises_is_told_and_work_that_lost_its_run_ends_nothing(
                 await asyncio.sleep(0.2)
                 assert rows(path, "SELECT status FROM workflow_status WHERE workflow_uuid = 'lost'") == [("PENDING",)]
                 await queue.recover("lost")
-                await asyncio.wait_for(ended.wait(), 30)
+                await asyncio.wait_for(ended.wait(), 60)
     assert times == ["breaks", "lost", "lost"]
     told = [(log["log_level"], log["event"], log.get("run"), log.get("error")) for log in logs]
     assert told == [("warning", "the work of a run failed", "breaks", "ValueError('as it happens')")]

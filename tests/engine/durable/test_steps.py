@@ -125,7 +125,7 @@ async def test_without_a_durable_engine_a_reading_call_starts_early_and_with_one
 
     response = [call("look", path="a", id="l1"), gate, call("write", path="a", id="w1")]
     engine = Engine(Scripted(response, "done"), tools=[look, write])
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert (await engine.run("go")).status == "completed", "the stream goes on once the call has begun"
     waits = [call("look", path="a", id="l1"), call("write", path="a", id="w1")]
     journal = Journal()
@@ -349,7 +349,7 @@ async def lost(session: Session) -> tuple[list[Event], LostRun]:
 
     run: Run | None = None
     readers: list[asyncio.Task[None]] = []
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         with pytest.raises(LostRun) as caught:
             await main()
         await readers[0]

@@ -21,7 +21,7 @@ from .. import held
 from .stage import Stage
 
 FINISH = call("finish_task", summary="The port is 8080.")
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class Queue:

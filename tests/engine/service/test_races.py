@@ -41,7 +41,7 @@ async def refused(work: Any) -> str:
 
 
 async def rests(service: Service) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while service.running:
             await asyncio.sleep(0)
 
@@ -207,7 +207,7 @@ async def test_a_session_is_read_on_behind_a_run_that_has_no_end() -> None:
         last = await service.go_on(session.id, "more")
         await service.outcome(last.run_id or "", wait=10)
         read: list[Any] = []
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             async for portion in service.follow_session(session.id):
                 read += [(frame.run_id, frame.seq) for frame in portion]  # type: ignore[union-attr]
                 if portion and portion[-1].run_id == last.run_id:

@@ -11,7 +11,7 @@ from endstop.engine.store.store import Process, QueuedRun, Store, StoredRun, Sto
 
 from .made import at
 
-SECONDS = 20.0
+SECONDS = 60.0
 """How long the tests wait for what must happen."""
 
 

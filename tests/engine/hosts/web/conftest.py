@@ -11,7 +11,7 @@ import pytest
 from .shown import Site
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-PATIENCE = 10_000
+PATIENCE = 60_000
 """Milliseconds after which a wait in a test has failed."""
 WATCH = """
 window.violations = [];

@@ -29,7 +29,7 @@ from endstop.providers import Request, Scripted, call, say
 from uvicorn import Config
 from uvicorn.server import ServerState
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which a wait in a test has failed."""
 
 

@@ -243,7 +243,7 @@ async def test_so_many_readers_and_no_more_in_all_and_for_each_owner() -> None:
             await refused(alices, ALICE)
             async with read(bobs, BOB):
                 await refused(bobs, BOB)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while at.state.tasks:
                 await asyncio.wait(list(at.state.tasks))
         async with read(alices, ALICE), read(bobs, BOB), read(bobs, BOB):
