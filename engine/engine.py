@@ -11,16 +11,30 @@ from functools import partial
 from typing import Any, Literal
 from uuid import uuid4
 
-from ..decision import Event, Facts, Outcome, Policy, Price, Rule
+from ..decision import Event, Facts, Outcome, Policy, Price, Rule, WrongUse
 from ..decision import decide as built_in_decide
+from ..decision.errors import nearest
 from ..decision.events import RunFinished
 from ..providers import Prices, Provider, ToolChoice
 from ..providers.clock import Clock, SystemClock
+from ..providers.provider import check_settings
 from ..providers.wrapper import leaves
 from .archive.attachments import ABOVE
 from .archive.texts import Redact
 from .around import Around
-from .brought import as_tuple, check_budget, check_functions, check_measurable, check_plain, check_size, check_together
+from .brought import (
+    as_tuple,
+    check_budget,
+    check_functions,
+    check_kept,
+    check_measurable,
+    check_parts,
+    check_plain,
+    check_size,
+    check_system,
+    check_together,
+    check_tools,
+)
 from .budget import Budget
 from .bus import KEPT, Lagged
 from .context import Decide, Execute, execute_here
@@ -102,6 +116,12 @@ class Engine:
     ) -> None:
         check_plain(provider, policy, tool_choice, buffer)
         check_size("attach_above", attach_above)
+        check_system(system)
+        check_parts(prices, clock, rules)
+        if recalled is None:
+            check_tools("tools", tools)
+            check_tools("presets", presets)
+            settings = check_settings(settings)
         own = Toolbox(tools)
         extra = [preset for preset in presets if not (preset.kind == "completion" and own.can_complete)]
         self.provider = provider
@@ -181,6 +201,11 @@ class Engine:
         record: a file to write its events to, in JSON Lines, which is appended to; or a journal, see `journal.py`.
         drain: read the rest of responses that were cut into the record, so that it shows what the cut saved.
         """
+        if busy not in ("refuse", "queue"):
+            raise WrongUse(f"busy is {busy!r}{nearest(str(busy), ('refuse', 'queue'))}")
+        if session_id is not None and not isinstance(session_id, str):
+            raise WrongUse(f"session_id is {session_id!r}: write a text, or leave it out")
+        check_kept(record)
         return Session(self, session_id or f"session_{uuid4().hex[:12]}", busy=busy, record=record, drain=drain)
 
     def start(self, prompt: str, *, record: str | os.PathLike[str] | None = None, drain: bool = False) -> Run:

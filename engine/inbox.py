@@ -10,8 +10,8 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from ..decision import WrongUse
 from ..decision.events import MessageAdded
+from .brought import check_prompt
 from .context import Context
 
 
@@ -24,8 +24,7 @@ class Said(Struct, frozen=True):
 
 def said(text: str, id: str | None = None) -> Said:
     """A message with an id of its own. Raises WrongUse if there is nothing in it."""
-    if not text.strip():
-        raise WrongUse("the message is empty: say something")
+    check_prompt(text, "message")
     return Said(id or f"message_{uuid4().hex[:12]}", text)
 
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from ..decision import Usage, WrongUse
 from ..providers import Provider
 from ..providers.clock import Clock
+from .brought import check_prompt, shortly
 from .fleet import Fleet
 from .summary import Summary
 from .tasks import Job, Records, TaskResult, job, numbered
@@ -98,11 +99,15 @@ def racing(
     record: str | os.PathLike[str] | None,
 ) -> Racing:
     """The race of these providers. One that is given twice races twice."""
+    check_prompt(prompt)
+    if not isinstance(providers, Sequence):
+        raise WrongUse(f"providers is {shortly(providers)}: a race takes two or more: write [one, another]")
     records = Records(record) if record is not None else None
+    engines = [engine.using(provider) for provider in providers]
     taken: Counter[str] = Counter()
     names = [numbered(provider.model, taken) for provider in providers]
     jobs = [
-        job(engine.using(provider), prompt, number, name, name, records)
-        for number, (provider, name) in enumerate(zip(providers, names, strict=True))
+        job(chosen, prompt, number, name, name, records)
+        for number, (chosen, name) in enumerate(zip(engines, names, strict=True))
     ]
     return Racing(jobs, compare=compare, holds=providers, clock=engine.clock)

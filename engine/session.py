@@ -16,6 +16,7 @@ from ..decision import Event, Facts, Outcome, Question, ToolSpec, Transcript, Us
 from ..decision.events import STREAM_PARTS, Carried, ToolCallStart
 from ..providers import Exchange, Provider, Record
 from .around import all_around
+from .brought import check_prompt
 from .bus import Bus
 from .context import Context, nothing_to_flush
 from .durable.steps import Steps
@@ -83,6 +84,8 @@ class Session:
 
     def start(self, prompt: str, *, run_id: str | None = None) -> Run:
         """A run that answers `prompt`. Enter it with `async with`. run_id: what it is called, which no other run is."""
+        if self._engine.recalled is None:
+            check_prompt(prompt)
         return self._new_run(PromptGiven(prompt), run_id)
 
     async def run(self, prompt: str) -> Outcome:
@@ -99,6 +102,8 @@ class Session:
         if question is None:
             waiting = ", ".join(q.call_id for q in self.questions) or "none"
             raise WrongUse(f"no question {call_id!r} is open in session {self.id} (open: {waiting})")
+        if not isinstance(text, str):
+            check_prompt(text, "answer")
         self._check_what_is_brought()
         return self._new_run(AnswerGiven(question, text), run_id)
 

@@ -20,14 +20,17 @@ import inspect
 from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, get_args, overload
 
 import docstring_parser
 
 from ..decision import ToolKind, ToolSpec, WrongUse
+from ..decision.errors import nearest
+from .brought import check_functions, yields
 from .calling import call
 from .json_schema import SchemaArguments
 from .schema import Arguments
+from .side_effects import acts
 
 Function = Callable[..., Any]
 COMPLETION_MARK = "[COMPLETION SIGNAL]"
@@ -61,8 +64,8 @@ class Tool:
         parameters: Mapping[str, Any] | None = None,
         check: Function | None = None,
     ) -> None:
-        if check is not None and not callable(check):
-            raise WrongUse(f"check: {check!r} is no function and cannot be called")
+        _check(function, kind, timeout)
+        check_functions(check=check)
         self.function = function
         self.check = check
         """Says what became of a call that had begun when its process died."""
@@ -71,6 +74,12 @@ class Tool:
         described = docstring_parser.parse(inspect.getdoc(function) or "")
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         """The name that the model calls."""
+        if kind == "question" and not reads and acts(function):
+            raise WrongUse(
+                f"tool {self.name!r} of kind 'question' has a body that acts: its body only gives the text of the "
+                "question (`return question`), and the answer comes once the run has paused. Put what is to be done "
+                "into a tool of kind 'ordinary'; if the body changes nothing, say so with reads=True"
+            )
         self.kind: ToolKind = kind
         """What a call of it means to the loop."""
         self._about = description or _about(described)
@@ -122,6 +131,33 @@ class Tool:
         return await call(self.function, **arguments)
 
 
+OPTIONS = tuple(inspect.signature(Tool).parameters)[1:]
+"""What can be said of a tool."""
+
+
+def _check(function: Any, kind: Any, timeout: Any) -> None:
+    """Refuse what no model can call, and options that mean nothing."""
+    if isinstance(function, Tool):
+        raise WrongUse(f"{function!r} is a tool already: hand it on as it is, or under another name with renamed(...)")
+    if not callable(function):
+        raise WrongUse(f"{function!r} is no function: put @tool on one")
+    name = getattr(function, "__name__", type(function).__name__)
+    if yields(function):
+        raise WrongUse(
+            f"tool {name!r} yields, and a tool has one result: collect the parts in a list and `return` it, "
+            "or ''.join(parts) for a text"
+        )
+    if kind not in get_args(ToolKind):
+        raise WrongUse(f"tool {name!r}: unknown kind {kind!r}{nearest(str(kind), get_args(ToolKind))}")
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
+        raise WrongUse(f"tool {name!r}: timeout is {timeout!r}: use seconds above 0, or None for none")
+    if inspect.isfunction(function) and next(iter(inspect.signature(function).parameters), "") in ("self", "cls"):
+        raise WrongUse(
+            f"tool {name!r} is a method, and a model cannot fill its first argument: "
+            f"make the tool of a method that is bound, as in tool(thing.{name})"
+        )
+
+
 @overload
 def tool(function: Function, /) -> Tool: ...
 @overload
@@ -138,7 +174,12 @@ def tool(
     check: Function | None = None,
 ) -> Callable[[Function], Tool]: ...
 def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
-    """Make a tool of a function. Options as for `Tool`."""
+    """Make a tool of a function. Options as for `Tool`. Raises WrongUse."""
+    for option in options:
+        if option not in OPTIONS:
+            raise WrongUse(f"tool has no option {option!r}{nearest(option, OPTIONS)}")
+    if isinstance(function, str):
+        raise WrongUse(f"tool({function!r}) is given a text: write @tool(name={function!r})")
     if function is None:
         return lambda made: Tool(made, **options)
     return Tool(function, **options)

@@ -76,7 +76,7 @@ async def mcp_tools(
                 one,
                 name=_fit(prefix + one.name),
                 kind=(kinds or {}).get(one.name, "ordinary"),
-                reads=_reads(one) if reads is None else one.name in reads,
+                reads=_asks(one, kinds) or (_reads(one) if reads is None else one.name in reads),
                 polls=one.name in polls,
                 timeout=timeout,
             )
@@ -117,6 +117,11 @@ def _fit(name: str) -> str:
 
 def _reads(one: ServerTool) -> bool:
     return one.annotations is not None and one.annotations.read_only_hint is True
+
+
+def _asks(one: ServerTool, kinds: Mapping[str, ToolKind] | None) -> bool:
+    """Whether it is called for the text of a question: what the server does about it is nobody's business here."""
+    return (kinds or {}).get(one.name) == "question"
 
 
 def _tool(connection: Connection, one: ServerTool, **options: Any) -> Tool:

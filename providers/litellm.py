@@ -19,6 +19,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from ..decision import AnyChunk, FinishReport, UsageReport, WrongUse
+from ..decision.errors import nearest
 from .address import masked, parted, shown
 from .cache_marks import CacheMarks, knows_marks, on_tools
 from .closing import outlive
@@ -26,7 +27,7 @@ from .errors import Interrupted, ProviderError, TimedOut
 from .litellm_errors import error_of
 from .litellm_stream import Reader
 from .patience import Patience
-from .provider import Request
+from .provider import Request, check_model, check_settings
 from .wire import Encoded, Pictures, Thinking, message_out, pictures_out, tools_out
 
 CLOSING_SECONDS = 2.0
@@ -67,11 +68,11 @@ class LiteLLM:
                 f"api_base {masked(api_base)!r} holds a user, which litellm cannot send: "
                 "leave it out and give a key, or use OpenAICompatible (--provider openai)"
             )
-        self.model = model
+        self.model = check_model(model, "LiteLLM('openai/gpt-4o')")
         self._api_base = api_base
         self._api_key = api_key
         self._timeout = timeout
-        self._settings = dict(settings or {})
+        self._settings = check_settings(settings, as_json=False)
         self._images = images
         self._marks = cache and knows_marks(model)
         self._fixed: dict[str, Any] | None = None
@@ -126,8 +127,8 @@ class LiteLLM:
         except Exception as error:
             if self._api_base is None:
                 raise WrongUse(
-                    f"litellm knows no provider for model {model!r}: write it as provider/model, "
-                    "as in 'openai/gpt-4o', or give api_base for an OpenAI-compatible endpoint"
+                    f"litellm knows no provider for model {model!r}{_meant(model, litellm)}: write it as "
+                    "provider/model, as in 'openai/gpt-4o', or give api_base for an OpenAI-compatible endpoint"
                 ) from error
             model = f"openai/{model}"
         fixed["model"] = model
@@ -241,3 +242,11 @@ async def _close(chunks: AsyncGenerator[AnyChunk], response: Any) -> None:
     for holder in holders:
         if hasattr(holder, "aclose"):
             await holder.aclose()
+
+
+def _meant(model: str, litellm: Any) -> str:
+    """A hint for a misspelt provider before the model's name."""
+    name, slash, _ = model.partition("/")
+    known = [str(getattr(one, "value", one)) for one in getattr(litellm, "provider_list", ())]
+    hint = nearest(name, known) if slash and name not in known else ""
+    return hint if "did you mean" in hint else ""

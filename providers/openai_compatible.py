@@ -23,7 +23,7 @@ from ..decision import AnyChunk, Message, ToolResult, ToolSpec, WrongUse
 from .address import masked, parted, shown
 from .chat_stream import ChatStream, error_message, whole_reply
 from .errors import Interrupted, ProviderError, TimedOut, Unreachable, from_status, redact
-from .provider import Request
+from .provider import Request, check_model, check_settings
 from .wire import Encoded, Thinking, message_out, pictures_out, tools_out
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ class OpenAICompatible:
     ) -> None:
         if not _is_url(api_base):
             raise WrongUse(f"api_base {masked(api_base)!r} is no URL: write it as http://host:port/v1")
-        self.model = model
+        if urlsplit(api_base).path.rstrip("/").endswith("/chat/completions"):
+            raise WrongUse(f"api_base {masked(api_base)!r}: leave out /chat/completions, which is added")
+        self.model = check_model(model, "OpenAICompatible('NAME', 'http://host:port/v1')")
         place, login = parted(api_base)
         self.url = place.rstrip("/") + "/chat/completions"
         if login and api_key:
@@ -77,7 +79,7 @@ class OpenAICompatible:
         self._login = base64.b64encode(login.encode()).decode()
         self._secrets = (self._key, self._login, login.partition(":")[2])
         self._timeouts = (connect_timeout, read_timeout)
-        self._settings = dict(settings or {})
+        self._settings = check_settings(settings)
         insists = any(name in model.lower() for name in ("deepseek", "kimi"))
         self._thinking: Thinking = "text" if (insists if send_reasoning is None else send_reasoning) else "none"
         self._images = images

@@ -14,7 +14,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-from ..decision import AnyChunk, Message, ToolSpec
+import msgspec
+
+from ..decision import AnyChunk, Message, ToolSpec, WrongUse
+from .address import masked
 
 ToolChoice = Literal["auto", "required", "none"]
 
@@ -52,3 +55,48 @@ class Provider(Protocol):
         its own that ends before the stream does.
         """
         ...
+
+
+ELSEWHERE: dict[str, str] = {
+    "model": "name it where the provider is made, as in OpenAICompatible('NAME', URL) or LiteLLM('PROVIDER/NAME')",
+    "messages": "the prompt goes to run(...) or start(...), what came before it is the session",
+    "tools": "give tools to the engine: Engine(provider, tools=[...])",
+    "functions": "give tools to the engine: Engine(provider, tools=[...])",
+    "tool_choice": "give it to the engine: Engine(provider, tool_choice=...)",
+    "stream": "leave it out: every response is streamed",
+    "api_key": "give it where the provider is made, or set the provider's variable: settings stand in records",
+    "api_base": "give it where the provider is made: LiteLLM(model, api_base=...)",
+    "base_url": "give it where the provider is made: OpenAICompatible(model, URL)",
+}
+"""What is no setting of a request, and where it is said instead."""
+
+
+def check_model(model: Any, example: str) -> str:
+    """A model's name. Raises WrongUse for what can be none."""
+    if not isinstance(model, str) or not model.strip():
+        raise WrongUse(f"model is {model!r}: write its name, as in {example}")
+    if "://" in model:
+        raise WrongUse(f"model {masked(model)!r} is a URL: the model's name comes first, as in {example}")
+    return model
+
+
+def check_settings(settings: Any, *, as_json: bool = True) -> dict[str, Any]:
+    """Settings for requests, as a dict of their own. Raises WrongUse for what can be none."""
+    if settings is None:
+        return {}
+    if not isinstance(settings, Mapping):
+        raise WrongUse(f"settings is {settings!r}: write a mapping, as in settings={{'temperature': 0}}")
+    for name, value in settings.items():
+        if not isinstance(name, str):
+            raise WrongUse(f"settings: {name!r} is no name: write texts, as in {{'temperature': 0}}")
+        if name in ELSEWHERE:
+            raise WrongUse(f"settings: {name!r} is no setting of a request: {ELSEWHERE[name]}")
+        if not as_json:
+            continue
+        try:
+            msgspec.json.encode(value)
+        except (TypeError, ValueError, RecursionError):
+            raise WrongUse(
+                f"settings: {name!r} is {value!r}, which has no form in JSON: write what the endpoint takes"
+            ) from None
+    return dict(settings)

@@ -71,6 +71,9 @@ class Redaction:
         words: Iterable[str] = (),
         key: bytes | None = None,
     ) -> None:
+        for name, several in (("kinds", kinds), ("words", words)):
+            if isinstance(several, str):
+                raise WrongUse(f"{name} takes several texts: write {name}=[{several!r}]")
         for kind in kinds:
             if kind not in KINDS:
                 raise WrongUse(f"unknown kind of secret {kind!r}{nearest(kind, KINDS)}")

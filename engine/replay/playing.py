@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from msgspec import Struct
 
-from ...decision import AnyChunk, Event, Outcome, Rule
+from ...decision import AnyChunk, Event, Outcome, Rule, WrongUse
 from ..bus import Lagged
 from ..record import RecordedRun, SessionRecord, read_record
 from ..run import Run
@@ -117,6 +117,11 @@ async def replayed_runs(
     beginning: Beginning | None = None,
 ) -> AsyncIterator[ReplayedRun]:
     """Like `replay`, one run after another. Each goes on from the recorded runs before it, not from the replayed."""
+    if tools and not live_tools:
+        raise WrongUse(
+            "tools are given, and a replay answers calls from the record: add live_tools=True to run them, "
+            "or leave tools out"
+        )
     past: Session | None = None
     for number, recorded in enumerate(record.runs):
         looked_at = watcher if beginning is None or number >= beginning.run else None
