@@ -141,7 +141,11 @@ def check_parts(prices: Any, clock: Any, rules: Any) -> None:
 
 def check_kept(record: Any) -> None:
     """Refuse a place for a session's events that is none."""
-    if record is None or isinstance(record, str | os.PathLike):
+    if record is None:
+        return
+    if isinstance(record, str | os.PathLike):
+        if not os.fspath(record) or os.path.isdir(record):
+            raise WrongUse(f"record is {str(record)!r}, a folder: name a file in it")
         return
     if not all(callable(getattr(record, method, None)) for method in ("write", "flush", "close")):
         raise WrongUse(f"record is {shortly(record)}: write the path of a file, or leave it out")

@@ -6,13 +6,13 @@ first request.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
 import threading
 from collections.abc import Sequence
 
 from ..version import VERSION
+from .arguments import Parser
 from .channels import open_what_is_closed
 from .exit_codes import exit_code_of
 from .leaving import leave_hanging_threads
@@ -32,11 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+def _parser(words: Sequence[str]) -> Parser:
     """The parser of the command that is meant, so that one need not wait for the others; of all, if none is."""
-    parser = argparse.ArgumentParser(
-        prog="endstop", description="The agent loop that knows when to stop.", allow_abbrev=False
-    )
+    parser = Parser(prog="endstop", description="The agent loop that knows when to stop.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"endstop {VERSION}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in words[:1] if words[:1] and words[0] in COMMANDS else COMMANDS:

@@ -7,9 +7,9 @@ import sys
 import traceback
 
 from ...decision import WrongUse
+from .arguments import WRONG_USE
 from .interrupts import EXIT_CODE
 
-WRONG_USE = 2
 CRASHED = 4
 
 

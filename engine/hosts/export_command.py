@@ -44,7 +44,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("record", metavar="RECORD", help="a file written by `endstop run --record` or `endstop import`")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: stdout)")
     parser.add_argument("--force", action="store_true", help="write over the file if it is there already")
-    parser.add_argument("--quiet", action="store_true", help="do not list what is left out")
+    parser.add_argument("--quiet", action="store_true", help="do not list what the format has no place for")
 
 
 def command(given: argparse.Namespace) -> int:
@@ -61,10 +61,10 @@ def command(given: argparse.Namespace) -> int:
     if not given.quiet:
         for kind, times in left_out.items():
             print(f"left out: {times:,} {UNTOLD[kind]}", file=sys.stderr)
-        if record.damaged:
-            print(f"left out: {len(record.damaged):,} lines of the record that could not be read", file=sys.stderr)
-        if record.missing:
-            print(f"left out: {len(record.missing):,} attachments that could not be found", file=sys.stderr)
+    if record.damaged:
+        print(f"left out: {len(record.damaged):,} lines of the record that could not be read", file=sys.stderr)
+    if record.missing:
+        print(f"left out: {len(record.missing):,} attachments that could not be found", file=sys.stderr)
     return 0
 
 

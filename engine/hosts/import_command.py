@@ -65,7 +65,9 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--compress", action="store_true", help="write compressed records (.jsonl.zst)")
     parser.add_argument("--force", action="store_true", help="replace records that are there already")
     add_redaction(parser, "the records")
-    add_output(parser, "print the result as one JSON object", "show nothing but the result")
+    add_output(
+        parser, "print the result as one JSON object", "show nothing but the result and the sessions that were lost"
+    )
 
 
 def command(given: argparse.Namespace) -> int:
@@ -78,8 +80,8 @@ def command(given: argparse.Namespace) -> int:
     imported = [result for result in results if isinstance(result, Imported)]
     skipped = [result for result in results if isinstance(result, Skipped)]
     unused = kinds.unused(importer.tools)
-    if not given.quiet:
-        for line in (*_told_skipped(skipped, bool(imported)), *_told_lost(imported), *_told_unused(unused)):
+    if not (given.quiet and given.json):  # the JSON names all of it
+        for line in _told(imported, skipped, unused, given.quiet):
             print(line, file=sys.stderr)
     if given.json:
         channels.answer(_as_json(given.output, imported, skipped, unused))
@@ -108,9 +110,17 @@ def _summary(folder: str, imported: list[Imported]) -> str:
     return f"{sessions} ({named}; {counted(runs, 'run')}, {counted(steps, 'step')}) imported into {folder}"
 
 
-def _told_skipped(skipped: list[Skipped], imported: bool) -> Iterator[str]:
-    aside = [result for result in skipped if result.aside]
-    known = [result for result in skipped if result.known]
+def _told(imported: list[Imported], skipped: list[Skipped], unused: list[str], quiet: bool) -> Iterator[str]:
+    """What is said besides the result. A session that was lost is told in any case: no record shows it."""
+    yield from _told_amiss(skipped, bool(imported))
+    if not quiet:
+        yield from _told_skipped(skipped)
+        yield from _told_lost(imported)
+        yield from _told_unused(unused)
+
+
+def _told_amiss(skipped: list[Skipped], imported: bool) -> Iterator[str]:
+    """Sessions of which no record could be made."""
     amiss = [result for result in skipped if not (result.aside or result.known)]
     if not imported and len(amiss) == 1:
         amiss = []  # told as the reason why nothing was imported
@@ -118,6 +128,11 @@ def _told_skipped(skipped: list[Skipped], imported: bool) -> Iterator[str]:
         yield f"skipped: {_where(result)}: {one_line(result.why, 300)}"
     if len(amiss) > SHOWN:
         yield f"skipped: {len(amiss) - SHOWN} more (--json lists them)"
+
+
+def _told_skipped(skipped: list[Skipped]) -> Iterator[str]:
+    aside = [result for result in skipped if result.aside]
+    known = [result for result in skipped if result.known]
     if known:
         sessions = counted(len(known), "session")
         yield f"left as it is: {sessions} of which there is a record already (--force replaces them)"
