@@ -2,7 +2,11 @@
 
 Any tool may return text, anything that can be turned into JSON, an `Image`, or a list of texts and images. A completion
 tool may return a `Completion`, a `Phase` (a part of the work is done) or `Continue` (it is not done); plain text is the
-run's answer, but for the one word "continue".
+run's answer, but for the one word "continue". It may also say so with a mapping, an object or JSON text:
+`{"success": false, "error": ...}`, `{"task_completed": false}`, `{"shouldContinue": true}` and False hand it back,
+`{"success": true, "summary": ...}` ends the run with the summary (or `message`, `result`) as its answer, None and True
+with the text that the model called it with, `{"completion_percentage": 60, "next_phase": ...}` is a phase, and
+`"requires_user_confirmation": true` asks the user first.
 
 A tool's `check` says what became of a call that had begun when its process died: `Happened`, `NotHappened` or
 `Unclear`.

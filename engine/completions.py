@@ -76,9 +76,7 @@ class Completions:
                 self._reject(call, failed.error or failed.content or "It did not succeed.", "tool")
             case Completion() as completion:
                 await self._check(call, completion)
-            case str(word) if word.strip().lower() == "continue":
-                self._reject(call, Continue().reason, "tool")
-            case value:
+            case value:  # it failed, or was kept before there was `completion_of`
                 content, status = as_text(value)
                 if status == "ok":
                     await self._check(call, Completion(answer=content))

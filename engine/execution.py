@@ -19,7 +19,7 @@ from .calling import in_words
 from .context import Context
 from .durable.keeping import keep_value
 from .identity import PRESENT, call_of
-from .results import UNKNOWN
+from .results import UNKNOWN, completion_of
 from .scope import RoundScope
 from .tools import Tool
 
@@ -32,9 +32,9 @@ async def execute(context: Context, scope: RoundScope, tool: Tool, call: ToolCal
         if context.steps is not None:
             value = await _kept(context, tool, call, arguments, here.again)
         elif context.interrupted is not None:
-            value = await _work(context, tool, call, arguments, here.again)
+            value = _read(tool, await _work(context, tool, call, arguments, here.again), arguments)
         else:
-            value = await _run(context, tool, call, arguments)
+            value = _read(tool, await _run(context, tool, call, arguments), arguments)
     finally:
         PRESENT.reset(token)
     if scope.shared.cancel_called:
@@ -46,9 +46,13 @@ async def _kept(context: Context, tool: Tool, call: ToolCall, arguments: Mapping
     """The result that a durable engine keeps of this call, or else what comes of it now."""
 
     async def work() -> Any:
-        return await _work(context, tool, call, arguments, again)
+        return _read(tool, await _work(context, tool, call, arguments, again), arguments)
 
     return await keep_value(context, context.step_key(call.id), work)
+
+
+def _read(tool: Tool, value: Any, arguments: Mapping[str, Any]) -> Any:
+    return completion_of(value, arguments) if tool.kind == "completion" else value
 
 
 async def _work(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool) -> Any:

@@ -1,13 +1,15 @@
-"""From what a function returned to the text that the model reads."""
+"""From what a function returned to the text that the model reads, and to what a completion says of the work."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import Any
 
 from ..decision import Image, ToolCall
 from ..decision.messages import ResultStatus
-from .answers import Completion, Continue, Phase, Settled
+from .answers import Asked, Completion, Continue, Phase, Settled
 
 LONGEST = 100_000
 """Characters of one result that reach the model and the record; the middle of a longer one is left out."""
@@ -84,6 +86,170 @@ def shortened(text: str, longest: int = LONGEST) -> str:
         return text
     half = max(0, longest - MARK) // 2
     return f"{text[:half]}\n[... {len(text) - 2 * half} of {len(text)} characters left out ...]\n{text[-half:]}"
+
+
+# ---- what a completion's function says
+
+ANSWERS = ("summary", "result", "answer", "final_answer", "response", "message", "content", "text", "output")
+"""Where the answer stands in what a completion was called with or returned: the first that holds text."""
+_REASONS = ("error", "reason", "feedback", "message", "detail", "details", *ANSWERS)
+"""Where it stands why the work is not done."""
+_DONE = frozenset(
+    "success successful succeeded ok done isdone taskdone complete completed iscomplete iscompleted taskcomplete "
+    "taskcompleted istaskcomplete istaskcompleted finished isfinished taskfinished isfinal accepted approved passed "
+    "stop shouldstop terminate shouldterminate shouldautoterminate shouldend shouldfinish".split()
+)
+"""Members that say with true that the work is done, and with false that it is not. Without case, `_` and `-`."""
+_NOT_DONE = frozenset(
+    "continue shouldcontinue needscontinue mustcontinue needstocontinue goon keepgoing incomplete isincomplete "
+    "unfinished isunfinished needsmorework rejected failed iserror haserror".split()
+)
+"""The same the other way round."""
+_STATES = frozenset({"status", "state", "decision", "action", "verdict"})
+"""Members that say it with a word."""
+_DONE_WORDS = frozenset(
+    "true yes success succeeded ok done complete completed finished accepted passed stop end".split()
+)
+_NOT_DONE_WORDS = frozenset(
+    "false no continue goon incomplete unfinished inprogress partial pending running retry failed failure error "
+    "rejected notdone 继续 未完成 失败".split()
+)
+_PERCENTAGES = frozenset({"completionpercentage", "percentage"})
+_MORE = frozenset({"error", "nextphase", "pendingissues", "requiresuserconfirmation", *_PERCENTAGES, *_STATES})
+"""Members that are known besides, so that a value which holds nothing else is no data of the task."""
+CONFIRM_A_PART = (
+    "Only finished work can be confirmed by the user, and completion_percentage is below 100. Finish the rest and ask "
+    "for the confirmation then, or report the part without asking for one."
+)
+"""Why a completion is handed back that is a part of the work and wants to be confirmed."""
+
+
+def completion_of(value: Any, arguments: Mapping[str, Any]) -> Any:
+    """What a completion's function says with what it returned.
+
+    Gives a Completion, Phase or Continue; what is no answer of the function (`Settled` with an error, `Asked`) as it
+    is. A mapping, an object with fields or JSON text with a member like `success`, `task_completed` or
+    `shouldContinue` is read as what that says, and if one of several says that the work is not done, it is not. All
+    other data are the answer as JSON. Where the function says no more than that the work is done, the answer is the
+    text that it was called with.
+    """
+    match value:
+        case Completion() | Phase() | Continue() | Asked() | Settled():
+            return value
+        case bool() | None:
+            return Continue() if value is False else Completion(answer=_called_with(arguments) or "Done.")
+        case str() if _word(value) == "continue":
+            return Continue()
+        case str():
+            said = None if value in arguments.values() else _object(value)  # what the model wrote is no verdict of ours
+        case _:
+            said = value = _members(value)
+    content, status = as_text(value)
+    if status != "ok":
+        return Settled(content=content, status=status)
+    return (_said(said, content, arguments) if isinstance(said, dict) else None) or Completion(answer=content)
+
+
+def _said(said: Mapping[str, Any], content: str, arguments: Mapping[str, Any]) -> Completion | Phase | Continue | None:
+    """What a mapping says of the work; None if it says nothing of it and is the answer as it is."""
+    members = {_word(name): member for name, member in said.items()}
+    done = {_says(name, member) for name, member in members.items()} - {None}
+    if False in done or (not done and members.get("error")):
+        return Continue(_text_in(members, _REASONS) or content)
+    known = _MORE | {_word(name) for name in _REASONS}
+    if not done and not known.issuperset(members):
+        return None
+    percentage = next((members[name] for name in sorted(_PERCENTAGES) if _is_percentage(members.get(name))), None)
+    answer = _text_in(members, ANSWERS)
+    confirm = _truth(members.get("requiresuserconfirmation")) is True
+    if percentage is not None and percentage < 100:
+        following = members.get("nextphase")
+        phase = Phase(percentage=int(percentage), summary=answer, next_phase=str(following) if following else None)
+        return Continue(CONFIRM_A_PART) if confirm else phase
+    answer = answer or _called_with(arguments)
+    if not answer:
+        return Completion(answer=content) if done else None
+    return Completion(
+        answer=answer,
+        content=content,
+        pending_issues=_texts(members.get("pendingissues")),
+        confirm=confirmation(answer) if confirm else None,
+        percentage=None if percentage is None else 100,
+    )
+
+
+def confirmation(answer: str) -> str:
+    """The question to a user who must confirm an answer."""
+    return f"{answer}\nDo you confirm that the task is done?"
+
+
+def _says(name: str, member: Any) -> bool | None:
+    """Whether a member says that the work is done; None if it does not speak of it."""
+    truth = _truth(member)
+    if name in _STATES:
+        return truth if isinstance(member, str) else None
+    if truth is None or name not in _DONE | _NOT_DONE:
+        return None
+    return truth if name in _DONE else not truth
+
+
+def _truth(member: Any) -> bool | None:
+    if isinstance(member, bool):
+        return member
+    word = _word(member) if isinstance(member, str) else ""
+    return True if word in _DONE_WORDS else False if word in _NOT_DONE_WORDS else None
+
+
+def _is_percentage(member: Any) -> bool:
+    return isinstance(member, int | float) and not isinstance(member, bool) and 0 <= member <= 100
+
+
+def _word(text: str) -> str:
+    return "".join(sign for sign in text.casefold() if sign.isalnum())
+
+
+def _members(value: Any) -> Any:
+    """A mapping or an object with fields as JSON has it, even if a part has no form there; all else as it is."""
+    try:
+        made = plain(value)
+    except (ValueError, RecursionError):  # bytes that are no text, or a mapping that holds itself
+        return value
+    return made if isinstance(made, dict) else value
+
+
+def _object(text: str) -> Any:
+    """What a text holds as JSON, if that may be an object."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text_in(members: Mapping[str, Any], names: Iterable[str]) -> str:
+    """The first of these members that holds text, or an object with a text of its own, as some errors are."""
+    for name in names:
+        member = members.get(_word(name))
+        if isinstance(member, dict):
+            member = _text_in({_word(key): part for key, part in member.items() if isinstance(part, str)}, _REASONS)
+        if isinstance(member, str) and member.strip():
+            return shortened(member)
+    return ""
+
+
+def _called_with(arguments: Mapping[str, Any]) -> str:
+    """The answer among the arguments of a completion: by its name, or the only text there."""
+    texts = [text for text in arguments.values() if isinstance(text, str) and text.strip()]
+    return _text_in({_word(name): text for name, text in arguments.items()}, ANSWERS) or (
+        texts[0] if len(texts) == 1 else ""
+    )
+
+
+def _texts(member: Any) -> tuple[str, ...]:
+    if isinstance(member, str):
+        return (member,) if member.strip() else ()
+    return tuple(str(part) for part in member) if isinstance(member, list) else ()
 
 
 def fingerprint(call: ToolCall, content: str, images: tuple[Image, ...] = ()) -> str:

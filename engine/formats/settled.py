@@ -11,14 +11,16 @@ from ...decision import ToolCall, ToolKind, ToolResult
 from ...decision.events import (
     CompletionAccepted,
     CompletionRejected,
+    PhaseReported,
     QuestionAsked,
     ThoughtRecorded,
     ToolCallResult,
     ToolExecutionStarted,
 )
 from ...decision.messages import ResultStatus
+from ..answers import Completion, Continue, Phase
 from ..calls import SKIPPED
-from ..results import fingerprint
+from ..results import ANSWERS, completion_of, fingerprint
 from .foreign import Said
 from .log import RunLog
 from .loose import listed, mapping
@@ -28,7 +30,7 @@ CANCELLED = "Cancelled while it was running or waiting to run."
 
 MOST_QUESTIONS = 100
 """Questions of one step that may be open at once: what is known of a run holds each of them."""
-_ANSWER = ("summary", "result", "answer", "final_answer", "response", "message", "content", "text", "output", "reason")
+_ANSWER = (*ANSWERS, "reason")
 _QUESTION = ("question", "questions", "message", "text", "prompt", "query", "response")
 _THOUGHT = ("thought", "thinking", "thoughts", "text", "content", "message")
 
@@ -97,9 +99,20 @@ class Settling:
 
     def _complete(self, call: ToolCall, result: ToolResult) -> ResultStatus:
         """Accept a completion, or note that it was handed back; gives the status of its result."""
-        if result.status == "ok":
-            self._accept(call, _said_in(call, _ANSWER) or result.content)
+        said = completion_of(result.content, {})
+        if result.status == "ok" and isinstance(said, Completion):
+            self._accept(call, _said_in(call, _ANSWER) or said.answer)
             return "ok"
+        if result.status == "ok" and isinstance(said, Phase):
+            phase = PhaseReported(
+                call_id=call.id, percentage=said.percentage, summary=said.summary, next_phase=said.next_phase
+            )
+            self._log.append(phase)
+            return "ok"
+        if result.status == "ok":
+            reason = said.reason if isinstance(said, Continue) else result.content
+            self._log.append(CompletionRejected(call_id=call.id, name=call.name, reason=reason, by="tool"))
+            return "rejected"
         if result.status in ("error", "rejected"):
             self._log.append(CompletionRejected(call_id=call.id, name=call.name, reason=result.content, by="tool"))
             return "rejected"

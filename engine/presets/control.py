@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..answers import Completion, Phase
+from ..answers import Completion, Continue, Phase
+from ..results import CONFIRM_A_PART, confirmation
 from ..tools import tool
 
 _SUMMARY = (
@@ -43,7 +44,7 @@ async def task_done(
     next_phase: str | None = None,
     requires_user_confirmation: bool = False,
     pending_issues: list[str] = [],  # noqa: B006  part of the schema, never changed
-) -> Completion | Phase:
+) -> Completion | Phase | Continue:
     """End the task, or report how far it is.
 
     Args:
@@ -54,9 +55,11 @@ async def task_done(
         pending_issues: What is left open.
 
     """
+    if completion_percentage < 100 and requires_user_confirmation:
+        return Continue(CONFIRM_A_PART)
     if completion_percentage < 100:
         return Phase(percentage=completion_percentage, summary=summary, next_phase=next_phase)
-    confirm = f"{summary}\nDo you confirm that the task is done?" if requires_user_confirmation else None
+    confirm = confirmation(summary) if requires_user_confirmation else None
     return Completion(
         answer=summary,
         content="Task done.",
