@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from .decisions import Pause, Stop
 from .facts import Facts
 from .outcome import Outcome
@@ -36,6 +38,12 @@ def conclude(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
         questions=facts.questions,
         duration_ms=facts.t + facts.carried_ms,
     )
+
+
+def renewed(outcome: Outcome, facts: Facts) -> Outcome:
+    """A recorded outcome with what older versions did not write into it; `facts`: at the end of its run."""
+    accepted_by = facts.accepted_by if outcome.status == "completed" else ()
+    return replace(outcome, accepted_by=accepted_by, failed_calls=facts.failures.names)
 
 
 def _answer(facts: Facts, reason: str) -> str:

@@ -291,7 +291,7 @@ class ToolCallResult(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_RESULT"):
 
 
 class CompletionAccepted(_Event, frozen=True, kw_only=True, tag="COMPLETION_ACCEPTED"):
-    """The work is done. Emitted for the first accepted completion of a run only; its answer is the run's."""
+    """The work is accepted as done. Only the first one of a run is an event; its answer is the run's."""
 
     call_id: str
     name: str
@@ -310,7 +310,7 @@ class CompletionRejected(_Event, frozen=True, kw_only=True, tag="COMPLETION_REJE
 
 
 class PhaseReported(_Event, frozen=True, kw_only=True, tag="PHASE_REPORTED"):
-    """A completion tool reported progress: a part of the work is done."""
+    """A completion tool reported progress: a part of the work is said to be done."""
 
     call_id: str
     percentage: int

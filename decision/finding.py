@@ -35,6 +35,6 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     least_saved_steps: int = 0
     """Steps that the record made beyond the policy's hard limit: saved for certain, whatever the model would do."""
     cut: bool = False
-    """True if it would have ended before the step at which the work was done."""
+    """True if it would have ended before the step at which the work was reported as done."""
     goes_on: bool = False
     """True if it would have gone on after that step."""

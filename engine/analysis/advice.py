@@ -67,7 +67,9 @@ def _false_positives(figures: Figures) -> Iterator[Advice]:
     says = f"Tighten the completion check: {', and '.join(how)}. Say in the prompt what has to be true at the end."
     ways = ((completion, "by a completion"), (text, "by plain text"), (other, "by something else"))
     split = ", ".join(f"{share.runs:,} of {share.of:,} {way}" for share, way in ways if share.of)
-    yield _advice("false_positives", says, "judged runs that ended as done were not good", found.runs, f" ({split})")
+    yield _advice(
+        "false_positives", says, "judged runs that were reported as done were not good", found.runs, f" ({split})"
+    )
 
 
 def _false_negatives(figures: Figures) -> Iterator[Advice]:
@@ -78,7 +80,7 @@ def _false_negatives(figures: Figures) -> Iterator[Advice]:
     waste = figures.waste
     share = f", {_percent(waste.steps_share.value)} of all" if waste.steps_share is not None else ""
     rest = f"; that took {waste.steps:,} steps{share}"
-    yield _advice("false_negatives", says, "runs whose work was done went on", found.went_on, rest)
+    yield _advice("false_negatives", says, "runs whose work was reported as done went on", found.went_on, rest)
     back = Share(runs=found.handed_back, of=found.went_on.runs, share=None)
     if back.runs >= LEAST and back.runs * 2 >= back.of:
         yield Advice(

@@ -13,6 +13,12 @@ GOOD = 0.5
 
 By = Literal["rating", "evaluation", "reward", ""]
 """Who says whether a run was good."""
+Known = Literal["checked", "said", "said_after_failures", "wrong", "not_said"]
+"""What is known of a run's work, in the words of a report.
+
+checked, wrong: somebody has judged it. said: it was reported as done, and nobody has looked. said_after_failures: the
+same, although calls had failed before it and nothing made up for that. not_said: nobody said that it was done.
+"""
 Ended = Literal["completion", "text", "limit", "other", "unfinished"]
 """How a run ended, in the words of a report.
 
@@ -31,7 +37,7 @@ class Assessed(Struct, frozen=True, kw_only=True):
     """None if nobody says."""
     by: By = ""
     done: Point | None = None
-    """What was used when the work was done, as far as anybody can tell; None if it never was."""
+    """What was used when the work was reported as done, as far as anybody can tell; None if it never was."""
 
     @property
     def ended(self) -> Ended:
@@ -47,13 +53,22 @@ class Assessed(Struct, frozen=True, kw_only=True):
                 return "limit" if reason in LIMITS else "other"
 
     @property
+    def known(self) -> Known:
+        """What is known of its work, a user's rating and a bare reward included."""
+        if self.good is not None:
+            return "checked" if self.good else "wrong"
+        if not self.ended_as_done:
+            return "not_said"
+        return "said_after_failures" if self.digest.failed_calls else "said"
+
+    @property
     def ended_as_done(self) -> bool:
-        """Whether the loop took the work for done."""
+        """Whether it ended as reported as done."""
         return self.digest.status == "completed"
 
     @property
     def waste(self) -> Point | None:
-        """What was used after the work was done; None where it never was."""
+        """What was used after the work was reported as done; None where it never was."""
         return None if self.done is None else self.digest.end.since(self.done)
 
     @property
@@ -82,7 +97,7 @@ def _judged(digest: RunDigest, rating: float | None) -> tuple[bool | None, By]:
 
 
 def _done(digest: RunDigest, good: bool | None) -> Point | None:
-    """When the work was done.
+    """When the work was reported as done.
 
     That is at the accepted completion or the text that ended the run; and if the end is good, at the model's first
     word that it is done if it did nothing after it but say so again.

@@ -1,7 +1,7 @@
 """Audit: one recorded session, as a person would tell it.
 
-Where it finished, what it did afterwards, what it did again and again, which calls were never answered, and which
-line of which policy would have ended it.
+Where it was reported as done, what it did afterwards, what it did again and again, which calls were never answered,
+and which line of which policy would have ended it.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class _Reader:
         self._first: dict[str, str] = {}
         self._failed: Counter[str] = Counter()
         self._accepted = ""
+        self._evaluated_by: str | None = None
         self._finished: ev.RunFinished | None = None
 
     def take(self, event: Event) -> None:
@@ -110,6 +111,8 @@ class _Reader:
                 self._step.notes.append(f"the request failed: {kind}: {message[:SHOWN]}")
             case ev.StepFinished():
                 self._step.repeats = self._facts.repeats
+            case ev.EvaluationFinished(name=name):
+                self._evaluated_by = name
             case ev.RunFinished():
                 self._finished = event
             case _:
@@ -149,6 +152,10 @@ class _Reader:
             detail=outcome.detail if outcome is not None else "",
             answer=outcome.answer[:SHOWN] if outcome is not None else "",
             verdict=digest.verdict,
+            work=digest.work,
+            evaluated_by=self._evaluated_by,
+            accepted_by=self._facts.accepted_by if digest.status == "completed" else (),
+            failed_calls=digest.failed_calls,
             done_at=digest.done.steps if digest.done is not None else None,
             done_by="text" if by_text else self._accepted,
             wasted_steps=digest.wasted_steps,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from ...decision import Status, ToolKind, Usage, Verdict
+from ...decision import Status, ToolKind, Usage, Verdict, Work
 from ...decision.finding import Parting
 from ...decision.messages import ResultStatus
 
@@ -36,6 +36,7 @@ class AuditedStep(Struct, kw_only=True):
     repeats: int = 0
     """How often the same calls with the same results have come round."""
     after_done: bool = False
+    """Whether it came after a completion that was accepted."""
     closing: bool = False
     """The one after a limit, in which the model only sums up; it does not count."""
 
@@ -79,8 +80,16 @@ class AuditedRun(Struct, kw_only=True):
     detail: str
     answer: str
     verdict: Verdict
+    work: Work | None
+    """What is known of the work."""
+    evaluated_by: str | None
+    """The evaluator, by name; None if there was none."""
+    accepted_by: tuple[str, ...]
+    """Gates, the judge and the user, where they accepted the completion."""
+    failed_calls: tuple[str, ...]
+    """Tools whose calls failed before the work was reported as done, with no success after them."""
     done_at: int | None
-    """The step at which the work was done."""
+    """The step at which the work was reported as done."""
     done_by: str
     """The completion tool's name, or `text`."""
     wasted_steps: int

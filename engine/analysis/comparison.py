@@ -73,10 +73,10 @@ def _differences(base: Group, group: Group) -> tuple[Difference, ...]:
     ended = base.figures(), group.figures()
     found = [
         _means("steps per run", "steps", base.steps, group.steps),
-        _means("steps before done", "steps", base.before_done, group.before_done),
+        _means("steps until reported as done", "steps", base.before_done, group.before_done),
         _shares("runs that passed", base.judged(), group.judged()),
-        _shares("ended as done and not good", *(one.false_positives.runs for one in ended)),
-        _shares("went on after done", *(one.false_negatives.went_on for one in ended)),
+        _shares("reported as done and not good", *(one.false_positives.runs for one in ended)),
+        _shares("went on after the report", *(one.false_negatives.went_on for one in ended)),
         _shares("ended by a limit", *(one.ended["limit"] for one in ended)),
         _means("tokens out per run", "tokens", base.output, group.output),
         _means("cost per run", "usd", base.micros, group.micros, 1e-6),

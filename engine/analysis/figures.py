@@ -36,10 +36,10 @@ class LimitFigures(Struct, frozen=True, kw_only=True):
 
 
 class Waste(Struct, frozen=True, kw_only=True):
-    """What was used after the work was done."""
+    """What was used after the work was reported as done."""
 
     runs: Share
-    """Runs that went on, of those whose work was done."""
+    """Runs that went on, of those whose work was reported as done."""
     steps: int
     steps_share: Interval | None
     """Of all steps."""
@@ -66,7 +66,7 @@ class Repetition(Struct, frozen=True, kw_only=True):
 
 
 class FalsePositives(Struct, frozen=True, kw_only=True):
-    """Runs that ended as done (status `completed`) and were not good, of those that ended as done and were judged."""
+    """Runs that were reported as done (status `completed`) and were not good, of those that were so and were judged."""
 
     runs: Share
     by_completion: Share
@@ -76,10 +76,10 @@ class FalsePositives(Struct, frozen=True, kw_only=True):
 
 
 class FalseNegatives(Struct, frozen=True, kw_only=True):
-    """Runs whose work was done and that did not end by it."""
+    """Runs whose work was reported as done and that did not end by it."""
 
     went_on: Share
-    """Made steps after their work was done, of those whose work was done."""
+    """Made steps after that, of those whose work was reported as done."""
     handed_back: int
     """Of these, runs in which a completion was handed back."""
     limit_passed: Share
@@ -122,6 +122,8 @@ class Figures(Struct, frozen=True, kw_only=True):
     tool_calls: int
     ended: dict[str, Share]
     """By `completion`, `text`, `limit`, `other`, `unfinished`."""
+    known: dict[str, Share]
+    """What is known of the work: `checked`, `said`, `said_after_failures`, `wrong`, `not_said`."""
     statuses: dict[str, int]
     stop_reasons: dict[str, int]
     run_steps: Distribution

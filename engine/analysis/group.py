@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import Any, get_args
 
 from ...decision.digest import Point, ToolFigures
-from .assessed import Assessed
+from .assessed import Assessed, Known
 from .figures import (
     FalseNegatives,
     FalsePositives,
@@ -37,10 +37,11 @@ class Group:
         self.micros = Spread()
         """Millionths of a dollar of each run whose price is known."""
         self.fits = Spread()
-        """Steps until the work was done, of runs that are good as far as anybody says."""
+        """Steps until the work was reported as done, of runs that are good as far as anybody says."""
         self.cut_off = 0
         """Runs that a limit of steps ended: how many they needed, nobody knows."""
         self._ended: Counter[str] = Counter(dict.fromkeys(ENDED, 0))
+        self._known: Counter[str] = Counter(dict.fromkeys(get_args(Known), 0))
         self._statuses: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
         self._allowed: Counter[int] = Counter()
@@ -53,6 +54,7 @@ class Group:
         """One more run."""
         digest, used = run.digest, run.digest.used
         self._ended[run.ended] += 1
+        self._known[run.known] += 1
         self._statuses[digest.status or "unfinished"] += 1
         self._reasons[digest.stop_reason or "unfinished"] += 1
         self._used = self._used + used
@@ -142,6 +144,7 @@ class Group:
             steps=used.steps,
             requests=used.requests,
             tool_calls=used.calls,
+            known={name: share_of(times, self.runs) for name, times in self._known.items()},
             ended={name: share_of(times, self.runs) for name, times in self._ended.items()},
             statuses=dict(self._statuses.most_common()),
             stop_reasons=dict(self._reasons.most_common()),
@@ -178,7 +181,7 @@ class Group:
         )
 
     def _not_good(self, *ended: str) -> Share:
-        """Of the runs that ended as done in one of these ways and were judged: those that were not good."""
+        """Of the runs that were reported as done in one of these ways and were judged: those that were not good."""
         judged = sum(self._count[f"judged_done_{one}"] for one in ended)
         return share_of(judged - sum(self._count[f"good_done_{one}"] for one in ended), judged)
 

@@ -27,7 +27,7 @@ from .recommended import Recommendation, recommend
 from .telling import Chosen, Telling
 from .unread import BadRecord, read_in_part
 
-MADE = 1
+MADE = 2
 """Goes up whenever the same record is digested otherwise than before: what an index holds is then made anew."""
 MOST_NAMES = 200
 """Names that a table tells apart; what comes after them is counted as OTHERS."""

@@ -35,9 +35,9 @@ class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     supposed_steps: int = 0
     """Steps that it would save if nothing that it says changed what the model does: a supposition."""
     cut: bool = False
-    """A run would have ended before its work was done."""
+    """A run would have ended before its work was reported as done."""
     goes_on: bool = False
-    """A run would have gone on after its work was done."""
+    """A run would have gone on after its work was reported as done."""
 
 
 class SessionTested(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -88,8 +88,8 @@ def _verdict(digests: Sequence[RunDigest]) -> Verdict:
 def _session_finding(runs: Sequence[Backtested], policy: int) -> SessionFinding:
     """The runs' findings as one.
 
-    After a run that would have ended before its work was done the user would have read something else, so what comes
-    after it is unknown, as it is after a run that diverges.
+    After a run that would have ended before its work was reported as done the user would have read something else, so
+    what comes after it is unknown, as it is after a run that diverges.
     """
     first: tuple[int, Finding] | None = None
     saved, least, unknown_from = Point(), 0, None

@@ -117,6 +117,8 @@ box-shadow:inset 0 0 0 1.5px var(--tone)}
 .session>summary>.who{grid-row:1}
 .session>summary h3{display:inline;margin:0;font-size:.95rem;font-weight:600}
 .why{color:var(--bad);font-size:.875rem}
+.known{font-size:.875rem;font-weight:600}.known.good{color:var(--good)}.known.main{color:var(--main)}
+.known.warn{color:var(--warn)}.known.bad{color:var(--bad)}.known.quiet{color:var(--faint);font-weight:400}
 .strip{display:block;height:.5rem;border-radius:2px;margin:.3rem 0;min-width:4px}
 .inside{padding:0 0 1rem 1.35rem}
 .inside td,.inside th{font-size:.85rem;padding-block:.15rem}

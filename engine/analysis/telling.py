@@ -10,8 +10,8 @@ from msgspec import Struct
 from .assessed import Assessed
 
 REASONS = {
-    "not good": "ended as done and was not good; the dearest first",
-    "after done": "went on after the work was done; most such steps first",
+    "not good": "was reported as done and was not good; the dearest first",
+    "after done": "went on after the work was reported as done; most such steps first",
     "limit passed": "ended by a limit and was good; most steps first",
     "repeats": "repeated the same calls with the same results; most such steps first",
     "handed back": "had completions handed back; most of them first",

@@ -67,7 +67,7 @@ class PolicyTotals(Struct, frozen=True, kw_only=True):
     supposed_saved_steps: int
     """Over all sessions, if nothing that the policy says changed what the model does: a supposition."""
     cut: int
-    """Sessions that would have ended before their work was done."""
+    """Sessions that would have ended before their work was reported as done."""
     passed: int
     """Sessions that passed their evaluation."""
     false_positives: int
@@ -76,7 +76,7 @@ class PolicyTotals(Struct, frozen=True, kw_only=True):
     false_positive_share: Interval | None
     """Of those that passed."""
     false_negatives: int
-    """Sessions in which the policy would have gone on after the work was done."""
+    """Sessions in which the policy would have gone on after the work was reported as done."""
     false_negative_share: Interval | None
     against: Interval | None = None
     """Share of the steps saved beyond what the policy that it is compared with saves."""

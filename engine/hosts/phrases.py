@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Literal
 
-from ...decision import LimitUse, Outcome, Policy, Usage
+from ...decision import LimitUse, Outcome, Policy, Usage, Work
 from ...decision.events import AttemptFailed
 from ...decision.limits import STOP_REASONS
 from ..replay.comparison import RECORD_ENDS
+from .clean import one_line
 
-Tone = Literal["success", "limit", "failure", "cancelled", "question"]
+Tone = Literal["success", "doubt", "limit", "failure", "cancelled", "question"]
+"""`doubt`: reported as done although calls had failed before it."""
 
 _LIMITS = {
     "step_limit": ("Stopped at the step limit", "Allow more steps: --max-steps N."),
@@ -54,6 +56,7 @@ _CAUSES = {
 _UNDONE = "The task was not reported as done."
 
 
+_NO_VERDICT = "its evaluation gave no verdict"
 _GO_ON = '"Go on."'
 
 
@@ -81,8 +84,9 @@ class Ending:
     """True if `text` is what was streamed last, word for word."""
     advice: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
-    evaluation: str = ""
-    """What the evaluation said, if there was one."""
+    work: str = ""
+    """What is known of the work, and by whom; empty if nobody said that it was done."""
+    work_tone: Tone = "success"
 
 
 def ending_of(
@@ -90,24 +94,26 @@ def ending_of(
 ) -> Ending:
     """The words for an outcome; `failure` is the provider's last error, `cause` why it was cancelled."""
     reason = outcome.stop_reason
-    evaluation = _evaluation(outcome)
+    work, tone = _known(outcome), work_tone(outcome.work, outcome.failed_calls)
     go_on = f"Go on from here: {recorded.resume()}" if recorded is not None else ""
     match outcome.status:
         case "completed":
-            bad = outcome.verdict == "failed"
             return Ending(
-                tone="failure" if bad else "success",
-                title=_good_title(reason, bad),
+                tone=tone,
+                title=_title(outcome),
                 text=outcome.answer,
                 answered_above=reason == "text_final",
                 pending=outcome.pending_issues,
-                evaluation=evaluation,
-                advice=_some(go_on) if bad else (),
+                work=work,
+                work_tone=tone,
+                advice=_some(go_on) if tone != "success" else (),
             )
         case "exhausted":
             title, advice = _LIMITS.get(reason, (f"Stopped: {_plain(reason)}", ""))
             advised = _some(_UNDONE, advice, go_on)
-            return Ending(tone="limit", title=title, text=outcome.detail, advice=advised, evaluation=evaluation)
+            shown: Tone = tone if outcome.work is not None else "limit"
+            title += {"checked": ", work checked", "wrong": ", work wrong"}.get(outcome.work or "", "")
+            return Ending(tone=shown, title=title, text=outcome.detail, advice=advised, work=work, work_tone=shown)
         case "failed":
             title = {"refusal": "Refused", "internal_error": "Failed inside endstop"}.get(reason, "Failed")
             if failure is None or reason != "provider_error":
@@ -131,10 +137,74 @@ def ending_of(
             )
 
 
-def _good_title(reason: str, bad: bool) -> str:
-    if reason in ("text_final", "handled"):
-        return "Answered"
-    return "Reported as done" if bad else "Task complete"
+def _title(outcome: Outcome) -> str:
+    """Says no more than is known: only a check makes a report of completion a completion."""
+    if outcome.stop_reason in ("text_final", "handled"):
+        return "Answered, but wrong" if outcome.work == "wrong" else "Answered"
+    if outcome.work == "checked":
+        return "Task complete"
+    return "Reported as done, but wrong" if outcome.work == "wrong" else "Reported as done"
+
+
+def _known(outcome: Outcome) -> str:
+    return work_words(
+        outcome.work,
+        stop_reason=outcome.stop_reason,
+        accepted_by=outcome.accepted_by,
+        failed_calls=outcome.failed_calls,
+        evaluated_by=str(outcome.evaluation.get("name") or "") if outcome.evaluation is not None else None,
+    )
+
+
+def work_tone(work: Work | None, failed_calls: Sequence[str]) -> Tone:
+    """The tone of what is known of the work."""
+    if work == "wrong":
+        return "failure"
+    return "doubt" if work == "said" and failed_calls else "success"
+
+
+def work_words(
+    work: Work | None,
+    *,
+    stop_reason: str = "",
+    accepted_by: Sequence[str] = (),
+    failed_calls: Sequence[str] = (),
+    evaluated_by: str | None = None,
+) -> str:
+    """What is known of the work, and who says so; empty if nobody said that it was done.
+
+    evaluated_by: the evaluator's name, None if there was none. The others are as in an outcome.
+    """
+    no_verdict = _NO_VERDICT if evaluated_by is not None else ""
+    match work:
+        case None:
+            return no_verdict
+        case "said":
+            failed = failed_before(failed_calls) if failed_calls else ""
+            return "; ".join(_some(f"{_said_by(stop_reason, accepted_by)}, not checked", no_verdict, failed))
+        case "checked":
+            return f"checked by {called(evaluated_by or '') or 'an evaluation'}: passed"
+        case "wrong":
+            return f"wrong: checked by {called(evaluated_by or '') or 'an evaluation'}, failed"
+
+
+def _said_by(stop_reason: str, accepted_by: Sequence[str]) -> str:
+    """Who says that the work is done: the agent, and whoever was asked and agreed."""
+    names = " and ".join("the user" if name == "user" else called(name) for name in accepted_by)
+    match stop_reason:
+        case "handled":
+            return "answered by a handler"
+        case "judged":
+            return f"taken for done by the judge {names}".rstrip()
+        case _:
+            return f"reported by the agent, accepted by {names}" if names else "reported by the agent"
+
+
+def failed_before(names: Sequence[str], most: int = 4) -> str:
+    """Why a report of completion is doubtful."""
+    shown = ", ".join(one_line(name, 40) for name in names[:most])
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"before it {shown}{more} failed, and no later call made up for that"
 
 
 def _how_to_answer(outcome: Outcome, recorded: Recorded | None, confirming: bool) -> tuple[str, ...]:
@@ -150,12 +220,6 @@ def _how_to_answer(outcome: Outcome, recorded: Recorded | None, confirming: bool
         answers = " ".join(f'--answer {quote(question.call_id)}="..."' for question in outcome.questions)
     also = "Anything but a yes hands it back to the model, with what you say." if confirming else ""
     return _some(f"Answer it: {recorded.resume(answers)}", also)
-
-
-def _evaluation(outcome: Outcome) -> str:
-    if outcome.verdict != "not_run":
-        return f"evaluation {outcome.verdict}"
-    return "evaluation without a verdict" if outcome.evaluation is not None else ""
 
 
 def called(name: str) -> str:

@@ -72,7 +72,9 @@ async def test_A9_many_false_positives_advise_to_tighten_the_completion_check(tm
     (advice,) = report_of(tmp_path).advice
     assert (advice.about, advice.firm, advice.runs) == ("false_positives", True, 40)
     assert advice.says.startswith("Tighten the completion check: a gate")
-    assert advice.because.startswith("10 of 40 judged runs that ended as done were not good (10 of 40 by a completion")
+    assert advice.because.startswith(
+        "10 of 40 judged runs that were reported as done were not good (10 of 40 by a completion"
+    )
     assert "25 %, 95 % confidence 14 to 40" in advice.because
 
 
@@ -83,7 +85,7 @@ async def test_A9_many_false_negatives_advise_to_strengthen_the_prompt_to_finish
     (advice,) = report_of(tmp_path).advice
     assert (advice.about, advice.firm) == ("false_negatives", True)
     assert advice.says.startswith("Strengthen the prompt to finish")
-    assert "16 of 32 runs whose work was done went on; that took 32 steps, 25 % of all" in advice.because
+    assert "16 of 32 runs whose work was reported as done went on; that took 32 steps, 25 % of all" in advice.because
 
 
 async def test_A9_completions_handed_back_in_vain_and_repetitions_have_advice_of_their_own(tmp_path: Path) -> None:
@@ -131,7 +133,11 @@ async def test_A9_against_a_baseline_policy(tmp_path: Path) -> None:
     (strict,) = comparison["groups"]
     changes = {one["name"]: one["change"]["value"] for one in strict["differences"]}
     assert (strict["name"], strict["runs"]) == ("strict", 5)
-    assert (changes["steps per run"], changes["steps before done"], changes["went on after done"]) == (3.0, 2.0, 1.0)
+    assert (changes["steps per run"], changes["steps until reported as done"], changes["went on after the report"]) == (
+        3.0,
+        2.0,
+        1.0,
+    )
     assert round(changes["runs that passed"], 6) == 0.6
 
 

@@ -1,4 +1,4 @@
-"""An audit as people read it: the session in a line a step, where it was done, and what would have ended it."""
+"""An audit as people read it: a line a step, where the work was reported as done, and what would have ended it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...analysis.audited import Audit, AuditedCall, AuditedRun, AuditedStep, Stopping
 from ..clean import brief, one_line
-from ..phrases import cost, counted, duration
+from ..phrases import Tone, cost, counted, duration, work_tone, work_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 LINE = 110
 """Characters of a step's line."""
 AROUND = 8
-"""Steps that are shown at the beginning, before and after the work was done, and at the end of a long run."""
+"""Steps that are shown of a long run: at its beginning, around the report of completion, and at its end."""
 WHOLE = 40
 """Runs of up to so many steps are shown step by step."""
 REPEATED_SHOWN = 5
+_STYLES: dict[Tone, str] = {"success": "green", "doubt": "yellow", "failure": "red"}
 _INDENT = (0, 0, 0, 2)
 _MARKS = {"ok": "", None: " (never answered)", "rejected": " (handed back)"}
 
@@ -98,15 +99,33 @@ def _steps(run: AuditedRun, every_step: bool) -> Iterator[Text]:
         if hidden:
             yield Text(f"       … {_summed(hidden)}", style="dim")
             hidden = []
-        yield _line(step)
+        yield _line(step, run)
         for note in step.notes:
             yield Text(f"       ▸ {one_line(note, LINE)}", style="magenta")
         if step.step == run.done_at and not step.closing and run.status != "awaiting_input":
-            yield Text(f"  ──── the work was done here ({run.done_by or 'by its end'}) ────", style="bold green")
+            yield Text(f"  ──── {_reported(run)} ────", style=f"bold {_style(run)}")
     if same:
         yield Text(f"       … and {counted(same, 'step')} more, the same", style="yellow")
     if hidden:
         yield Text(f"       … {_summed(hidden)}", style="dim")
+
+
+def _style(run: AuditedRun) -> str:
+    """The colour of what is known of the work."""
+    return _STYLES[work_tone(run.work, run.failed_calls)]
+
+
+def _reported(run: AuditedRun) -> str:
+    """That the work was reported as done, and what is known of it besides."""
+    by = run.done_by or "by its end"
+    reported = f"{'answered' if by == 'text' else 'reported as done'} here ({by})"
+    match run.work:
+        case "checked":
+            return f"{reported}; checked, and passed"
+        case "wrong":
+            return f"{reported}; checked, and wrong"
+        case _:
+            return f"{reported}, not checked"
 
 
 def _alike(step: AuditedStep, before: AuditedStep) -> bool:
@@ -132,7 +151,7 @@ def _summed(steps: Sequence[AuditedStep]) -> str:
     return f"{counted(len(steps), 'step')}" + (f": {names}" if names else "")
 
 
-def _line(step: AuditedStep) -> Text:
+def _line(step: AuditedStep, run: AuditedRun) -> Text:
     from rich.text import Text
 
     said = f"“{one_line(step.text, LINE)}”" if step.text.strip() else ""
@@ -140,7 +159,7 @@ def _line(step: AuditedStep) -> Text:
     again = f"   (the same for the {_ordinal(step.repeats)} time)" if step.repeats > 1 else ""
     ends = any(call.kind == "completion" for call in step.calls)
     failed = any(call.status in ("error", "invalid", "truncated") for call in step.calls)
-    style = "bold green" if ends and not step.after_done else "yellow" if again or step.after_done else ""
+    style = f"bold {_style(run)}" if ends and not step.after_done else "yellow" if again or step.after_done else ""
     line = Text(f"  {step.step:>4} " if not step.closing else "   end ", style="dim")
     line.append(one_line(calls or said or "nothing", LINE), style="red" if failed and not style else style)
     line.append(again, style="yellow")
@@ -161,13 +180,20 @@ def _findings(run: AuditedRun) -> Iterator[tuple[str, str]]:
     ended = run.status or "no end: the record breaks off"
     reason = run.stop_reason.removeprefix("custom:")
     yield f"ended after {counted(run.made, 'step')}: {ended}" + (f" ({reason})" if reason != run.status else ""), ""
-    if run.verdict != "not_run":
-        yield f"its evaluation {run.verdict}", "green" if run.verdict == "passed" else "red"
+    known = work_words(
+        run.work,
+        stop_reason=run.stop_reason,
+        accepted_by=run.accepted_by,
+        failed_calls=run.failed_calls,
+        evaluated_by=run.evaluated_by,
+    )
+    if known:
+        yield f"the work: {known}", _style(run)
     if run.wasted_steps:
         wasted = f"{counted(run.wasted_steps, 'step')} and {run.wasted_output_tokens:,} tokens out"
-        yield f"went on for {wasted} after the work was done at step {run.done_at}", "yellow"
+        yield f"went on for {wasted} after it was reported as done at step {run.done_at}", "yellow"
     elif run.done_at is None and run.status == "exhausted":
-        yield "the work was never done: no completion was accepted, and no plain answer ended it", "yellow"
+        yield "it was never reported as done: no completion was accepted, and no plain answer ended it", "yellow"
     for repeated in sorted(run.repeated, key=lambda one: -len(one.steps))[:REPEATED_SHOWN]:
         steps = ", ".join(map(str, repeated.steps[:12])) + (", …" if len(repeated.steps) > 12 else "")
         call = brief(repeated.name, repeated.arguments)

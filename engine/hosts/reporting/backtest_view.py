@@ -134,7 +134,7 @@ def _notes(report: BacktestReport) -> Iterator[RenderableType]:
 
 MEANING = """\
 supposed: steps saved if nothing that the policy says changed what the model does
-cut short: sessions ended before their work was done; good ones: of those that passed; goes on: after it was done
+cut short: sessions ended before their work was reported as done; good ones: of those that passed; goes on: after that
 in brackets: 95 % confidence"""
 
 

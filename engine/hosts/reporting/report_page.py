@@ -30,6 +30,7 @@ from .report_sheets import (
     spending,
     trouble,
     waste,
+    work,
 )
 from .timeline_page import Shown, key, session
 
@@ -48,6 +49,7 @@ def report_page(report: Report, shown: Sequence[Shown], ratings: Ratings) -> str
         _glance(report),
         section("advice", "Advice", _advice(report)),
         section("endings", "How runs ended", _sheet(endings(figures))),
+        section("work", "What is known of the work", _sheet(work(figures))),
         section("steps", "Steps", *_steps(figures)),
         section("limits", "Limits", *_limits(report)),
         section("trouble", "What went wrong", _sheet(trouble(figures)), _note(waste(figures))),
@@ -70,10 +72,10 @@ def _glance(report: Report) -> Markup:
     cells: list[tuple[str, object, object]] = [
         ("Sessions", f"{report.sessions:,}", f"{counted(report.runs, 'run')}, {counted(one.steps, 'step')}"),
         ("Good, of those judged", part(judged), of(judged) if judged.of else "none was judged"),
-        ("False positives", part(wrong), f"{of(wrong)} ended as done, not good" if wrong.of else "none was judged"),
-        ("Went on after done", part(on), f"{of(on)}; {counted(wasted.steps, 'step')}"),
+        ("False positives", part(wrong), f"{of(wrong)} reported as done, not good" if wrong.of else "none was judged"),
+        ("Went on after the report", part(on), f"{of(on)}; {counted(wasted.steps, 'step')}"),
         (
-            "Steps before done",
+            "Steps until reported as done",
             "-" if done.median is None else f"{done.median:g}",
             f"median; nine of ten within {done.p90}",
         ),
@@ -142,7 +144,7 @@ def _bins_table(caption: str, name: str, bins: Sequence[Bin]) -> Markup:
 def _steps(figures: Figures) -> Iterator[Markup]:
     done = figures.steps_before_done
     if done.runs:
-        yield _spread("Steps until the work was done", done)
+        yield _spread("Steps until the work was reported as done", done)
     else:
         yield _spread("Steps of a run", figures.run_steps)
 

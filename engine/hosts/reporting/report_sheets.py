@@ -20,6 +20,13 @@ ENDS: dict[str, tuple[str, Tone]] = {
     "other": ("by something else", "loop"),
     "unfinished": ("not at all: the record breaks off", "quiet"),
 }
+KNOWN: dict[str, tuple[str, Tone]] = {
+    "checked": ("checked, and good", "good"),
+    "said": ("reported as done, not checked", "main"),
+    "said_after_failures": ("the same, after calls that failed", "warn"),
+    "wrong": ("checked, and wrong", "bad"),
+    "not_said": ("not reported as done", "quiet"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +68,9 @@ def _telling(figures: Figures) -> Iterator[str]:
     repeated, passed = figures.repetition.steps_share, figures.judged.passed
     limit, completion = figures.ended["limit"], figures.ended["completion"]
     if wasted is not None and wasted.value >= 0.005:
-        yield f"{percent(wasted.value)} of the steps came after the work was done"
+        yield f"{percent(wasted.value)} of the steps came after the work was reported as done"
     if wrong.share is not None and wrong.share.value >= 0.05:
-        yield f"{of(wrong)} judged runs that ended as done were not good ({part(wrong)})"
+        yield f"{of(wrong)} judged runs that were reported as done were not good ({part(wrong)})"
     if limit.share is not None and limit.share.value >= 0.1:
         yield f"{part(limit)} of the runs ended by a limit"
     if repeated is not None and repeated.value >= 0.02:
@@ -92,6 +99,23 @@ def endings(figures: Figures) -> Sheet:
     )
 
 
+def work(figures: Figures) -> Sheet:
+    """What is known of the work."""
+    rows: list[tuple[Cell, ...]] = []
+    for name, share in figures.known.items():
+        if share.runs:
+            words, tone = KNOWN[name]
+            rows.append((words, Bar(share.runs / share.of, tone), f"{share.runs:,}", part(share), between(share.share)))
+    return Sheet(
+        title="What is known of the work",
+        caption="Runs by what is known of their work, with the 95 % confidence of each share",
+        head=("", "", "runs", "share", "95 %"),
+        rows=rows,
+        figures=(2, 3, 4),
+        spare=(4,),
+    )
+
+
 def trouble(figures: Figures) -> Sheet:
     """What went wrong, in runs and in steps."""
     wrong, on, again = figures.false_positives, figures.false_negatives, figures.repetition
@@ -108,8 +132,8 @@ def trouble(figures: Figures) -> Sheet:
     by = [("the users' rating", judged.by_rating), ("evaluation", judged.by_evaluation), ("reward", judged.by_reward)]
     told = ", ".join(f"{many:,} by {who}" for who, many in by if many) or "none"
     note = (
-        "False positives ended as done and were not good. False negatives went on after the work was done, or were "
-        "good and ended by a limit. Repeated are the same calls with the same results. "
+        "False positives were reported as done and were not good. False negatives went on after that report, or "
+        "were good and ended by a limit. Repeated are the same calls with the same results. "
     )
     note += f"Judged were {judged.passed.of:,} of {counted(figures.runs, 'run')}: {told}."
     if judged.passed.of:
@@ -133,7 +157,7 @@ def _row(name: str, share: Share, tone: Tone, steps: int | None = None, all_step
 
 
 def waste(figures: Figures) -> str:
-    """What was used after the work was done, in a sentence; empty if nothing was."""
+    """What was used after the work was reported as done, in a sentence; empty if nothing was."""
     wasted = figures.waste
     if not wasted.steps:
         return ""
@@ -146,7 +170,7 @@ def waste(figures: Figures) -> str:
         *([dollars(wasted.cost_usd)] if wasted.cost_usd is not None else []),
         long(wasted.seconds),
     ]
-    return f"Used after the work was done: {', '.join(used)}."
+    return f"Used after the work was reported as done: {', '.join(used)}."
 
 
 def limits(report: Report) -> Sheet:
@@ -173,11 +197,11 @@ def limits(report: Report) -> Sheet:
     if found.over_passed.of:
         said.append(f"Of those that were judged, {of(found.over_passed)} were good ({part(found.over_passed)}).")
     if report.recommended.p90 is not None:
-        said.append(f"Nine of ten runs were done within {counted(report.recommended.p90, 'step')}.")
+        said.append(f"Nine of ten runs were reported as done within {counted(report.recommended.p90, 'step')}.")
     counts = bool(report.recommended.fits[0].within_soft.of)
     return Sheet(
         title="Recommended limits",
-        caption="Runs that were done within the recommended limits of steps, by kind of task",
+        caption="Runs that were reported as done within the recommended limits of steps, by kind of task",
         head=("for", "", "soft, hard", "done within soft", "share", "within hard"),
         rows=rows if counts else (),
         figures=(2, 3, 4, 5),

@@ -22,6 +22,7 @@ from .report_sheets import (
     spending,
     trouble,
     waste,
+    work,
 )
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def parts_of(report: Report, where: str = "") -> Iterator[RenderableType]:
     yield Text(_made_of(report), style="dim")
     yield from _advice(report)
     yield from _sheet(endings(figures))
-    yield from _distribution("Steps before done", figures.steps_before_done, "steps")
+    yield from _sheet(work(figures))
+    yield from _distribution("Steps until reported as done", figures.steps_before_done, "steps")
     yield from _distribution("Used of the allowed steps, in percent", _percents(report), "%")
     yield from _sheet(limits(report))
     yield from _sheet(trouble(figures), waste(figures))

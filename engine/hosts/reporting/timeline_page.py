@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from ...analysis.assessed import Assessed
+from ...analysis.assessed import Assessed, Known
 from ...analysis.markup import Markup, foreign, join, tag
 from ...analysis.page import table
 from ...analysis.telling import Chosen
@@ -15,7 +15,7 @@ from ...analysis.timeline import Cell, Mark, RunTimeline, Said, SessionTimeline
 from ..clean import one_line
 from ..phrases import counted, duration
 from .numbers import short
-from .report_sheets import Tone
+from .report_sheets import KNOWN, Tone
 
 MARKS: dict[Mark, tuple[Tone, str, str]] = {
     "calls": ("main", "", "tools were called (how many, if several)"),
@@ -28,6 +28,7 @@ MARKS: dict[Mark, tuple[Tone, str, str]] = {
     "empty": ("quiet", "∅", "nothing came"),
 }
 """What a step's cell looks like: its tone, its sign and what it means."""
+_COMPLETIONS: dict[Known, tuple[Tone, str]] = {"wrong": ("bad", "✗"), "said_after_failures": ("warn", "✓")}
 SAID: dict[Said, tuple[str, str]] = {
     "nudge": ("N", "the loop nudged the model"),
     "reminder": ("R", "the loop reminded it of a limit"),
@@ -53,8 +54,10 @@ class Shown:
 def key() -> Markup:
     """What the cells mean."""
     cells = [tag("li", _box(tone, sign), says) for tone, sign, says in MARKS.values()]
-    cells.append(tag("li", tag("span", class_="cell good flagged"), "the work was done"))
-    cells.append(tag("li", tag("span", class_="cell main after"), "after the work was done"))
+    cells.append(tag("li", _box("warn", "✓"), "the same, after calls that failed"))
+    cells.append(tag("li", _box("bad", "✗"), "the same, and the work was checked and wrong"))
+    cells.append(tag("li", tag("span", class_="cell good flagged"), "the work was reported as done"))
+    cells.append(tag("li", tag("span", class_="cell main after"), "after the work was reported as done"))
     cells.append(tag("li", tag("span", class_="cell main repeated"), "the same calls and results as before"))
     cells += [tag("li", tag("span", sign, class_="cell said"), says) for sign, says in SAID.values()]
     return tag("ul", *cells, class_="key")
@@ -66,13 +69,13 @@ def session(shown: Shown, runs: Sequence[Assessed], longest: int, *, with_steps:
     first, last = timeline.runs[0].digest, runs[-1]
     reasons = ", ".join(shown.chosen.reasons)
     ending = last.digest.stop_reason or "unfinished"
-    good = ", good" if last.good else ""
-    told = f"{counted(shown.chosen.steps, 'step')} · {ending}{good}"
+    words, tone = KNOWN[last.known]
     who = tag(
         "span",
         tag("h3", foreign(one_line(first.session_id, 80) or "session")),
         " ",
-        tag("span", told, class_="faint"),
+        tag("span", f"{counted(shown.chosen.steps, 'step')} · {ending} · ", class_="faint"),
+        tag("span", words, class_=f"known {tone}"),
         tag("span", f" · {reasons}", class_="why") if reasons else "",
         class_="who",
     )
@@ -126,8 +129,9 @@ def _runs(runs: Sequence[Assessed]) -> Markup:
 
 def _ended(run: Assessed) -> Iterator[object]:
     yield run.digest.stop_reason or "not at all"
+    yield f", {KNOWN[run.known][0]}"
     if run.good is not None:
-        yield f", {'good' if run.good else 'not good'} by {run.by}"
+        yield f" by {run.by}"
 
 
 def _about(run: Assessed) -> Iterator[object]:
@@ -136,10 +140,13 @@ def _about(run: Assessed) -> Iterator[object]:
     yield f", policy {one_line(digest.policy, 60)}; ended: {digest.stop_reason or 'not at all'}"
     if digest.allowed and not run.imported:
         yield f"; {digest.end.steps} of {counted(digest.allowed, 'step')} allowed"
+    yield f"; {KNOWN[run.known][0]}"
     if run.good is not None:
-        yield f"; {'good' if run.good else 'not good'}, by {run.by}"
+        yield f" by {run.by}"
+    if run.known == "said_after_failures":
+        yield f" ({', '.join(one_line(name, 40) for name in digest.failed_calls)})"
     if waste is not None and waste.steps:
-        yield f"; {counted(waste.steps, 'step')} after the work was done"
+        yield f"; {counted(waste.steps, 'step')} after it was reported as done"
     used = digest.used
     yield f"; {short(used.usage.input_tokens)} tokens in, {short(used.usage.output_tokens)} out, {duration(used.ms)}."
 
@@ -159,8 +166,16 @@ def _strip(timelines: Sequence[RunTimeline], runs: Sequence[Assessed], steps: in
     return tag("span", class_="strip", style=f"width:{width};background:linear-gradient(90deg,{','.join(stops)})")
 
 
+def _look(cell: Cell, run: Assessed) -> tuple[Tone, str]:
+    """Tone and sign of a cell: a completion is green only where nothing speaks against it."""
+    tone, sign, _ = MARKS[cell.mark]
+    if cell.mark == "completion":
+        return _COMPLETIONS.get(run.known, (tone, sign))
+    return tone, sign
+
+
 def _colour(cell: Cell, run: Assessed) -> str:
-    tone = f"var(--{MARKS[cell.mark][0]})"
+    tone = f"var(--{_look(cell, run)[0]})"
     return f"color-mix(in srgb,{tone} 35%,var(--page))" if _is_after(cell, run) else tone
 
 
@@ -189,7 +204,7 @@ def _cells(runs: Sequence[tuple[RunTimeline, Assessed]]) -> Markup:
 
 
 def _cell(cell: Cell, run: Assessed) -> Markup:
-    tone, sign, _ = MARKS[cell.mark]
+    tone, sign = _look(cell, run)
     many = len(cell.calls) + cell.more_calls
     if cell.mark == "calls" and many > 1:
         sign = str(many)
@@ -231,9 +246,9 @@ def _what(cell: Cell, run: Assessed) -> Markup:
     if cell.repeated:
         parts.append("the same as before")
     if run.done is not None and cell.step == run.done.steps:
-        parts.append(tag("strong", "said to be done" if run.good is False else "the work was done"))
+        parts.append(tag("strong", "the work was reported as done"))
     elif _is_after(cell, run):
-        parts.append("after the work was done")
+        parts.append("after the work was reported as done")
     return join(*parts, between="; ")
 
 

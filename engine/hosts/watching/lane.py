@@ -29,6 +29,7 @@ ROOMY = 50
 
 _TONES: dict[Tone, tuple[str, str]] = {
     "success": ("green", "✔"),
+    "doubt": ("yellow", "!"),
     "limit": ("yellow", "■"),
     "failure": ("red", "✘"),
     "cancelled": ("magenta", "■"),
@@ -69,13 +70,14 @@ class Lane:
         shown = list(self._last(lines, inner))
         blank = [Text("")] * (lines - len(shown))
         colour = "dim" if self._ending is None else _TONES[self._ending.tone][0]
-        title = Text(one_line(self._name, inner - 8), style="bold green" if self._won else "bold")
+        won = "green" if self._ending is None else colour  # the winner's work can still be wrong
+        title = Text(one_line(self._name, inner - 8), style=f"bold {won}" if self._won else "bold")
         return Panel(
             Group(*shown, *blank, self._state(now, inner)),
-            title=title if not self._won else Text.assemble(title, (" · won", "green")),
+            title=title if not self._won else Text.assemble(title, (" · won", won)),
             title_align="left",
             box=box.HEAVY if self._won else box.ROUNDED,
-            border_style="green" if self._won else colour,
+            border_style=won if self._won else colour,
             padding=(0, 1),
             width=width,
             height=height,
@@ -159,8 +161,9 @@ class Lane:
         """How it ended, and its answer."""
         self._ending, self._outcome = ending, outcome
         colour, glyph = _TONES[ending.tone]
-        evaluation = f" · {ending.evaluation}" if ending.evaluation else ""
-        self._add(f"{glyph} {ending.title}{evaluation}", f"bold {colour}")
+        self._add(f"{glyph} {ending.title}", f"bold {colour}")
+        if ending.work:
+            self._add(ending.work, _TONES[ending.work_tone][0])
         if ending.text.strip() and not ending.answered_above:
             self._add(clean(ending.text).strip())
 

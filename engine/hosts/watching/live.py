@@ -38,6 +38,7 @@ CALLS_SHOWN = 4
 
 _TONES: dict[Tone, tuple[str, str, box.Box]] = {
     "success": ("green", "✔", box.HEAVY),
+    "doubt": ("yellow", "!", box.HEAVY),
     "limit": ("yellow", "■", box.ROUNDED),
     "failure": ("red", "✘", box.ROUNDED),
     "cancelled": ("magenta", "■", box.ROUNDED),
@@ -207,11 +208,13 @@ class Live(OnScreen):
         self._print(Group(*shown), "decision")
 
     def end(self, ending: Ending, outcome: Outcome) -> None:
-        """The panel of the end: heavy and green for success, and for nothing else."""
+        """The panel of the end: heavy for a report of completion, and green where nothing speaks against it."""
         colour, glyph, frame = _TONES[ending.tone]
         shown: list[RenderableType] = []
+        if ending.work:
+            shown.append(Text(one_line(ending.work, 400), style=_TONES[ending.work_tone][0]))
         if ending.text.strip() and not ending.answered_above:
-            shown.append(Text(clean(ending.text).strip()))
+            shown.append(Text(clean(f"\n{ending.text}" if shown else ending.text).rstrip()))
         if ending.pending:
             issues = "\n".join(f"• {one_line(issue, 400)}" for issue in ending.pending)
             shown += [Text("\nstill open", style="bold yellow"), Text(issues)]
@@ -225,8 +228,7 @@ class Live(OnScreen):
         shown.append(Text(figures(outcome), style="dim"))
         if (saved := self._saved()) and str(saved):
             shown.append(Text.assemble(("the cut saved ", "dim"), (str(saved), "green")))
-        evaluation = f" · {ending.evaluation}" if ending.evaluation else ""
-        title = Text(f"{glyph} {ending.title}{evaluation}", style=f"bold {colour}")
+        title = Text(f"{glyph} {ending.title}", style=f"bold {colour}")
         panel = Panel(
             Group(*shown),
             title=title,

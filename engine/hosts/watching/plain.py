@@ -142,8 +142,10 @@ class Plain:
     def end(self, ending: Ending, outcome: Outcome) -> None:
         """How it ended, what it took, how to go on."""
         told = outcome.detail if outcome.status in ("completed", "awaiting_input") else ending.text
-        evaluation = f", {ending.evaluation}" if ending.evaluation else ""
+        evaluation = f", evaluation {outcome.verdict}" if outcome.verdict != "not_run" else ""
         self._line(f"{outcome.status} ({outcome.stop_reason}){evaluation}: {one_line(told or ending.title, 1000)}")
+        if ending.work:
+            self._line(f"  {one_line(ending.work, LINE)}")
         if ending.tone == "question":
             for line in clean(ending.text).split("\n"):
                 self._line(f"  {line}")

@@ -126,7 +126,7 @@ def choose_race_view(channels: Channels, names: Sequence[str], prompt: str, *, q
 
 # ---- how it ended, in words
 
-HEAD = ("  model", "ended", "steps", "in", "out", "cost", "time", "verdict")
+HEAD = ("  model", "ended", "steps", "in", "out", "cost", "time", "work")
 
 
 def table_of(race: RaceResult, mark: str = ">") -> list[tuple[str, ...]]:
@@ -160,7 +160,7 @@ def _row(result: TaskResult, won: bool, mark: str) -> tuple[str, ...]:
         _tokens(outcome.usage, outcome.usage.output_tokens),
         cost(outcome.usage) or "-",
         duration(outcome.duration_ms),
-        "-" if outcome.verdict == "not_run" else outcome.verdict,
+        outcome.work or "-",
     )
 
 

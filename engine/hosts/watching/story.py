@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from ....decision import Event, Facts, Policy, fold
 from ....decision import events as ev
+from ....decision.ending import renewed
 from ....decision.messages import ToolKind
 from ....decision.spending import spending
 from ...bus import Lagged
@@ -142,7 +143,8 @@ class Story:
         self.calls.clear()
         if event.outcome.stop_reason != "provider_error":
             self._tell_failure()
-        self._teller.end(ending_of(event.outcome, self._failure, self._cause, self._recorded), event.outcome)
+        outcome = renewed(event.outcome, self.facts)
+        self._teller.end(ending_of(outcome, self._failure, self._cause, self._recorded), outcome)
 
     def _tell_failure(self) -> None:
         if self._failure is not None and self._failure.kind != "cancelled":

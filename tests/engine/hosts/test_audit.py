@@ -15,7 +15,7 @@ async def test_a_session_is_told_in_few_lines_however_long_it_went_on() -> None:
     assert done.code == 0
     lines = done.out.splitlines()
     assert len(lines) < 30
-    assert "the work was done here (finish_task)" in done.out
+    assert "reported as done here (finish_task), not checked" in done.out
     assert "and 26 steps more, the same" in done.out
     assert "went on for 27 steps" in done.out
     assert "ended after step 3, by P0.5 control_flow; 27 steps saved" in " ".join(done.out.split())
@@ -52,7 +52,7 @@ async def test_a_transcript_of_another_loop_is_read_by_what_is_in_it(tmp_path: P
     path.write_text(json.dumps(chat("look", "finish_task", "look", "look")))
     done = await endstop("audit", path)
     assert (done.code, done.err) == (0, "")
-    assert "the work was done here (finish_task)" in done.out
+    assert "reported as done here (finish_task), not checked" in done.out
     assert "would have ended it after step 2, by P0.5 control_flow; 2 steps saved" in " ".join(done.out.split())
     assert "lost in reading it" in done.out
     own = await endstop("audit", path, "--completion", "look", "--json")

@@ -219,5 +219,5 @@ async def test_the_live_view_shows_limits_and_never_frames_failed_work_as_succes
     assert code == 6
     told = ("500 tokens out · 1 min 30 s", "20 of 500 tokens out", "✘ failed: evaluation by `false`")
     assert [word for word in told if word not in terminal.text] == []
-    assert "✘ Reported as done · evaluation failed" in terminal.text
+    assert "✘ Reported as done, but wrong" in terminal.text
     assert "┏" not in terminal.text

@@ -58,9 +58,16 @@ async def test_A11_a_run_is_told_once_and_the_completion_has_the_one_heavy_frame
         code = await exit_code(process)
     assert code == 0
     told = ["Do it", "Let me think.", "I will look.", "printed by a tool", "printed by a child", "● noisy", "line 5"]
-    told += ["… 34 more lines", "◇ think", "┊ Half of it is done.", "✔ Task complete", "It is done.", "3 of 30 steps"]
+    told += [
+        "… 34 more lines",
+        "◇ think",
+        "┊ Half of it is done.",
+        "✔ Reported as done",
+        "It is done.",
+        "3 of 30 steps",
+    ]
     assert {text: terminal.text.count(text) for text in told} == dict.fromkeys(told, 1)
-    places = [terminal.text.index(text) for text in ("step 1 of", "step 2 of", "step 3 of", "✔ Task complete")]
+    places = [terminal.text.index(text) for text in ("step 1 of", "step 2 of", "step 3 of", "✔ Reported as done")]
     assert places == sorted(places)
     assert terminal.text.count("┏") == 1
     assert "line 6" not in terminal.text

@@ -50,10 +50,12 @@ async def test_the_most_telling_line_comes_first(tmp_path: Path) -> None:
     done = await endstop("report", await some(tmp_path / "r"))
     assert (done.code, done.err) == (0, "")
     first = done.out.splitlines()[0]
-    assert first.startswith("8 sessions, 32 steps: 13 % of the steps came after the work was done; 1 of 4 judged runs")
+    assert first.startswith(
+        "8 sessions, 32 steps: 13 % of the steps came after the work was reported as done; 1 of 4 judged runs"
+    )
     for words in (
         "How runs ended",
-        "Steps before done",
+        "Steps until reported as done",
         "Recommended limits",
         "What went wrong",
         "By policy",
@@ -176,7 +178,7 @@ async def test_a_session_opens_to_its_steps_with_tools_tokens_and_time(tmp_path:
     for words in (
         "completion accepted: finish_task",
         "fails (error)",
-        "after the work was done",
+        "after the work was reported as done",
         "how it ended, and the answer",
     ):
         assert words in parsed.words, words

@@ -91,7 +91,7 @@ async def test_each_key_brings_one_step_and_the_end_leaves_the_terminal_as_it_wa
         assert terminal.modes == terminal.found
         assert terminal.echoes
     assert terminal.cursor_shown
-    assert "✔ Task complete" in terminal.text
+    assert "✔ Reported as done" in terminal.text
     assert "before step" not in terminal.text, "the foot is not left behind"
     assert "Enter step" not in terminal.text
     told = [f"step {number} of 30" for number in (1, 2, 3, 4)]
@@ -143,13 +143,13 @@ async def test_r_goes_to_the_next_run(tmp_path: Path) -> None:
     async with walking(record) as (terminal, process):
         await terminal.shows("before step 1 of 4 · run 1 of 3")
         await press(terminal, "r", "before step 1 of 4 · run 2 of 3")
-        assert terminal.text.count("✔ Task complete") == 1
+        assert terminal.text.count("✔ Reported as done") == 1
         await press(terminal, "\r", "before step 2 of 4 · run 2 of 3")
         await press(terminal, "r", "run 3 of 3")
         terminal.press(b"r")
         await terminal.closed()
         assert await exit_code(process) == 0
-    assert terminal.text.count("✔ Task complete") == 3
+    assert terminal.text.count("✔ Reported as done") == 3
 
 
 async def test_g_goes_to_a_step_ahead_without_showing_what_lies_between(tmp_path: Path) -> None:
