@@ -208,7 +208,7 @@ def members(arguments: str) -> int | None:
 def broken_off(arguments: str, finish: FinishReason | None) -> bool:
     """True if the response ended inside these arguments, whatever its finish reason says."""
     if arguments.strip() in ("", "{}"):
-        return finish == "length"  # the arguments may have been about to come
+        return finish in ("length", "context_full")  # the arguments may have been about to come
     try:
         msgspec.json.decode(arguments)
     except msgspec.DecodeError as error:

@@ -44,6 +44,8 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     tool_choice: str = "auto"
     settings: dict[str, Any] = {}
     """What every request passes to the provider, such as `temperature`."""
+    finish_words: dict[str, FinishReason] = {}
+    """What words of the provider's were taught to mean, beside those of the table."""
     endpoint: str = ""
     """Where the provider reaches its model, if that was set by hand; without user, password and query."""
     prices: dict[str, Price] = {}

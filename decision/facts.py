@@ -55,6 +55,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     attempt: str = ""
     """The latest attempt at a response, in words: `attempt 1.1 of gpt-4o`."""
     finish: FinishReason | None = None
+    raw_finish: str = ""
+    """The vendor's own word for it."""
     text: str = ""
     reasoned: bool = False
     calls: int = 0
@@ -94,6 +96,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     empty_answers: int = 0
     truncations: int = 0
     refusals: int = 0
+    unfinished: int = 0
+    """Responses without calls whose finish word is no success, and no limit or filter either."""
     invalid_steps: int = 0
     monologue: int = 0
     """Steps without any call."""
@@ -199,6 +203,7 @@ def _step_started(facts: Facts, event: ev.StepStarted) -> Facts:
         steps=facts.steps + (not event.closing),
         inner_steps=facts.inner_steps + 1,
         finish=None,
+        raw_finish="",
         text="",
         reasoned=False,
         calls=0,
@@ -248,13 +253,15 @@ def _named(attempt: str, model: str) -> str:
 
 def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
     message, finish = event.message, event.finish
-    truncated = event.truncated is not None or finish == "length"
+    truncated = event.truncated is not None or finish in ("length", "context_full")
+    unfinished = finish == "retry" or (finish == "other" and event.raw_finish != "")
     empty = not message.calls and not message.text.strip()
     filtered = finish == "content_filter"
     return replace(
         facts,
         t=event.t,
         finish=finish,
+        raw_finish=event.raw_finish,
         text=message.text,
         reasoned=bool(message.reasoning),
         calls=len(message.calls),
@@ -264,6 +271,7 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
         empty_answers=facts.empty_answers + 1 if empty and not truncated and not filtered else 0,
         truncations=facts.truncations + 1 if truncated else 0,
         refusals=facts.refusals + 1 if filtered else 0,
+        unfinished=facts.unfinished + 1 if unfinished and not message.calls else 0,
         monologue=0 if message.calls else facts.monologue + 1,
         overflows=0,
     )

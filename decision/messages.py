@@ -11,8 +11,13 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "error", "other"]
-"""Why the model says it ended a response. Never a stop reason, which is the loop's own (`outcome.py`)."""
+FinishReason = Literal[
+    "stop", "length", "tool_calls", "content_filter", "error", "other", "pause", "context_full", "retry"
+]
+"""Why the model says it ended a response. Never a stop reason, which is the loop's own (`outcome.py`).
+
+What vendors say for each, and what the loop does, stands in `finish_words.py`. `other`: a word that nobody knows.
+"""
 
 ToolKind = Literal["ordinary", "completion", "question", "think"]
 """What a call of a tool means to the loop. Behaviour follows the kind, never the name."""

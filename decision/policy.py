@@ -6,7 +6,8 @@ change of a default changes no old record.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from .errors import WrongUse
 from .limits import Limits, SessionLimits, at_least
@@ -17,6 +18,7 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often in a row something is handed back to the model before the run stops. 0: never, stop at once."""
 
     section: ClassVar[str] = "patience."
+    before: ClassVar[Mapping[str, Any]] = {"unfinished": None}
 
     empty_answers: int = 2
     """Responses without text and calls; then `no_answer`."""
@@ -24,6 +26,9 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Responses cut off by the provider's own length limit; then `no_answer`."""
     refusals: int = 1
     """Responses ended by a content filter; then `refusal`."""
+    unfinished: int | None = 1
+    """Responses without calls whose finish word says that something went wrong, or is not in the table of finish
+    words; then `provider_error`. None: their text is taken as if they had ended well."""
     invalid_calls: int = 3
     """Steps in which every call was invalid; then `invalid_calls`."""
     rejections: int = 3
@@ -147,6 +152,10 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """After a response that the length limit cut off."""
     refused: str = "The last response was blocked by a content filter. Go on in a way that avoids it."
     """After a response that a content filter blocked."""
+    unfinished: str = "Your last response ended before it was whole. Go on with the task, or give your final answer."
+    """After a response whose finish word is no success."""
+    paused: str = "Go on."
+    """After a response that the provider paused."""
     echo: str = "That is no answer yet. Answer the question, or go on with the task."
     """After a text that only echoes or announces."""
     repetition: str = (

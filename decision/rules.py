@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from .decisions import Decision, GoOn, Pause, Stop
 from .facts import Facts
+from .finish_words import meaning_of
 from .policy import Policy
 from .text import not_accepted, settle_calls, settle_text
 
@@ -37,6 +38,8 @@ def _compaction(facts: Facts, policy: Policy) -> Decision | None:
     window, threshold = policy.compaction.window, policy.compaction.threshold
     if _overflowed_once(facts):
         return GoOn(rule="compaction", compact=True, why="the provider says that the context is too large")
+    if facts.finish == "context_full":
+        return GoOn(rule="compaction", compact=True, why="the provider says that the context is full")
     if window is None or facts.context_tokens < window * threshold:
         return None
     return GoOn(rule="compaction", compact=True, why=f"context over {threshold:.0%} of {window} tokens")
@@ -72,12 +75,18 @@ def _finish_reason(facts: Facts, policy: Policy) -> Decision | None:
         return Stop(rule=rule, reason="completed", detail="the step was cut short by an accepted completion")
     match facts.finish:
         case "error":
-            return Stop(rule=rule, reason="provider_error", detail=f"{facts.attempt}: the response ended with an error")
+            word = "" if facts.raw_finish in ("", "error") else f" ({_shown(facts)})"
+            detail = f"{facts.attempt}: the response ended with an error{word}"
+            return Stop(rule=rule, reason="provider_error", detail=detail)
+        case "pause" if not facts.calls:
+            return GoOn(rule=rule, say=policy.prompts.paused, why="the provider paused the response")
+        case "retry" | "other":
+            return _unfinished(facts, policy, rule)
         case "content_filter":
             if facts.refusals > policy.patience.refusals:
                 return Stop(rule=rule, reason="refusal", detail="the provider refused to answer")
             return GoOn(rule=rule, say=policy.prompts.refused, why="blocked by a content filter")
-        case "length":
+        case "length" | "context_full":
             if facts.truncations > policy.patience.truncated:
                 detail = f"{facts.truncations} responses in a row were cut off by the provider's length limit"
                 return Stop(rule=rule, reason="no_answer", detail=detail)
@@ -91,13 +100,42 @@ def _finish_reason(facts: Facts, policy: Policy) -> Decision | None:
             return None
 
 
+def _unfinished(facts: Facts, policy: Policy, rule: str) -> Decision | None:
+    """A response without calls whose finish word is no success; None if it is one, or the policy takes it for one."""
+    allowed = policy.patience.unfinished
+    if allowed is None or not facts.unfinished:
+        return None
+    if facts.unfinished <= allowed:
+        return GoOn(rule=rule, say=policy.prompts.unfinished, why=f"the response ended with {_shown(facts)}")
+    detail = f"{facts.attempt}: the response ended with {_shown(facts)}"
+    if facts.finish == "other":
+        word = facts.raw_finish[:LONGEST_WORD]
+        detail += (
+            ", a finish word that nobody knows here, so it is no success by itself. "
+            f'If it means that the response is whole, say so: finish_words={{{word!r}: "stop"}}'
+        )
+    if facts.unfinished > 1:
+        detail += f" ({facts.unfinished} responses in a row ended so)"
+    return Stop(rule=rule, reason="provider_error", detail=detail)
+
+
+LONGEST_WORD = 80
+"""Characters of a finish word that are shown."""
+
+
+def _shown(facts: Facts) -> str:
+    """The vendor's finish word, and what it means where that is known."""
+    meaning = meaning_of(facts.raw_finish) if facts.finish in ("retry", "error") else ""
+    return repr(facts.raw_finish[:LONGEST_WORD] or facts.finish) + (f": {meaning}" if meaning else "")
+
+
 def _message_shape(facts: Facts, policy: Policy) -> Decision | None:
     rule = "message_shape"
     match facts.shape:
         case "tool_results":
             return settle_calls(facts, rule, "the last message is a tool result")
         case "text":
-            return settle_text(facts, policy, rule)
+            return _unfinished(facts, policy, rule) or settle_text(facts, policy, rule)
         case "empty":
             if facts.empty_answers > policy.patience.empty_answers:
                 detail = f"{facts.empty_answers} responses in a row held neither text nor a call"
@@ -117,7 +155,7 @@ RULES: tuple[Rule, ...] = (
         "P0",
         "compaction",
         "Context over the threshold: compact before the next request. Never hides what comes below.",
-        ("context_tokens", "error_kind", "overflows"),
+        ("context_tokens", "error_kind", "overflows", "finish"),
         _compaction,
     ),
     Rule(
@@ -132,16 +170,17 @@ RULES: tuple[Rule, ...] = (
         "P1",
         "finish_reason",
         "A provider's error stops; a step cut short by an accepted completion stops as completed; content_filter "
-        "and length go on, bounded; stop with text is settled by the text policy; tool_calls with calls goes on.",
-        ("provider_error", "cut_by", "finish", "shape", "refusals", "truncations", "text_verdict"),
+        "and length go on, bounded, as does text with a finish word that is no success or not known; a paused response "
+        "goes on; stop with text is settled by the text policy; tool_calls with calls goes on.",
+        ("provider_error", "cut_by", "finish", "shape", "refusals", "truncations", "unfinished", "text_verdict"),
         _finish_reason,
     ),
     Rule(
         "P2",
         "message_shape",
-        "Whatever the finish reason says: tool results go on, text is settled by the text policy, an empty or "
-        "reasoning-only response is asked again, bounded.",
-        ("shape", "reasoned", "empty_answers", "text_verdict", "monologue"),
+        "Whatever the finish reason says: tool results go on, text is settled by the text policy unless its finish "
+        "word is no success, an empty or reasoning-only response is asked again, bounded.",
+        ("shape", "reasoned", "empty_answers", "unfinished", "text_verdict", "monologue"),
         _message_shape,
     ),
     Rule("P3", "go_on", "Nothing says otherwise: go on.", (), _go_on),

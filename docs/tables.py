@@ -20,6 +20,7 @@ from types import CodeType, FunctionType, NoneType
 from typing import Any, NamedTuple, get_args, get_origin
 
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
+from endstop.decision.finish_words import DOES, FINISH_WORDS
 from endstop.decision.settings import Settings, kinds, wanted
 from endstop.engine.evaluation import EVALUATED
 from endstop.engine.hosts.run_command import EXIT_CODES
@@ -28,7 +29,14 @@ from endstop.engine.hosts.web.ag_ui.wire import custom_name
 from msgspec import Struct
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "docs/ag_ui.md", "docs/architecture.md", "docs/endings.md", "docs/policies.md")
+PAGES = (
+    "README.md",
+    "docs/ag_ui.md",
+    "docs/architecture.md",
+    "docs/endings.md",
+    "docs/finish_words.md",
+    "docs/policies.md",
+)
 MARKED = re.compile(r"(<!-- table: (?P<name>\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -194,6 +202,20 @@ def recommended() -> str:
     return _table(("kind of task", "soft steps", "hard steps"), rows)
 
 
+def finish_reasons() -> str:
+    """What the loop does, by our own words."""
+    return _table(("ours", "what the loop does"), [(f"`{reason}`", does) for reason, does in DOES.items()])
+
+
+def finish_words() -> str:
+    """Every finish word that a vendor publishes."""
+    rows = [
+        (one.wire, f"[{one.vendor}]({one.source})", f"`{one.word}`", one.meaning, f"`{one.does}`")
+        for one in FINISH_WORDS
+    ]
+    return _table(("wire", "vendor and source", "word", "what it means", "ours"), rows)
+
+
 def before_after() -> str:
     """What the example measures."""
     return _printed("docs/examples/before_after.py")
@@ -311,6 +333,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "settings": settings,
     "recommended": recommended,
     "policies": policies,
+    "finish_reasons": finish_reasons,
+    "finish_words": finish_words,
     "before_after": before_after,
     "steps_golden": steps_golden,
     "steps_foreign": steps_foreign,

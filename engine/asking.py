@@ -18,6 +18,9 @@ from ..decision.prices import priced
 from ..decision.transcript import rough_tokens
 from ..providers import Prices, Provider, Request
 
+BROKEN: frozenset[FinishReason] = frozenset({"content_filter", "context_full", "error", "pause", "retry"})
+"""Ends after which an answer is none. One that its length cut off may still say what was asked."""
+
 
 async def answer_of(provider: Provider, question: str, prices: Prices) -> tuple[str, Usage, FinishReason]:
     """The model's text, what it used, and why it ended. Raises ProviderError."""

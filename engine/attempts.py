@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ..decision import AnyChunk, Assembler, AssistantMessage, AttemptEnded, Usage, UsageReport, Voice
+from ..decision import AnyChunk, Assembler, AssistantMessage, AttemptEnded, FinishReport, Usage, UsageReport, Voice
 from ..decision.events import AttemptFailed, AttemptRetracted, AttemptStarted, ResponseFinished, ToolCallEnd
 from ..decision.transcript import rough_tokens, size
 from ..providers import ProviderError
@@ -53,6 +53,8 @@ class Attempts:
         elif type(chunk) is AttemptEnded:
             self._note_beside(chunk) if chunk.beside else self._void(chunk)
         else:
+            if type(chunk) is FinishReport and (taught := self._context.finish_words.get(chunk.raw)) is not None:
+                chunk = FinishReport(taught, chunk.raw)
             for event in self._assembler.feed(chunk):
                 if type(event) is not ToolCallEnd:
                     self._log.append(event)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ..decision import Message, SystemMessage, ToolResult, UserMessage
 from ..decision.events import ContextCompacted
 from ..decision.transcript import rough_tokens, shorten_results, size
-from .asking import answer_of, as_told
+from .asking import BROKEN, answer_of, as_told
 from .context import Context
 from .hooks import Verdict
 from .verdicts import ask
@@ -129,7 +129,7 @@ async def _summary_of(context: Context, old: Sequence[Message]) -> Verdict:
     told = "\n\n".join(as_told(message) for message in old)
     question = f"{told}\n\n{context.policy.prompts.summarise}"
     text, usage, finish = await answer_of(context.provider, question, context.price_list)
-    if finish == "length" or not text.strip():
+    if finish == "length" or finish in BROKEN or not text.strip():
         raise ValueError("the summary is empty or was cut off")
     return Verdict("summarised", text, usage)
 

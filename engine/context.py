@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..decision import Decision, Event, Facts, Message, Policy, Price, ToolCall, Transcript, Usage
+from ..decision import Decision, Event, Facts, FinishReason, Message, Policy, Price, ToolCall, Transcript, Usage
 from ..decision.events import StageFinished
 from ..decision.prices import priced
 from ..decision.transcript import rough_tokens
@@ -84,6 +84,8 @@ class Context:
     """Shown with the next request, and never again."""
     tool_choice: ToolChoice = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
+    finish_words: Mapping[str, FinishReason] = field(default_factory=dict)
+    """What words of the provider's mean, beside those of the table."""
     flush: Callable[[], Awaitable[None]] = nothing_to_flush
     """Hands all events so far to where they outlive this process; called before every side effect."""
     steps: Steps | None = None

@@ -11,10 +11,11 @@ from functools import partial
 from typing import Any, Literal
 from uuid import uuid4
 
-from ..decision import Event, Facts, Outcome, Policy, Price, Rule, WrongUse
+from ..decision import Event, Facts, FinishReason, Outcome, Policy, Price, Rule, WrongUse
 from ..decision import decide as built_in_decide
 from ..decision.errors import nearest
 from ..decision.events import RunFinished
+from ..decision.finish_words import checked_words
 from ..providers import Prices, Provider, ToolChoice
 from ..providers.clock import Clock, SystemClock
 from ..providers.provider import check_settings
@@ -76,6 +77,7 @@ class Engine:
     execute: runs a call; the place to run tools elsewhere, or to answer them from a record.
     tool_choice: passed to the provider: `auto`, `required` or `none`.
     settings: passed to the provider with each request (`temperature`, `max_tokens`, ...).
+    finish_words: what finish words mean that the table does not know, as `{"done": "stop"}`; for every provider.
     redact: applied to each text of a user, a model or a tool that goes into a record; see `archive/redaction.py`.
     attach_above: bytes from which on a text or a picture lies beside the record, in a file of its own; None: never.
     buffer: events that each run keeps for its readers, 1 or more.
@@ -108,6 +110,7 @@ class Engine:
         execute: Execute = execute_here,
         tool_choice: ToolChoice = "auto",
         settings: Mapping[str, Any] | None = None,
+        finish_words: Mapping[str, FinishReason] | None = None,
         redact: Redact | None = None,
         attach_above: int | None = ABOVE,
         clock: Clock | None = None,
@@ -142,6 +145,7 @@ class Engine:
         self.recalled = recalled
         self.tool_choice: ToolChoice = tool_choice
         self.settings = dict(settings or {})
+        self.finish_words = checked_words(finish_words)
         self.redact = redact
         self.attach_above = attach_above
         self.clock: Clock = clock or SystemClock()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..decision import Message, UserMessage, WrongUse
 from ..providers import Provider
-from .asking import answer_of, as_told
+from .asking import BROKEN, answer_of, as_told
 from .hooks import Progress, Verdict
 
 QUESTION = (
@@ -29,8 +29,9 @@ class ModelJudge:
     async def __call__(self, run: Progress) -> Verdict:
         """`complete` if the model's answer begins with YES."""
         told = "\n\n".join(as_told(message) for message in _shown(run.messages))
-        text, usage, _ = await answer_of(self._provider, f"{told}\n\n{self._question}", run.prices)
-        said = "complete" if text.strip().upper().startswith("YES") else "incomplete"
+        text, usage, finish = await answer_of(self._provider, f"{told}\n\n{self._question}", run.prices)
+        yes = text.strip().upper().startswith("YES") and finish not in BROKEN
+        said = "complete" if yes else "incomplete"
         return Verdict(said, text.strip(), usage)
 
 

@@ -81,6 +81,7 @@ def start(
             tools=context.toolbox.specs,
             tool_choice=context.tool_choice,
             settings=dict(context.settings),
+            finish_words=dict(context.finish_words),
             endpoint=getattr(engine.provider, "endpoint", ""),
             prices=dict(context.prices),
             functions=engine.functions,

@@ -257,6 +257,7 @@ class Session:
             record_path=journal.path if journal is not None else None,
             tool_choice=engine.tool_choice,
             settings=engine.settings,
+            finish_words=engine.finish_words,
             flush=journal.flush if journal is not None else nothing_to_flush,
             steps=self.steps,
         )

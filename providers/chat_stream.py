@@ -6,16 +6,26 @@ list of chunks, or a ProviderError. Source: OpenAI API reference, "The chat comp
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from ..decision import AnyChunk, FinishReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport
+from ..decision import (
+    AnyChunk,
+    FinishReason,
+    FinishReport,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageReport,
+)
+from ..decision.finish_words import NO_WORDS, finish_of
 from .errors import Broken, Interrupted, ProviderError, Unavailable, from_status
 from .sse import EventStream
-from .wire import finish_of
 
 NULL = len(b"null")
 LONGEST_ERROR = 2000
@@ -82,9 +92,10 @@ _decode_usage = msgspec.json.Decoder(_Usage | None, strict=False).decode
 
 
 class ChatStream:
-    """Bytes of a streamed response in, chunks out."""
+    """Bytes of a streamed response in, chunks out. `words`: finish words beside those of the table."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
+        self._words = words
         self._events = EventStream()
         self._heard = False
         self._foreign = b""
@@ -149,7 +160,7 @@ class ChatStream:
             if choice.finish_reason:
                 self.finished = True
                 raw = choice.finish_reason
-                reason = "content_filter" if self.refused else finish_of(raw)
+                reason = "content_filter" if self.refused else finish_of(raw, self._words)
                 chunks.append(FinishReport(reason, raw))
         if len(chunk.usage) > NULL or chunk.x_groq is not None:
             chunks += _reported(chunk.usage) or (_reported(chunk.x_groq.usage) if chunk.x_groq else [])
@@ -218,8 +229,8 @@ def _usage(usage: _Usage) -> Usage:
     )
 
 
-def whole_reply(body: bytes) -> list[AnyChunk]:
-    """A reply that was not streamed, as chunks."""
+def whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS) -> list[AnyChunk]:
+    """A reply that was not streamed, as chunks. `words`: finish words beside those of the table."""
     try:
         reply = _decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -234,7 +245,7 @@ def whole_reply(body: bytes) -> list[AnyChunk]:
     chunks: list[AnyChunk] = []
     reader.delta(choice.message or choice.delta or _Delta(), chunks)
     raw = choice.finish_reason or ""
-    chunks.append(FinishReport("content_filter" if reader.refused else finish_of(raw), raw))
+    chunks.append(FinishReport("content_filter" if reader.refused else finish_of(raw, words), raw))
     return chunks + _reported(reply.usage)
 
 

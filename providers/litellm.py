@@ -18,14 +18,15 @@ from typing import Any
 import anyio.to_thread
 from msgspec.structs import replace
 
-from ..decision import AnyChunk, FinishReport, UsageReport, WrongUse
+from ..decision import AnyChunk, FinishReason, FinishReport, UsageReport, WrongUse
 from ..decision.errors import nearest
+from ..decision.finish_words import checked_words
 from .address import masked, parted, shown
 from .cache_marks import CacheMarks, knows_marks, on_tools
 from .closing import outlive
 from .errors import Interrupted, ProviderError, TimedOut
 from .litellm_errors import error_of
-from .litellm_stream import Reader
+from .litellm_stream import LISTENING, Overheard, Reader
 from .patience import Patience
 from .provider import Request, check_model, check_settings
 from .wire import Encoded, Pictures, Thinking, message_out, pictures_out, tools_out
@@ -46,8 +47,9 @@ class LiteLLM:
     required. `timeout` is in seconds, between two reads. `settings` go into every request (`temperature`,
     `max_tokens`, ...). `cache` marks what stays of a session for the provider's prompt cache, where a model takes
     such marks (Claude). `images`: whether the model can see the pictures of tools' results; by default what litellm
-    knows of it. Entering it raises WrongUse if litellm does not know the provider, or if a key is missing (it
-    names the environment variable).
+    knows of it. `finish_words`: what finish words of the provider mean that the table does not know, or knows
+    otherwise, as `{"done": "stop"}`. Entering it raises WrongUse if litellm does not know the provider, or if a key is
+    missing (it names the environment variable).
     """
 
     reports_cost = False
@@ -62,6 +64,7 @@ class LiteLLM:
         settings: Mapping[str, Any] | None = None,
         cache: bool = True,
         images: bool | None = None,
+        finish_words: Mapping[str, FinishReason] | None = None,
     ) -> None:
         if api_base and parted(api_base)[1]:
             raise WrongUse(
@@ -74,6 +77,7 @@ class LiteLLM:
         self._timeout = timeout
         self._settings = check_settings(settings, as_json=False)
         self._images = images
+        self._finish_words = checked_words(finish_words)
         self._marks = cache and knows_marks(model)
         self._fixed: dict[str, Any] | None = None
 
@@ -98,11 +102,15 @@ class LiteLLM:
         """Open one response. Raises ProviderError."""
         async with self:
             litellm = _import()
+            reader = Reader(signs=self._thinking in ("signed", "details"), words=self._finish_words)
+            LISTENING.set(reader.rewritten)  # where it cannot stream, the whole answer is read in here
             try:
                 response = await litellm.acompletion(**self._arguments(request))
             except Exception as error:
                 raise error_of(error, self.model, self._api_key, streaming=False) from None  # it quotes the key
-            chunks = self._chunks(response)
+            finally:
+                LISTENING.set(None)
+            chunks = self._chunks(response, reader)
             try:
                 yield chunks
             finally:
@@ -161,14 +169,17 @@ class LiteLLM:
             arguments["tool_choice"] = request.tool_choice
         return arguments
 
-    async def _chunks(self, response: Any) -> AsyncGenerator[AnyChunk]:
-        reader = Reader(signs=self._thinking in ("signed", "details"))
+    async def _chunks(self, response: Any, reader: Reader) -> AsyncGenerator[AnyChunk]:
         chunks = aiter(response)
         gave_way = monotonic()
         patience = Patience(self._timeout)
         try:
             while True:
-                chunk = await patience.on(anext(chunks))  # litellm's own time-outs do not cover every provider
+                LISTENING.set(reader.rewritten)
+                try:
+                    chunk = await patience.on(anext(chunks))  # litellm's own time-outs do not cover every provider
+                finally:
+                    LISTENING.set(None)
                 for part in reader.read(chunk):
                     if isinstance(part, FinishReport) and _invented(response):
                         raise self._no_end(reader)
@@ -231,7 +242,15 @@ def _import() -> Any:
     litellm.suppress_debug_info = True  # or it prints to stdout on every error
     litellm.REPEATED_STREAMING_CHUNK_LIMIT = 10**9  # or 100 equal pieces of text are an error
     litellm.disable_hf_tokenizer_download = True  # or some names make it ask a model hub, for most of a minute
+    _overhear(importlib.import_module("litellm.litellm_core_utils.core_helpers"))
     return litellm
+
+
+def _overhear(helpers: Any) -> None:
+    """Put `Overheard` in the place of litellm's table of finish words, once; it answers everybody as before."""
+    table = getattr(helpers, "_FINISH_REASON_MAP", None)
+    if type(table) is dict:
+        helpers._FINISH_REASON_MAP = Overheard(table)
 
 
 async def _close(chunks: AsyncGenerator[AnyChunk], response: Any) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,7 +20,7 @@ from ..decision import (
     Usage,
     UsageReport,
 )
-from .wire import finish_of
+from ..decision.finish_words import NO_WORDS, finish_of
 
 SERVER_TOOL = "srvtoolu_"
 """Ids of tools that Anthropic runs itself begin with this (Anthropic API reference, "server tools")."""
@@ -26,14 +28,52 @@ REMOTE_TOOL = "mcptoolu_"
 """Ids of tools behind MCP that Anthropic calls itself (Anthropic API reference, "MCP connector")."""
 
 
-class Reader:
-    """litellm's chunks (OpenAI's, as pydantic objects) to ours."""
+class Rewritten:
+    """The finish words of one stream that litellm rewrote, each with what it made of it."""
 
-    def __init__(self, *, signs: bool) -> None:
+    def __init__(self) -> None:
+        self._words: dict[str, str] = {}
+
+    def note(self, word: str, became: str) -> None:
+        """Keep a word with what litellm made of it."""
+        self._words[became] = word
+
+    def raw(self, word: str) -> str:
+        """The provider's word that litellm made this one of; the same if it did not."""
+        return self._words.get(word, word)
+
+
+LISTENING: ContextVar[Rewritten | None] = ContextVar("endstop_litellm_finish_words", default=None)
+"""Who wants to know what litellm rewrites while it reads a chunk: nobody but a stream of ours."""
+
+
+class Overheard(dict[str, str]):
+    """litellm's own table of finish words, which answers as it did and tells the stream that is being read.
+
+    litellm makes OpenAI's words of all others, and of those that it does not know a `stop`, so that a response which
+    the provider gave up would look whole. It looks them all up in one table, and keeps the raw word nowhere.
+    """
+
+    def get(self, word: str, default: Any = None) -> Any:
+        """What litellm makes of a word."""
+        became = super().get(word, default)
+        stream = LISTENING.get()
+        if stream is not None and isinstance(word, str) and word and became != word:
+            stream.note(word, became or "stop")
+        return became
+
+
+class Reader:
+    """litellm's chunks (OpenAI's, as pydantic objects) to ours. `words`: finish words beside those of the table."""
+
+    def __init__(self, *, signs: bool, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
+        self.rewritten = Rewritten()
+        """What litellm made of the provider's finish words."""
         self.spoke = False
         """Whether any text, reasoning or call has come."""
         self.finished = False
         self._signs = signs
+        self._words = words
         self._called = False
         self._shown: set[str] = set()
         self._server_tool: ProviderToolReport | None = None
@@ -48,7 +88,8 @@ class Reader:
             if choice.finish_reason:
                 self.finished = True
                 self._report_server_tool(parts)
-                parts.append(FinishReport(self._finish(choice.finish_reason), choice.finish_reason))
+                raw = self.rewritten.raw(choice.finish_reason)
+                parts.append(FinishReport(self._finish(raw), raw))
         usage = _extra(chunk, "usage")
         if usage is not None:
             parts.append(UsageReport(_usage(usage)))
@@ -56,7 +97,7 @@ class Reader:
 
     def _finish(self, raw: str) -> FinishReason:
         """From 1.108 on litellm says tool_calls also where the provider has run all that was called."""
-        finish = finish_of(raw)
+        finish = finish_of(raw, self._words)
         return "stop" if finish == "tool_calls" and self._shown and not self._called else finish
 
     def _delta(self, delta: Any, parts: list[AnyChunk]) -> None:

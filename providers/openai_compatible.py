@@ -19,7 +19,8 @@ from urllib.parse import urlsplit
 import anyio
 import msgspec
 
-from ..decision import AnyChunk, Message, ToolResult, ToolSpec, WrongUse
+from ..decision import AnyChunk, FinishReason, Message, ToolResult, ToolSpec, WrongUse
+from ..decision.finish_words import checked_words
 from .address import masked, parted, shown
 from .chat_stream import ChatStream, error_message, whole_reply
 from .errors import Interrupted, ProviderError, TimedOut, Unreachable, from_status, redact
@@ -46,7 +47,8 @@ class OpenAICompatible:
     `connect_timeout` and `read_timeout` are seconds, the second one between two reads. `settings` go into every
     request (`temperature`, `max_tokens`, ...). `send_reasoning`: whether reasoning goes back with the calls that it
     led to; by default only to models of DeepSeek and Moonshot, which insist on it. `images`: whether the model can
-    see; the pictures of tools' results then follow them in a message of their own.
+    see; the pictures of tools' results then follow them in a message of their own. `finish_words`: what finish words
+    of this server mean that the table does not know, or knows otherwise, as `{"done": "stop"}`.
 
     Use it as an async context manager to keep its connections from one run to the next.
     """
@@ -64,6 +66,7 @@ class OpenAICompatible:
         settings: Mapping[str, Any] | None = None,
         send_reasoning: bool | None = None,
         images: bool = True,
+        finish_words: Mapping[str, FinishReason] | None = None,
     ) -> None:
         if not _is_url(api_base):
             raise WrongUse(f"api_base {masked(api_base)!r} is no URL: write it as http://host:port/v1")
@@ -83,6 +86,7 @@ class OpenAICompatible:
         insists = any(name in model.lower() for name in ("deepseek", "kimi"))
         self._thinking: Thinking = "text" if (insists if send_reasoning is None else send_reasoning) else "none"
         self._images = images
+        self._finish_words = checked_words(finish_words)
         self._session: aiohttp.ClientSession | None = None
         self._holders = 0
 
@@ -207,10 +211,10 @@ class OpenAICompatible:
     async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncGenerator[AnyChunk]:
         import aiohttp
 
-        reader = ChatStream()
+        reader = ChatStream(self._finish_words)
         try:
             if response.content_type == "application/json":
-                for chunk in whole_reply(await response.read()):
+                for chunk in whole_reply(await response.read(), self._finish_words):
                     yield chunk
                 return
             async for block in response.content.iter_any():

@@ -1,4 +1,4 @@
-"""The OpenAI chat format, which most providers and litellm speak: messages and tools out, finish reasons in.
+"""The OpenAI chat format, which most providers and litellm speak: messages and tools out.
 
 Source: OpenAI API reference, "Chat Completions" (create, and the chunk object).
 """
@@ -12,7 +12,6 @@ from typing import Any, Generic, Literal, TypeVar
 
 from ..decision import (
     AssistantMessage,
-    FinishReason,
     Image,
     Message,
     Reasoning,
@@ -23,29 +22,6 @@ from ..decision import (
 )
 from ..decision.assembler import members
 from .provider import Request
-
-FINISH: dict[str, FinishReason] = {
-    "stop": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "eos": "stop",
-    "length": "length",
-    "max_tokens": "length",
-    "model_length": "length",
-    "tool_calls": "tool_calls",
-    "tool_use": "tool_calls",
-    "function_call": "tool_calls",
-    "content_filter": "content_filter",
-    "refusal": "content_filter",
-    "error": "error",
-}
-"""Finish reasons of the chat format and of servers that let their own words through. All others are `other`."""
-
-
-def finish_of(raw: str) -> FinishReason:
-    """Our finish reason for a provider's word."""
-    return FINISH.get(raw, "other")
-
 
 Thinking = Literal["none", "text", "signed", "details"]
 """How a model wants its reasoning back: not at all, as text beside calls, in blocks that bear its signature, or in

@@ -30,7 +30,7 @@ from ...decision import (
     decide,
 )
 from ...decision import events as ev
-from ...providers.wire import finish_of
+from ...decision.finish_words import finish_of
 from ..evaluation import STAGE
 from ..opening import added, carried
 from .ahead import looked_ahead

@@ -19,7 +19,7 @@ from .choices import (
     tools_of,
     workspace_of,
 )
-from .options import redaction_of, sampling_of
+from .options import finish_words_of, redaction_of, sampling_of
 from .resuming import Resumed
 
 
@@ -53,4 +53,5 @@ def engine_of(given: argparse.Namespace, resumed: Resumed | None = None) -> Engi
         evaluate=evaluator_of(given.evaluate, given.workspace, given.reference_workspace),
         tool_choice=given.tool_choice or cast(ToolChoice, started.tool_choice if started else "auto"),
         settings=(started.settings if started else {}) | sampling_of(given),
+        finish_words=(started.finish_words if started else {}) | finish_words_of(given),
     )

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from ...decision import WrongUse
+from ...decision import FinishReason, WrongUse
+from ...decision.finish_words import checked_words
 from ..archive.redaction import DEFAULT, KINDS, Redaction
 from ..store.process import LEASE
 from .choices import RESPONSE_SECONDS, RETRIES
@@ -73,6 +74,24 @@ def add_sampling(model: argparse._ArgumentGroup) -> None:
     model.add_argument("--tool-choice", choices=("auto", "required", "none"), help="default: auto")
     model.add_argument("--temperature", type=float, metavar="T", help="passed to the model")
     model.add_argument("--seed", type=int, metavar="N", help="passed to the model")
+    model.add_argument(
+        "--finish-word",
+        action="append",
+        default=[],
+        metavar="WORD=MEANING",
+        help="what a finish word of the provider means that is not known: stop, length, ...; repeatable",
+    )
+
+
+def finish_words_of(given: argparse.Namespace) -> dict[str, FinishReason]:
+    """The finish words that were given. Raises WrongUse for what is none."""
+    words = {}
+    for text in given.finish_word:
+        word, sign, meaning = text.rpartition("=")
+        if not sign:
+            raise WrongUse(f"--finish-word {text}: write WORD=MEANING, as done=stop")
+        words[word] = meaning
+    return checked_words(words)
 
 
 def sampling_of(given: argparse.Namespace) -> dict[str, Any]:

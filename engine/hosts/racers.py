@@ -29,7 +29,7 @@ from .choices import (
     tools_of,
     workspace_of,
 )
-from .options import sampling_of
+from .options import finish_words_of, sampling_of
 
 NONE = "-"
 """Stands for no endpoint where others have one."""
@@ -98,6 +98,7 @@ def racers_of(
             subscribers=[partial(_told, watch, number)],
             tool_choice=given.tool_choice or "auto",
             settings=sampling_of(given),
+            finish_words=finish_words_of(given),
         )
         racers.append(Racer(name=name, engine=engine, workspace=workspace))
     return racers

@@ -91,7 +91,7 @@ def _whole_responses() -> Iterator[Case]:
     yield _said("refusal: in a place of its own", *words, USED, needs="refusals", refusing=True)
     yield _said("length", *TEXT[:2], FinishReport("length", "length"), USED)
     yield _said("length: inside a call", *BROKEN_CALL, FinishReport("length", "length"), USED, needs="calls")
-    yield _said("finish: in the provider's own word", *TEXT, FinishReport("other", "abort"), USED)
+    yield _said("finish: in the provider's own word", *TEXT, FinishReport("other", "own_word"), USED)
     details = Usage(input_tokens=1200, output_tokens=345, cached_tokens=1000, reasoning_tokens=45)
     yield _said("usage", *TEXT, STOP, UsageReport(details), needs="usage")
     yield _said("usage: not reported", *TEXT, STOP, needs="usage unreported")

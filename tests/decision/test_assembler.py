@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from endstop.decision import (
@@ -178,7 +178,7 @@ def test_nothing_begins_after_the_finish() -> None:
 
 # ---- a response that broke off (pitfalls 6: finish reasons lie, truncated calls were executed)
 
-REASONS: list[FinishReason] = ["stop", "length", "tool_calls", "content_filter", "error", "other"]
+REASONS: tuple[FinishReason, ...] = get_args(FinishReason)
 ARGUMENTS = '{"path": "a\\n\\u00e9\\ud83d\\ude00é", "n": [1, -2.5e-3, true, null, {"c": {}}], "e": {}, "s": "}"}'
 
 

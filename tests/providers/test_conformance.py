@@ -31,7 +31,6 @@ NO_WIRE = {"connections", "keys", "timeouts"}
 """What neither a script nor a record has."""
 WRONG_IN_LITELLM = {
     "refusal: in a place of its own": "litellm drops OpenAI's `delta.refusal`, and says that it ended with stop",
-    "finish: in the provider's own word": "litellm (1.105.3) says stop for every word that it does not know",
 }
 """What cannot be set right from outside of litellm. `docs/providers.md` names each."""
 

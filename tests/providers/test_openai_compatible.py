@@ -468,7 +468,8 @@ async def test_the_providers_word_for_the_finish_is_kept_beside_ours() -> None:
         ("tool_calls", "tool_calls"),
         ("function_call", "tool_calls"),
         ("content_filter", "content_filter"),
-        ("insufficient_system_resource", "other"),
+        ("insufficient_system_resource", "retry"),
+        ("own_word", "other"),
     ):
         assert await answered(stream(delta(finish=raw))) == [FinishReport(ours, raw)]  # type: ignore[arg-type]
 

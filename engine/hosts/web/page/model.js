@@ -192,7 +192,7 @@ const HEARD = {
     settle(run);
     for (const { id, name, arguments: args } of calls) touch(run, callOf(run, id, name, attempt), { args: args ?? "", done: true });
     if (event.cut_at) add(run, { kind: "cut", call: run.calls.get(event.cut_at)?.name ?? "" });
-    else if (event.finish === "length" || event.truncated) {
+    else if (event.finish === "length" || event.finish === "context_full" || event.truncated) {
       note(run, "warn", "✂", "The response broke off", "it reached the provider's length limit");
     } else if (event.finish === "content_filter") note(run, "warn", "⚠", "The provider's content filter blocked the response");
     touch(run, step, { usage: event.usage ?? null, model: event.model ?? "" });

@@ -1,0 +1,295 @@
+"""Why a response ended, in each vendor's words: the one table, as data.
+
+It stands in this room because providers, importers and the documentation all read it, and all of them may import the
+room that waits for nothing. `finish_of` gives what the loop does. A word that is not in the table is no success by
+itself: see `rules.py`. The source of each line stands in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import get_args
+
+from msgspec import Struct
+
+from .errors import WrongUse
+from .messages import FinishReason
+
+DOES: dict[FinishReason, str] = {
+    "stop": "success: text is settled by the text policy",
+    "tool_calls": "tool_calls: the calls are run, and the run goes on",
+    "pause": "go on: the model is asked to continue where it stopped",
+    "length": "length: the model is told that it was cut off, and goes on",
+    "context_full": "length: the same, after a compaction of the context",
+    "content_filter": "filter: the model is told that it was blocked, then `refusal`",
+    "retry": "retry: the model is asked once more, then `provider_error`",
+    "error": "fail: `provider_error`",
+    "other": "unknown: calls are run; else the model is asked once more, then `provider_error`",
+}
+"""What the loop does with a response that ended so. Whole calls are run whatever the word, but after an error."""
+
+
+class FinishWord(Struct, frozen=True):
+    """One word that a vendor publishes."""
+
+    wire: str
+    """The format that it comes in."""
+    vendor: str
+    word: str
+    does: FinishReason
+    """What the loop does; see `DOES`."""
+    meaning: str
+    """What the vendor means by it, in our words."""
+    source: str
+    """The vendor's page or code."""
+
+
+def _words(wire: str, vendor: str, source: str, **words: tuple[FinishReason, str]) -> list[FinishWord]:
+    return [FinishWord(wire, vendor, word, does, meaning, source) for word, (does, meaning) in words.items()]
+
+
+_END: tuple[FinishReason, str] = ("stop", "the model came to its end")
+_STOPPED: tuple[FinishReason, str] = ("stop", "the model came to its end, or to a stop sequence of the request")
+_AT_WORDS: tuple[FinishReason, str] = ("stop", "a stop sequence of the request was written")
+_LENGTH: tuple[FinishReason, str] = ("length", "the limit on the response's tokens was reached")
+_FULL: tuple[FinishReason, str] = ("context_full", "the model's context window is full")
+_CALLS: tuple[FinishReason, str] = ("tool_calls", "the model calls tools")
+_FILTER: tuple[FinishReason, str] = ("content_filter", "a content filter left something out, or blocked the response")
+_REFUSED: tuple[FinishReason, str] = ("content_filter", "the model, or who watches it, declined to answer")
+_ERROR: tuple[FinishReason, str] = ("error", "making the response failed")
+_ABORT: tuple[FinishReason, str] = ("retry", "the server gave the response up")
+_IMAGE: tuple[FinishReason, str] = ("content_filter", "a picture was blocked")
+_NO_REASON: tuple[FinishReason, str] = ("retry", "the vendor names no reason")
+
+_CHAT = "chat completions"
+_GITHUB = "https://github.com"
+_OPENAI = f"{_GITHUB}/openai/openai-python/blob/main/src/openai/types"
+
+FINISH_WORDS: tuple[FinishWord, ...] = (
+    *_words(
+        _CHAT, "OpenAI", f"{_OPENAI}/chat/chat_completion_chunk.py",
+        stop=_STOPPED, length=_LENGTH, tool_calls=_CALLS, function_call=_CALLS, content_filter=_FILTER,
+    ),
+    *_words(
+        "responses", "OpenAI", f"{_OPENAI}/responses/response_status.py",
+        completed=_END, failed=_ERROR,
+        incomplete=("length", "the response was cut; `incomplete_details.reason` says by what"),
+        cancelled=("retry", "the response was cancelled on the server"),
+        in_progress=("retry", "the stream ended before the response did"),
+        queued=("retry", "the stream ended before the response began"),
+    ),
+    *_words(
+        "responses", "OpenAI (`incomplete_details.reason`)", f"{_OPENAI}/responses/response.py",
+        max_output_tokens=_LENGTH, content_filter=_FILTER,
+    ),
+    *_words(
+        _CHAT, "Azure OpenAI", "https://learn.microsoft.com/en-us/azure/ai-foundry/openai/concepts/content-filter",
+        stop=_STOPPED, length=_LENGTH, tool_calls=_CALLS, function_call=_CALLS, content_filter=_FILTER,
+    ),
+    *_words(
+        "messages", "Anthropic", "https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons",
+        end_turn=_END, max_tokens=_LENGTH, stop_sequence=_AT_WORDS, tool_use=_CALLS, refusal=_REFUSED,
+        pause_turn=("pause", "a loop of tools that the vendor runs itself was paused in the middle"),
+        model_context_window_exceeded=_FULL,
+    ),
+    *_words(
+        "messages", "Anthropic", "https://platform.claude.com/docs/en/build-with-claude/compaction",
+        compaction=("pause", "the vendor made the context smaller and waits to be asked again"),
+    ),
+    *_words(
+        "generateContent", "Gemini", "https://ai.google.dev/api/generate-content#FinishReason",
+        STOP=_STOPPED, MAX_TOKENS=_LENGTH, SAFETY=_FILTER,
+        RECITATION=("content_filter", "the response repeats what it may not"),
+        LANGUAGE=("content_filter", "the response is in a language that is not supported"),
+        BLOCKLIST=("content_filter", "the response holds a forbidden word"),
+        PROHIBITED_CONTENT=_FILTER,
+        SPII=("content_filter", "the response may hold somebody's private data"),
+        IMAGE_SAFETY=_IMAGE, IMAGE_PROHIBITED_CONTENT=_IMAGE, IMAGE_RECITATION=_IMAGE, IMAGE_OTHER=_IMAGE,
+        NO_IMAGE=("retry", "a picture was to be made, and none was"),
+        MALFORMED_FUNCTION_CALL=("retry", "the model wrote a call that cannot be read"),
+        UNEXPECTED_TOOL_CALL=("retry", "the model called a tool although none was offered"),
+        TOO_MANY_TOOL_CALLS=("retry", "the model made too many calls in a row"),
+        MISSING_THOUGHT_SIGNATURE=("error", "the request holds a call without its thought signature"),
+        MALFORMED_RESPONSE=("retry", "the model's response cannot be read"),
+        OTHER=_NO_REASON, FINISH_REASON_UNSPECIFIED=_NO_REASON,
+    ),
+    *_words(
+        "generateContent", "Gemini on Vertex AI",
+        "https://cloud.google.com/vertex-ai/docs/reference/rest/v1/GenerateContentResponse#FinishReason",
+        MODEL_ARMOR=("content_filter", "Model Armor blocked the response"),
+    ),
+    *_words(
+        "interactions", "Gemini", "https://ai.google.dev/api/interactions-api",
+        completed=_END, failed=_ERROR, incomplete=("length", "the response was cut"),
+        requires_action=_CALLS,
+        cancelled=("retry", "the response was cancelled on the server"),
+        in_progress=("retry", "the stream ended before the response did"),
+    ),
+    *_words(
+        "Converse", "Amazon Bedrock",
+        "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_MessageStopEvent.html",
+        end_turn=_END, tool_use=_CALLS, max_tokens=_LENGTH, stop_sequence=_AT_WORDS,
+        guardrail_intervened=("content_filter", "a guardrail stepped in"), content_filtered=_FILTER,
+        malformed_model_output=("retry", "the model's response cannot be read"),
+        malformed_tool_use=("retry", "the model wrote a call that cannot be read"),
+        model_context_window_exceeded=_FULL,
+    ),
+    *_words(
+        "InvokeModel", "Amazon Bedrock: Titan",
+        "https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-titan-text.html",
+        FINISHED=_END, LENGTH=_LENGTH, STOP_CRITERIA_MET=_AT_WORDS, CONTENT_FILTERED=_FILTER,
+        RAG_QUERY_WHEN_RAG_DISABLED=("error", "the request asks for a search that is switched off"),
+    ),
+    *_words(
+        "InvokeModel", "Amazon Bedrock: Claude",
+        "https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-anthropic-claude-messages.html",
+        end_turn=_END, max_tokens=_LENGTH, stop_sequence=_AT_WORDS, tool_use=_CALLS, refusal=_REFUSED,
+    ),
+    *_words(
+        "InvokeModel", "Amazon Bedrock: Llama, DeepSeek, Mistral",
+        "https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters.html",
+        stop=_STOPPED, length=_LENGTH, tool_calls=_CALLS,
+    ),
+    *_words(
+        "InvokeModel", "Amazon Bedrock: Jurassic",
+        "https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-jurassic2.html",
+        endoftext=_END, length=_LENGTH, stop=_AT_WORDS,
+    ),
+    *_words(
+        "InvokeModel", "Amazon Bedrock: Cohere",
+        "https://docs.aws.amazon.com/bedrock/latest/userguide/model-parameters-cohere-command-r-plus.html",
+        COMPLETE=_END, MAX_TOKENS=_LENGTH, ERROR=_ERROR, ERROR_TOXIC=_FILTER,
+    ),
+    *_words(
+        "chat", "Cohere", f"{_GITHUB}/cohere-ai/cohere-python/blob/main/src/cohere/types/chat_finish_reason.py",
+        COMPLETE=_END, STOP_SEQUENCE=_AT_WORDS, MAX_TOKENS=_LENGTH, TOOL_CALL=_CALLS, ERROR=_ERROR,
+        TIMEOUT=("retry", "the response took too long"),
+    ),
+    *_words(
+        "chat, first version", "Cohere",
+        f"{_GITHUB}/cohere-ai/cohere-python/blob/main/src/cohere/types/finish_reason.py",
+        COMPLETE=_END, STOP_SEQUENCE=_AT_WORDS, MAX_TOKENS=_LENGTH, ERROR=_ERROR, ERROR_TOXIC=_FILTER,
+        ERROR_LIMIT=_FULL, USER_CANCEL=("retry", "the client cancelled the response"),
+    ),
+    *_words(
+        _CHAT, "Mistral", "https://docs.mistral.ai/api/",
+        stop=_STOPPED, length=_LENGTH, tool_calls=_CALLS, model_length=_FULL, error=_ERROR,
+    ),
+    *_words(
+        _CHAT, "DeepSeek", "https://api-docs.deepseek.com/api/create-chat-completion",
+        stop=_STOPPED, length=_LENGTH, content_filter=_FILTER, tool_calls=_CALLS,
+        insufficient_system_resource=("retry", "the vendor's machines were too busy to go on"),
+    ),
+    *_words(
+        _CHAT, "Z.ai", "https://docs.z.ai/api-reference/llm/chat-completion",
+        stop=_STOPPED, tool_calls=_CALLS, length=_LENGTH, sensitive=_FILTER,
+        network_error=("retry", "the model failed on the vendor's side"),
+        model_context_window_exceeded=_FULL,
+    ),
+    *_words(
+        _CHAT, "Groq", f"{_GITHUB}/groq/groq-python/blob/main/src/groq/types/chat/chat_completion_chunk.py",
+        stop=_STOPPED, length=_LENGTH, tool_calls=_CALLS, function_call=_CALLS, content_filter=_FILTER,
+    ),
+    *_words(
+        _CHAT, "xAI", "https://docs.x.ai/docs/api-reference",
+        stop=_STOPPED, length=_LENGTH, end_turn=_END, tool_calls=_CALLS,
+    ),
+    *_words(
+        "gRPC", "xAI", f"{_GITHUB}/xai-org/xai-proto/blob/main/proto/xai/api/v1/sample.proto",
+        REASON_STOP=_STOPPED, REASON_MAX_LEN=_LENGTH, REASON_MAX_CONTEXT=_FULL, REASON_TOOL_CALLS=_CALLS,
+        REASON_TIME_LIMIT=("length", "the time for the response was over"), REASON_INVALID=_NO_REASON,
+    ),
+    *_words(
+        _CHAT, "OpenRouter", "https://openrouter.ai/docs/api-reference/overview",
+        stop=_STOPPED, length=_LENGTH, tool_calls=_CALLS, content_filter=_FILTER, error=_ERROR,
+    ),
+    *_words(
+        _CHAT, "vLLM", f"{_GITHUB}/vllm-project/vllm/blob/main/vllm/v1/engine/__init__.py",
+        stop=_STOPPED, length=_LENGTH, tool_calls=_CALLS, abort=_ABORT, error=_ERROR,
+        repetition=("retry", "the server saw the model repeat itself without end"),
+    ),
+    *_words(
+        _CHAT, "SGLang", f"{_GITHUB}/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py",
+        stop=_STOPPED, length=_LENGTH, tool_calls=_CALLS, function_call=_CALLS, content_filter=_FILTER, abort=_ABORT,
+    ),
+    *_words(
+        _CHAT, "llama.cpp", f"{_GITHUB}/ggml-org/llama.cpp/blob/master/tools/server/README.md",
+        stop=_STOPPED, length=_LENGTH, tool_calls=_CALLS,
+    ),
+    *_words(
+        "completion", "llama.cpp (`stop_type`)",
+        f"{_GITHUB}/ggml-org/llama.cpp/blob/master/tools/server/README.md",
+        eos=_END, limit=_LENGTH, word=_AT_WORDS, none=_NO_REASON,
+    ),
+    *_words(
+        "chat completions, generate", "TGI",
+        f"{_GITHUB}/huggingface/text-generation-inference/blob/main/router/src/lib.rs",
+        stop=_STOPPED, length=_LENGTH, eos_token=_END, stop_sequence=_AT_WORDS, tool_calls=_CALLS,
+    ),
+    *_words(
+        "chat", "Ollama (`done_reason`)", f"{_GITHUB}/ollama/ollama/blob/main/docs/api.md",
+        stop=_STOPPED, length=_LENGTH,
+        load=("retry", "the model was loaded, and nothing was asked"),
+        unload=("retry", "the model was unloaded, and nothing was asked"),
+    ),
+    *_words(
+        "SDK", "LM Studio (`stopReason`)",
+        f"{_GITHUB}/lmstudio-ai/lmstudio-js/blob/main/packages/lms-shared-types/src/llm/LLMPredictionStats.ts",
+        eosFound=_END, stopStringFound=_AT_WORDS, toolCalls=_CALLS, maxPredictedTokensReached=_LENGTH,
+        contextLengthReached=_FULL, userStopped=("retry", "somebody stopped the response on the server"),
+        modelUnloaded=_ABORT, failed=_ERROR,
+    ),
+    *_words(
+        _CHAT, "Together", "https://docs.together.ai/reference/chat-completions-1",
+        stop=_AT_WORDS, eos=_END, length=_LENGTH, tool_calls=_CALLS, function_call=_CALLS,
+    ),
+    *_words(
+        _CHAT, "IBM watsonx", "https://ibm.github.io/watsonx-ai-node-sdk/",
+        stop=_STOPPED, length=_LENGTH, tool_calls=_CALLS, time_limit=("length", "the time for the response was over"),
+        cancelled=("retry", "the response was cancelled on the server"), error=_ERROR,
+    ),
+    *_words(
+        "generation", "IBM watsonx", "https://ibm.github.io/watsonx-ai-node-sdk/",
+        eos_token=_END, stop_sequence=_AT_WORDS, max_tokens=_LENGTH, token_limit=_LENGTH,
+        time_limit=("length", "the time for the response was over"),
+        cancelled=("retry", "the response was cancelled on the server"), error=_ERROR,
+        not_finished=("retry", "the stream ended before the response did"),
+    ),
+)  # fmt: skip
+"""Every word that these vendors publish. A word means the same wherever it comes from, in small letters or large."""
+
+_DOES: dict[str, FinishReason] = {}
+_MEANING: dict[str, str] = {}
+for _word in FINISH_WORDS:
+    _DOES.setdefault(_word.word.casefold(), _word.does)
+    _MEANING.setdefault(_word.word.casefold(), _word.meaning)
+
+NO_WORDS: Mapping[str, FinishReason] = {}
+
+
+def finish_of(raw: str, taught: Mapping[str, FinishReason] = NO_WORDS) -> FinishReason:
+    """What the loop does for a vendor's word: as it was taught, else as the table says; `other` if neither knows it."""
+    return taught.get(raw) or _DOES.get(raw) or _DOES.get(raw.casefold(), "other")
+
+
+def meaning_of(raw: str) -> str:
+    """What a vendor means by its word; empty if the table does not know it."""
+    return _MEANING.get(raw.casefold(), "")
+
+
+MEANINGS: tuple[FinishReason, ...] = tuple(reason for reason in get_args(FinishReason) if reason != "other")
+"""What a word can be taught to mean."""
+
+
+def checked_words(words: Mapping[str, FinishReason] | None) -> dict[str, FinishReason]:
+    """The `finish_words` that somebody gives. Raises WrongUse for what is none."""
+    if words is None:
+        return {}
+    if not isinstance(words, Mapping):
+        raise WrongUse(f'finish_words is {words!r}: give words with what they mean, as {{"done": "stop"}}')
+    for word, means in words.items():
+        if not isinstance(word, str) or not word:
+            raise WrongUse(f'finish_words has the word {word!r}: use the text that the vendor sends, as "done"')
+        if means not in MEANINGS:
+            raise WrongUse(f"finish_words[{word!r}] is {means!r}: use one of {', '.join(MEANINGS)}")
+    return dict(words)
