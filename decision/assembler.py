@@ -1,17 +1,23 @@
 """Chunks in, events out: puts one streamed response together and says when a tool call is complete.
 
-Fed like a protocol parser, without I/O. When is a call complete? Once its arguments form one whole JSON object with
-at least one member: only white space could follow. An empty one or `{}` only when the next call or the finish
-begins, because some providers send `{}` first and the arguments after it; such a `{}` is held back until then, and
-dropped if more comes. What providers get wrong with ids and indexes is settled here: a missing or doubled id becomes
-`{step}.{index}`, and a new id under an old index is a new call.
+Fed like a protocol parser, without I/O. When is a call complete? With the brace that closes its arguments, if they
+have at least one member (`call_arguments.py`). An empty one or `{}` only at the finish, because some providers send
+`{}` first and the arguments after it, and some begin all parallel calls before they send the arguments of any. What
+comes for a call after its end is no new fragment: the same once more is ignored, anything else is added to its
+arguments, which makes them invalid. A chunk may say by itself that a call goes on or is whole (`ToolCallDelta.whole`):
+a wire that marks the ends of calls, and a record, know it better.
+
+What providers get wrong with ids and indexes is settled here: a missing or doubled id becomes `{step}.{index}`, a new
+id under an old index is a new call, and a call is shown once its name and its id, or the first of its arguments, have
+come: the id may follow the name.
 """
 
 from __future__ import annotations
 
-import msgspec
+from collections import deque
 
 from . import events as ev
+from .call_arguments import Arguments, broken_off
 from .chunks import (
     AnyChunk,
     AttemptEnded,
@@ -29,22 +35,15 @@ from .messages import AssistantMessage, FinishReason, Reasoning, ToolCall, Usage
 class _Building:
     """A call whose arguments are still coming."""
 
-    __slots__ = ("ended", "held", "id", "name", "parts", "raw_id")
+    __slots__ = ("arguments", "ended", "id", "name", "number", "raw_id", "waiting")
 
-    def __init__(self, id: str, raw_id: str, name: str) -> None:
-        self.id = id
-        self.raw_id = raw_id
-        self.name = name
-        self.parts: list[str] = []
-        self.held = ""
-        """A `{}` that came first: all there is, or a placeholder for the arguments that follow."""
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.id = self.raw_id = self.name = ""
+        self.arguments = Arguments()
+        self.waiting: list[str] | None = []
+        """What is to be shown of it once it has been announced; None from then on."""
         self.ended = False
-
-    @property
-    def arguments(self) -> str:
-        if len(self.parts) > 1:
-            self.parts = ["".join(self.parts)]
-        return self.parts[0] if self.parts else self.held
 
 
 class Assembler:
@@ -55,7 +54,9 @@ class Assembler:
         self.raw_finish = ""
         self.usage: Usage | None = None
         self.truncated: str | None = None
-        """The call in whose arguments the response broke off."""
+        """The call in whose arguments the response broke off; of several the last one."""
+        self.without_arguments: tuple[str, ...] = ()
+        """Calls without arguments in a response that broke off: theirs may have been about to come."""
         self._step = step
         self._attempt = attempt
         self._taken = taken
@@ -63,8 +64,11 @@ class Assembler:
         self._reasoning: list[Reasoning] = []
         self._thinking: list[str] = []
         self._calls: list[_Building] = []
-        self._open: list[_Building] = []
-        """Those that may not have ended yet: a response may hold many thousands that have."""
+        self._open: deque[_Building] = deque()
+        """In their order, from the first one that has not ended: a response may hold many thousands that have."""
+        self._announced = 0
+        """How many of the calls have been shown to begin."""
+        self._numbers: dict[str, int] = {}
         self._at: dict[int, _Building] = {}
 
     def feed(self, chunk: AnyChunk) -> list[ev.Event]:
@@ -81,10 +85,7 @@ class Assembler:
                 return self._reason(chunk)
             case FinishReport(reason, raw):
                 self.finish, self.raw_finish = reason, raw
-                return [
-                    *self._end_all(last_is_whole=False),
-                    ev.FinishReported(attempt=self._attempt, reason=reason, raw=raw),
-                ]
+                return [*self._end_all(), ev.FinishReported(attempt=self._attempt, reason=reason, raw=raw)]
             case UsageReport(usage):
                 self.usage = usage
                 return [ev.UsageReported(attempt=self._attempt, usage=usage)]
@@ -104,15 +105,30 @@ class Assembler:
     def call(self, call_id: str) -> ToolCall:
         """The call of this id, as far as it has come."""
         building = next(b for b in reversed(self._calls) if b.id == call_id)
-        return ToolCall(building.id, building.name, building.arguments)
+        return ToolCall(building.id, building.name, building.arguments.text)
+
+    def close(self) -> list[ev.Event]:
+        """Nothing more will come. What came for calls after their end stands in the events from here on."""
+        return [
+            ev.ToolCallArgs(attempt=self._attempt, call_id=building.id, delta=late)
+            for building in self._calls
+            if (late := building.arguments.settle())
+        ]
+
+    def all_whole_before(self, call_id: str) -> bool:
+        """Whether each call that began before this one has come to its end."""
+        waiting = self._open
+        while waiting and waiting[0].ended:
+            waiting.popleft()
+        return not waiting or waiting[0].number > self._numbers[call_id]
 
     @property
     def message(self) -> AssistantMessage:
-        """The response as it stands, with every call that was begun."""
+        """The response as it stands, with every call that was announced."""
         reasoning = self._reasoning
         if self._thinking:
             reasoning = [*reasoning, Reasoning("".join(self._thinking))]
-        calls = tuple(ToolCall(b.id, b.name, b.arguments) for b in self._calls)
+        calls = tuple(ToolCall(b.id, b.name, b.arguments.text) for b in self._calls[: self._announced])
         return AssistantMessage("".join(self._text), calls, tuple(reasoning))
 
     def _reason(self, chunk: ReasoningDelta) -> list[ev.Event]:
@@ -133,87 +149,89 @@ class Assembler:
         return [shown]
 
     def _call_delta(self, chunk: ToolCallDelta) -> list[ev.Event]:
-        events: list[ev.Event] = []
         building = self._at.get(chunk.index)
         if building is None or self._is_another(building, chunk):
             if self.finish is not None or not (chunk.name or chunk.id or chunk.arguments):
                 return []  # nothing begins after the finish
-            events += self._end_all(last_is_whole=True)
-            building = self._begin(chunk)
-            events.append(ev.ToolCallStart(attempt=self._attempt, call_id=building.id, name=building.name))
-        fragment = chunk.arguments
-        if not fragment or building.ended:
-            return events
-        if not building.parts and (fragment.strip() == "{}" or (building.held and not fragment.strip())):
-            building.held = building.held or fragment
-            return events
-        building.parts.append(fragment)
-        events.append(ev.ToolCallArgs(attempt=self._attempt, call_id=building.id, delta=fragment))
-        if fragment.rstrip().endswith("}") and members(building.arguments):
-            events.append(self._end(building))
+            building = self._begin(chunk.index)
+        if building.waiting is not None:
+            building.name = building.name or chunk.name
+            building.raw_id = building.raw_id or chunk.id
+        events: list[ev.Event] = []
+        arguments, fragment = building.arguments, chunk.arguments
+        shown = ""
+        if fragment:
+            shown = arguments.feed(fragment) if chunk.whole is None else arguments.add(fragment)
+        if building.waiting is not None and building.name and (building.raw_id or fragment or chunk.whole):
+            self._announce(building, events)
+        self._show(building, shown, events)
+        if (arguments.whole or chunk.whole) and not building.ended:
+            self._end(building, events)
         return events
 
     def _is_another(self, building: _Building, chunk: ToolCallDelta) -> bool:
         """Some providers give every call the same index: a new id with a name, or a name after the end."""
         if not chunk.name:
             return False
+        if chunk.id and building.waiting is not None and not building.raw_id:
+            return building.name not in ("", chunk.name)  # the id follows the name
         return bool(chunk.id and chunk.id != building.raw_id) or (building.ended and not chunk.id)
 
-    def _begin(self, chunk: ToolCallDelta) -> _Building:
-        id = chunk.id
-        if not id or id in self._taken:
-            id = f"{self._step}.{len(self._calls)}"
-        while id in self._taken:  # a model may use ids like ours
-            id += "+"
-        self._taken.add(id)
-        building = _Building(id, chunk.id, chunk.name)
+    def _begin(self, index: int) -> _Building:
+        building = _Building(len(self._calls))
         self._calls.append(building)
         self._open.append(building)
-        self._at[chunk.index] = building
+        self._at[index] = building
         return building
 
-    def _end(self, building: _Building) -> ev.ToolCallEnd:
-        building.ended = True
-        return ev.ToolCallEnd(attempt=self._attempt, call_id=building.id)
+    def _announce(self, building: _Building, events: list[ev.Event]) -> None:
+        """Show that a call has begun; those before it first, so that their order stands in the events."""
+        for each in self._calls[self._announced : building.number + 1]:
+            id = each.raw_id
+            if not id or id in self._taken:
+                id = f"{self._step}.{each.number}"
+            while id in self._taken:  # a model may use ids like ours
+                id += "+"
+            self._taken.add(id)
+            each.id = id
+            self._numbers[id] = each.number
+            events.append(ev.ToolCallStart(attempt=self._attempt, call_id=id, name=each.name))
+            shown, each.waiting = "".join(each.waiting or ()), None
+            self._show(each, shown, events)
+        self._announced = building.number + 1
 
-    def _end_all(self, last_is_whole: bool) -> list[ev.Event]:
-        """End the calls that can be ended: those without members when the next begins, all at the finish."""
+    def _show(self, building: _Building, shown: str, events: list[ev.Event]) -> None:
+        if not shown:
+            return
+        if building.waiting is not None:
+            building.waiting.append(shown)
+        else:
+            events.append(ev.ToolCallArgs(attempt=self._attempt, call_id=building.id, delta=shown))
+
+    def _end(self, building: _Building, events: list[ev.Event]) -> None:
+        if building.waiting is not None:
+            self._announce(building, events)
+        building.ended = True
+        events.append(ev.ToolCallEnd(attempt=self._attempt, call_id=building.id))
+
+    def _end_all(self) -> list[ev.Event]:
+        """End the calls at the finish, but for those in which the response broke off."""
         events: list[ev.Event] = []
-        begun, self._open = self._open, []
+        begun, self._open = self._open, deque()
+        empty: list[str] = []
         for building in begun:
             if building.ended:
                 continue
-            if last_is_whole and members(building.arguments) is None and building.arguments.strip():
-                self._open.append(building)  # broken JSON so far: interleaved fragments may still complete it
-                continue
-            if not last_is_whole and broken_off(building.arguments, self.finish):
+            if building.waiting is not None:
+                self._announce(building, events)
+            self._show(building, building.arguments.finish(), events)
+            arguments = building.arguments.text
+            if broken_off(arguments, self.finish):
                 self.truncated = building.id
                 building.ended = True
-                continue
-            if building.held and not building.parts:
-                events.append(ev.ToolCallArgs(attempt=self._attempt, call_id=building.id, delta=building.held))
-            events.append(self._end(building))
+                if arguments.strip() in ("", "{}"):
+                    empty.append(building.id)
+            else:
+                self._end(building, events)
+        self.without_arguments = tuple(empty)
         return events
-
-
-def members(arguments: str) -> int | None:
-    """How many members the JSON object in `arguments` has; None if it is no whole JSON object."""
-    try:
-        value = msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, RecursionError, ValueError):
-        return None
-    return len(value) if isinstance(value, dict) else None
-
-
-def broken_off(arguments: str, finish: FinishReason | None) -> bool:
-    """True if the response ended inside these arguments, whatever its finish reason says."""
-    if arguments.strip() in ("", "{}"):
-        return finish in ("length", "context_full")  # the arguments may have been about to come
-    try:
-        msgspec.json.decode(arguments)
-    except msgspec.DecodeError as error:
-        why = str(error)
-        return "truncated" in why or ("invalid number" in why and arguments[-1] in "-+.eE")  # cut inside a number
-    except (RecursionError, ValueError):
-        return False
-    return False

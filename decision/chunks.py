@@ -33,6 +33,8 @@ class ToolCallDelta(Chunk, frozen=True, omit_defaults=True):
     id: str = ""
     name: str = ""
     arguments: str = ""
+    whole: bool | None = None
+    """Whether the call is complete with this fragment, where the wire says so; None where its arguments must tell."""
 
 
 class ProviderToolReport(Chunk, frozen=True, omit_defaults=True):

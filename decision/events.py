@@ -181,7 +181,9 @@ class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED
     cut_at: str | None = None
     """The completion call at which the stream was cut; what came after it was never read."""
     truncated: str | None = None
-    """The call in whose arguments the response broke off."""
+    """The call in whose arguments the response broke off; of several the last one."""
+    without_arguments: tuple[str, ...] = ()
+    """Calls without arguments in a response that broke off: theirs may have been about to come, so they do not run."""
 
 
 class StepFinished(_Event, frozen=True, kw_only=True, tag="STEP_FINISHED"):

@@ -10,11 +10,19 @@ from __future__ import annotations
 
 from copy import copy
 
+from msgspec.structs import replace
+
 from . import events as ev
+from .call_arguments import members
 from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult, UserMessage
 
 IMAGE_CHARACTERS = 6000
 """What a picture counts for: 1500 tokens, about the most that providers make of one."""
+RAN_EARLY = (
+    "\n[It ran with the arguments as they stood when they were whole; then more of them came, which makes them "
+    "invalid. Call it again if you need it.]"
+)
+"""What stands under the result of a reading call that had its result before its arguments turned out to be invalid."""
 UNANSWERED = "The user did not answer this and said something else."
 
 
@@ -65,6 +73,8 @@ class Transcript:
                     self._add(message)
                 self._open = {call.id: call for call in message.calls}
                 self._missing = self._open.keys() - self._results.keys()
+                for id in self._open.keys() & self._results.keys():
+                    self._note_change(self._open[id], self._results[id])
                 if not event.usage.estimated:
                     self.counted = (event.usage.input_tokens + event.usage.output_tokens, self.characters)
                 self._settle()
@@ -98,6 +108,11 @@ class Transcript:
         self._results.setdefault(result.call_id, result)
         self._missing.discard(result.call_id)
         self._settle()
+
+    def _note_change(self, call: ToolCall, result: ToolResult) -> None:
+        """A result that came before the response was whole: of other arguments, if those are no object now."""
+        if result.status in ("ok", "error") and call.arguments.strip() and members(call.arguments) is None:
+            self._results[call.id] = replace(result, content=result.content + RAN_EARLY)
 
     def _settle(self) -> None:
         """Once every call has its result, put them into the transcript in the order of the calls."""

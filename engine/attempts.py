@@ -34,6 +34,8 @@ class Attempts:
         self._made = 0
         self._counted = False
         self._speaker = ""
+        self._completion: str | None = None
+        """The completion call at which the stream is cut as soon as all calls before it are whole."""
         self._begin(context.provider.model)
 
     @property
@@ -58,9 +60,10 @@ class Attempts:
             for event in self._assembler.feed(chunk):
                 if type(event) is not ToolCallEnd:
                     self._log.append(event)
-                elif self._calls is not None and self._ends(self._calls, event):
-                    self.cut_at = event.call_id
-                    return
+                elif self._calls is not None and self._ends(self._calls, event) and self._completion is None:
+                    self._completion = event.call_id
+            if self._completion is not None and self._assembler.all_whole_before(self._completion):
+                self.cut_at = self._completion
 
     def counted(self, report: UsageReport) -> None:
         """What the whole response cost, learned after it was cut."""
@@ -75,6 +78,8 @@ class Attempts:
     def response(self) -> ResponseFinished:
         """The response as a whole."""
         assembler, message = self._assembler, self._assembler.message
+        for event in assembler.close():
+            self._log.append(event)
         return ResponseFinished(
             step=self._step,
             attempt=self._attempt,
@@ -85,6 +90,7 @@ class Attempts:
             usage=self._usage(message),
             cut_at=self.cut_at,
             truncated=assembler.truncated,
+            without_arguments=assembler.without_arguments,
         )
 
     # ---- one after another
@@ -92,6 +98,7 @@ class Attempts:
     def _begin(self, model: str) -> None:
         self._attempt = self._next_id()
         self._ended = False
+        self._completion = None
         self._assembler = Assembler(self._step, self._attempt, self._context.taken_ids)
         self._log.append(AttemptStarted(attempt=self._attempt, model=model))
 

@@ -7,7 +7,7 @@ run one after another. After a completion call nothing runs any more.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import anyio
@@ -30,6 +30,10 @@ from .tools import Tool
 SKIPPED = "Not run: it stood after the completion of the task."
 NOTED = "Noted."
 TRUNCATED = "Not run: the response was cut off inside this call. Call it again, with less in one piece."
+RAN_EARLY = (
+    "It had begun with the arguments as they stood when they were whole; then more of them came, which makes them "
+    "invalid. It was stopped (it only reads), and what it found is dropped. Call it again."
+)
 
 
 class Calls:
@@ -45,7 +49,7 @@ class Calls:
     def _start_over(self) -> None:
         self._early = self._context.steps is None  # no durable step inside another one, the response
         self._running: dict[str, anyio.Event] = {}
-        self._begun: list[anyio.CancelScope] = []
+        self._begun: dict[str, tuple[ToolCall, anyio.CancelScope]] = {}
         self._ledger = Ledger(self._context)
         self._completions = Completions(self._context, self._scope, self._ledger)
         self._ending: set[str] = set()
@@ -99,8 +103,8 @@ class Calls:
             if call.id in halfway.whole:
                 self.offer(call)
 
-    async def settle(self, message: AssistantMessage, truncated: str | None) -> None:
-        """Give every call of the response its result, open questions apart."""
+    async def settle(self, message: AssistantMessage, truncated: Collection[str]) -> None:
+        """Give every call of the response its result, open questions apart. `truncated`: where it broke off."""
         alone = self._context.policy.mixed == "none" and any(self._completions.may_end(call) for call in message.calls)
         done = False
         for call in message.calls:
@@ -111,12 +115,12 @@ class Calls:
                 self._ledger.answer(call, UNKNOWN, "unknown")
             elif self._is_left_out(call, tool, done, alone):
                 self._ledger.answer(call, SKIPPED, "skipped")
-            elif call.id == truncated:
+            elif call.id in truncated:
                 self._ledger.answer(call, TRUNCATED, "truncated")
             elif tool is None:
                 self._ledger.answer(call, self._unknown(call.name), "invalid")
-            elif call.id in self._running:
-                pass  # began while the response was streaming
+            elif call.id in self._running:  # began while the response was streaming
+                self._stop_if_changed(call)
             elif tool.spec.reads and tool.kind == "ordinary":
                 self._start(tool, call)
             else:
@@ -139,7 +143,7 @@ class Calls:
 
     def void(self) -> None:
         """Forget the calls of an attempt that came to nothing; those that began early are given up."""
-        for scope in self._begun:
+        for _, scope in self._begun.values():
             scope.cancel()
         self._ledger.close()
         self._start_over()
@@ -159,7 +163,7 @@ class Calls:
             return
         self._running[call.id] = done = anyio.Event()
         scope, ledger = anyio.CancelScope(), self._ledger
-        self._begun.append(scope)
+        self._begun[call.id] = call, scope
 
         async def run() -> None:
             try:
@@ -172,6 +176,13 @@ class Calls:
                 done.set()
 
         self._tasks.start_soon(run)
+
+    def _stop_if_changed(self, call: ToolCall) -> None:
+        """Give up a call that runs with other arguments than it has come to have."""
+        begun, scope = self._begun[call.id]
+        if begun.arguments != call.arguments:
+            self._ledger.answer(call, RAN_EARLY, "invalid")
+            scope.cancel()
 
     async def _finish_running(self) -> None:
         for done in self._running.values():

@@ -55,7 +55,8 @@ class Halfway:
             case ResponseFinished():
                 self.response = event
                 if not self.whole:  # no stream was recorded
-                    self.whole = [call.id for call in event.message.calls if call.id != event.truncated]
+                    broken_off = {*event.without_arguments, event.truncated}
+                    self.whole = [call.id for call in event.message.calls if call.id not in broken_off]
             case _ if isinstance(event, MEANINGS):
                 self.came_to[event.call_id] = event
             case _:

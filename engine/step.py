@@ -115,7 +115,8 @@ async def _settle(context: Context, scope: RoundScope, step: _Step, response: Re
     step.message = response.message
     await ask_text_rule(context, response.message)
     if response.message.calls:
-        await step.calls.settle(response.message, response.truncated)
+        broken_off = {*response.without_arguments, response.truncated or ""}
+        await step.calls.settle(response.message, broken_off)
     await check_text(context, response.message)
     step.finished = True
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))

@@ -20,7 +20,7 @@ from ..decision import (
     ToolSpec,
     UserMessage,
 )
-from ..decision.assembler import members
+from ..decision.call_arguments import members
 from .provider import Request
 
 Thinking = Literal["none", "text", "signed", "details"]

@@ -39,6 +39,7 @@ class Response(Struct, frozen=True):
 def responses_of(recorded: RecordedRun) -> dict[int, Response]:
     """The responses of a run by step. Of a step that was killed and asked for again, the later one."""
     beside = {e.attempt for e in recorded.events if isinstance(e, ev.AttemptFailed) and e.beside}
+    ended = {e.call_id for e in recorded.events if type(e) is ev.ToolCallEnd}
     gathered: dict[str, _Gathered] = {}
     latest: _Gathered | None = None
     for event in recorded.events:
@@ -48,7 +49,7 @@ def responses_of(recorded: RecordedRun) -> dict[int, Response]:
             if (response := gathered.get(step)) is not None:
                 response.take(event)
         elif isinstance(event, ev.StepStarted):
-            latest = gathered[str(event.step)] = _Gathered(beside, event)
+            latest = gathered[str(event.step)] = _Gathered(beside, ended, event)
         elif isinstance(event, ev.ToolExecutionStarted) and latest is not None:
             latest.pause()
     for rest in recorded.after_cut:
@@ -60,13 +61,14 @@ def responses_of(recorded: RecordedRun) -> dict[int, Response]:
 class _Gathered:
     """One step's response as one stream, in which an attempt that took over is announced as it was then."""
 
-    def __init__(self, beside: Collection[str], started: ev.StepStarted) -> None:
+    def __init__(self, beside: Collection[str], ended: Collection[str], started: ev.StepStarted) -> None:
         self.step = started.step
         self.asked = False
         self.after_cut: list[AnyChunk] = []
         self._closing = started.closing
         self._start = self._end = started.t
         self._beside = beside
+        self._ended_calls = ended
         self._attempt = ""
         self._chunks: list[AnyChunk] = []
         self._times: list[int] = []
@@ -165,13 +167,19 @@ class _Gathered:
                 return ReasoningDelta(delta, signature, redacted)
             case ev.ToolCallStart(call_id=id, name=name):
                 self._index[id] = len(self._index)
-                return ToolCallDelta(self._index[id], id, name)
+                return ToolCallDelta(self._index[id], id, name, whole=self._goes_on(id))
             case ev.ToolCallArgs(call_id=id, delta=delta) if id in self._index:
-                return ToolCallDelta(self._index[id], arguments=delta)
+                return ToolCallDelta(self._index[id], arguments=delta, whole=self._goes_on(id))
+            case ev.ToolCallEnd(call_id=id) if id in self._index:
+                return ToolCallDelta(self._index[id], whole=True)
             case ev.ProviderToolReported():
                 return ProviderToolReport(event.id, event.name, event.arguments, event.result)
             case _:
                 return None
+
+    def _goes_on(self, call_id: str) -> bool | None:
+        """When a call was whole is for the record to say, where it says so at all."""
+        return False if call_id in self._ended_calls else None
 
 
 def _failure(event: ev.AttemptFailed) -> Failure:

@@ -112,6 +112,7 @@ class Player:
         events = unstreamed(recorded)
         self._begun = {e.call_id for e in events if isinstance(e, ev.ToolExecutionStarted)}
         self._void = void_calls(recorded)
+        self._given_up = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "invalid"}
         self._cause = next((e.cause for e in events if isinstance(e, ev.CancelRequested)), None)
         self._decided_at = _decided_at(recorded)
         execute: Execute = self._from_record if live is None else self._live
@@ -225,6 +226,8 @@ class Player:
             return value.value
         if call.id in self._void:
             await self._streamed.wait()  # mostly it is given up before that, when its attempt fails
+        elif call.id in self._begun and call.id in self._given_up:
+            await anyio.sleep_forever()  # its arguments turned out to be others: it is given up once more
         elif call.id in self._begun:  # it was cut off then
             await self._hang()
         return Settled(content="The record holds no result of this call.", status="error")

@@ -19,6 +19,7 @@ from endstop.decision import (
     Usage,
     UsageReport,
 )
+from endstop.decision.call_arguments import members
 from endstop.decision.events import (
     FinishReported,
     ProviderToolReported,
@@ -107,13 +108,20 @@ def test_an_empty_call_is_complete_only_when_the_response_ends(arguments: str) -
 
 
 @pytest.mark.parametrize("arguments", ["", "{}", " {} "])
-def test_an_empty_call_is_complete_when_the_next_one_begins(arguments: str) -> None:
+def test_C3_an_empty_call_is_not_complete_when_the_next_one_begins(arguments: str) -> None:
     fed = Fed(head(arguments=arguments))
-    events = fed.feed(head(1, "b", "next"))
-    assert events[-2:] == [
-        ToolCallEnd(attempt="3.1", call_id="a"),
-        ToolCallStart(attempt="3.1", call_id="b", name="next"),
-    ]
+    fed.feed(head(1, "b", "next", '{"a": 1}'))
+    assert fed.ended == ["b"]
+    assert not fed.assembler.all_whole_before("b")
+    fed.feed(CALLS)
+    assert fed.ended == ["b", "a"]
+
+
+def test_C3_headers_of_parallel_calls_first_and_their_arguments_after() -> None:
+    fed = Fed(head(0, "a", "look"), head(1, "b", "look"), more('{"path":', 0), more('{"path":', 1))
+    assert fed.ended == []
+    fed.feed(more('"x"}', 0), more('"y"}', 1), CALLS)
+    assert fed.calls == [("a", "look", '{"path":"x"}'), ("b", "look", '{"path":"y"}')]
 
 
 @pytest.mark.parametrize("empty", ["{}", " {}\n"])
@@ -131,19 +139,86 @@ def test_an_empty_object_is_shown_once_it_is_all_there_is() -> None:
     assert fed.shown("a") == "{}"
 
 
-def test_broken_arguments_end_with_the_response_and_stay_as_they_were_written() -> None:
-    fed = Fed(head(), more('{"a": 1} and so on'), CALLS)
+def test_broken_arguments_stay_as_they_were_written() -> None:
+    fed = Fed(head(), more('{"a": 1, b} and so on'), CALLS)
     assert fed.ended == ["a"]
     assert fed.assembler.truncated is None
-    assert fed.calls == [("a", "look", '{"a": 1} and so on')]
+    assert fed.calls == [("a", "look", '{"a": 1, b} and so on')]
 
 
-@pytest.mark.parametrize("arguments", ["[1]", "null", "7", '"text"', '{"a": 1}}', "{a: 1}"])
+@pytest.mark.parametrize("late", ["}", " and so on", '{"b": 2}', '{"a": 2}', '{"a"', "[", '{"a": true}', "{}"])
+@pytest.mark.parametrize("split", [True, False])
+def test_C3_what_comes_after_the_closing_brace_makes_the_arguments_invalid(late: str, split: bool) -> None:
+    whole = '{"a": 1}'
+    fed = Fed(head(), *([more(whole), more(late)] if split else [more(whole + late)]), CALLS)
+    assert fed.ended == ["a"]
+    assert fed.calls == [("a", "look", whole + late.strip())]
+    fed.events += fed.assembler.close()
+    assert fed.shown("a") == whole + late.strip()
+    assert members(fed.calls[0][2]) is None
+
+
+@pytest.mark.parametrize("late", ['{"a": 1, "b": 2}', ' {"b":2,"a":1} ', '{"a": 1, "b": 2}\n{"a": 1, "b": 2}'])
+@pytest.mark.parametrize("cut", [1, 3, 100])
+def test_C3_the_same_arguments_once_more_are_ignored(late: str, cut: int) -> None:
+    whole = '{"a": 1, "b": 2}'
+    text = whole + late
+    fed = Fed(head(), *(more(text[at : at + cut]) for at in range(0, len(text), cut)), CALLS)
+    assert fed.calls == [("a", "look", whole)]
+    assert fed.ended == ["a"]
+    assert fed.assembler.close() == []
+
+
+@pytest.mark.parametrize("cut", [1, 2, 5, 100])
+def test_C3_arguments_that_were_encoded_twice_are_unwrapped(cut: int) -> None:
+    text = json.dumps('{"path": "a\\"b"}')
+    fed = Fed(head(), *(more(text[at : at + cut]) for at in range(0, len(text), cut)))
+    assert fed.ended == ["a"]
+    assert fed.shown("a") == '{"path": "a\\"b"}'
+    fed.feed(CALLS)
+    assert fed.calls == [("a", "look", '{"path": "a\\"b"}')]
+
+
+def test_C3_arguments_that_come_after_the_finish_are_never_dropped() -> None:
+    fed = Fed(head(arguments="{}"), CALLS, more('{"a": 1}'))
+    assert members(fed.calls[0][2]) is None
+
+
+@pytest.mark.parametrize("reason", ["length", "content_filter", "error", "context_full", "retry"])
+def test_C3_of_several_calls_without_arguments_none_is_whole_where_the_response_broke_off(reason: FinishReason) -> None:
+    fed = Fed(head(0, "a"), head(1, "b"), head(2, "c", arguments='{"a": '), FinishReport(reason))
+    assert fed.ended == []
+    assert fed.assembler.without_arguments == ("a", "b")
+    assert fed.assembler.truncated == "c"
+
+
+def test_C3_an_id_that_comes_after_the_name_is_the_calls_id() -> None:
+    fed = Fed(head(0, "", "f"), head(1, "", "g"), head(0, "a", "", '{"x": 1}'), head(1, "b", "g", '{"x": 2}'), CALLS)
+    assert fed.calls == [("a", "f", '{"x": 1}'), ("b", "g", '{"x": 2}')]
+
+
+def test_C3_calls_are_shown_in_the_order_in_which_they_began() -> None:
+    fed = Fed(head(0, "", "f"), head(1, "b", "g", '{"x": 2}'), more('{"x": 1}', 0), CALLS)
+    assert [event.call_id for event in fed.events if isinstance(event, ToolCallStart)] == ["3.0", "b"]
+    assert fed.calls == [("3.0", "f", '{"x": 1}'), ("b", "g", '{"x": 2}')]
+
+
+def test_C3_where_a_wire_marks_the_ends_of_calls_it_is_believed() -> None:
+    fed = Fed(head(0, "a", "f"), ToolCallDelta(0, whole=True))
+    assert fed.ended == ["a"]
+    fed.feed(ToolCallDelta(1, "b", "g", '{"x": 1}', whole=False))
+    assert fed.ended == ["a"]
+    fed.feed(ToolCallDelta(1, whole=True))
+    assert fed.ended == ["a", "b"]
+
+
+@pytest.mark.parametrize("arguments", ["[1]", "null", "7", '"text"', "{a: 1}", "{'a': 1}"])
 def test_what_is_no_object_is_never_complete_before_the_end(arguments: str) -> None:
     fed = Fed(head(arguments=arguments))
     assert fed.ended == []
     fed.feed(CALLS)
     assert fed.ended == ["a"]
+    assert fed.calls == [("a", "look", arguments)]
     assert fed.assembler.truncated is None
 
 
@@ -162,12 +237,6 @@ def test_calls_whose_fragments_come_interleaved_are_put_together_each_for_itself
     )
     assert fed.calls == [("a", "look", '{"path":"x"}'), ("b", "look", '{"path":"y"}')]
     assert fed.ended == ["a", "b"]
-
-
-def test_nothing_can_be_added_to_a_call_that_is_complete() -> None:
-    fed = Fed(head(arguments='{"a": 1}'))
-    assert fed.feed(more('{"b": 2}')) == []
-    assert fed.calls == [("a", "look", '{"a": 1}')]
 
 
 def test_nothing_begins_after_the_finish() -> None:
@@ -380,8 +449,46 @@ def test_every_call_begins_once_ends_at_most_once_and_shows_its_own_arguments(gi
     assert len(set(began)) == len(began)
     assert len(set(fed.ended)) == len(fed.ended)
     assert set(fed.ended) <= set(began)
+    fed.events += fed.assembler.close()
     for id, _, arguments in fed.calls:
-        assert fed.shown(id) == arguments or id not in fed.ended
+        assert fed.shown(id) == arguments
         order = [type(event) for event in fed.events if getattr(event, "call_id", None) == id]
         assert order[0] is ToolCallStart
-        assert ToolCallEnd not in order[:-1]
+        if ToolCallEnd in order[:-1]:  # more came after its end
+            assert members(arguments) is None or fed.assembler.call(id).arguments == arguments
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    written,
+    st.sampled_from(["", "{}", " {}\n", "{ }{}"]),
+    st.sampled_from(["", " ", "again", "}", "{", "{}", ' {"z": 0}', "x"]),
+    places,
+)
+def test_C3_a_call_comes_to_the_same_end_however_its_text_was_cut(
+    text: str, before: str, after: str, cuts: list[int]
+) -> None:
+    sent = before + text + (text if after == "again" else after)
+    whole = Fed(head(), more(sent), CALLS)
+    for pieces in (pieces_of(sent, cuts), list(sent)):
+        fed = Fed(head(), *map(more, pieces), CALLS)
+        assert fed.calls == whole.calls
+        assert fed.ended == whole.ended == ["a"]
+    valid = after in ("", " ", "again")
+    assert (members(whole.calls[0][2]) is not None) is valid
+    if valid:
+        assert json.loads(whole.calls[0][2]) == json.loads(text)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(st.just("") | written, places), min_size=1, max_size=4), st.randoms())
+def test_C3_interleaved_calls_are_put_together_each_for_itself(calls: list[Any], random: Any) -> None:
+    fed = Fed(*(head(number, f"id{number}") for number in range(len(calls))))
+    queues = [(number, pieces_of(text, cuts)) for number, (text, cuts) in enumerate(calls)]
+    while queues := [queue for queue in queues if queue[1]]:
+        number, pieces = random.choice(queues)
+        fed.feed(more(pieces.pop(0), number))
+    assert set(fed.ended) == {f"id{number}" for number, (text, _) in enumerate(calls) if text}
+    fed.feed(CALLS)
+    assert [arguments for _, _, arguments in fed.calls] == [text for text, _ in calls]
+    assert len(fed.ended) == len(calls)

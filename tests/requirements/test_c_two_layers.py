@@ -369,7 +369,7 @@ async def test_C7_a_reading_call_starts_while_the_response_still_streams_and_a_w
     read, go_on = anyio.Event(), anyio.Event()
     seen: list[str] = []
 
-    async def look() -> str:
+    async def look(place: str) -> str:
         seen.append("look")
         read.set()
         return "ok"
@@ -384,7 +384,7 @@ async def test_C7_a_reading_call_starts_while_the_response_still_streams_and_a_w
             seen.append("still streaming")
 
     tools = [Tool(look, description="Look.", reads=True), Tool(change, description="Change.")]
-    await Engine(Scripted([call("look"), call("change"), Check()], "done"), tools=tools).run("go")
+    await Engine(Scripted([call("look", place="here"), call("change"), Check()], "done"), tools=tools).run("go")
     assert seen == ["look", "still streaming", "change"]
     assert not go_on.is_set()
 
