@@ -35,7 +35,7 @@ from .messages import (
     UserMessage,
 )
 from .outcome import STATUS_OF, LimitUse, Outcome, Question, Status, Verdict, Work
-from .policy import POLICIES, Compaction, Deadlines, Echo, Patience, Policy, Prompts, Repetition
+from .policy import POLICIES, Compaction, Deadlines, Degeneration, Echo, Patience, Policy, Prompts, Repetition
 from .policy_files import policy_from
 from .prices import Price
 from .recommended import RECOMMENDED
@@ -56,6 +56,7 @@ __all__ = [
     "Considered",
     "Deadlines",
     "Decision",
+    "Degeneration",
     "Echo",
     "Event",
     "Facts",

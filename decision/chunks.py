@@ -84,6 +84,8 @@ class AttemptEnded(Chunk, frozen=True, omit_defaults=True, kw_only=True):
     usage: Usage | None = None
     """What it cost, where that is known or can be estimated."""
     beside: bool = False
+    text: str = ""
+    """Of a response that was cut because it repeated itself: its text before that."""
 
 
 AnyChunk = (

@@ -51,4 +51,4 @@ def _answer(facts: Facts, reason: str) -> str:
         return facts.answer
     if facts.handled is not None:
         return facts.handled
-    return facts.text if reason in ("text_final", "judged") or facts.closing else ""
+    return facts.text if reason in ("text_final", "judged", "degenerate") or facts.closing else ""

@@ -141,7 +141,7 @@ class AttemptStarted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_STARTED"):
 
 
 class AttemptFailed(_Event, frozen=True, kw_only=True, tag="ATTEMPT_FAILED"):
-    """A provider gave up on a request, or (kind `cancelled`) the caller did."""
+    """A provider gave up on a request, or the caller did (kind `cancelled`), or the engine (kind `degenerate`)."""
 
     attempt: str
     model: str = ""
@@ -158,6 +158,8 @@ class AttemptFailed(_Event, frozen=True, kw_only=True, tag="ATTEMPT_FAILED"):
     """What was used until then, where something was; nearly always estimated."""
     beside: bool = False
     """True if it was made beside another one that is heard instead (a race): nothing has failed by it."""
+    text: str = ""
+    """Of a response that the engine cut because it repeated itself (kind `degenerate`): its text before that."""
 
 
 class AttemptRetracted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_RETRACTED"):

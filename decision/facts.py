@@ -68,6 +68,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     rejection: str | None = None
     provider_error: str | None = None
     error_kind: str | None = None
+    degenerate: str | None = None
+    """How the latest attempt repeated itself, so that it was cut; `text` is then what came before that."""
     text_verdict: str | None = None
     """What the user's own text rule said: `final`, `nudge` or `default`."""
     refused: ev.BudgetRefused | None = None
@@ -159,6 +161,7 @@ def _run_resumed(facts: Facts, event: ev.RunResumed) -> Facts:
         inner_steps=max(0, facts.inner_steps - 1),
         provider_error=None,
         error_kind=None,
+        degenerate=None,
         overflows=0,
     )
 
@@ -215,6 +218,7 @@ def _step_started(facts: Facts, event: ev.StepStarted) -> Facts:
         rejection=None,
         provider_error=None,
         error_kind=None,
+        degenerate=None,
         text_verdict=None,
         judged=None,
         refused=None,
@@ -232,6 +236,7 @@ def _attempt_started(facts: Facts, event: ev.AttemptStarted) -> Facts:
         attempt=_named(event.attempt, event.model),
         provider_error=None,
         error_kind=None,
+        degenerate=None,
         t=event.t,
     )
 
@@ -242,6 +247,9 @@ def _attempt_failed(facts: Facts, event: ev.AttemptFailed) -> Facts:
         return replace(facts, usage=usage, t=event.t)
     wait = "" if event.retry_after is None else f" (try again in {event.retry_after:g} s)"
     overflows = facts.overflows + (event.kind == "context_overflow")
+    if event.kind == "degenerate":
+        text = event.text or facts.text
+        return replace(facts, degenerate=event.message, text=text, usage=usage, t=event.t)
     attempt = _named(event.attempt, event.model) if event.model else facts.attempt
     error = f"{attempt}: {event.kind}: {event.message}{wait}"
     return replace(facts, provider_error=error, error_kind=event.kind, overflows=overflows, usage=usage, t=event.t)

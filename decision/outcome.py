@@ -27,6 +27,7 @@ STATUS_OF: dict[str, Status] = {
     "time_limit": "exhausted",
     "tool_call_limit": "exhausted",
     "stuck": "exhausted",
+    "degenerate": "exhausted",
     "compaction_stalled": "exhausted",
     "completion_rejected": "exhausted",
     "no_answer": "exhausted",

@@ -66,6 +66,37 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise WrongUse(f"repetition.stop_at is {self.stop_at}: use 16 or less")
 
 
+class Degeneration(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a response that repeats itself is cut while it streams.
+
+    A new attempt is made; if that is cut, too, the run ends as `degenerate`. What changes a little each time (a
+    counter, a word) has to go on three times as long, a drawing of few different characters four times.
+    """
+
+    section: ClassVar[str] = "degeneration."
+    before: ClassVar[Mapping[str, Any]] = {"text": None, "reasoning": None, "arguments": None}
+
+    text: int | None = 4_000
+    """Characters of repetition in the text at which it is cut, 1,000 or more; None: the text is not watched."""
+    reasoning: int | None = 4_000
+    """The same for the reasoning."""
+    arguments: int | None = 20_000
+    """The same for the arguments of each call. More, since a file of zeros is a legitimate argument."""
+    unwatched: tuple[str, ...] = ()
+    """Tools whose arguments are not watched, by name."""
+    periods: int = 20
+    """How often a piece has to come at least, 3 or more, whatever its length."""
+    attempts: int = 1
+    """New attempts at a response that was cut, for each step; then `degenerate`. 0: none."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("text", "reasoning", "arguments"):
+            at_least(f"degeneration.{name}", getattr(self, name), 1_000)
+        at_least("degeneration.periods", self.periods, 3)
+        at_least("degeneration.attempts", self.attempts, 0)
+
+
 class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Short texts that are no answer: they only echo an instruction, or only announce what comes."""
 
@@ -219,6 +250,8 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often in a row something is handed back."""
     repetition: Repetition = Repetition()
     """What is done about repeated calls."""
+    degeneration: Degeneration = Degeneration()
+    """When a response that repeats itself is cut."""
     echo: Echo = Echo()
     """Short texts that are no answer."""
     compaction: Compaction = Compaction()

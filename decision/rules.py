@@ -69,6 +69,8 @@ def _finish_reason(facts: Facts, policy: Policy) -> Decision | None:
     rule = "finish_reason"
     if _overflowed_once(facts):
         return GoOn(rule=rule, why="once more with a smaller context", hand_back=True)
+    if facts.degenerate is not None:
+        return Stop(rule=rule, reason="degenerate", detail=f"{facts.attempt} was cut: {facts.degenerate}")
     if facts.provider_error is not None:
         return Stop(rule=rule, reason="provider_error", detail=facts.provider_error)
     if facts.cut_by is not None:
@@ -169,10 +171,21 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "P1",
         "finish_reason",
-        "A provider's error stops; a step cut short by an accepted completion stops as completed; content_filter "
-        "and length go on, bounded, as does text with a finish word that is no success or not known; a paused response "
-        "goes on; stop with text is settled by the text policy; tool_calls with calls goes on.",
-        ("provider_error", "cut_by", "finish", "shape", "refusals", "truncations", "unfinished", "text_verdict"),
+        "A provider's error stops, and so does a response that repeats itself; a step cut short by an accepted "
+        "completion stops as completed; content_filter and length go on, bounded, as does text with a finish word that "
+        "is no success or not known; a paused response goes on; stop with text is settled by the text policy; "
+        "tool_calls with calls goes on.",
+        (
+            "provider_error",
+            "degenerate",
+            "cut_by",
+            "finish",
+            "shape",
+            "refusals",
+            "truncations",
+            "unfinished",
+            "text_verdict",
+        ),
         _finish_reason,
     ),
     Rule(

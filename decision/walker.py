@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from . import events as ev
 from .decide import decide
 from .decisions import Decision, GoOn, Stop
+from .degeneration import repetition_in
 from .digest import Point, RunDigest
 from .facts import Facts
 from .finding import Finding, Parting
@@ -49,6 +50,9 @@ class Walker:
         self._parted: tuple[int, str] | None = None
         self._later = False
         self._stopped: tuple[Point, Decision] | None = None
+        alike = policy.degeneration == started.policy.degeneration
+        self._degeneration = None if alike else policy.degeneration
+        """By what it would cut responses that repeat themselves, if otherwise than was done then."""
         self._refused = policy.completion == "required" and not self._completing
 
     def take(self, event: ev.Event, facts: Facts) -> None:
@@ -159,8 +163,14 @@ class Walker:
     def _failed(self, event: ev.AttemptFailed) -> None:
         if self._ending is not None and _cuts(self._policy) and not _cuts(self._recorded) and not event.beside:
             self._part("it would have cut the response at its completion call")
+        if event.kind == "degenerate" and self._degeneration is not None:
+            self._part("it would judge otherwise of the response that was cut because it repeated itself")
 
     def _response(self, event: ev.ResponseFinished) -> None:
+        if self._degeneration is not None:
+            repeated = repetition_in(event.message, self._degeneration)
+            if repeated is not None:
+                self._part(f"it would have cut the response: {repeated}")
         calls = event.message.calls
         completing = sum(call.name in self._completing for call in calls)
         if completing and self._policy.completion == "none" != self._recorded.completion:

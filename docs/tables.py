@@ -123,6 +123,11 @@ ENDINGS = {
         "Say in the prompt what to do differently; `repetition.stop_at`, `repetition.monologue`; a tool that waits "
         "gets `polls=True`.",
     ),
+    "degenerate": Ending(
+        "A response repeated itself without end and was cut, and so was the attempt that took its place.",
+        "Try again, another model or another `temperature`; if it was meant: `degeneration.text`, "
+        "`degeneration.reasoning`, `degeneration.arguments`, `degeneration.unwatched`.",
+    ),
     "compaction_stalled": Ending(
         "Compaction was tried again and again, and the context stayed over its threshold.",
         "Take a model with a larger context; `compaction.window`, `compaction.strategies`, `patience.compactions`.",
@@ -265,7 +270,7 @@ def _values(group: type[Settings], name: str) -> str:
     return ", ".join(words) + off
 
 
-TRIED = (-1, 0, 1, 2, *range(3, 20), 10**9)
+TRIED = (-1, 0, 1, 2, *range(3, 20), 1_000, 10**9)
 TRIED_SHARES = (-1.0, 0.0, 1e-9, 0.5, 1.0, 1e9)
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ..decision import AnyChunk, Assembler, AssistantMessage, AttemptEnded, FinishReport, Usage, UsageReport, Voice
+from ..decision.degeneration import Repeated, RepetitionWatch
 from ..decision.events import AttemptFailed, AttemptRetracted, AttemptStarted, ResponseFinished, ToolCallEnd
 from ..decision.transcript import rough_tokens, size
 from ..providers import ProviderError
-from ..providers.errors import ended_by
+from ..providers.errors import Degenerate, ended_by
 from .calls import Calls
 from .context import Context
 
@@ -27,11 +28,15 @@ class Attempts:
     def __init__(self, context: Context, step: int, calls: Calls | None) -> None:
         self.cut_at: str | None = None
         """The completion call at which the stream is to be cut."""
+        self.repeated: Repeated | None = None
+        """What makes the response one that is to be cut, since it would never end by itself."""
         self._context = context
         self._log = context.log
         self._step = step
         self._calls = calls
         self._made = 0
+        self._anew = 0
+        """How many attempts took the place of one that was cut."""
         self._counted = False
         self._speaker = ""
         self._completion: str | None = None
@@ -44,12 +49,17 @@ class Attempts:
         return self._assembler.finish is not None or self.cut_at is not None
 
     @property
+    def cut(self) -> bool:
+        """Whether we leave the response before its end."""
+        return self.cut_at is not None or self.repeated is not None
+
+    @property
     def attempt(self) -> str:
         """The id of the attempt that is heard."""
         return self._attempt
 
     def take(self, chunk: AnyChunk) -> None:
-        """One more chunk; nothing may follow once `cut_at` is set."""
+        """One more chunk; nothing may follow once the response is `cut`."""
         if type(chunk) is Voice:
             self._speaks(chunk.model)
         elif type(chunk) is AttemptEnded:
@@ -57,10 +67,15 @@ class Attempts:
         else:
             if type(chunk) is FinishReport and (taught := self._context.finish_words.get(chunk.raw)) is not None:
                 chunk = FinishReport(taught, chunk.raw)
+            watch = self._watch
             for event in self._assembler.feed(chunk):
+                if watch is not None and (repeated := watch.take(event)) is not None:
+                    self.repeated = repeated
                 if type(event) is not ToolCallEnd:
                     self._log.append(event)
-                elif self._calls is not None and self._ends(self._calls, event) and self._completion is None:
+                    continue
+                self.repeated = None  # a call that has come whole is not endless
+                if self._calls is not None and self._ends(self._calls, event) and self._completion is None:
                     self._completion = event.call_id
             if self._completion is not None and self._assembler.all_whole_before(self._completion):
                 self.cut_at = self._completion
@@ -70,6 +85,21 @@ class Attempts:
         self._counted = True
         for event in self._assembler.feed(report):
             self._log.append(event)
+
+    def begin_anew(self) -> bool:
+        """Void a response that repeats itself and begin a new attempt, if the policy allows one more."""
+        if self._anew >= self._context.policy.degeneration.attempts:
+            return False
+        self._anew += 1
+        self._void(ended_by(self.degenerate(), self._speaker))
+        self._begin(self._context.provider.model)
+        return True
+
+    def degenerate(self) -> Degenerate:
+        """A response that repeats itself, as it stands in the record."""
+        assert self.repeated is not None
+        text = self._assembler.message.text
+        return Degenerate(str(self.repeated), text=self.repeated.before(text) if self.repeated.part == "text" else text)
 
     def failed(self, error: ProviderError) -> None:
         """The last attempt failed, and no other takes its place."""
@@ -100,6 +130,8 @@ class Attempts:
         self._ended = False
         self._completion = None
         self._assembler = Assembler(self._step, self._attempt, self._context.taken_ids)
+        self._watch = None if self._context.recalled is not None else RepetitionWatch(self._context.policy.degeneration)
+        self.repeated = None
         self._log.append(AttemptStarted(attempt=self._attempt, model=model))
 
     def _next_id(self) -> str:
@@ -171,4 +203,5 @@ def _failure(ended: AttemptEnded, attempt: str, usage: Usage | None, shown: bool
         after_output=shown,
         usage=usage,
         beside=ended.beside,
+        text=ended.text,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -172,14 +173,13 @@ async def _stream(
     context: Context, step: int, calls: Calls | None, tool_choice: ToolChoice | None
 ) -> ResponseFinished | None:
     attempts = Attempts(context, step, calls)
-    await context.flush()
+    request = _request(context, attempts.attempt, tool_choice)
     try:
-        async with context.provider.stream(_request(context, attempts.attempt, tool_choice)) as chunks:
-            async for chunk in chunks:
-                attempts.take(chunk)
-                if attempts.cut_at is not None:
-                    await _drain(context, chunks, attempts)
-                    break  # leaving the stream's context closes it: at once, and without being cancelled itself
+        await _read(context, attempts, request)
+        while attempts.repeated is not None:
+            if not attempts.begin_anew():
+                raise attempts.degenerate()
+            await _read(context, attempts, replace(request, attempt=attempts.attempt))
         if not attempts.finished:
             raise Interrupted(f"the stream of {context.provider.model} ended without a finish reason")
     except ProviderError as error:
@@ -189,6 +189,17 @@ async def _stream(
         attempts.failed(Cancelled("cancelled in the middle of the response"))
         raise
     return attempts.response()
+
+
+async def _read(context: Context, attempts: Attempts, request: Request) -> None:
+    await context.flush()
+    async with context.provider.stream(request) as chunks:
+        async for chunk in chunks:
+            attempts.take(chunk)
+            if attempts.cut:
+                if attempts.cut_at is not None:
+                    await _drain(context, chunks, attempts)
+                return  # leaving the stream's context closes it: at once, and without being cancelled itself
 
 
 async def _drain(context: Context, chunks: AsyncIterator[AnyChunk], attempts: Attempts) -> None:

@@ -10,6 +10,7 @@
     │   ├── Unreachable         connection: refused, unresolved, reset before an answer
     │   └── TimedOut            timeout: no answer, or no more of it, in time
     ├── Cancelled           cancelled: nobody's fault: the caller ended the request
+    ├── Degenerate          degenerate: the response repeated itself, and the engine cut it
     ├── Exhausted           exhausted: a script or a record holds no more responses
     └── Broken              protocol: the answer is not what the protocol says
         └── Interrupted         interrupted: the stream broke off before its end
@@ -92,6 +93,19 @@ class Cancelled(ProviderError):
     kind = "cancelled"
 
 
+class Degenerate(ProviderError):
+    """The response repeated itself. Never raised by a provider: it is how one that was cut stands in the record."""
+
+    kind = "degenerate"
+
+    def __init__(
+        self, message: str, *, status: int | None = None, retry_after: float | None = None, text: str = ""
+    ) -> None:
+        super().__init__(message, status=status, retry_after=retry_after)
+        self.text = text
+        """The response's text before that."""
+
+
 class Exhausted(ProviderError):
     """A script or a record was asked for more responses than it holds."""
 
@@ -123,6 +137,7 @@ KINDS: dict[str, type[ProviderError]] = {
         Unreachable,
         TimedOut,
         Cancelled,
+        Degenerate,
         Exhausted,
         Broken,
         Interrupted,
@@ -167,4 +182,5 @@ def ended_by(error: ProviderError, model: str, *, beside: bool = False, usage: U
         retry_after=error.retry_after,
         usage=usage,
         beside=beside,
+        text=error.text if isinstance(error, Degenerate) else "",
     )

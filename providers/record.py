@@ -30,6 +30,8 @@ class Failure(Struct, frozen=True, kw_only=True):
     message: str
     status: int | None = None
     retry_after: float | None = None
+    text: str = ""
+    """Of a response that was cut because it repeated itself: its text before that."""
 
 
 class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -12,7 +12,7 @@ import anyio
 import msgspec
 
 from ..decision import AnyChunk, WrongUse
-from .errors import KINDS, Exhausted, ProviderError
+from .errors import KINDS, Degenerate, Exhausted, ProviderError
 from .provider import Request
 from .record import Exchange, Failure
 
@@ -69,6 +69,8 @@ class Replay:
 
 def error_of(failure: Failure) -> ProviderError:
     """The error that was recorded."""
+    if failure.kind == Degenerate.kind:
+        return Degenerate(failure.message, text=failure.text)
     leaf = KINDS.get(failure.kind, ProviderError)
     return leaf(failure.message, status=failure.status, retry_after=failure.retry_after)
 

@@ -17,14 +17,14 @@ ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "endstop.decision": """
         GUARDS POLICIES RECOMMENDED RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction Considered
-        AttemptEnded Deadlines Decision Echo Event Facts FinishReason FinishReport GoOn Image LimitUse Limits
-        Message Outcome Patience Pause Policy Price Prompts ProviderToolReport Question Reasoning
+        AttemptEnded Deadlines Decision Degeneration Echo Event Facts FinishReason FinishReport GoOn Image LimitUse
+        Limits Message Outcome Patience Pause Policy Price Prompts ProviderToolReport Question Reasoning
         ReasoningDelta Repetition Rule SessionLimits Status Stop SystemMessage Voice
         TextDelta ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage UsageReport
         UserMessage Verdict Work WrongUse conclude decide fold policy_from
     """,
     "endstop.providers": """
-        KINDS BadRequest Broken Cancelled Chaos Clock ContextOverflow Exchange Exhausted Failure Fallback
+        KINDS BadRequest Broken Cancelled Chaos Clock ContextOverflow Degenerate Exchange Exhausted Failure Fallback
         Hedge Interrupted Limit LiteLLM NotFound OpenAICompatible Prices Provider ProviderError Race
         RateLimited Record Replay Request Retry Scripted SystemClock TimedOut Timeouts ToolChoice Unauthorized
         Unavailable Unreachable Wrapper call say

@@ -108,7 +108,9 @@ class _Reader:
             case ev.ContextCompacted(before_tokens=before, after_tokens=after) if self._steps:
                 self._step.notes.append(f"context compacted: {before:,} tokens became {after:,}")
             case ev.AttemptFailed(kind=kind, message=message, beside=False) if self._steps:
-                self._step.notes.append(f"the request failed: {kind}: {message[:SHOWN]}")
+                cut = kind == "degenerate"
+                what = f"the response was cut: {message}" if cut else f"the request failed: {kind}: {message}"
+                self._step.notes.append(what[:SHOWN])
             case ev.StepFinished():
                 self._step.repeats = self._facts.repeats
             case ev.EvaluationFinished(name=name):
@@ -198,6 +200,9 @@ def _line(policy: Policy, finding: Finding) -> str:
     match finding.stop_reason:
         case "text_final":
             return f'text = "{policy.text}"'
+        case "degenerate":
+            cut_at = {name: getattr(policy.degeneration, name) for name in ("text", "reasoning", "arguments")}
+            return "; ".join(f"degeneration.{name} = {value}" for name, value in cut_at.items() if value is not None)
         case "stuck":
             return f"repetition.stop_at = {policy.repetition.stop_at}"
         case "no_answer":

@@ -50,7 +50,7 @@ TEXTS: dict[type, Mapping[str, str]] = {
     ev.MessageAdded: {"text": "text"},
     ev.CancelRequested: {"cause": "text"},
     ev.RunFinished: {"outcome": "struct"},
-    ev.AttemptFailed: {"message": "text"},
+    ev.AttemptFailed: {"message": "text", "text": "text"},
     ev.ResponseFinished: {"message": "struct"},
     ev.DecisionMade: {"decision": "struct"},
     ev.TextMessageContent: {"delta": "text"},

@@ -25,6 +25,7 @@ _LIMITS = {
     "time_limit": ("Stopped at the time limit", "Allow more time in the policy, under [limits]."),
     "tool_call_limit": ("Stopped at the limit of tool calls", "Allow more calls in the policy, under [limits]."),
     "stuck": ("Stopped: going round in circles", "Say in the prompt what the model should do differently."),
+    "degenerate": ("Stopped: the response repeated itself", "Try again, another model, or another temperature."),
     "compaction_stalled": ("Stopped: the context is full", "Use a model with a larger context, or a smaller task."),
     "completion_rejected": ("Stopped: completion not accepted", "Say in the prompt what has to be true at the end."),
     "no_answer": ("Stopped without an answer", "Try again, or another model."),

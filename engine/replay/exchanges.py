@@ -183,7 +183,13 @@ class _Gathered:
 
 
 def _failure(event: ev.AttemptFailed) -> Failure:
-    return Failure(kind=event.kind, message=event.message, status=event.status, retry_after=event.retry_after)
+    return Failure(
+        kind=event.kind,
+        message=event.message,
+        status=event.status,
+        retry_after=event.retry_after,
+        text=event.text,
+    )
 
 
 def _ended(event: ev.AttemptFailed) -> AttemptEnded:
@@ -195,4 +201,5 @@ def _ended(event: ev.AttemptFailed) -> AttemptEnded:
         retry_after=event.retry_after,
         usage=event.usage,
         beside=event.beside,
+        text=event.text,
     )

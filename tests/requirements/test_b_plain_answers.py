@@ -431,6 +431,7 @@ ENDINGS: dict[str, tuple[Any, dict[str, Any]]] = {
     "time_limit": ([call("work")], {"policy": {"limits": Limits(seconds=1e-9)}}),
     "tool_call_limit": ([call("work")], {"policy": {"limits": Limits(tool_calls=3)}}),
     "stuck": ([call("work")], {}),
+    "degenerate": ("court " * 5000, {}),
     "compaction_stalled": ([call("work")], {"policy": {"compaction": Compaction(window=10)}}),
     "completion_rejected": ([call("finish_task", summary="x")], {"gates": [lambda completion, run: Reject("no")]}),
     "no_answer": ("", {}),

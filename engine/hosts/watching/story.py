@@ -148,7 +148,8 @@ class Story:
 
     def _tell_failure(self) -> None:
         if self._failure is not None and self._failure.kind != "cancelled":
-            self._note("✘ the request failed", failure_words(self._failure), "bad")
+            what = "the response was cut" if self._failure.kind == "degenerate" else "the request failed"
+            self._note(f"✘ {what}", failure_words(self._failure), "bad")
         self._failure = None
 
     # ---- the response

@@ -235,7 +235,9 @@ const KINDS = {
   reasoning: reasoningView,
   call: callView,
   note: (item) => line(item.tone, item.sign, item.head, item.text),
-  failure: ({ failure }) => line("bad", "✘", "The request failed", failureWords(failure)),
+  failure: ({ failure }) => failure.kind === "degenerate"
+    ? line("bad", "✘", "The response was cut", failure.message)
+    : line("bad", "✘", "The request failed", failureWords(failure)),
   message: ({ origin, text }) => origin === "user" ? quote("you", "You, while it ran", text) : quote("loop", ORIGINS[origin] ?? origin, text),
   thought: ({ text }) => quote("thought", "◇ A thought; it ends nothing", text),
   question: ({ text }) => quote("question", "? It asks you", text),

@@ -36,6 +36,7 @@ const LIMITS = {
   time_limit: ["Stopped at the time limit", "Allow more time in the policy, or go on from here."],
   tool_call_limit: ["Stopped at the limit of tool calls", "Allow more calls in the policy, or go on from here."],
   stuck: ["Stopped: going round in circles", "Go on, and say what the model should do differently."],
+  degenerate: ["Stopped: the response repeated itself", "Try again, another model, or another temperature."],
   compaction_stalled: ["Stopped: the context is full", "Use a model with a larger context, or a smaller task."],
   completion_rejected: ["Stopped: completion not accepted", "Go on, and say what has to be true at the end."],
   no_answer: ["Stopped without an answer", "Try again, or another model."],

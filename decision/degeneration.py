@@ -1,0 +1,369 @@
+"""Responses that repeat themselves: noticed while they stream, whatever the pieces in which they come.
+
+Each part of a response (its text, its reasoning, the arguments of each call) is looked at by itself, at every
+`STRIDE`th character of it: so what is found depends on the characters alone and not on how they were cut into
+chunks. Between two looks a chunk costs one append. A look costs the same however long the part is: it compares the
+latest characters with the `LONGEST_PERIOD` before them by whole slices, and keeps no more than `REMEMBERED`.
+
+What a person would call endless, and not what repeats a little:
+
+- *The same*, again and again: `characters` of it, and `periods` times.
+- Drawn, not written (a filled area of a drawing, rows of zeros): a line of few different characters has to fill
+  `DRAWN` times as many.
+- *Counting*: the same but for digits, and the numbers go on by the same amount each time ("Step 17: checking... Step
+  18: checking..."). `CHANGED` times as many characters. Other digits are data, in a table or in a log, and are left
+  alone; only one number without an end is not.
+- *Circling*: passages come back with small changes or in another order, and of the latest characters at most
+  `NEW_AT_MOST` are new. `CHANGED` times as many, and only where it is written and not drawn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from typing import Literal
+
+from msgspec import Struct
+
+from . import events as ev
+from .messages import AssistantMessage
+from .policy import Degeneration
+
+Part = Literal["text", "reasoning", "arguments"]
+
+STRIDE = 512
+"""Characters from one look to the next."""
+LONGEST_PERIOD = 640
+"""Characters of the longest piece that is recognised when it is repeated."""
+CHANGED = 3
+"""How many times as many characters are asked for where each repetition changes a little."""
+DRAWN = 4
+"""The same for what is drawn of few different characters."""
+NEW_AT_MOST = 0.1
+"""Of circling text: the share of all runs of `_GRAM` characters that stand in it for the first time."""
+
+_PROBE = 24
+_GRAM = 32
+_FEW = 10
+_WINDOW = 2 * STRIDE + LONGEST_PERIOD
+_BLOCKS = 24
+REMEMBERED = _WINDOW + _BLOCKS * STRIDE + 2 * STRIDE
+"""Characters of each part that are kept, at most, beside a chunk that is longer."""
+_MISSED = 4
+_EVEN = 0.9
+_NUMBER = re.compile(r"[0-9]{1,300}")
+_DIGITS = re.compile(r"[0-9]+")
+
+
+class Repeated(Struct, frozen=True, kw_only=True):
+    """A part of a response that has come to repeat itself."""
+
+    part: Part
+    how: Literal["same", "counting", "circling"]
+    start: int
+    """Characters of the part that came before."""
+    end: int
+    """Characters of it that had been read when it was noticed."""
+    period: str = ""
+    """What is repeated; empty for what circles."""
+    tool: str = ""
+    """Of arguments: the tool that is called."""
+
+    def __str__(self) -> str:
+        whose = f"the arguments of {self.tool or 'a call'}" if self.part == "arguments" else f"the {self.part}"
+        length = self.end - self.start
+        if self.how == "circling":
+            return f"{whose} went round in circles for {length:,} characters"
+        counting = " with a counter" if self.how == "counting" else ""
+        shown = self.period if len(self.period) <= _SHOWN else self.period[:_SHOWN] + "…"
+        times = length // max(1, len(self.period))
+        return f"{whose} repeated {shown!r}{counting} {times:,} times, for {length:,} characters"
+
+    def before(self, whole: str) -> str:
+        """What of the whole part came before the repetition, up to the end of a word or a sentence."""
+        start = self.start
+        if self.how == "counting":
+            start = _first_counted(whole, start, len(self.period))
+        end = start
+        if start and whole[start - 1].isalnum():
+            while end < len(whole) and whole[end].isalnum():
+                end += 1
+        while end < len(whole) and (whole[end].isspace() or whole[end] in _CLOSING):
+            end += 1
+        return whole[: end if end - start < len(self.period) else start].rstrip()
+
+
+_SHOWN = 60
+_CLOSING = frozenset(".,;:!?…)]}'\"»”’。，、；：！？）」")
+
+
+class RepetitionWatch:
+    """Watches one attempt at a response. Feed it the events of its stream, one after another."""
+
+    __slots__ = ("_calls", "_reasoning", "_settings", "_text", "_tools")
+
+    def __init__(self, settings: Degeneration) -> None:
+        self._settings = settings
+        self._text = _watched("text", settings.text, settings)
+        self._reasoning = _watched("reasoning", settings.reasoning, settings)
+        self._calls: dict[str, _Watched] = {}
+
+    def take(self, event: ev.Event) -> Repeated | None:
+        """One more event; what repeats itself, if that can be said now."""
+        if isinstance(event, ev.TextMessageContent):
+            return None if self._text is None else self._text.take(event.delta)
+        if isinstance(event, ev.ToolCallArgs):
+            call = self._calls.get(event.call_id)
+            return None if call is None else call.take(event.delta)
+        if isinstance(event, ev.ReasoningMessageContent):
+            return self._reasoning.take(event.delta) if event.delta and self._reasoning is not None else None
+        if isinstance(event, ev.ToolCallStart):
+            self._begin(event)
+        elif isinstance(event, ev.ToolCallEnd):
+            self._calls.pop(event.call_id, None)
+        return None
+
+    def _begin(self, call: ev.ToolCallStart) -> None:
+        if call.name not in self._settings.unwatched:
+            watched = _watched("arguments", self._settings.arguments, self._settings, call.name)
+            if watched is not None:
+                self._calls[call.call_id] = watched
+
+
+def repetition_in(message: AssistantMessage, settings: Degeneration) -> Repeated | None:
+    """Where this response would have been cut; None if nowhere."""
+    reasoning = "".join(block.text for block in message.reasoning)
+    found = find_repetition("reasoning", reasoning, settings) or find_repetition("text", message.text, settings)
+    if found is not None:
+        return found
+    calls = (find_repetition("arguments", call.arguments, settings, call.name) for call in message.calls)
+    return next((found for found in calls if found is not None), None)
+
+
+def find_repetition(part: Part, whole: str, settings: Degeneration, tool: str = "") -> Repeated | None:
+    """Where this whole part of a response would have been cut; None if nowhere."""
+    characters: int | None = getattr(settings, part)
+    if characters is None or len(whole) < characters or tool in settings.unwatched:
+        return None
+    return _Watched(part, characters, settings.periods, tool).take(whole)
+
+
+def _watched(part: Part, characters: int | None, settings: Degeneration, tool: str = "") -> _Watched | None:
+    return None if characters is None else _Watched(part, characters, settings.periods, tool)
+
+
+class _Run:
+    """The latest characters, as far as they repeat what came before them at one period."""
+
+    __slots__ = ("period", "start")
+
+    def __init__(self) -> None:
+        self.period = 0
+        """0 if they do not."""
+        self.start = 0
+        """Where that began."""
+
+    def look(self, window: str, at: int) -> None:
+        """`STRIDE` more characters stand at the end of the window, and `at` is where they end."""
+        latest = window[-STRIDE:]
+        if self.period and latest == window[-STRIDE - self.period : -self.period]:
+            return
+        before = window.find(latest, 0, len(window) - 1)
+        self.period = 0 if before < 0 else _shortest(window[before + STRIDE :])
+        self.start = at - _repeating(window, self.period) if self.period else at
+
+
+class _Watched:
+    """One part of a response, as far as it has come."""
+
+    __slots__ = (
+        "_at",
+        "_blocks",
+        "_characters",
+        "_counting",
+        "_left",
+        "_masked",
+        "_near",
+        "_near_from",
+        "_part",
+        "_periods",
+        "_pieces",
+        "_same",
+        "_tool",
+        "_window",
+    )
+
+    def __init__(self, part: Part, characters: int, periods: int, tool: str = "") -> None:
+        self._part, self._tool = part, tool
+        self._characters, self._periods = characters, periods
+        self._pieces: list[str] = []
+        self._left = STRIDE
+        """Characters until the next look."""
+        self._at = 0
+        """How many have been looked at."""
+        self._window = ""
+        """The latest of them."""
+        self._masked = ""
+        """The same with every digit as 0."""
+        self._blocks: deque[str] = deque(maxlen=_BLOCKS)
+        self._same = _Run()
+        self._counting = _Run()
+        """The same but for digits."""
+        self._near = 0
+        """Characters at whose looks something was seen again, less what was new in between."""
+        self._near_from = 0
+
+    def take(self, piece: str) -> Repeated | None:
+        """More of the part."""
+        self._pieces.append(piece)
+        self._left -= len(piece)
+        return None if self._left > 0 else self._look()
+
+    def _look(self) -> Repeated | None:
+        come = "".join(self._pieces)
+        whole = len(come) - len(come) % STRIDE
+        for begin in range(0, whole, STRIDE):
+            found = self._look_at(come[begin : begin + STRIDE])
+            if found is not None:
+                return found
+        self._pieces = [come[whole:]]
+        self._left = STRIDE - len(come) + whole
+        return None
+
+    def _look_at(self, block: str) -> Repeated | None:
+        self._at += STRIDE
+        self._blocks.append(block)
+        window = self._window = (self._window + block)[-_WINDOW:]
+        masked = self._masked = (self._masked + _mask(block))[-_WINDOW:]
+        same, counting = self._same, self._counting
+        if masked.find(masked[-_PROBE:], 0, len(masked) - 1) < 0:  # as nearly always
+            same.period = counting.period = 0
+            self._miss()
+            return None
+        same.look(window, self._at)
+        counting.look(masked, self._at)
+        found = (self._goes_on_the_same(window) if same.period else None) or (
+            self._goes_on_counting(window) if counting.period else None
+        )
+        if found is not None:
+            return found
+        if not same.period and window.find(window[-_PROBE:], 0, len(window) - 1) < 0:
+            self._miss()  # the same but for its digits: that is no circle
+            return None
+        if not self._near:
+            self._near_from = self._at - STRIDE
+        self._near += STRIDE
+        return self._circles() if self._near >= CHANGED * self._characters else None
+
+    def _miss(self) -> None:
+        if self._near:
+            self._near = max(0, self._near - _MISSED * STRIDE)
+
+    def _goes_on_the_same(self, window: str) -> Repeated | None:
+        start, period = self._same.start, self._same.period
+        length = self._at - start
+        if length < self._characters or length < self._periods * period:
+            return None
+        piece = window[-period:]
+        if length < DRAWN * self._characters and _drawn(piece):
+            return None
+        over = -length % period
+        return self._found("same", start, piece[over:] + piece[:over])  # as it stands at the beginning
+
+    def _goes_on_counting(self, window: str) -> Repeated | None:
+        start, period = self._counting.start, self._counting.period
+        length = self._at - start
+        if length < CHANGED * self._characters or length < self._periods * period:
+            return None
+        piece = self._masked[-period:]
+        if piece != "0" and not _counts("".join(self._blocks), piece):
+            self._counting.start = self._at  # data: looked at again when as much more has come
+            return None
+        return self._found("counting", start, window[-period:])
+
+    def _circles(self) -> Repeated | None:
+        latest = "".join(self._blocks)
+        grams = len(latest) - _GRAM + 1
+        new = len({latest[n : n + _GRAM] for n in range(grams)})
+        if new <= NEW_AT_MOST * grams and _written(latest):
+            return self._found("circling", self._near_from, "")
+        self._near //= 2
+        return None
+
+    def _found(self, how: Literal["same", "counting", "circling"], start: int, period: str) -> Repeated:
+        return Repeated(part=self._part, how=how, start=start, end=self._at, period=period, tool=self._tool)
+
+
+def _mask(text: str) -> str:
+    """The text with every digit as 0. Ten plain replacements are faster than one with a pattern, in any script."""
+    for digit in "123456789":
+        text = text.replace(digit, "0")
+    return text
+
+
+def _repeating(text: str, period: int) -> int:
+    """How many characters at the end of the text repeat at this period, the first time included."""
+    least, most = 0, len(text) - period
+    while least < most:
+        middle = (least + most + 1) // 2
+        if text[-middle:] == text[-middle - period : -period]:
+            least = middle
+        else:
+            most = middle - 1
+    return least + period
+
+
+def _shortest(piece: str) -> int:
+    """The shortest period at which a piece that is repeated as a whole repeats."""
+    return (piece + piece).find(piece, 1)
+
+
+def _drawn(piece: str) -> bool:
+    """Whether this looks like a line of a drawing or a row of a matrix: many characters, and few different ones."""
+    if len(set(piece)) > _FEW:
+        return False
+    return len(piece) >= 16 or (len(piece) > 2 and "\n" in piece and not any(map(str.isalpha, piece)))
+
+
+def _written(text: str) -> bool:
+    """Whether this is mostly words."""
+    return len(set(text)) > _FEW and 2 * sum(map(str.isalpha, text)) > len(text)
+
+
+def _counts(text: str, period: str) -> bool:
+    """Whether the numbers in this text, which repeats at the period but for them, go on by the same amounts.
+
+    All of them do, nearly always, and at least one of each period moves.
+    """
+    runs = len(_DIGITS.findall(period)) - (period[0] == "0" == period[-1])
+    if runs < 1:
+        return False
+    numbers = [int(number) for number in _NUMBER.findall(text)][1:-1]
+    steps = [
+        (numbers[n + runs] - numbers[n], numbers[n + 2 * runs] - numbers[n + runs])
+        for n in range(len(numbers) - 2 * runs)
+    ]
+    even = sum(one == next for one, next in steps)
+    moving = sum(one == next != 0 for one, next in steps)
+    return even >= _EVEN * len(steps) and moving * runs >= _EVEN * len(steps) > 0
+
+
+def _first_counted(whole: str, start: int, period: int) -> int:
+    """Where counting began that is known from `start` on: before it, its numbers had fewer digits."""
+    while start < len(whole) and whole[start].isdigit():
+        start += 1
+    pattern = _DIGITS.sub("0", whole[start : start + period])
+    at, place = start, 0
+    while at and pattern:
+        place -= 1
+        wanted = pattern[place % len(pattern)]
+        if wanted != "0":
+            if whole[at - 1] != wanted:
+                break
+            at -= 1
+        elif not whole[at - 1].isdigit():
+            break
+        else:
+            while at and whole[at - 1].isdigit():
+                at -= 1
+    return at
