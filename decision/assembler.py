@@ -122,6 +122,18 @@ class Assembler:
             waiting.popleft()
         return not waiting or waiting[0].number > self._numbers[call_id]
 
+    def break_off(self) -> None:
+        """Nothing more will come, although the response has not ended: a call that is not whole was cut inside."""
+        empty: list[str] = []
+        for building in self._open:
+            if building.ended or building.waiting is not None:
+                continue
+            building.ended, self.truncated = True, building.id
+            if building.arguments.text.strip() in ("", "{}"):
+                empty.append(building.id)
+        self.without_arguments = tuple(empty)
+        self._open.clear()
+
     @property
     def message(self) -> AssistantMessage:
         """The response as it stands, with every call that was announced."""

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from .decisions import Pause, Stop
 from .facts import Facts
+from .limits import STOP_REASONS
 from .outcome import Outcome
 from .policy import Policy
 from .spending import spending
@@ -30,7 +31,7 @@ def conclude(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
         requests=facts.requests,
         usage=facts.usage,
         limits={one.name: one.use for one in spent},
-        exceeded_limit=reason.endswith("_limit") or any(one.use.soft and one.reached for one in spent),
+        exceeded_limit=reason in STOP_REASONS.values() or any(one.use.used > one.use.allowed for one in spent),
         phases=facts.phases,
         pending_issues=facts.pending_issues,
         accepted_by=facts.accepted_by if status == "completed" else (),

@@ -186,6 +186,10 @@ class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED
     """The call in whose arguments the response broke off; of several the last one."""
     without_arguments: tuple[str, ...] = ()
     """Calls without arguments in a response that broke off: theirs may have been about to come, so they do not run."""
+    cut_for: str = ""
+    """Why the engine itself left the response before its end, other than at a completion: the limit that was used up
+    in its middle (`seconds`, `output_tokens`, `cost_usd`), `response_tokens` for the bound on one response, or
+    `closing` for the closing step's deadline. Its message is what had come by then, and its usage is estimated."""
 
 
 class StepFinished(_Event, frozen=True, kw_only=True, tag="STEP_FINISHED"):
@@ -419,6 +423,24 @@ class BudgetRefused(_Event, frozen=True, kw_only=True, tag="BUDGET_REFUSED"):
     allowed: float
 
 
+class LimitReached(_Event, frozen=True, kw_only=True, tag="LIMIT_REACHED"):
+    """A hard limit was used up in the middle of a step: what was under way is cut off, and the run ends."""
+
+    step: int
+    """The step that was under way, or that was therefore not begun."""
+    limit: str
+    """The limit by name: `seconds`, `output_tokens`, `cost_usd`, ..."""
+    scope: Literal["", "session", "budget"] = ""
+    """Whose limit it is: the run's own, its session's, or that of a budget which it shares."""
+    used: float
+    """What was used by then, in the limit's unit."""
+    allowed: float
+    attempt: str = ""
+    """The attempt whose response was cut off; empty if none was being read."""
+    estimated: bool = False
+    """True if what was used is an estimate, as tokens and cost are before a response is whole."""
+
+
 Event = (
     RunStarted
     | RunResumed
@@ -454,6 +476,7 @@ Event = (
     | StageFinished
     | EvaluationFinished
     | BudgetRefused
+    | LimitReached
 )
 
 STREAM_PARTS: frozenset[type] = frozenset(

@@ -74,6 +74,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """What the user's own text rule said: `final`, `nudge` or `default`."""
     refused: ev.BudgetRefused | None = None
     """Why the next step was not made: a budget that is shared with other runs is used up."""
+    limit_reached: ev.LimitReached | None = None
+    """The hard limit that was used up in the middle of the step, or before it: what was under way was cut off."""
     judged: str | None = None
     """Why the judge says that the task is complete."""
     closing: bool = False
@@ -222,6 +224,7 @@ def _step_started(facts: Facts, event: ev.StepStarted) -> Facts:
         text_verdict=None,
         judged=None,
         refused=None,
+        limit_reached=None,
         closing=event.closing,
         accepted_by=facts.accepted_by if facts.accepted is not None else (),
         trail=facts.trail.begun(),
@@ -365,6 +368,13 @@ def _budget_refused(facts: Facts, event: ev.BudgetRefused) -> Facts:
     return replace(facts, refused=event, t=event.t)
 
 
+def _limit_reached(facts: Facts, event: ev.LimitReached) -> Facts:
+    refused = facts.refused
+    if event.scope == "budget":
+        refused = ev.BudgetRefused(step=event.step, limit=event.limit, used=event.used, allowed=event.allowed)
+    return replace(facts, limit_reached=event, refused=refused, t=event.t)
+
+
 def _run_finished(facts: Facts, event: ev.RunFinished) -> Facts:
     return replace(facts, t=event.t)
 
@@ -389,5 +399,6 @@ _CHANGES: dict[type, Callable[[Facts, Any], Facts]] = {
     ev.QuestionAnswered: _question_answered,
     ev.ContextCompacted: _context_compacted,
     ev.BudgetRefused: _budget_refused,
+    ev.LimitReached: _limit_reached,
     ev.RunFinished: _run_finished,
 }

@@ -54,11 +54,22 @@ def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
 
     def reached(facts: Facts, policy: Policy) -> Decision | None:
         for spent in spending(facts, policy, limits):
-            if not spent.use.soft and spent.reached:
+            if not spent.use.soft and (spent.reached or _cut_off(facts, spent)):
                 return Stop(rule=reason, reason=reason, detail=_used_up(spent))
         return None
 
     return reached
+
+
+def _cut_off(facts: Facts, spent: Spent) -> bool:
+    """Whether this limit, or a wider one of its kind, was used up in the middle of the step.
+
+    What is used says nearly always the same; but times are rounded, and tokens and money are estimates by then.
+    """
+    reached = facts.limit_reached
+    if reached is None or (reached.limit, reached.scope) != (spent.limit, spent.scope):
+        return False
+    return spent.use.allowed <= reached.allowed
 
 
 def _used_up(spent: Spent) -> str:
@@ -128,11 +139,19 @@ GUARDS: tuple[Rule, ...] = (
         "guard",
         "token_limit",
         "Input or output tokens are used up: stops.",
-        ("usage", "refused"),
+        ("usage", "refused", "limit_reached"),
         _limit("token_limit"),
     ),
-    Rule("guard", "cost_limit", "The money is used up: stops.", ("usage", "refused"), _limit("cost_limit")),
-    Rule("guard", "time_limit", "The time is used up: stops.", ("t", "carried_ms"), _limit("time_limit")),
+    Rule(
+        "guard",
+        "cost_limit",
+        "The money is used up: stops.",
+        ("usage", "refused", "limit_reached"),
+        _limit("cost_limit"),
+    ),
+    Rule(
+        "guard", "time_limit", "The time is used up: stops.", ("t", "carried_ms", "limit_reached"), _limit("time_limit")
+    ),
     Rule("guard", "repetition", "The same calls with the same results: tells the model so.", ("repeats",), _repetition),
     Rule(
         "guard",

@@ -85,6 +85,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     limits: dict[str, LimitUse] = {}
     exceeded_limit: bool = False
+    """Whether a limit ended the run, or more was used than one allows, hard or soft, whatever ended the run."""
     verdict: Verdict = "not_run"
     work: Work | None = None
     """What is known of the work. Always what status and verdict make of it, whatever is given here."""

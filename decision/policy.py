@@ -219,6 +219,8 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a run goes on, pauses and stops. `Policy()` is the shipped policy `agent`."""
 
+    before: ClassVar[Mapping[str, Any]] = {"response_tokens": None, "closing_tokens": None}
+
     name: str = "agent"
     """Stands in records and reports; a file's own name if it gives none."""
     limits: Limits = Limits()
@@ -229,6 +231,11 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Share of a hard limit, above 0 and below 1, at which the model is reminded, once; None: never."""
     closing: bool = False
     """At a limit, ask once more, without tools, for a summary. Not counted as a step."""
+    closing_tokens: int | None = 4_000
+    """Output tokens that the closing step may take, 1 or more; None: any number."""
+    response_tokens: int | None = 200_000
+    """Output tokens that one response may take, 1 or more; then it counts as cut off by its length. They are estimated,
+    4 bytes of text each, until the provider has counted them. None: any number."""
     text: Literal["final", "nudge"] = "final"
     """`final`: a plain answer ends the run. `nudge`: it never does, and the model is told so."""
     completion: Literal["offered", "required", "none"] = "offered"
@@ -280,6 +287,8 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("max_inner_steps", self.max_inner_steps, 1)
+        at_least("response_tokens", self.response_tokens, 1)
+        at_least("closing_tokens", self.closing_tokens, 1)
         at_least("drain_seconds", self.drain_seconds, 0)
         if self.reminder is not None and not 0 < self.reminder < 1:
             raise WrongUse(f"reminder is {self.reminder}: use a share above 0 and below 1")

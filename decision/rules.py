@@ -69,12 +69,14 @@ def _finish_reason(facts: Facts, policy: Policy) -> Decision | None:
     rule = "finish_reason"
     if _overflowed_once(facts):
         return GoOn(rule=rule, why="once more with a smaller context", hand_back=True)
+    if facts.cut_by is not None:
+        return Stop(rule=rule, reason="completed", detail="the step was cut short by an accepted completion")
+    if facts.limit_reached is not None:
+        return GoOn(rule=rule, why=f"cut off: {facts.limit_reached.limit} used up", hand_back=True)
     if facts.degenerate is not None:
         return Stop(rule=rule, reason="degenerate", detail=f"{facts.attempt} was cut: {facts.degenerate}")
     if facts.provider_error is not None:
         return Stop(rule=rule, reason="provider_error", detail=facts.provider_error)
-    if facts.cut_by is not None:
-        return Stop(rule=rule, reason="completed", detail="the step was cut short by an accepted completion")
     match facts.finish:
         case "error":
             word = "" if facts.raw_finish in ("", "error") else f" ({_shown(facts)})"
@@ -171,14 +173,15 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "P1",
         "finish_reason",
-        "A provider's error stops, and so does a response that repeats itself; a step cut short by an accepted "
-        "completion stops as completed; content_filter and length go on, bounded, as does text with a finish word that "
-        "is no success or not known; a paused response goes on; stop with text is settled by the text policy; "
-        "tool_calls with calls goes on.",
+        "A step cut short by an accepted completion stops as completed; one that a limit cut off goes on to the "
+        "guards; a provider's error stops, and so does a response that repeats itself; content_filter and length go "
+        "on, bounded, as does text with a finish word that is no success or not known; a paused response goes on; stop "
+        "with text is settled by the text policy; tool_calls with calls goes on.",
         (
-            "provider_error",
-            "degenerate",
             "cut_by",
+            "limit_reached",
+            "degenerate",
+            "provider_error",
             "finish",
             "shape",
             "refusals",

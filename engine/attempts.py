@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from ..decision import AnyChunk, Assembler, AssistantMessage, AttemptEnded, FinishReport, Usage, UsageReport, Voice
+from ..decision import (
+    AnyChunk,
+    Assembler,
+    AssistantMessage,
+    AttemptEnded,
+    FinishReason,
+    FinishReport,
+    Usage,
+    UsageReport,
+    Voice,
+)
 from ..decision.degeneration import Repeated, RepetitionWatch
 from ..decision.events import AttemptFailed, AttemptRetracted, AttemptStarted, ResponseFinished, ToolCallEnd
 from ..decision.transcript import rough_tokens, size
@@ -17,6 +27,7 @@ from ..providers import ProviderError
 from ..providers.errors import Degenerate, ended_by
 from .calls import Calls
 from .context import Context
+from .hard_limits import RESPONSE_TOKENS
 
 SENT = frozenset({"cancelled", "timeout", "interrupted"})
 """Kinds of failures after which a request has probably been read, and is paid for, though nothing came of it."""
@@ -30,10 +41,13 @@ class Attempts:
         """The completion call at which the stream is to be cut."""
         self.repeated: Repeated | None = None
         """What makes the response one that is to be cut, since it would never end by itself."""
+        self.cut_for = ""
+        """Why the response is left before its end, where no completion call cuts it; see `ResponseFinished`."""
         self._context = context
         self._log = context.log
         self._step = step
         self._calls = calls
+        self._meter = context.limits.meter(step)
         self._made = 0
         self._anew = 0
         """How many attempts took the place of one that was cut."""
@@ -45,13 +59,18 @@ class Attempts:
 
     @property
     def finished(self) -> bool:
-        """Whether the response came to an end of its own, or was cut by us."""
-        return self._assembler.finish is not None or self.cut_at is not None
+        """Whether the response came to an end of its own."""
+        return self._assembler.finish is not None
 
     @property
     def cut(self) -> bool:
-        """Whether we leave the response before its end."""
-        return self.cut_at is not None or self.repeated is not None
+        """Whether the engine leaves it before that."""
+        return self.cut_at is not None or bool(self.cut_for) or self.repeated is not None
+
+    @property
+    def heard(self) -> str:
+        """The id of the attempt that is heard; empty while none has taken the place of one that came to nothing."""
+        return "" if self._ended else self._attempt
 
     @property
     def attempt(self) -> str:
@@ -67,18 +86,24 @@ class Attempts:
         else:
             if type(chunk) is FinishReport and (taught := self._context.finish_words.get(chunk.raw)) is not None:
                 chunk = FinishReport(taught, chunk.raw)
-            watch = self._watch
+            watch, t = self._watch, 0
             for event in self._assembler.feed(chunk):
                 if watch is not None and (repeated := watch.take(event)) is not None:
                     self.repeated = repeated
                 if type(event) is not ToolCallEnd:
-                    self._log.append(event)
+                    t = self._log.append(event).t
                     continue
                 self.repeated = None  # a call that has come whole is not endless
                 if self._calls is not None and self._ends(self._calls, event) and self._completion is None:
                     self._completion = event.call_id
             if self._completion is not None and self._assembler.all_whole_before(self._completion):
                 self.cut_at = self._completion
+            elif self._meter is not None and self._assembler.finish is None:
+                self.cut_for = self._meter.take(chunk, t)
+
+    def cut_off(self, reason: str) -> None:
+        """Leave the response as it is, before its end, for this reason."""
+        self.cut_for = reason
 
     def counted(self, report: UsageReport) -> None:
         """What the whole response cost, learned after it was cut."""
@@ -87,13 +112,15 @@ class Attempts:
             self._log.append(event)
 
     def begin_anew(self) -> bool:
-        """Void a response that repeats itself and begin a new attempt, if the policy allows one more."""
+        """Void a response that repeats itself and begin a new attempt, if the policy and the limits allow it."""
         if self._anew >= self._context.policy.degeneration.attempts:
             return False
         self._anew += 1
         self._void(ended_by(self.degenerate(), self._speaker))
-        self._begin(self._context.provider.model)
-        return True
+        self.repeated = None
+        if not self.cut_for:
+            self._begin(self._context.provider.model)
+        return not self.cut_for
 
     def degenerate(self) -> Degenerate:
         """A response that repeats itself, as it stands in the record."""
@@ -106,8 +133,11 @@ class Attempts:
         self._note_failure(ended_by(error, self._speaker))
 
     def response(self) -> ResponseFinished:
-        """The response as a whole."""
-        assembler, message = self._assembler, self._assembler.message
+        """The response as a whole, or as far as it had come when it was cut."""
+        assembler = self._assembler
+        if self.cut_for:
+            assembler.break_off()
+        message = assembler.message
         for event in assembler.close():
             self._log.append(event)
         return ResponseFinished(
@@ -115,13 +145,19 @@ class Attempts:
             attempt=self._attempt,
             model=self._speaker,
             message=message,
-            finish=assembler.finish or ("tool_calls" if self.cut_at else "other"),
+            finish=assembler.finish or self._finish(),
             raw_finish=assembler.raw_finish,
             usage=self._usage(message),
             cut_at=self.cut_at,
             truncated=assembler.truncated,
             without_arguments=assembler.without_arguments,
+            cut_for=self.cut_for,
         )
+
+    def _finish(self) -> FinishReason:
+        if self.cut_at is not None:
+            return "tool_calls"
+        return "length" if self.cut_for == RESPONSE_TOKENS else "other"
 
     # ---- one after another
 
@@ -133,6 +169,8 @@ class Attempts:
         self._watch = None if self._context.recalled is not None else RepetitionWatch(self._context.policy.degeneration)
         self.repeated = None
         self._log.append(AttemptStarted(attempt=self._attempt, model=model))
+        if self._meter is not None:
+            self._meter.begin(self._attempt, model)
 
     def _next_id(self) -> str:
         self._made += 1
@@ -142,6 +180,8 @@ class Attempts:
         self._speaker = model
         if self._ended:
             self._begin(model)
+        elif self._meter is not None:
+            self._meter.begin(self._attempt, model)
 
     def _void(self, ended: AttemptEnded) -> None:
         if self._note_failure(ended):
@@ -149,6 +189,7 @@ class Attempts:
         if self._calls is not None:
             self._calls.void()
         self._ended = True
+        self.cut_for = self._context.limits.used_up(self._step)  # before another attempt is waited for
 
     def _note_failure(self, ended: AttemptEnded) -> bool:
         """Write that the attempt that is heard came to nothing; True if something had been shown of it."""
@@ -186,7 +227,11 @@ class Attempts:
         reported = self._assembler.usage
         if reported is not None and (self._assembler.finish is not None or self._counted):
             return reported
-        output = rough_tokens(size(message))
+        recalled = self._context.recalled
+        then = None if recalled is None else recalled.response(self._step)
+        if then is not None and then.attempt == self._attempt and then.usage.estimated:
+            return then.usage
+        output = rough_tokens(size(message)) if self._meter is None else self._meter.tokens
         if reported is not None:
             return replace(reported, output_tokens=max(reported.output_tokens, output), estimated=True)
         return Usage(input_tokens=self._context.tokens_now(), output_tokens=output, estimated=True)

@@ -2,8 +2,8 @@
 
 Before each step a run reserves what the step will probably use, and settles by what it did use. A step that does not
 fit beside what the others have reserved waits until one of them has settled; a step that nobody is beside is let in
-while anything is left. So runs side by side never use more than one step each above the limit, and nearly always less
-than one step together. Only once the limit is reached is a run refused, which is an event that the guards see.
+while anything is left. A response is counted while it is read, beside those of the other runs, and cut off once they
+have used up the limit together. Only once the limit is reached is a run refused, which is an event that the guards see.
 
 The same holds for what is asked between two steps: a `ModelJudge`, and summaries. One that is refused is not asked,
 and the refusal of the next step ends the run. What other functions use is only counted.
@@ -43,6 +43,8 @@ class Budget:
         self.spent = Usage()
         """What was used so far, by all runs."""
         self._held: dict[Share, Usage] = {}
+        self._streaming = dict.fromkeys(self.limits, 0.0)
+        """What the responses that are being read have used so far, estimated."""
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
@@ -71,12 +73,28 @@ class Budget:
     def settle(self, share: Share, used: Usage | None) -> None:
         """Give back what a run had reserved, and take what it did use."""
         self._held.pop(share, None)
+        self.stream(share, Usage())
         if used is not None:
             self.spent = self.spent + used
         waiting, self._waiting = self._waiting, []
         for settled in waiting:
             if not settled.done():
                 settled.set_result(None)
+
+    def stream(self, share: Share, usage: Usage) -> tuple[str, float, float] | None:
+        """What a response that is being read has used so far; the limit that is passed by it, used and allowed.
+
+        Input tokens are spent when a request is sent: no response is cut off for them.
+        """
+        passed = None
+        for name, allowed in self.limits.items():
+            now = _amount(usage, name)
+            self._streaming[name] += now - share.streaming.get(name, 0.0)
+            share.streaming[name] = now
+            used = _amount(self.spent, name) + self._streaming[name]
+            if used > allowed and name != "input_tokens" and passed is None:
+                passed = name, used, allowed
+        return passed
 
     def spend(self, used: Usage) -> None:
         """Take what was used beside what was reserved: by an attempt that failed, or a function that is not ours."""
@@ -96,6 +114,8 @@ class Share:
         self._budget = budget
         self._price = price
         self._last = Usage(output_tokens=FIRST_OUTPUT)
+        self.streaming: dict[str, float] = {}
+        """What the response that is being read has used so far, by limit."""
 
     async def reserve(self, step: int, input_tokens: int) -> BudgetRefused | None:
         """Wait for room for one more request, of this size; None once it may be made."""
@@ -109,6 +129,10 @@ class Share:
             expected = expected + Usage(cost_usd=last.cost_usd)  # the provider tells costs: the next one will be alike
         return await self._budget.reserve(self, priced(expected, self._price), step)
 
+    def stream(self, usage: Usage) -> tuple[str, float, float] | None:
+        """What the response that is being read has used so far; the limit that is passed by it, used and allowed."""
+        return self._budget.stream(self, usage)
+
     def take(self, event: Event) -> None:
         """See an event of the run."""
         match event:
@@ -117,6 +141,9 @@ class Share:
                 self._budget.settle(self, usage)
             case VerdictGiven(role="judge" | "compactor", usage=usage):
                 self._budget.settle(self, usage)
+            case AttemptFailed(beside=False):
+                self._budget.stream(self, Usage())
+                self._budget.spend(event.usage or Usage())
             case AttemptFailed(usage=Usage() as used) | VerdictGiven(usage=Usage() as used):
                 self._budget.spend(used)
             case StepFinished():

@@ -19,10 +19,10 @@ from .answers import Asked
 from .completions import Completions
 from .context import Context
 from .durable.steps import LostRun
-from .execution import execute
+from .execution import BEYOND, execute
 from .halfway import Halfway
 from .ledger import Ledger
-from .results import CANCELLED, UNKNOWN, as_text, images_in
+from .results import CANCELLED, OUT_OF_TIME, UNKNOWN, as_text, images_in
 from .schema import InvalidArguments
 from .scope import RoundScope
 from .tools import Tool
@@ -107,6 +107,9 @@ class Calls:
         """Give every call of the response its result, open questions apart. `truncated`: where it broke off."""
         alone = self._context.policy.mixed == "none" and any(self._completions.may_end(call) for call in message.calls)
         done = False
+        if self._context.limits.reached:
+            for _, scope in self._begun.values():
+                scope.cancel()
         for call in message.calls:
             tool = self._context.toolbox.get(call.name)
             if call.id in self._ledger:
@@ -121,12 +124,19 @@ class Calls:
                 self._ledger.answer(call, self._unknown(call.name), "invalid")
             elif call.id in self._running:  # began while the response was streaming
                 self._stop_if_changed(call)
+            elif tool.kind not in BEYOND and self._out_of_time():
+                self._ledger.answer(call, OUT_OF_TIME, "cancelled")
+                if not tool.spec.reads:
+                    self._ledger.fail(call.name, OUT_OF_TIME)
             elif tool.spec.reads and tool.kind == "ordinary":
                 self._start(tool, call)
             else:
                 await self._finish_running()
                 done = await self._run_alone(tool, call) or done
         await self._finish_running()
+        for call in message.calls:
+            if call.id in self._running and self._context.limits.reached:
+                self._ledger.answer(call, OUT_OF_TIME, "cancelled")
 
     def _is_left_out(self, call: ToolCall, tool: Tool | None, done: bool, alone: bool) -> bool:
         """Whether a call does not run because of the completion beside it (`policy.mixed`)."""
@@ -136,6 +146,13 @@ class Calls:
         if not alone or kind != "ordinary":
             return False
         return call.id not in self._running and not self._context.began_before(call.id)
+
+    def _out_of_time(self) -> bool:
+        """Whether a limit of the run is reached, so that no further call begins."""
+        limits = self._context.limits
+        if not limits.reached and limits.out_of_time:
+            limits.strike(self._log.facts.steps)
+        return limits.reached
 
     def _lost(self, call: ToolCall) -> bool:
         """In a replay: whether the process was killed before this call had its result."""

@@ -17,6 +17,7 @@ from ..providers.clock import Clock
 from .budget import Share
 from .durable.steps import StepKey, Steps
 from .halfway import Halfway
+from .hard_limits import HardLimits
 from .hooks import Gate, Judge, Recalled, TextRule
 from .interrupted import Interrupted
 from .log import Log
@@ -94,6 +95,11 @@ class Context:
     """What the user has said that no request has held yet."""
     scope: RoundScope | None = None
     cancelled: Cause | None = None
+    limits: HardLimits = field(init=False)
+    """What is left of the hard limits inside a step."""
+
+    def __post_init__(self) -> None:
+        self.limits = HardLimits(self)
 
     def before_kill(self, kind: type[E], **fields: object) -> E | None:
         """What the process that was killed had recorded of this, if the run goes on from there; claimed once."""

@@ -19,9 +19,12 @@ from .calling import in_words
 from .context import Context
 from .durable.keeping import keep_value
 from .identity import PRESENT, call_of
-from .results import UNKNOWN, completion_of
+from .results import OUT_OF_TIME, STOPPED, UNKNOWN, completion_of
 from .scope import RoundScope
 from .tools import Tool
+
+BEYOND = frozenset({"completion", "question"})
+"""Kinds of tools that no limit of the run cuts off: a completion that came whole is settled, and so is a question."""
 
 
 async def execute(context: Context, scope: RoundScope, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
@@ -68,6 +71,18 @@ async def _work(context: Context, tool: Tool, call: ToolCall, arguments: Mapping
 async def _run(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
     context.log.append(ToolExecutionStarted(call_id=call.id, name=call.name))
     await context.flush()
+    if tool.kind in BEYOND:
+        return await _within(context, tool, call, arguments)
+    value = cut_off(tool)
+    with context.limits.deadline() as deadline:
+        value = await _within(context, tool, call, arguments)
+    if deadline.cancelled_caught:
+        context.limits.strike(context.log.facts.steps)
+    return value
+
+
+async def _within(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
+    """What the function returned within the tool's own deadline."""
     with context.clock.deadline(tool.timeout) as deadline:
         try:
             value = await context.execute(call, tool, arguments)
@@ -78,3 +93,10 @@ async def _run(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[
     if deadline.cancelled_caught:
         value = Settled(content=f"{tool.name} was stopped after {tool.timeout:g} seconds.", status="error")
     return value
+
+
+def cut_off(tool: Tool) -> Settled:
+    """The result of a call that was running when a limit of the run was reached."""
+    if tool.spec.reads:
+        return Settled(content=OUT_OF_TIME, status="cancelled")
+    return Settled(content=STOPPED, status="unknown")

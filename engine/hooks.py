@@ -24,7 +24,7 @@ import anyio
 from msgspec import Struct
 
 from ..decision import Facts, Message, ToolCall, Usage
-from ..decision.events import BudgetRefused, MessageAdded, VerdictGiven
+from ..decision.events import BudgetRefused, LimitReached, MessageAdded, ResponseFinished, VerdictGiven
 from ..providers import Prices
 from .answers import Completion
 
@@ -89,6 +89,14 @@ class Recalled(Protocol):
 
     def refused(self, step: int, /) -> BudgetRefused | None:
         """What a shared budget said before this step, if it was therefore not made."""
+        ...
+
+    def reached(self, step: int, /, *, begun: bool) -> LimitReached | None:
+        """The limit that was used up in this step, or before it, so that it was not made; given once."""
+        ...
+
+    def response(self, step: int, /) -> ResponseFinished | None:
+        """What this step's response was then: where the engine cut it off, and what was reckoned for it."""
         ...
 
     def heard(self, step: int, /) -> Sequence[MessageAdded]:

@@ -29,7 +29,8 @@ class Ledger:
         if self._closed or call.id in self._answered:
             return
         self._answered.add(call.id)
-        self._note_failure(call.name, content, status)
+        if status in FAILED:
+            self.fail(call.name, content)
         unmarked = status == "unknown" or self._polls(call)
         self._context.log.append(
             ToolCallResult(
@@ -49,7 +50,8 @@ class Ledger:
     def recall(self, result: ToolCallResult) -> None:
         """Take a result that the record holds already."""
         self._answered.add(result.call_id)
-        self._note_failure(result.name, result.content, result.status)
+        if result.status in FAILED:
+            self.fail(result.name, result.content)
 
     def close(self) -> None:
         """Take no results any more: the calls are void."""
@@ -67,9 +69,10 @@ class Ledger:
         self.leave_open(call)
         self._context.log.append(QuestionAsked(call_id=call.id, text=question))
 
-    def _note_failure(self, name: str, content: str, status: ResultStatus) -> None:
-        if status in FAILED and self.failure is None:
-            self.failure = f"{name}, called before it, failed: {content}"
+    def fail(self, name: str, why: str) -> None:
+        """A call has failed, or was not made: a completion after it is not accepted, if the policy says so."""
+        if self.failure is None:
+            self.failure = f"{name}, called before it, failed: {why}"
 
     def _mark(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
         recalled = self._context.recalled

@@ -35,6 +35,11 @@ class Log:
         self._transcript = transcript
         self._sinks = tuple(sinks)
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the run began."""
+        return self._now() - self._began
+
     def go_on(self, facts: Facts, seq: int, t: int) -> None:
         """Take up a run that was interrupted after event `seq`, `t` milliseconds after it began."""
         self.facts, self._seq = facts, seq
@@ -70,7 +75,7 @@ class Log:
                 raise self._lost
             raise RuntimeError(f"{type(event).__name__} after the terminal event of the run")
         self._seq += 1
-        stamped = replace(event, seq=self._seq, t=int((self._now() - self._began) * 1000))
+        stamped = replace(event, seq=self._seq, t=int((self._now() - self._began) * 1000 + 0.5))
         if type(stamped) not in STREAM_PARTS:
             self.facts = fold(self.facts, stamped)
             self.finished = type(stamped) is RunFinished

@@ -19,6 +19,13 @@ AT_THE_LIMIT = "Not run: the limit is reached."
 """What a call in the closing step is answered with."""
 CANCELLED = "Cancelled while it was running or waiting to run."
 """What a call is answered with that a cancellation cut off."""
+OUT_OF_TIME = "Not run to its end: a limit of the run was reached."
+"""What a call is answered with that a limit cut off, or kept from running, and that has changed nothing."""
+STOPPED = (
+    "Stopped while it was running, because a limit of the run was reached. Its effect is not known: find out what it "
+    "is before you call it again."
+)
+"""What a call that may have changed something is answered with, when a limit cuts it off."""
 UNKNOWN = (
     "The process died while this call was running. Its effect is not known: find out what it is before you call it "
     "again."

@@ -17,6 +17,7 @@ from anyio.lowlevel import checkpoint
 
 from ..decision import AnyChunk, AssistantMessage, ToolCall, UsageReport, UserMessage
 from ..decision.events import (
+    BudgetRefused,
     MessageAdded,
     ResponseFinished,
     StepFinished,
@@ -78,16 +79,27 @@ def _goes_on(context: Context) -> bool:
 
 
 async def _affords(context: Context) -> bool:
-    """Whether a budget that other runs share has room for one more step; waits while it may yet have."""
+    """Whether there is time for one more step, and a budget that other runs share has room for it."""
     step = context.log.facts.steps + 1
+    if context.limits.recall(step, begun=False):
+        return False
     refused = None
-    if context.recalled is not None:
-        refused = context.recalled.refused(step)
-    elif context.share is not None:
-        refused = await context.share.reserve(step, context.tokens_now())
-    if refused is not None:
+    with context.limits.deadline() as deadline:
+        refused = await _refused(context, step)
+    if deadline.cancel_called or context.limits.out_of_time:
+        context.limits.strike(step)
+    elif refused is not None:
         context.log.append(refused)
-    return refused is None
+    else:
+        return True
+    return False
+
+
+async def _refused(context: Context, step: int) -> BudgetRefused | None:
+    """What a budget that other runs share says to one more step; waits while it may yet have room."""
+    if context.recalled is not None:
+        return context.recalled.refused(step)
+    return None if context.share is None else await context.share.reserve(step, context.tokens_now())
 
 
 async def _run_step(context: Context, scope: RoundScope, step: _Step, tasks: TaskGroup) -> None:
@@ -114,12 +126,16 @@ async def _settle(context: Context, scope: RoundScope, step: _Step, response: Re
     """All that follows from a response that stands in the log."""
     assert step.calls is not None
     step.message = response.message
-    await ask_text_rule(context, response.message)
+    cut_off = context.limits.reached
+    if not cut_off:
+        await ask_text_rule(context, response.message)
     if response.message.calls:
         broken_off = {*response.without_arguments, response.truncated or ""}
         await step.calls.settle(response.message, broken_off)
-    await check_text(context, response.message)
+    if not cut_off:
+        await check_text(context, response.message)
     step.finished = True
+    context.limits.recall(step.number)
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
 
 
@@ -129,16 +145,17 @@ async def run_closing_step(context: Context) -> None:
     The list of tools stays as it is, because some providers refuse a history with calls without it; a call that comes
     nevertheless is not run. It has its own deadline and counts as no step.
     """
-    affords = False
-    with context.cancellable(), context.clock.deadline(context.policy.deadlines.closing):
-        affords = await _affords(context)
-    if not affords:
+    number, refused = context.log.facts.steps + 1, None
+    with context.cancellable(), context.clock.deadline(context.policy.deadlines.closing) as deadline:
+        refused = await _refused(context, number)
+        if refused is not None:
+            context.log.append(refused)
+    if deadline.cancel_called or refused is not None:
         return
-    number = context.log.facts.steps + 1
     context.ephemeral.append(UserMessage(context.policy.prompts.closing))
     context.log.append(MessageAdded(text=context.policy.prompts.closing, origin="closing", ephemeral=True))
     context.log.append(StepStarted(step=number, round=context.log.facts.rounds, closing=True))
-    with context.cancellable(), context.clock.deadline(context.policy.deadlines.closing):
+    with context.cancellable():
         response = await _respond(context, number, None, tool_choice="none")
         if response is not None:
             context.log.append(response)
@@ -152,6 +169,7 @@ def _close(context: Context, scope: RoundScope, step: _Step) -> None:
     """Leave a step that was cancelled with one result for each call."""
     if step.calls is not None:
         step.calls.abandon(step.message)
+    context.limits.recall(step.number)
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
 
 
@@ -172,34 +190,47 @@ def _leave(call: ToolCall) -> None:
 async def _stream(
     context: Context, step: int, calls: Calls | None, tool_choice: ToolChoice | None
 ) -> ResponseFinished | None:
-    attempts = Attempts(context, step, calls)
+    attempts, limits = Attempts(context, step, calls), context.limits
     request = _request(context, attempts.attempt, tool_choice)
+    failed: ProviderError | None = None
     try:
-        await _read(context, attempts, request)
-        while attempts.repeated is not None:
-            if not attempts.begin_anew():
-                raise attempts.degenerate()
-            await _read(context, attempts, replace(request, attempt=attempts.attempt))
-        if not attempts.finished:
-            raise Interrupted(f"the stream of {context.provider.model} ended without a finish reason")
-    except ProviderError as error:
-        attempts.failed(error)
-        return None
+        with limits.deadline() as deadline:
+            failed = await _read(context, attempts, request)
+            while attempts.repeated is not None and failed is None and not attempts.cut_for:
+                if attempts.begin_anew():
+                    failed = await _read(context, attempts, replace(request, attempt=attempts.attempt))
+                elif not attempts.cut_for:
+                    failed = attempts.degenerate()
     except anyio.get_cancelled_exc_class():
         attempts.failed(Cancelled("cancelled in the middle of the response"))
         raise
-    return attempts.response()
+    if not (attempts.finished or attempts.cut):
+        if deadline.cancel_called:
+            attempts.cut_off(limits.strike(step, attempts.heard))
+        elif failed is None:
+            attempts.cut_off(limits.recalled_cut(step))
+            if not attempts.cut:
+                failed = Interrupted(f"the stream of {context.provider.model} ended without a finish reason")
+    if failed is not None and not (deadline.cancel_called or attempts.cut_for):
+        attempts.failed(failed)
+        return None
+    return attempts.response() if attempts.heard else None
 
 
-async def _read(context: Context, attempts: Attempts, request: Request) -> None:
+async def _read(context: Context, attempts: Attempts, request: Request) -> ProviderError | None:
+    """Read a response to its end, or until it is to be cut; the error by which the provider gave up, if it did."""
     await context.flush()
-    async with context.provider.stream(request) as chunks:
-        async for chunk in chunks:
-            attempts.take(chunk)
-            if attempts.cut:
-                if attempts.cut_at is not None:
-                    await _drain(context, chunks, attempts)
-                return  # leaving the stream's context closes it: at once, and without being cancelled itself
+    try:
+        async with context.provider.stream(request) as chunks:
+            async for chunk in chunks:
+                attempts.take(chunk)
+                if attempts.cut:
+                    if attempts.cut_at is not None:
+                        await _drain(context, chunks, attempts)
+                    break  # leaving the stream's context closes it: at once, and without being cancelled itself
+    except ProviderError as error:
+        return error
+    return None
 
 
 async def _drain(context: Context, chunks: AsyncIterator[AnyChunk], attempts: Attempts) -> None:

@@ -16,6 +16,9 @@ from .hooks import Accept, Progress, Reject, Verdict, qualified
 Role = Literal["gate", "judge", "text_rule", "handler", "compactor"]
 Read = Callable[[Any], Verdict]
 
+ASKED_BETWEEN = frozenset({"judge", "handler", "compactor"})
+"""Who is asked between two steps, and so not beyond the run's limit on time. The others settle a whole response."""
+
 
 async def ask(
     context: Context,
@@ -66,6 +69,9 @@ async def _refused(context: Context, tokens: int) -> Verdict | None:
 
 async def _within(context: Context, role: Role, function: Any, arguments: tuple[Any, ...], read: Read) -> Verdict:
     seconds: float = getattr(context.policy.deadlines, role)
+    left = context.limits.seconds_left()
+    if left is not None and role in ASKED_BETWEEN:
+        seconds = max(0.0, min(seconds, left))
     verdict = Verdict("failed", f"no answer within {seconds:g} seconds")
     with context.clock.deadline(seconds):
         try:

@@ -14,6 +14,7 @@ from ...decision.events import (
     AttemptRetracted,
     AttemptStarted,
     FinishReported,
+    LimitReached,
     ResponseFinished,
     ToolCallEnd,
     UsageReported,
@@ -23,7 +24,7 @@ from ..answers import Asked, Completion, Continue, Phase, Settled
 from ..results import as_text, images_in, shortened
 
 KEPT: frozenset[type] = frozenset(
-    {AttemptStarted, AttemptFailed, AttemptRetracted, ToolCallEnd, FinishReported, UsageReported}
+    {AttemptStarted, AttemptFailed, AttemptRetracted, ToolCallEnd, FinishReported, UsageReported, LimitReached}
 )
 """The events of a response that are kept with it. Its parts are not: the whole response holds them."""
 

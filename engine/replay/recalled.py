@@ -30,6 +30,9 @@ class RecordedVerdicts:
         self._left: dict[tuple[str, str, str | None], deque[ev.VerdictGiven]] = {}
         self._names: dict[str, dict[str, StandIn]] = {}
         self._refused: dict[int, ev.BudgetRefused] = {}
+        self._reached: dict[tuple[int, bool], ev.LimitReached] = {}
+        begun: int | None = None
+        self._responses: dict[int, ev.ResponseFinished] = {}
         self._heard: dict[int, list[ev.MessageAdded]] = {}
         events = unstreamed(recorded)
         self.lost = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "unknown"}
@@ -45,8 +48,14 @@ class RecordedVerdicts:
                 self._results[event.call_id] = event
             elif isinstance(event, ev.BudgetRefused):
                 self._refused[event.step] = event
+            elif isinstance(event, ev.LimitReached):
+                self._reached[event.step, event.step == begun] = event
+            elif isinstance(event, ev.ResponseFinished):
+                self._responses[event.step] = event
             elif isinstance(event, ev.StepStarted):
+                begun = event.step
                 self._refused.pop(event.step, None)  # the process was killed after it, and another budget had room
+                self._reached.pop((event.step, False), None)
             elif isinstance(event, ev.VerdictGiven):
                 self._left.setdefault((event.role, event.name, event.call_id), deque()).append(event)
                 self._names.setdefault(event.role, {}).setdefault(event.name, StandIn(event.name))
@@ -70,6 +79,17 @@ class RecordedVerdicts:
         if refused is not None:
             self._reach(refused.t)
         return refused
+
+    def reached(self, step: int, *, begun: bool) -> ev.LimitReached | None:
+        """The limit that was used up in this step, or before it, so that it was not made; given once."""
+        reached = self._reached.pop((step, begun), None)
+        if reached is not None:
+            self._reach(reached.t)
+        return reached
+
+    def response(self, step: int) -> ev.ResponseFinished | None:
+        """What this step's response was then."""
+        return self._responses.get(step)
 
     def heard(self, step: int) -> list[ev.MessageAdded]:
         """What the user said while the run was going that was heard before this step; given once."""

@@ -107,12 +107,14 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
     """What each call's function returned, by call id. Calls that were cut off have none."""
     events = unstreamed(recorded)
     results = {e.call_id: e for e in events if isinstance(e, ev.ToolCallResult)}
+    cut_off = next((e.seq for e in events if isinstance(e, ev.LimitReached)), None)
     kinds = {spec.name: spec.kind for spec in recorded.started.tools}
     named = {call.id: call.name for e in events if isinstance(e, ev.ResponseFinished) for call in e.message.calls}
     values = {
         id: Value(result.t, Settled(content=result.content, status=result.status, images=result.images))
         for id, result in results.items()
         if result.status in ("ok", "error", "unknown", "skipped")  # begins early in a replay, and not in the record
+        or (result.status == "cancelled" and cut_off is not None and result.seq > cut_off)
     }
     for event in events:
         match event:

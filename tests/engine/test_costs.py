@@ -139,7 +139,9 @@ async def test_a_limit_on_cost_ends_a_run_by_list_prices() -> None:
     )
     outcome = await Engine(model, tools=[note], policy=Policy(limits=Limits(cost_usd=1.0))).run("go")
     assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "cost_limit", 3)
-    assert outcome.limits["cost_usd"].used == pytest.approx(1.35)
+    assert 1.2 < outcome.limits["cost_usd"].used < 1.3, (
+        "the third request took it over the limit, and its answer is cut"
+    )
 
 
 @pytest.mark.parametrize(
@@ -178,8 +180,8 @@ def test_a_limit_on_cost_is_fine_where_the_price_is_known_or_the_provider_may_re
 async def test_a_replay_reckons_by_the_recorded_price_whatever_holds_today(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     script = [[call("note", text=str(n))] for n in range(9)]
-    model = Scripted(*script, model="gpt-4o", usage=Usage(input_tokens=2))
-    engine = Engine(model, tools=[note], policy=Policy(limits=Limits(cost_usd=5)), prices=Prices({"gpt-4o": DOLLAR}))
+    model = Scripted(*script, model="gpt-4o", usage=Usage(input_tokens=2000))
+    engine = Engine(model, tools=[note], policy=Policy(limits=Limits(cost_usd=5000)), prices=Prices({"gpt-4o": DOLLAR}))
     outcome = await engine.run("go", record=path)
     assert (outcome.stop_reason, outcome.steps) == ("cost_limit", 3)
     (run,) = read_record(path).runs

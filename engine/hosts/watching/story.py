@@ -298,6 +298,6 @@ _TOLD: dict[type, Callable[[Story, Any], None]] = {
 UNTOLD = frozenset(
     {ev.RoundStarted, ev.StepFinished}  # how the loop is built, not what it does
     | {ev.ToolCallEnd, ev.FinishReported, ev.UsageReported}  # the result tells it
-    | {ev.CompletionAccepted, ev.BudgetRefused}  # the end of the run tells it
+    | {ev.CompletionAccepted, ev.BudgetRefused, ev.LimitReached}  # the end of the run tells it
 )
 TOLD = frozenset(_TOLD)

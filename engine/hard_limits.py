@@ -1,0 +1,262 @@
+"""The hard limits on time, tokens and cost inside a step: what is under way ends when one of them is used up.
+
+Between two steps the guards look at them (`decision/guards.py`). Inside a step time is held by a deadline around what
+is under way, and tokens and cost by counting what a response writes. Whichever is used up first is an event
+(`LimitReached`), so that `decide` needs to know nothing else, and a replay takes it from the record and looks at no
+clock. Input tokens are spent when a request is sent: no cut would save any, and they are looked at between requests.
+
+A limit whose guard the policy leaves out is not held here, either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import floor, inf
+from typing import TYPE_CHECKING
+
+import anyio
+from msgspec.structs import replace
+
+from ..decision import AnyChunk, ProviderToolReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport
+from ..decision.events import LimitReached
+from ..decision.limits import STOP_REASONS
+from ..decision.spending import Spent, spending
+
+if TYPE_CHECKING:
+    from .context import Context
+
+RESPONSE_TOKENS = "response_tokens"
+"""Why a response is cut off that goes on past the bound on a single one. It ends no run by itself."""
+BYTES = 4
+"""Bytes of what a model writes that count as one token, where the provider has not counted yet."""
+CLOSING = "closing"
+"""Why a response is cut off that the closing step has no more time for."""
+BUDGET_BYTES = 64
+"""How much is written between two looks at a shared budget."""
+
+
+class HardLimits:
+    """What is left of the hard limits of one run, and what is cut off when nothing is."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._held = tuple(name for name, reason in STOP_REASONS.items() if reason in context.policy.guards)
+
+    @property
+    def reached(self) -> bool:
+        """Whether one was used up in the middle of the step under way."""
+        return self._context.log.facts.limit_reached is not None
+
+    def seconds_left(self) -> float | None:
+        """Seconds until the first limit on time is used up; None without one, and in a replay, which has no clock."""
+        if self._context.recalled is not None:
+            return None
+        log = self._context.log
+        left = [one.use.allowed - one.use.used for one in self._hard("seconds")]
+        return min(left) + log.facts.t / 1000 - log.elapsed if left else None
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether a limit on time is used up."""
+        left = self.seconds_left()
+        return left is not None and left <= 0
+
+    @contextmanager
+    def deadline(self) -> Iterator[anyio.CancelScope]:
+        """What happens inside ends when the time is used up, or in the closing step at that step's own deadline."""
+        closing = self._context.log.facts.closing
+        seconds = self._context.policy.deadlines.closing if closing else self.seconds_left()
+        with self._context.clock.deadline(seconds) as scope:
+            yield scope
+
+    def strike(self, step: int, attempt: str = "") -> str:
+        """Write that the time is used up; the name of what is."""
+        facts = self._context.log.facts
+        if facts.closing:
+            return CLOSING
+        if facts.limit_reached is None:
+            spent = min(self._hard("seconds"), key=lambda one: one.use.allowed - one.use.used)
+            used = spent.use.used - facts.t / 1000 + self._context.log.elapsed
+            self.write(_reached(spent, step, attempt, round(used, 3), estimated=False))
+        return "seconds" if facts.limit_reached is None else facts.limit_reached.limit
+
+    def used_up(self, step: int) -> str:
+        """Write that tokens or money are used up, if they are, before a request is made anew in this step; which."""
+        if self._context.recalled is not None or self._context.log.facts.closing:
+            return ""
+        spent = next((one for one in self._hard("input_tokens", "output_tokens", "cost_usd") if one.reached), None)
+        if spent is None:
+            return ""
+        estimated = self._context.log.facts.usage.estimated
+        self.write(_reached(spent, step, "", spent.use.used, estimated=estimated))
+        return spent.limit
+
+    def write(self, reached: LimitReached) -> None:
+        """Write that a limit is used up in the step under way; once."""
+        if not self.reached:
+            self._context.log.append(reached)
+
+    def recall(self, step: int, *, begun: bool = True) -> bool:
+        """In a replay: write what the record holds of this step, if it holds that a limit was used up in it."""
+        recalled = self._context.recalled
+        reached = None if recalled is None or self.reached else recalled.reached(step, begun=begun)
+        if reached is not None:
+            self.write(reached)
+        return reached is not None
+
+    def recalled_cut(self, step: int) -> str:
+        """In a replay: why this step's response was cut off, if it was; what the record holds of it is written."""
+        recalled = self._context.recalled
+        then = None if recalled is None else recalled.response(step)
+        if then is None or not then.cut_for:
+            return ""
+        self.recall(step)
+        return then.cut_for
+
+    def meter(self, step: int) -> Meter | None:
+        """What counts a response that is about to be asked for; None in a replay."""
+        return None if self._context.recalled is not None else Meter(self._context, step)
+
+    def in_a_response(self) -> tuple[Spent, ...]:
+        """The limits that a response can use up while it is written, as they stand; none in the closing step."""
+        return () if self._context.log.facts.closing else tuple(self._hard("output_tokens", "cost_usd"))
+
+    def _hard(self, *names: str) -> Iterator[Spent]:
+        facts, policy = self._context.log.facts, self._context.policy
+        held = tuple(name for name in names if name in self._held)
+        return (one for one in spending(facts, policy, held) if not one.use.soft)
+
+
+class Meter:
+    """Counts what one attempt at a response writes, and says when it is to be cut off. O(1) a chunk.
+
+    Tokens are estimated by bytes of UTF-8 until the provider has counted them: a character of Chinese is three bytes,
+    and about as many tokens as three letters of English.
+    """
+
+    def __init__(self, context: Context, step: int) -> None:
+        closing, policy = context.log.facts.closing, context.policy
+        most = policy.closing_tokens if closing else policy.response_tokens
+        self.written = 0
+        """Bytes that count as output, reasoning and arguments of calls among them."""
+        self._context = context
+        self._step = step
+        self._hard: tuple[Spent, ...] = ()
+        self._most = inf if most is None else most
+        self._share = None if closing else context.share
+        self._input = Usage(input_tokens=context.tokens_now(), estimated=True)
+        self._room: float = inf
+        self._due: float = inf
+        """When the time is used up: milliseconds since the run began."""
+        self._model = ""
+        self._attempt = ""
+
+    @property
+    def tokens(self) -> int:
+        """The tokens written so far, estimated."""
+        return -(-self.written // BYTES)
+
+    def begin(self, attempt: str, model: str) -> None:
+        """Count a new attempt, or the same one once it is known which model is heard."""
+        if attempt != self._attempt:
+            self.written = 0
+        self._attempt, self._model = attempt, model
+        limits = self._context.limits
+        self._hard = limits.in_a_response()
+        left = None if self._context.log.facts.closing else limits.seconds_left()
+        self._due = inf if left is None else (self._context.log.elapsed + left) * 1000
+        self._measure()
+
+    def take(self, chunk: AnyChunk, t: int) -> str:
+        """Count one more chunk, which came at `t`; the limit for which the response is to be cut off, or nothing.
+
+        The time is looked at here as well, since a stream that never waits cannot be ended by a deadline.
+        """
+        kind = type(chunk)
+        if kind is TextDelta or kind is ReasoningDelta:
+            self.written += _bytes(chunk.text)  # type: ignore[union-attr]
+        elif kind is ToolCallDelta:
+            self.written += _bytes(chunk.arguments) + len(chunk.name)  # type: ignore[union-attr]
+        elif isinstance(chunk, ProviderToolReport):
+            self.written += _bytes(chunk.arguments)
+        elif isinstance(chunk, UsageReport):
+            self._counted(chunk.usage)
+        if t >= self._due:
+            return self._context.limits.strike(self._step, self._attempt)
+        return self._over() if self.written > self._room else ""
+
+    def _counted(self, usage: Usage) -> None:
+        """The provider has counted what came so far."""
+        self._input = replace(usage, output_tokens=0, reasoning_tokens=0, cost_usd=None, estimated=True)
+        self.written = max(self.written, usage.output_tokens * BYTES)
+        self._measure()
+
+    def _measure(self) -> None:
+        """How many bytes may be written before somebody must look."""
+        tokens = min((self._tokens_of(spent) for spent in self._hard), default=inf)
+        self._room = BYTES * min(tokens, self._most)
+        if self._share is not None:
+            self._room = min(self._room, self.written + BUDGET_BYTES)
+
+    def _tokens_of(self, spent: Spent) -> float:
+        """The output tokens that a limit still allows in this response."""
+        left = spent.use.allowed - spent.use.used
+        if spent.limit == "output_tokens":
+            return left
+        asked = self._cost(0)
+        each = (self._cost(1_000_000) - asked) / 1_000_000
+        return floor((left - asked) / each) if each > 0 else inf
+
+    def _cost(self, output_tokens: int) -> float:
+        return self._context.priced(replace(self._input, output_tokens=output_tokens), self._model).cost_usd or 0.0
+
+    def _over(self) -> str:
+        """The limit that is passed, which is written; nothing if it was only time to look."""
+        tokens = self.tokens
+        for spent in self._hard:
+            if tokens > self._tokens_of(spent):
+                used = spent.use.used + (tokens if spent.limit == "output_tokens" else self._cost(tokens))
+                self._context.limits.write(_reached(spent, self._step, self._attempt, used, estimated=True))
+                return spent.limit
+        if tokens > self._most:
+            return RESPONSE_TOKENS
+        return self._over_budget(tokens)
+
+    def _over_budget(self, tokens: int) -> str:
+        if self._share is None:
+            return ""
+        usage = self._context.priced(replace(self._input, output_tokens=tokens), self._model)
+        passed = self._share.stream(usage)
+        if passed is None:
+            self._measure()
+            return ""
+        limit, used, allowed = passed
+        self._context.limits.write(
+            LimitReached(
+                step=self._step,
+                limit=limit,
+                scope="budget",
+                used=used,
+                allowed=allowed,
+                attempt=self._attempt,
+                estimated=True,
+            )
+        )
+        return limit
+
+
+def _bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _reached(spent: Spent, step: int, attempt: str, used: float, *, estimated: bool) -> LimitReached:
+    return LimitReached(
+        step=step,
+        limit=spent.limit,
+        scope="session" if spent.scope else "",
+        used=used,
+        allowed=spent.use.allowed,
+        attempt=attempt,
+        estimated=estimated,
+    )
