@@ -13,12 +13,14 @@ from typing import Any
 from ...decision.messages import ResultStatus
 from .conversation import Conversation
 from .foreign import Foreign, Origin, Unreadable
-from .loose import first_time, first_word, listed, mapping, usage_of, word
-from .openai import describe, is_messages, messages_in
+from .loose import failure_in, first_time, first_word, listed, mapping, usage_of, word
+from .openai import describe, hear_failure, is_messages, messages_in
 from .parts import Content, content_of
 
 _BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"})
 _READ = frozenset({"system", "type", "role", "content", "stop_reason", "stop_sequence"})
+SYNTHETIC = "<synthetic>"
+"""The model in whose name Claude Code itself speaks: errors, and words in the place of an answer."""
 _ASIDE = frozenset({"summary", "system", "file-history-snapshot", "progress", "queue-operation", "attachment"})
 """Lines of Claude Code's transcripts that hold no message."""
 
@@ -45,6 +47,8 @@ def sessions(data: Any) -> Iterator[Foreign]:
     conversation.system(content_of(request.get("system"), foreign).text)
     for message in _joined(messages):
         _hear(conversation, message)
+    if isinstance(data, dict):
+        hear_failure(conversation, whole)
     yield foreign
 
 
@@ -102,9 +106,19 @@ def _unwrapped(lines: list[Any], foreign: Foreign) -> Iterator[dict[str, Any]]:
             foreign.id = foreign.id or first_word(entry, "sessionId", "session_id")
             message = dict(entry["message"])
             message["timestamp"] = entry.get("timestamp")
+            message["failed"] = _is_failure(entry, message)
             message["loop"] = entry.get("isMeta") is True or entry.get("isCompactSummary") is True
-            foreign.model = foreign.model or word(message.get("model"))
+            if message.get("model") != SYNTHETIC:
+                foreign.model = foreign.model or word(message.get("model"))
             yield message
+
+
+def _is_failure(entry: dict[str, Any], message: dict[str, Any]) -> bool:
+    """Whether a line of Claude Code's says, in the model's name, that a request failed."""
+    if entry.get("isApiErrorMessage") is True or entry.get("error"):
+        return True
+    text = content_of(message.get("content"), Foreign()).text
+    return message.get("model") == SYNTHETIC and text.startswith("API Error")
 
 
 def _joined(messages: Iterable[Any]) -> list[Any]:
@@ -112,7 +126,8 @@ def _joined(messages: Iterable[Any]) -> list[Any]:
     joined: list[Any] = []
     at: dict[str, int] = {}
     for message in messages:
-        id = word(mapping(message).get("id")) if mapping(message).get("role") == "assistant" else ""
+        entry = mapping(message)
+        id = word(entry.get("id")) if entry.get("role") == "assistant" and not entry.get("failed") else ""
         if id and id in at:
             first = joined[at[id]]
             content = [*_as_blocks(first.get("content")), *_as_blocks(message.get("content"))]
@@ -139,6 +154,8 @@ def _hear(conversation: Conversation, message: Any) -> None:
     match message.get("role"):
         case "user":
             _hear_user(conversation, message, content, t)
+        case "assistant" if message.get("failed") or failure_in(message):
+            conversation.failed(content.text or failure_in(message), t=t)
         case "assistant":
             conversation.assistant(
                 content.text,

@@ -23,7 +23,7 @@ from ...providers import ProviderError
 from ...providers.chat_stream import ChatStream, error_message, whole_reply
 from ...providers.sse import EventStream
 from .conversation import Conversation
-from .foreign import Ending, Foreign, Unreadable
+from .foreign import Foreign, Unreadable
 from .loose import cost_of, listed, mapping, seconds, word
 
 COMPLETION = "attempt_completion"
@@ -60,16 +60,14 @@ def sessions(data: Any) -> Iterator[Foreign]:
             reply = _heard(entry)
         except ProviderError as error:
             failures.append(str(error) or type(error).__name__)
+            conversation.failed(failures[-1], begins=begins)
+            foreign.lose("prompt", begins)
+            begins = False
             continue
-        if failures:
-            foreign.lose("failed request", len(failures))
-            failures = []
         _add(conversation, reply, begins)
         begins = _ends(reply.message, foreign)
     if not conversation.steps:
         raise Unreadable(failures[-1] if failures else "it holds no reply of a chat endpoint")
-    if failures:
-        foreign.ending = Ending(reason="provider_error", detail=failures[-1])
     yield foreign
 
 

@@ -6,13 +6,19 @@ as it would in the engine.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Sequence
 
-from ...decision import AssistantMessage, Image, Reasoning, ToolCall, ToolResult, Usage, UserMessage
+from ...decision import AssistantMessage, AttemptEnded, Image, Reasoning, ToolCall, ToolResult, Usage, UserMessage
 from ...decision.messages import ResultStatus
+from ...providers.errors import from_status
 from .foreign import Foreign, Origin, Said
 from .nudges import is_nudge
+
+_STATUS = re.compile(r"(?:API Error|HTTP status|status code|status|Error code)\W{0,4}([45][0-9][0-9])\b", re.IGNORECASE)
+UNKNOWN = 500
+"""The status of a failure that names none: trouble of the provider's own."""
 
 RawCall = tuple[str, str, str]
 """A call as the data has it: id or nothing, name, arguments as text."""
@@ -67,6 +73,14 @@ class Conversation:
         message = AssistantMessage(text, tuple(self._waiting.values()), tuple(reasoning))
         self._add(Said(message=message, t=t, usage=usage, raw_finish=raw_finish, model=model, begins=begins))
 
+    def failed(self, message: str, *, model: str = "", t: float | None = None, begins: bool = False) -> None:
+        """A request that no response came of: the provider failed, and this is what it said."""
+        message = message.strip() or "the provider failed, and does not say why"
+        error = from_status(_status_in(message), message)
+        ended = AttemptEnded(model=model, kind=error.kind, message=message, status=error.status or None)
+        self._waiting, self._by_id, self._by_name = {}, {}, {}
+        self._add(Said(message=AssistantMessage(), t=t, model=model, begins=begins, failed=ended))
+
     def result(
         self,
         raw_id: str,
@@ -115,3 +129,8 @@ class Conversation:
 
     def _add(self, said: Said) -> None:
         self.foreign.said.append(said)
+
+
+def _status_in(message: str) -> int:
+    found = _STATUS.search(message)
+    return int(found[1]) if found else UNKNOWN

@@ -11,6 +11,7 @@ from ...decision import (
     Echo,
     Facts,
     Limits,
+    Message,
     Patience,
     Pause,
     Policy,
@@ -20,6 +21,7 @@ from ...decision import (
     ToolSpec,
     decide,
 )
+from ...decision.rules import LONGEST_WORD
 from .foreign import Ending, Foreign
 
 _MANY = 1_000_000
@@ -35,6 +37,7 @@ IMPORTED = Policy(
         empty_answers=_MANY,
         truncated=_MANY,
         refusals=_MANY,
+        unfinished=_MANY,
         invalid_calls=_MANY,
         rejections=_MANY,
         echoes=_MANY,
@@ -50,8 +53,11 @@ def policy_for(foreign: Foreign, tools: Sequence[ToolSpec]) -> Policy:
     """The policy of an imported session. Where the loop answered plain text with words of its own, so does it."""
     if not any(spec.kind == "completion" for spec in tools):
         return IMPORTED
-    before = None
+    before: Message | None = None
     for said in foreign.said:
+        if said.failed is not None:
+            before = None
+            continue
         if said.origin == "nudge" and isinstance(before, AssistantMessage) and not before.calls:
             return replace(IMPORTED, text="nudge", prompts=Prompts(text_is_no_end=said.message.text))  # type: ignore[union-attr]
         before = said.message
@@ -76,11 +82,25 @@ def _by_what_happened(facts: Facts, user_speaks: bool) -> Ending:
         return Ending(reason="completed", detail="a completion was accepted")
     if facts.questions:
         return Ending(reason="awaiting_input", detail="the model waits for the user's answer")
+    if facts.provider_error is not None:
+        return Ending(reason="provider_error", detail=facts.provider_error)
+    word = f" ({facts.raw_finish!r})" if facts.raw_finish else ""
     match facts.finish, facts.shape:
         case "content_filter", _:
             return Ending(reason="refusal", detail="the provider refused to answer")
         case "error", _:
-            return Ending(reason="provider_error", detail="the response ended with an error")
+            return Ending(reason="provider_error", detail=f"the response ended with an error{word}")
+        case "retry", "text" | "empty":
+            return Ending(reason="provider_error", detail=f"the provider gave the response up{word}")
+        case "context_full", "text" | "empty":
+            return Ending(reason="no_answer", detail=f"the model's context was full before its answer was whole{word}")
+        case "pause", "text" | "empty":
+            return _unfinished(f"the provider paused the last response{word}, and nothing follows")
+        case "other", "text" | "empty" if facts.raw_finish:
+            return _unfinished(
+                f"the last response ended with {facts.raw_finish[:LONGEST_WORD]!r}, a finish word that nobody knows "
+                "here: if it means that the response is whole, say so with finish_words or --finish-word"
+            )
         case _, "text":
             return Ending(reason="text_final", detail="a plain answer ended the run")
         case _, "empty":
@@ -89,11 +109,8 @@ def _by_what_happened(facts: Facts, user_speaks: bool) -> Ending:
             pass
     if user_speaks:
         return Ending(reason="cancelled", detail="cancelled from outside: user")
-    return _UNFINISHED
+    return _unfinished("the transcript ends in the middle of the work, and does not say why")
 
 
-_UNFINISHED = Ending(
-    reason="custom:unfinished",
-    status="cancelled",
-    detail="the transcript ends in the middle of the work, and does not say why",
-)
+def _unfinished(detail: str) -> Ending:
+    return Ending(reason="custom:unfinished", status="cancelled", detail=detail)

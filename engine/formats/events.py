@@ -75,6 +75,7 @@ class _Teller:
         self._foreign = foreign
         self._session_id = session_id
         self._format = format
+        self._words = kinds.finish_words
         self._sink = sink
         self._tools = tools_of(foreign, kinds, format)
         self.kinds = {spec.name: spec.kind for spec in self._tools}
@@ -83,6 +84,8 @@ class _Teller:
         self._run_id = ""
         self._own_steps = 0
         """Steps of the present run."""
+        self._failed: list[Said] = []
+        """Requests that failed since the latest response: another may yet take their place."""
         self._waiting: list[Said] = []
         """What the loop said since the last response."""
         self._before = ev.Carried()
@@ -99,6 +102,8 @@ class _Teller:
             match one.message:
                 case UserMessage(text):
                     self._hear_user(one, text, times[place])
+                case AssistantMessage() if one.failed is not None:
+                    self._fail(one, times[place])
                 case AssistantMessage() as message:
                     self._respond(one, message, results.get(place, {}), goes_on[place], times[place])
                 case _:
@@ -108,6 +113,7 @@ class _Teller:
     # ---- runs
 
     def _hear_user(self, said: Said, text: str, t: float | None) -> None:
+        self._give_up()
         log = self._log
         by_loop = said.origin == "nudge" or (said.origin == "beside" and (log is None or log.facts.accepted is None))
         if log is not None and by_loop:
@@ -151,6 +157,7 @@ class _Teller:
 
     def _close(self, *, last: bool = False, user_speaks: bool = False) -> None:
         """End the present run, if there is one."""
+        self._give_up()
         log, self._log = self._log, None
         if log is None:
             return
@@ -190,12 +197,8 @@ class _Teller:
         if said.begins:
             self._close()
         log = self._log or self._open(None, t)
-        self._begin_round(log)
-        self.steps += 1
-        self._own_steps += 1
-        step = log.facts.steps + 1
-        log.append(ev.StepStarted(step=step, round=log.facts.rounds))
-        self._stream(log, said, message, f"{step}.1", step)
+        step, attempt = self._begin_step(log)
+        self._stream(log, said, message, attempt, step)
         settling = Settling(log, self.kinds, message.calls, goes_on)
         for call in message.calls:
             result = results.get(call.id)
@@ -209,6 +212,42 @@ class _Teller:
         log.append(ev.StepFinished(step=step))
         if settling.answers:
             self._go_on_after_pause(log, settling.answers)
+
+    def _begin_step(self, log: RunLog) -> tuple[int, str]:
+        """Begin a step, with the requests of it that failed; gives its number and the next attempt's id."""
+        self._begin_round(log)
+        self.steps += 1
+        self._own_steps += 1
+        step = log.facts.steps + 1
+        log.append(ev.StepStarted(step=step, round=log.facts.rounds))
+        failed, self._failed = self._failed, []
+        for number, one in enumerate(failed, 1):
+            assert one.failed is not None
+            attempt, model = f"{step}.{number}", one.model or self._foreign.model
+            log.append(ev.AttemptStarted(attempt=attempt, model=model))
+            log.reach(one.t)
+            error = one.failed
+            log.append(
+                ev.AttemptFailed(
+                    attempt=attempt, model=model, kind=error.kind, message=error.message, status=error.status
+                )
+            )
+        return step, f"{step}.{len(failed) + 1}"
+
+    def _fail(self, said: Said, t: float | None) -> None:
+        """A request that failed. What comes next says whether another took its place."""
+        if said.begins:
+            self._close()
+        if self._log is None:
+            self._open(None, t)
+        self._failed.append(said)
+
+    def _give_up(self) -> None:
+        """Make a step of the requests that failed, if no response took their place."""
+        if self._failed:
+            assert self._log is not None
+            step, _ = self._begin_step(self._log)
+            self._log.append(ev.StepFinished(step=step))
 
     def _begin_round(self, log: RunLog) -> None:
         """Begin a round: the first of the run, or one after a decision that was more than to go on."""
@@ -279,7 +318,7 @@ class _Teller:
 
     def _finish_of(self, said: Said, message: AssistantMessage) -> FinishReason:
         if said.raw_finish:
-            return finish_of(said.raw_finish)
+            return finish_of(said.raw_finish, self._words)
         self._foreign.lose("finish reason")
         return "tool_calls" if message.calls else "stop"
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from ...decision import Message, Status, ToolSpec, Usage
+from ...decision import AttemptEnded, Message, Status, ToolSpec, Usage
 
 Origin = Literal["user", "nudge", "beside"]
 """Who speaks in the user's role: the user, the loop itself, or one of them beside the results of tools."""
@@ -27,7 +27,6 @@ LOST: dict[str, str] = {
     "prompt": "runs whose user message is not in the recording",
     "image": "pictures outside of tool results: left out",
     "provider tool": "tools that the provider ran itself: left out",
-    "failed request": "requests that failed before one succeeded: left out",
     "reply": "replies of the chat endpoint in another format: left out",
     "side chain": "messages of subagents: left out",
     "note": "entries that are no message: left out",
@@ -54,6 +53,8 @@ class Said(Struct, frozen=True, kw_only=True):
     model: str = ""
     begins: bool = False
     """Of a response: it begins a run although the user's message is not known."""
+    failed: AttemptEnded | None = None
+    """Of a response that none came of: how the provider failed. Its message is empty."""
 
 
 class Ending(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...decision import AssistantMessage, ToolKind, ToolSpec
+from ...decision import AssistantMessage, FinishReason, ToolKind, ToolSpec
 from .foreign import Foreign
 
 COMPLETION = frozenset(
@@ -33,10 +33,12 @@ OWN: dict[str, frozenset[str]] = {"tau-bench": frozenset({"transfer_to_human_age
 
 
 class Kinds(Struct, frozen=True, kw_only=True):
-    """The user's word on tools: exact names, in place of the guesses."""
+    """The user's word on tools: exact names, in place of the guesses. And on finish words."""
 
     completion: tuple[str, ...] = ()
     question: tuple[str, ...] = ()
+    finish_words: dict[str, FinishReason] = {}
+    """What finish words mean that the table does not know."""
 
     def of(self, name: str, format: str) -> ToolKind:
         """The kind of a tool."""

@@ -126,3 +126,20 @@ def _tokens(usage: Mapping[str, Any], *names: str) -> int:
         if found is not None:
             return int(min(max(found, 0), _MOST_TOKENS))
     return 0
+
+
+_FAILED = frozenset({"crashed", "error", "errored", "failed", "failure"})
+
+
+def failure_in(data: Mapping[str, Any]) -> str:
+    """What went wrong, in the words of a message, a response or a session that says it failed; empty if none does."""
+    error = data.get("error")
+    if isinstance(error, dict):
+        said = first_word(error, "message", "detail", "type", "code") or as_json(error)
+        status = word(error.get("status")) or word(error.get("code"))
+        return f"status {status}: {said}" if status.isdigit() and status not in said else said
+    if error:
+        return "an error" if error is True else as_json(error)
+    if word(data.get("status")).lower() in _FAILED:
+        return first_word(data, "message", "detail", "reason") or f"status {word(data['status'])}"
+    return ""

@@ -7,13 +7,14 @@ response that came last (`choices`, as the API answers, or under `response`). Lo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from ...decision import ToolSpec
 from .conversation import Conversation, RawCall
-from .foreign import Foreign, Judged, Unreadable
-from .loose import as_json, first_time, first_word, listed, mapping, number, seconds, usage_of, word
+from .foreign import Ending, Foreign, Judged, Unreadable
+from .loose import as_json, failure_in, first_time, first_word, listed, mapping, number, seconds, usage_of, word
 from .parts import Content, blocks_of, content_of
 
 MESSAGES = ("messages", "conversation", "history", "transcript", "traj", "input")
@@ -21,7 +22,8 @@ MESSAGES = ("messages", "conversation", "history", "transcript", "traj", "input"
 IDS = ("id", "session_id", "sessionId", "conversation_id", "thread_id", "trace_id", "custom_id", "instance_id", "uuid")
 READ = frozenset(
     {*MESSAGES, *IDS, "model", "tools", "functions", "usage", "request", "response", "choices", "body", "params",
-     "created", "created_at", "timestamp", "time", "date", "reward", "success", "passed", "resolved", "object"}
+     "created", "created_at", "timestamp", "time", "date", "reward", "success", "passed", "resolved", "object",
+     "error", "exit_status"}
 )  # fmt: skip
 """Fields of a session that are read; others are listed as lost."""
 SETTINGS = ("temperature", "top_p", "seed", "max_tokens", "max_completion_tokens", "tool_choice", "reasoning_effort")
@@ -45,6 +47,8 @@ def sessions(data: Any) -> Iterator[Foreign]:
         hear(conversation, message)
     if response:
         _hear_response(conversation, response)
+    if isinstance(data, dict):
+        hear_failure(conversation, whole)
     yield foreign
 
 
@@ -133,11 +137,50 @@ def hear(conversation: Conversation, message: Any) -> None:
             failed = message.get("is_error") is True or message.get("status") == "error"
             id, name = word(message.get("tool_call_id")), word(message.get("name"))
             conversation.result(id, name, content.text, "error" if failed else "ok", content.images, t)
+        case "error":
+            conversation.failed(content.text or failure_in(message), t=t)
         case _:
             foreign.lose(f"role: {word(role)[:40] or 'none'}")
 
 
+def hear_failure(conversation: Conversation, data: dict[str, Any]) -> None:
+    """What a session, or the response in it, says of an end that was none: an error of the provider's, or another."""
+    response = mapping(data.get("response"))
+    inside = mapping(response.get("body"))
+    status = number(response.get("status_code"))
+    failure = failure_in(inside) or failure_in(response) or (failure_in(data) if response else "")
+    if not failure and status is not None and status >= HTTP_ERROR:
+        failure = f"HTTP status {status:g}"
+    if failure:
+        conversation.failed(failure)
+        return
+    info = mapping(data.get("info"))
+    failure = failure_in(data) or failure_in(info)
+    ended_as = word(info.get("exit_status")) or word(data.get("exit_status"))
+    if failure:
+        conversation.foreign.ending = Ending(reason="custom:error", status="failed", detail=failure)
+    elif ended_as:
+        conversation.foreign.ending = _ending_of(ended_as)
+
+
+HTTP_ERROR = 400
+
+
+def _ending_of(status: str) -> Ending:
+    """How a session ended by its `exit_status`, as mini-swe-agent and others write it."""
+    named = re.sub(r"[^a-z0-9]+", "_", status.lower())[:60].strip("_") or "ended"
+    says = f"the loop's exit status: {status}"
+    if named in ("submitted", "completed", "success", "done", "finished"):
+        return Ending(reason=f"custom:{named}", status="completed", detail=says)
+    limits = "limit" in named or "max" in named
+    return Ending(reason=f"custom:{named}", status="exhausted" if limits else "failed", detail=says)
+
+
 def _hear_assistant(conversation: Conversation, message: dict[str, Any], content: Content, t: float | None) -> None:
+    failure = failure_in(message)
+    if failure or message.get("is_error") is True or message.get("isApiErrorMessage") is True:
+        conversation.failed(content.text or failure, model=word(message.get("model")), t=t)
+        return
     refusal = word(message.get("refusal"))
     raw_finish = first_word(message, "finish_reason", "stop_reason")
     if refusal and not content.text:

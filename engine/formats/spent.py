@@ -24,7 +24,7 @@ def fill_in(foreign: Foreign, tools: Sequence[ToolSpec]) -> None:
     estimated: list[int] = []
     for place, said in enumerate(foreign.said):
         grown = size(said.message)
-        if isinstance(said.message, AssistantMessage):
+        if isinstance(said.message, AssistantMessage) and said.failed is None:
             if said.usage is None:
                 context = counted + rough_tokens(characters - at)
                 usage = Usage(input_tokens=context, output_tokens=rough_tokens(grown), estimated=True)
@@ -41,7 +41,7 @@ def fill_in(foreign: Foreign, tools: Sequence[ToolSpec]) -> None:
 
 
 def _responses(foreign: Foreign) -> int:
-    return sum(isinstance(said.message, AssistantMessage) for said in foreign.said)
+    return sum(isinstance(said.message, AssistantMessage) and said.failed is None for said in foreign.said)
 
 
 def _split(foreign: Foreign, total: Usage) -> None:

@@ -196,7 +196,8 @@ def _ending(status: str) -> Ending | None:
         return None
     inner = status.removeprefix("submitted").strip(" ()")
     named = re.sub(r"[^a-z0-9]+", "_", inner.lower())[:60].strip("_")
-    reason, ends_as = _ENDINGS.get(inner, (f"custom:{named or 'ended'}", "exhausted"))
+    broken = "error" in named or "fail" in named
+    reason, ends_as = _ENDINGS.get(inner, (f"custom:{named or 'ended'}", "failed" if broken else "exhausted"))
     return Ending(reason=reason, status=ends_as, detail=f"SWE-agent's exit status: {status}")
 
 

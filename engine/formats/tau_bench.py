@@ -16,7 +16,7 @@ import msgspec
 from ...decision import ToolSpec
 from .conversation import Conversation
 from .foreign import Ending, Foreign, Judged, Unreadable
-from .loose import first_time, listed, mapping, number, word
+from .loose import failure_in, first_time, listed, mapping, number, word
 from .openai import calls_of, hear
 
 STOP = "###STOP###"
@@ -72,7 +72,10 @@ def _session(data: dict[str, Any]) -> Foreign:
             _hear_text(conversation, message)
         else:
             _hear(conversation, message)
-    if foreign.ending is None and conversation.steps >= MOST_STEPS and not _transferred(messages):
+    failure = failure_in(mapping(data.get("info")))
+    if failure:
+        foreign.ending = Ending(reason="custom:error", status="failed", detail=failure)
+    elif foreign.ending is None and conversation.steps >= MOST_STEPS and not _transferred(messages):
         foreign.ending = Ending(reason="step_limit", detail=f"tau-bench ends a session after {MOST_STEPS} responses")
     return foreign
 

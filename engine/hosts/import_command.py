@@ -19,7 +19,7 @@ from ..formats.table import FORMATS
 from ..formats.written import Folder
 from .channels import Channels
 from .clean import one_line
-from .options import add_output, add_redaction, parser_of, redaction_of
+from .options import add_finish_words, add_output, add_redaction, finish_words_of, parser_of, redaction_of
 from .phrases import counted
 
 _HELP = "make records of other loops' sessions"
@@ -62,6 +62,7 @@ def add_to(commands: Any) -> None:
         metavar="NAME",
         help="the tool that asks the user, instead of guessing by its name; repeatable",
     )
+    add_finish_words(parser)
     parser.add_argument("--compress", action="store_true", help="write compressed records (.jsonl.zst)")
     parser.add_argument("--force", action="store_true", help="replace records that are there already")
     add_redaction(parser, "the records")
@@ -73,7 +74,9 @@ def add_to(commands: Any) -> None:
 def command(given: argparse.Namespace) -> int:
     """Import; gives the exit code. Raises WrongUse."""
     channels = Channels()
-    kinds = Kinds(completion=tuple(given.completion), question=tuple(given.question))
+    kinds = Kinds(
+        completion=tuple(given.completion), question=tuple(given.question), finish_words=finish_words_of(given)
+    )
     folder = Folder(given.output, compress=given.compress, replace=given.force, redact=redaction_of(given))
     importer = Importer(folder, kinds)
     results = list(importer.take(_found(given.files, given.format)))

@@ -74,7 +74,12 @@ def add_sampling(model: argparse._ArgumentGroup) -> None:
     model.add_argument("--tool-choice", choices=("auto", "required", "none"), help="default: auto")
     model.add_argument("--temperature", type=float, metavar="T", help="passed to the model")
     model.add_argument("--seed", type=int, metavar="N", help="passed to the model")
-    model.add_argument(
+    add_finish_words(model)
+
+
+def add_finish_words(parser: argparse._ArgumentGroup | argparse.ArgumentParser) -> None:
+    """What words of the provider's mean that are not in the table."""
+    parser.add_argument(
         "--finish-word",
         action="append",
         default=[],

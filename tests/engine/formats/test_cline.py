@@ -93,12 +93,14 @@ def test_a_reply_may_be_whole_or_packed_or_in_hexadecimal_digits() -> None:
     ]  # fmt: skip
 
 
-def test_a_failed_request_is_counted_and_the_last_one_is_the_ending() -> None:
+def test_a_failed_request_is_an_attempt_of_its_step_and_the_last_one_is_the_ending() -> None:
     failed = reply({"error": {"message": "too many"}}, 429)
     cut = reply('data: {"choices": [{"delta": {"content": "He"}}]}\n\n')
     heard = hear("cline", [failed, cut, reply(streamed("Hello"))])
     assert heard.stops == ["text_final"]
-    assert heard.foreign.lost["failed request"] == 2
+    assert [(event.attempt, event.kind) for event in heard.of(ev.AttemptFailed)] == [
+        ("1.1", "rate_limit"), ("1.2", "server"),
+    ]  # fmt: skip
     heard = hear("cline", [reply(streamed("", ("c1", "read", "{}"))), failed])
     assert heard.stops == ["provider_error"]
     assert "too many" in heard.outcomes[0].detail
