@@ -340,10 +340,12 @@ class QuestionAsked(_Event, frozen=True, kw_only=True, tag="QUESTION_ASKED"):
 
 
 class QuestionAnswered(_Event, frozen=True, kw_only=True, tag="QUESTION_ANSWERED"):
-    """The user's answer, in the run that goes on after the pause."""
+    """The user's answer, in the run that goes on after the pause. One that is unclear leaves the question open."""
 
     call_id: str
     text: str
+    says: Literal["yes", "no", "unclear"] | None = None
+    """Of an answer to a confirmation. None: another question, or a record from before it was written."""
 
 
 class ThoughtRecorded(_Event, frozen=True, kw_only=True, tag="THOUGHT_RECORDED"):

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from . import events as ev
 from .failures import Failures
 from .messages import FinishReason, Usage
-from .outcome import Question
+from .outcome import Question, asked_again
 from .repetition import Trail
 
 Shape = Literal["none", "tool_results", "open_question", "text", "empty"]
@@ -348,6 +348,9 @@ def _question_closed(facts: Facts, call_id: str) -> Facts:
 
 
 def _question_answered(facts: Facts, event: ev.QuestionAnswered) -> Facts:
+    if event.says == "unclear":
+        again = tuple(asked_again(q) if q.call_id == event.call_id else q for q in facts.questions)
+        return replace(facts, questions=again, t=event.t)
     if any(q.call_id == event.call_id and q.confirms is not None for q in facts.questions):
         facts = replace(facts, confirmed=event.call_id)
     return _question_closed(facts, event.call_id)

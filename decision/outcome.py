@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from msgspec import Struct
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from .messages import Usage
 
@@ -65,6 +65,17 @@ class Question(Struct, frozen=True):
     pending_issues: tuple[str, ...] = ()
     percentage: int | None = None
     """If that completion reports phases: its own."""
+    unclear: int = 0
+    """How often it was answered with neither yes nor no, and asked again."""
+
+
+_AGAIN = "That was neither a yes nor a no. "
+
+
+def asked_again(question: Question) -> Question:
+    """The question after a reply that is neither yes nor no."""
+    text = question.text if question.text.startswith(_AGAIN) else _AGAIN + question.text
+    return replace(question, text=text, unclear=question.unclear + 1)
 
 
 class Outcome(Struct, frozen=True, kw_only=True):

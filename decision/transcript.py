@@ -80,8 +80,8 @@ class Transcript:
                 self._settle()
             case ev.ToolCallResult():
                 self._answer(ToolResult(event.call_id, event.name, event.content, event.status, event.images))
-            case ev.QuestionAnswered(call_id=id, text=text):
-                if id in self._open:
+            case ev.QuestionAnswered(call_id=id, text=text, says=says):
+                if id in self._open and says != "unclear":
                     self._answer(ToolResult(id, self._open[id].name, text))
             case ev.VerdictGiven(role="handler", said="answered", detail=answer):
                 self._add(AssistantMessage(answer))

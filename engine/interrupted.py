@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from ..decision import Decision, Event, Facts, Price, Question, ToolSpec
+from ..decision.confirmation import Reply
 from ..decision.events import (
     CompletionAccepted,
     CompletionRejected,
@@ -69,8 +70,9 @@ class Interrupted:
     """A handler had asked for no next-step prompt."""
     questions: tuple[Question, ...] = ()
     """What the paused run had asked that this one goes on from."""
-    answered: tuple[Question, str] | None = None
-    """The question that the user answered, with the answer, if what follows from it was not written."""
+    answered: tuple[Question, str, Reply | None] | None = None
+    """The question that the user answered, with the answer and what it says of a confirmation, if what follows from it
+    was not written."""
 
     @classmethod
     def at(cls, events: Iterable[Event], facts: Facts) -> Interrupted:
@@ -89,8 +91,8 @@ class Interrupted:
                 self.prompt, self.started_at, self.prices = event.prompt, event.started_at, event.prices
                 self.tools, self.redaction = event.tools, event.functions.get("redaction", ())
                 self.questions = event.carried.questions if event.carried is not None else ()
-            case QuestionAnswered(call_id=id, text=text):
-                self.answered = next(((q, text) for q in self.questions if q.call_id == id), None)
+            case QuestionAnswered(call_id=id, text=text, says=says):
+                self.answered = next(((q, text, says) for q in self.questions if q.call_id == id), None)
             case RunResumed(interrupted_step=int()):
                 self.halfway = None
             case RoundStarted():

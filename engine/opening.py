@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..decision import AssistantMessage, Facts, Question, ToolCall, ToolSpec, UserMessage, WrongUse
+from ..decision.confirmation import Reply, reply_of
 from ..decision.events import (
     Carried,
     CompletionRejected,
@@ -28,10 +29,9 @@ from .version import VERSION
 if TYPE_CHECKING:
     from .engine import Engine
 
-YES = frozenset(
-    {"yes", "y", "ok", "okay", "confirm", "confirmed", "true", "done", "ja", "oui", "si", "sí", "是", "はい"}
-)
-"""Answers that confirm a completion; everything else hands it back with what the user said."""
+ASKED_AGAIN = 2
+"""How often the user is asked again whose reply to a confirmation is neither yes nor no. The next such reply hands the
+completion back to the model, with what the user said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,10 @@ def resume(context: Context, interrupted: Interrupted) -> None:
     unfinished = halfway is not None and halfway.response is None
     context.log.append(RunResumed(interrupted_step=halfway.step if halfway is not None and unfinished else None))
     if interrupted.answered is not None:
-        _settle_confirmation(context, *interrupted.answered)
+        question, text, says = interrupted.answered
+        if says is None and question.confirms is not None:  # an answer that no version wrote the meaning of
+            says = "yes" if reply_of(text) == "yes" else "no"
+        _settle_confirmation(context, question, text, says)
     if halfway is not None and not unfinished and not interrupted.in_round:
         _close(context, halfway)
 
@@ -134,16 +137,26 @@ def _given_up(call: ToolCall, halfway: Halfway, *, closing: bool) -> ToolCallRes
 
 
 def _answer(context: Context, question: Question, text: str) -> None:
-    context.log.append(QuestionAnswered(call_id=question.call_id, text=text))
-    _settle_confirmation(context, question, text)
+    says = None if question.confirms is None else _said(context, question, text)
+    context.log.append(QuestionAnswered(call_id=question.call_id, text=text, says=says))
+    _settle_confirmation(context, question, text, says)
 
 
-def _settle_confirmation(context: Context, question: Question, text: str) -> None:
+def _said(context: Context, question: Question, text: str) -> Reply:
+    """What a reply to a confirmation says; in a replay, what was made of it then."""
+    recorded = None if context.recalled is None else context.recalled.reply(question.call_id)
+    if recorded is not None:
+        return recorded
+    says = reply_of(text)
+    return "no" if says == "unclear" and question.unclear >= ASKED_AGAIN else says
+
+
+def _settle_confirmation(context: Context, question: Question, text: str, says: Reply | None) -> None:
     """Accept or hand back the completion that the user was asked to confirm, if that was the question."""
-    if question.confirms is None:
+    if says is None or says == "unclear" or question.confirms is None:
         return
     name = _name_of(context, question.call_id)
-    if text.strip().strip(".!").casefold() in YES:
+    if says == "yes":
         confirmed = Completion(
             answer=question.confirms, pending_issues=question.pending_issues, percentage=question.percentage
         )

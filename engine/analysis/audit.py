@@ -96,8 +96,8 @@ class _Reader:
                 step.text, step.calls, step.usage = message.text[:SHOWN], calls, event.usage
             case ev.ToolCallResult():
                 self._result(event)
-            case ev.QuestionAnswered(call_id=id, text=text):
-                if id in self._calls:
+            case ev.QuestionAnswered(call_id=id, text=text, says=says):
+                if id in self._calls and says != "unclear":
                     self._calls[id].status, self._calls[id].result = "ok", text[:SHOWN]
             case ev.CompletionAccepted(name=name):
                 self._accepted = self._accepted or name

@@ -60,7 +60,7 @@ class _Teller:
                 self._respond(event)
             case ev.ToolCallResult():
                 self._answer(event.call_id, event.content, event.images, event.status)
-            case ev.QuestionAnswered():
+            case ev.QuestionAnswered() if event.says != "unclear":
                 self._answer(event.call_id, event.text, (), "ok")
             case ev.VerdictGiven(role="handler", said="answered"):
                 self._add("agent", event.detail, event.t, llm_call_count=0, extra={"handler": event.name})

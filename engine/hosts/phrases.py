@@ -219,7 +219,7 @@ def _how_to_answer(outcome: Outcome, recorded: Recorded | None, confirming: bool
         answers = f'--answer "{text}"'
     else:
         answers = " ".join(f'--answer {quote(question.call_id)}="..."' for question in outcome.questions)
-    also = "Anything but a yes hands it back to the model, with what you say." if confirming else ""
+    also = "A no hands it back to the model, with what you say; what is neither is asked again." if confirming else ""
     return _some(f"Answer it: {recorded.resume(answers)}", also)
 
 

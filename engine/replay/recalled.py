@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...decision import events as ev
+from ...decision.confirmation import Reply
 from ..record import RecordedRun
 from .recorded import unstreamed
 
@@ -35,6 +36,17 @@ class RecordedVerdicts:
         self._responses: dict[int, ev.ResponseFinished] = {}
         self._heard: dict[int, list[ev.MessageAdded]] = {}
         events = unstreamed(recorded)
+        self._replies: dict[str, Reply] = {}
+        for event in events:
+            match event:
+                case ev.QuestionAnswered(call_id=id, says=str() as says):
+                    self._replies[id] = says
+                case ev.CompletionAccepted(call_id=id):  # a record of before the reply's meaning was written
+                    self._replies.setdefault(id, "yes")
+                case ev.CompletionRejected(call_id=id, by="user"):
+                    self._replies.setdefault(id, "no")
+                case _:
+                    pass
         self.lost = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "unknown"}
         self._results: dict[str, ev.ToolCallResult] = {}
         waiting: list[ev.MessageAdded] = []
@@ -67,6 +79,10 @@ class RecordedVerdicts:
             return None
         self._reach(left[0].t)
         return left.popleft()
+
+    def reply(self, call_id: str) -> Reply | None:
+        """What was made then of the user's reply to the confirmation of this call."""
+        return self._replies.get(call_id)
 
     def fingerprint(self, call_id: str, content: str) -> str:
         """That of the recorded result of this call, if it has this content; else empty."""

@@ -32,7 +32,10 @@ async def was_answered(store: Store, session_id: str, call_id: str) -> bool:
         if run.prompt is not None:
             continue
         events = _read(await store.pages(run.id, limit=1)).events
-        if any(isinstance(event, QuestionAnswered) and event.call_id == call_id for event in events):
+        if any(
+            isinstance(event, QuestionAnswered) and event.call_id == call_id and event.says != "unclear"
+            for event in events
+        ):
             return True
     return False
 

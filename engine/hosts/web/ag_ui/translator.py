@@ -230,8 +230,9 @@ class AgUi:
             self._custom(event)
 
     def _question_answered(self, event: ev.QuestionAnswered) -> None:
-        """`TOOL_CALL_RESULT` of the question's call, and `CUSTOM`."""
-        self._stream.answer(self._id_of(event), event.call_id, event.text)
+        """`TOOL_CALL_RESULT` of the question's call unless it is asked again, and `CUSTOM`."""
+        if event.says != "unclear":
+            self._stream.answer(self._id_of(event), event.call_id, event.text)
         self._custom(event)
 
     # ---- what else a reader sees

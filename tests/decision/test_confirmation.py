@@ -1,0 +1,79 @@
+"""Row F4: what a reply to a confirmation says, on labelled replies in six languages."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from endstop.decision.confirmation import Reply, reply_of
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+class Labelled(NamedTuple):
+    """One line of replies.tsv."""
+
+    language: str
+    says: str
+    text: str
+
+
+LINES = (Path(__file__).with_name("replies.tsv")).read_text(encoding="utf-8").splitlines()
+REPLIES = [Labelled(*line.split("\t")) for line in LINES if not line.startswith("#")]
+HELD_OUT = REPLIES[::3]
+TUNED_ON = [reply for number, reply in enumerate(REPLIES) if number % 3]
+
+
+@pytest.mark.parametrize("part", [HELD_OUT, TUNED_ON], ids=["held out", "tuned on"])
+def test_F4_98_percent_of_labelled_replies_are_read_right(part: list[Labelled]) -> None:
+    wrong = [(reply, reply_of(reply.text)) for reply in part if reply_of(reply.text) != reply.says]
+    assert len(wrong) <= 0.02 * len(part), wrong
+
+
+def test_F4_the_labelled_set_is_large_and_has_six_languages_and_three_answers() -> None:
+    assert len(REPLIES) >= 200
+    assert {reply.language for reply in REPLIES} == {"en", "zh", "es", "de", "fr", "ja"}
+    for language in ("en", "zh", "es", "de", "fr", "ja"):
+        assert {r.says for r in REPLIES if r.language == language} == {"yes", "no", "unclear"}
+    assert len({(reply.language, reply.text) for reply in REPLIES}) == len(REPLIES)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        *[
+            (text, "yes")
+            for text in ("好的", "确认", "是的", "可以", "同意", "没问题", "sure", "go ahead", "yes please")
+        ],
+        *[
+            (text, "yes")
+            for text in (
+                "yes, I confirm",
+                "no problem, go ahead",
+                "YES!!",
+                "\uff59\uff45\uff53",
+                "好的。",
+                "👍🏿",
+                "Sí",
+            )
+        ],
+        *[
+            (text, "no")
+            for text in ("不可以", "yes, but change the port first", "可以，但是先改端口", "not ok", "isn’t ok")
+        ],
+        *[(text, "unclear") for text in ("", " ", "?", "hmm", "8080", "yes and no", "可以吗", "was wurde geändert?")],
+    ],
+)
+def test_F4_replies_of_the_row_are_read_as_what_they_say(text: str, says: Reply) -> None:
+    assert reply_of(text) == says
+
+
+@given(st.text(max_size=200))
+def test_F4_any_text_is_read_without_an_error_and_the_same_in_capitals_and_between_spaces(text: str) -> None:
+    assert reply_of(text) in ("yes", "no", "unclear")
+    assert reply_of(f"  {text}\t") == reply_of(text)
+
+
+@pytest.mark.parametrize("reply", REPLIES, ids=lambda reply: reply.text)
+def test_F4_case_and_full_width_change_nothing(reply: Labelled) -> None:
+    wide = "".join(chr(ord(sign) + 0xFEE0) if "!" <= sign <= "~" else sign for sign in reply.text)
+    assert reply_of(reply.text.upper()) == reply_of(wide) == reply_of(reply.text)
