@@ -24,6 +24,7 @@ import anyio
 from msgspec import Struct
 
 from ..decision import Facts, Message, ToolCall, Usage
+from ..decision.confirmation import Reply
 from ..decision.events import BudgetRefused, LimitReached, MessageAdded, ResponseFinished, VerdictGiven
 from ..providers import Prices
 from .answers import Completion
@@ -81,6 +82,10 @@ class Recalled(Protocol):
 
     def __call__(self, role: str, name: str, call_id: str | None, /) -> VerdictGiven | None:
         """The recorded verdict for a role, a name and a call id."""
+        ...
+
+    def reply(self, call_id: str, /) -> Reply | None:
+        """What was made then of the user's reply to the confirmation of this call."""
         ...
 
     def fingerprint(self, call_id: str, content: str, /) -> str:
