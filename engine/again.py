@@ -12,8 +12,8 @@ from typing import Any
 from ..decision import ToolCall
 from ..decision.events import VerdictGiven
 from .answers import Asked, Happened, NotHappened, Settled, Unclear
+from .calling import apart, in_words
 from .calling import call as call_function
-from .calling import in_words
 from .context import Context
 from .hooks import qualified
 from .results import UNKNOWN, shortened
@@ -57,7 +57,8 @@ async def _checked(
     failed = True
     with context.clock.deadline(tool.timeout):
         try:
-            said = await call_function(tool.check, **arguments)
+            work = call_function(tool.check, **arguments)
+            said = await apart(work, qualified(tool.check), run_id=context.run_id, call_id=call.id)
             failed = not isinstance(said, Happened | NotHappened | Unclear)
             if failed:
                 said = Unclear(f"a check answers Happened, NotHappened or Unclear, not {type(said).__name__}")

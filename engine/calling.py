@@ -2,17 +2,35 @@
 
 An async one is awaited. A sync one runs in a thread, because it may block: only then can a deadline or a cancellation
 end the waiting for it. Its thread goes on until the function returns; what it returns late is dropped.
+
+Each runs in a task of its own (`apart`), so that whoever waits for it can stop waiting: a function that goes on after
+it was cancelled is left behind, and named in the log.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import Any, TypeVar
 
 import anyio.to_thread
+
+from ..providers.closing import outlive
+from .complaints import complain
+from .event_loop import watch
+
+T = TypeVar("T")
+
+GRACE_SECONDS = 0.4
+"""How long a function may take to end once it is cancelled, before it is left behind."""
+
+_THREADS: ContextVar[list[str]] = ContextVar("endstop_threads")
+"""Where the functions note themselves whose threads go on although nobody waits for them any more."""
+_LEFT: set[asyncio.Task[Any]] = set()
+"""What was left behind and has not ended: the event loop itself keeps no task."""
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -20,6 +38,45 @@ def is_async(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(inspect.unwrap(function)) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004  an object with an async __call__ is a function too
     )
+
+
+async def apart(
+    work: Coroutine[Any, Any, T], name: str, left: Callable[[], None] | None = None, /, **about: object
+) -> T:
+    """What the work gives, or raises; it runs in a task of its own, called `name`.
+
+    If the waiting is cancelled (a deadline, the caller), so is the work. It has `GRACE_SECONDS` to end; then it is
+    left behind, a warning with `about` names it, and `left` is called. A thread has no such time, as nothing can end
+    it.
+    """
+    threads: list[str] = []
+    token = _THREADS.set(threads)
+    task = asyncio.create_task(work, name=name)
+    _THREADS.reset(token)
+    watch(task, about)
+    try:
+        await asyncio.wait((task,))
+    except asyncio.CancelledError:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await outlive(task, GRACE_SECONDS)
+        if threads or not task.done():
+            complain(f"{name} goes on although it was cancelled, and is left behind", **about)
+            if left is not None:
+                left()
+        if not task.done():
+            _LEFT.add(task)
+        task.add_done_callback(_seen)
+        raise
+    if task.cancelled():
+        raise Failed("it was cancelled by itself, or by something that is not this run")
+    return task.result()
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    _LEFT.discard(task)
+    if not task.cancelled():
+        task.exception()  # nobody else will ask
 
 
 async def call(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
@@ -51,6 +108,20 @@ class Failed(RuntimeError):
 
 
 async def _in_a_thread(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-    work = functools.partial(function, *arguments, **named)
-    value = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+    running = False
+
+    def work() -> Any:
+        nonlocal running
+        running = True
+        try:
+            return function(*arguments, **named)
+        finally:
+            running = False
+
+    try:
+        value = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+    except asyncio.CancelledError:
+        if running and (threads := _THREADS.get(None)) is not None:
+            threads.append(getattr(function, "__qualname__", repr(function)))
+        raise
     return await value if inspect.isawaitable(value) else value

@@ -2,16 +2,17 @@
 
 A reading call may start while the response still streams, if nothing that writes, asks or completes stands before it.
 All others wait until the response is whole or cut, because a retried attempt must not repeat them; writing calls then
-run one after another. After a completion call nothing runs any more.
+run one after another. After a completion call nothing begins any more (`mixed="all"` lets calls run beside it). An
+accepted one cancels the shared scope of the round, and with it whatever still runs and all that is done here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import anyio
-from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from ..decision import AssistantMessage, ToolCall
 from ..decision.events import CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded
@@ -22,7 +23,7 @@ from .durable.steps import LostRun
 from .execution import BEYOND, execute
 from .halfway import Halfway
 from .ledger import Ledger
-from .results import CANCELLED, OUT_OF_TIME, UNKNOWN, as_text, images_in
+from .results import CANCELLED, LEFT, OUT_OF_TIME, UNKNOWN, as_text, images_in
 from .schema import InvalidArguments
 from .scope import RoundScope
 from .tools import Tool
@@ -39,17 +40,16 @@ RAN_EARLY = (
 class Calls:
     """The calls of one step. `offer` while the response streams, `settle` once it is whole or cut."""
 
-    def __init__(self, context: Context, scope: RoundScope, tasks: TaskGroup) -> None:
+    def __init__(self, context: Context, scope: RoundScope) -> None:
         self._context = context
         self._log = context.log
         self._scope = scope
-        self._tasks = tasks
         self._start_over()
 
     def _start_over(self) -> None:
         self._early = self._context.steps is None  # no durable step inside another one, the response
-        self._running: dict[str, anyio.Event] = {}
-        self._begun: dict[str, tuple[ToolCall, anyio.CancelScope]] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._begun: dict[str, ToolCall] = {}
         self._ledger = Ledger(self._context)
         self._completions = Completions(self._context, self._scope, self._ledger)
         self._ending: set[str] = set()
@@ -73,7 +73,7 @@ class Calls:
         if tool.spec.reads and self._early and tool.kind == "ordinary" and not self._lost(call):
             if call.id not in self._ledger:
                 self._start(tool, call)
-        else:
+        elif tool.kind != "completion" or self._context.policy.mixed != "all":
             self._early = False
 
     def take_up(self, halfway: Halfway) -> None:
@@ -107,9 +107,9 @@ class Calls:
         """Give every call of the response its result, open questions apart. `truncated`: where it broke off."""
         alone = self._context.policy.mixed == "none" and any(self._completions.may_end(call) for call in message.calls)
         done = False
+        before: list[str] = []
         if self._context.limits.reached:
-            for _, scope in self._begun.values():
-                scope.cancel()
+            self._give_up_running()
         for call in message.calls:
             tool = self._context.toolbox.get(call.name)
             if call.id in self._ledger:
@@ -127,16 +127,19 @@ class Calls:
             elif tool.kind not in BEYOND and self._out_of_time():
                 self._ledger.answer(call, OUT_OF_TIME, "cancelled")
                 if not tool.spec.reads:
-                    self._ledger.fail(call.name, OUT_OF_TIME)
+                    self._ledger.fail(call.id, call.name, OUT_OF_TIME)
             elif tool.spec.reads and tool.kind == "ordinary":
                 self._start(tool, call)
             else:
-                await self._finish_running()
-                done = await self._run_alone(tool, call) or done
-        await self._finish_running()
+                await self._finish_running(before)
+                done = await self._run_alone(tool, call, before) or done
+                await checkpoint_if_cancelled()  # accepted: all that follows is cancelled, this loop as well
+            before.append(call.id)
+        await self._finish_running(before)
         for call in message.calls:
             if call.id in self._running and self._context.limits.reached:
                 self._ledger.answer(call, OUT_OF_TIME, "cancelled")
+        self.abandon(message)  # what somebody else has cancelled, and neither we nor the caller
 
     def _is_left_out(self, call: ToolCall, tool: Tool | None, done: bool, alone: bool) -> bool:
         """Whether a call does not run because of the completion beside it (`policy.mixed`)."""
@@ -160,15 +163,25 @@ class Calls:
 
     def void(self) -> None:
         """Forget the calls of an attempt that came to nothing; those that began early are given up."""
-        for _, scope in self._begun.values():
-            scope.cancel()
+        self._give_up_running()
         self._ledger.close()
         self._start_over()
 
+    def _give_up_running(self) -> None:
+        for task in self._running.values():
+            task.cancel()
+
     def abandon(self, message: AssistantMessage | None) -> None:
         """Answer what was cut off by a cancellation, without running anything."""
+        after = False
         for call in message.calls if message is not None else ():
-            self._ledger.answer(call, CANCELLED, "cancelled")
+            if after and call.id not in self._running:
+                self._ledger.answer(call, SKIPPED, "skipped")
+            else:
+                left = call.id in self._context.left_behind
+                self._ledger.answer(call, LEFT if left else CANCELLED, "cancelled")
+            after = after or call.id == self._scope.cut_by
+        self._ledger.close()
 
     # ---- running
 
@@ -178,35 +191,30 @@ class Calls:
         except InvalidArguments as error:
             self._ledger.answer(call, str(error), "invalid")
             return
-        self._running[call.id] = done = anyio.Event()
-        scope, ledger = anyio.CancelScope(), self._ledger
-        self._begun[call.id] = call, scope
+        self._begun[call.id] = call
+        self._running[call.id] = self._scope.start(self._read(tool, call, arguments, self._ledger), call.name)
 
-        async def run() -> None:
-            try:
-                with scope:
-                    await self._run_ordinary(tool, call, arguments, ledger)
-            except LostRun as lost:
-                self._log.close(lost)  # before those beside it are given up, which may not like it
-                raise
-            finally:
-                done.set()
+    async def _read(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], ledger: Ledger) -> None:
+        try:
+            await self._run_ordinary(tool, call, arguments, ledger)
+        except LostRun as lost:
+            self._log.close(lost)  # before those beside it are given up, which may not like it
+            raise
 
-        self._tasks.start_soon(run)
+    async def _finish_running(self, ids: Collection[str]) -> None:
+        """Wait for those of these calls that are running."""
+        running = [task for id, task in self._running.items() if id in ids and not task.done()]
+        if running:
+            await asyncio.wait(running)
+        await checkpoint_if_cancelled()
 
     def _stop_if_changed(self, call: ToolCall) -> None:
         """Give up a call that runs with other arguments than it has come to have."""
-        begun, scope = self._begun[call.id]
-        if begun.arguments != call.arguments:
+        if self._begun[call.id].arguments != call.arguments:
             self._ledger.answer(call, RAN_EARLY, "invalid")
-            scope.cancel()
+            self._running[call.id].cancel()
 
-    async def _finish_running(self) -> None:
-        for done in self._running.values():
-            if not done.is_set():
-                await done.wait()
-
-    async def _run_alone(self, tool: Tool, call: ToolCall) -> bool:
+    async def _run_alone(self, tool: Tool, call: ToolCall, before: Sequence[str]) -> bool:
         """Run a call beside which nothing else runs; True if it was a completion that nothing may follow."""
         try:
             arguments = tool.parse(call.arguments)
@@ -221,11 +229,11 @@ class Calls:
             case "question":
                 await self._ask(tool, call, arguments)
             case "completion":
-                return await self._completions.complete(tool, call, arguments)
+                return await self._completions.complete(tool, call, arguments, before)
         return False
 
     async def _run_ordinary(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], ledger: Ledger) -> None:
-        value = await execute(self._context, self._scope, tool, call, arguments)
+        value = await execute(self._context, tool, call, arguments)
         if isinstance(value, Asked):
             ledger.ask(call, value.question)
             return
@@ -233,14 +241,14 @@ class Calls:
         ledger.answer(call, content, status, images_in(value))
 
     async def _think(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
-        content, status = as_text(await execute(self._context, self._scope, tool, call, arguments))
+        content, status = as_text(await execute(self._context, tool, call, arguments))
         if status == "ok":
             self._log.append(ThoughtRecorded(call_id=call.id, text=content))
             content = NOTED
         self._ledger.answer(call, content, status)
 
     async def _ask(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
-        content, status = as_text(await execute(self._context, self._scope, tool, call, arguments))
+        content, status = as_text(await execute(self._context, tool, call, arguments))
         if status != "ok":
             self._ledger.answer(call, content, status)
             return

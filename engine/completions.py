@@ -6,7 +6,7 @@ wanted, the user. Acceptance cancels the shared scope of the round.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..decision import ToolCall
@@ -54,13 +54,16 @@ class Completions:
         except InvalidArguments:
             return False
 
-    async def complete(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> bool:
-        """Run a completion's handler and act on what it says; False if it only reported a phase."""
-        objection = self._objection() if tool.is_final(arguments) else None
+    async def complete(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], before: Sequence[str]) -> bool:
+        """Run a completion's handler and act on what it says; False if it only reported a phase.
+
+        before: the calls that stand before it, by id.
+        """
+        objection = self._objection(before) if tool.is_final(arguments) else None
         if objection is not None:
             self._reject(call, *objection)
             return True
-        match await execute(self._context, self._scope, tool, call, arguments):
+        match await execute(self._context, tool, call, arguments):
             case Phase() as phase:
                 self._report(call, phase)
                 return False
@@ -99,12 +102,13 @@ class Completions:
             case PhaseReported():  # the last one, which comes just before the acceptance
                 return False
 
-    def _objection(self) -> tuple[str, str] | None:
+    def _objection(self, before: Sequence[str]) -> tuple[str, str] | None:
         """Why no completion can be final now, and by which rule; a mere phase may still be reported."""
         if self._ledger.asked:
             return "A question to the user is still open. Complete the task once it is answered.", "open_question"
-        if self._ledger.failure is not None and self._context.policy.reject_after_failure:
-            return self._ledger.failure, "failed_call"
+        failure = self._ledger.failure_among(before)
+        if failure is not None and self._context.policy.reject_after_failure:
+            return failure, "failed_call"
         return None
 
     async def _check(self, call: ToolCall, completion: Completion) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,7 +33,7 @@ E = TypeVar("E", bound=Event)
 
 Decide = Callable[[Facts, Policy], Decision]
 
-Execute = Callable[[ToolCall, Tool, Mapping[str, Any]], Awaitable[Any]]
+Execute = Callable[[ToolCall, Tool, Mapping[str, Any]], Coroutine[Any, Any, Any]]
 """Runs one call of a tool with its parsed arguments and gives what the function returned."""
 
 
@@ -95,11 +96,21 @@ class Context:
     """What the user has said that no request has held yet."""
     scope: RoundScope | None = None
     cancelled: Cause | None = None
+    shutdown: asyncio.CancelledError | None = None
+    """The cancellation of the run's own task, if somebody did that: it is passed on once the run has its outcome."""
+    left_behind: set[str] = field(default_factory=set)
+    """The calls whose functions went on after they were cancelled, by id."""
+
     limits: HardLimits = field(init=False)
     """What is left of the hard limits inside a step."""
 
     def __post_init__(self) -> None:
         self.limits = HardLimits(self)
+
+    @property
+    def run_id(self) -> str:
+        """The run's name."""
+        return self.log.facts.run_id
 
     def before_kill(self, kind: type[E], **fields: object) -> E | None:
         """What the process that was killed had recorded of this, if the run goes on from there; claimed once."""
@@ -147,15 +158,28 @@ class Context:
 
     @contextmanager
     def cancellable(self) -> Iterator[RoundScope]:
-        """A fresh shared scope for what is in flight; a cancel from outside ends it."""
+        """A fresh shared scope for what is in flight; a cancel from outside ends it.
+
+        So does a cancellation of the run's own task, as the end of the event loop is one: it ends here like any other,
+        so that the run comes to its outcome, and is passed on after that.
+        """
         scope = self.scope = RoundScope()
         if self.cancelled is not None:
             scope.cancel(self.cancelled)
         try:
             with scope.shared:
                 yield scope
+        except asyncio.CancelledError as error:
+            self.shut_down(error)
         finally:
             self.scope = None
+        if scope.error is not None:
+            raise scope.error
+
+    def shut_down(self, error: asyncio.CancelledError) -> None:
+        """The run's own task was cancelled: nothing more is begun."""
+        self.shutdown = self.shutdown or error
+        self.cancel("shutdown")
 
     def cancel(self, cause: str) -> None:
         """End everything in flight, for a reason from outside. Only the first call counts."""

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from ..decision import Outcome, Status, Verdict
 from ..decision.events import EvaluationFinished, StageFinished, StageStatus
-from .calling import call, in_words
+from .calling import apart, call, in_words
 from .context import Context
 from .hooks import qualified, run_command
 from .results import plain
@@ -95,8 +95,8 @@ async def evaluated(context: Context, evaluator: Evaluator | None, outcome: Outc
 async def _evaluate(context: Context, evaluator: Evaluator, outcome: Outcome) -> EvaluationFinished:
     verdict: Verdict = "not_run"
     details: dict[str, Any] = {"error": "cancelled before it had a verdict"}
-    await context.flush()
     with context.cancellable():
+        await context.flush()
         verdict, details = await _ask(context, evaluator, outcome)
     return context.log.append(EvaluationFinished(verdict=verdict, name=qualified(evaluator), details=details))
 
@@ -117,7 +117,8 @@ async def _ask(context: Context, evaluator: Evaluator, outcome: Outcome) -> tupl
     with context.clock.deadline(seconds) as deadline:
         try:
             looked_at = Evaluated(outcome=outcome, record=context.record_path, started_at=context.started_at)
-            said = await call(evaluator, looked_at)
+            work = call(evaluator, looked_at)
+            said = await apart(work, qualified(evaluator), run_id=context.run_id, role="evaluator")
         except Exception as error:
             return "not_run", {"error": in_words(error)}
     if deadline.cancelled_caught:

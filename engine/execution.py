@@ -7,28 +7,32 @@ arguments are known only as they were redacted is not run at all.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from anyio.lowlevel import checkpoint
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from ..decision import ToolCall, WrongUse
 from ..decision.events import ToolExecutionStarted
 from .again import RUN, found_out
 from .answers import Settled
-from .calling import in_words
+from .calling import apart, in_words
 from .context import Context
 from .durable.keeping import keep_value
 from .identity import PRESENT, call_of
-from .results import OUT_OF_TIME, STOPPED, UNKNOWN, completion_of
-from .scope import RoundScope
+from .results import LEFT_AT, OUT_OF_TIME, STOPPED, UNKNOWN, completion_of
 from .tools import Tool
 
 BEYOND = frozenset({"completion", "question"})
 """Kinds of tools that no limit of the run cuts off: a completion that came whole is settled, and so is a question."""
 
 
-async def execute(context: Context, scope: RoundScope, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
-    """What the function returned; a Settled that says why it did not; or Asked, if only the user knows."""
+async def execute(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
+    """What the function returned; a Settled that says why it did not; or Asked, if only the user knows.
+
+    Nothing begins in a scope that is cancelled, and nothing that ends in one has a result.
+    """
+    await checkpoint_if_cancelled()
     here = call_of(context, call.id)
     token = PRESENT.set(here)
     try:
@@ -40,8 +44,7 @@ async def execute(context: Context, scope: RoundScope, tool: Tool, call: ToolCal
             value = _read(tool, await _run(context, tool, call, arguments), arguments)
     finally:
         PRESENT.reset(token)
-    if scope.shared.cancel_called:
-        await checkpoint()  # a tool that swallowed the cancellation: its late result is dropped
+    await checkpoint_if_cancelled()
     return value
 
 
@@ -73,30 +76,33 @@ async def _run(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[
     await context.flush()
     if tool.kind in BEYOND:
         return await _within(context, tool, call, arguments)
-    value = cut_off(tool)
+    value: Any = None
     with context.limits.deadline() as deadline:
         value = await _within(context, tool, call, arguments)
     if deadline.cancelled_caught:
         context.limits.strike(context.log.facts.steps)
+        return cut_off(tool, left_behind=call.id in context.left_behind)
     return value
 
 
 async def _within(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
     """What the function returned within the tool's own deadline."""
+    left = partial(context.left_behind.add, call.id)
     with context.clock.deadline(tool.timeout) as deadline:
         try:
-            value = await context.execute(call, tool, arguments)
+            work = context.execute(call, tool, arguments)
+            value = await apart(work, tool.name, left, run_id=context.run_id, call_id=call.id)
         except WrongUse:
             raise
         except Exception as error:
             value = Settled(content=in_words(error), status="error")
     if deadline.cancelled_caught:
-        value = Settled(content=f"{tool.name} was stopped after {tool.timeout:g} seconds.", status="error")
+        stopped = f"{tool.name} was stopped after {tool.timeout:g} seconds."
+        value = Settled(content=LEFT_AT.format(stopped) if call.id in context.left_behind else stopped, status="error")
     return value
 
 
-def cut_off(tool: Tool) -> Settled:
+def cut_off(tool: Tool, *, left_behind: bool = False) -> Settled:
     """The result of a call that was running when a limit of the run was reached."""
-    if tool.spec.reads:
-        return Settled(content=OUT_OF_TIME, status="cancelled")
-    return Settled(content=STOPPED, status="unknown")
+    content, status = (OUT_OF_TIME, "cancelled") if tool.spec.reads else (STOPPED, "unknown")
+    return Settled(content=LEFT_AT.format(content) if left_behind else content, status=status)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..decision import Image, ToolCall
 from ..decision.events import QuestionAsked, ToolCallResult
 from ..decision.messages import ResultStatus
@@ -21,8 +23,8 @@ class Ledger:
         self._closed = False
         self.asked = False
         """Whether a question to the user stands in this step."""
-        self.failure: str | None = None
-        """The first call that failed, or whose effect is not known, and why."""
+        self._failures: dict[str, str] = {}
+        """The calls that failed, or whose effect is not known, by id, and why."""
 
     def answer(self, call: ToolCall, content: str, status: ResultStatus, images: tuple[Image, ...] = ()) -> None:
         """Give a call its result."""
@@ -30,7 +32,7 @@ class Ledger:
             return
         self._answered.add(call.id)
         if status in FAILED:
-            self.fail(call.name, content)
+            self.fail(call.id, call.name, content)
         unmarked = status == "unknown" or self._polls(call)
         self._context.log.append(
             ToolCallResult(
@@ -51,7 +53,7 @@ class Ledger:
         """Take a result that the record holds already."""
         self._answered.add(result.call_id)
         if result.status in FAILED:
-            self.fail(result.name, result.content)
+            self.fail(result.call_id, result.name, result.content)
 
     def close(self) -> None:
         """Take no results any more: the calls are void."""
@@ -69,10 +71,13 @@ class Ledger:
         self.leave_open(call)
         self._context.log.append(QuestionAsked(call_id=call.id, text=question))
 
-    def fail(self, name: str, why: str) -> None:
+    def fail(self, call_id: str, name: str, why: str) -> None:
         """A call has failed, or was not made: a completion after it is not accepted, if the policy says so."""
-        if self.failure is None:
-            self.failure = f"{name}, called before it, failed: {why}"
+        self._failures[call_id] = f"{name}, called before it, failed: {why}"
+
+    def failure_among(self, ids: Sequence[str]) -> str | None:
+        """The first of these calls that failed, whichever was the first to end; None if none did."""
+        return next((self._failures[id] for id in ids if id in self._failures), None)
 
     def _mark(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
         recalled = self._context.recalled

@@ -26,6 +26,10 @@ STOPPED = (
     "is before you call it again."
 )
 """What a call that may have changed something is answered with, when a limit cuts it off."""
+LEFT = "Cancelled, but it did not stop when it was told to: it was left behind, and may still be running."
+"""The same, where its function went on."""
+LEFT_AT = "{} It did not stop when it was told to, and was left behind: it may still be running."
+"""What follows the word of a deadline, where the function went on after it."""
 UNKNOWN = (
     "The process died while this call was running. Its effect is not known: find out what it is before you call it "
     "again."

@@ -26,7 +26,7 @@ from .durable.steps import LostRun
 from .evaluation import Evaluator, evaluated
 from .inbox import Said, said
 from .intents import Handler, ask_handlers
-from .loop import cancelled, run_rounds
+from .loop import run_rounds
 
 TIDY_SECONDS = 10.0
 """How long a run that was cancelled may take to tidy up before it is left behind."""
@@ -98,10 +98,14 @@ class Run:
             raise self._lost
 
     def __aiter__(self) -> AsyncIterator[Event | Lagged]:
-        return self.bus.read()
+        return self.events()
 
     def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
-        """The run's events after number `after`, up to the terminal one, or to where another process took the run."""
+        """The run's events after number `after`, up to the terminal one, or to where another process took the run.
+
+        Raises WrongUse if nobody has entered the run: it has not begun, and would never say anything.
+        """
+        self._entered("read its events")
         return self.bus.read(after)
 
     def cancel(self, cause: str = "caller") -> None:
@@ -130,15 +134,31 @@ class Run:
     async def wait(self) -> Outcome:
         """Wait for the outcome. If the waiting task is cancelled, the run is, too.
 
-        Raises LostRun if another process has the run now: nothing more was written of it here.
+        Raises LostRun if another process has the run now: nothing more was written of it here. Raises WrongUse if
+        nobody has entered the run.
         """
-        assert self._task is not None, "enter the run before waiting for it"
+        task = self._entered("wait for it")
         try:
-            await asyncio.shield(self._task)
+            await asyncio.shield(task)
         except asyncio.CancelledError:
             await self._leave()
             raise
         return self.outcome
+
+    def _entered(self, to: str) -> asyncio.Task[None]:
+        if self._task is None:
+            raise WrongUse(
+                f"run {self.id} has not begun: enter it, and {to} inside:\n"
+                "    async with engine.start(prompt) as run:\n"
+                "        async for event in run: ...   # or: outcome = await run.wait()\n"
+                "or, for the outcome alone: outcome = await engine.run(prompt)"
+            )
+        return self._task
+
+    def _attached(self) -> Context:
+        if self.context is None:
+            raise WrongUse(f"run {self.id} has no parts yet: its session gives them to it when it begins")
+        return self.context
 
     def attach(self, context: Context, intents: Sequence[Handler], evaluate: Evaluator | None) -> None:
         """Give the run its parts; called by its session, in the run's own task."""
@@ -155,29 +175,30 @@ class Run:
             self._started.set_result(None)
 
     async def drive(self) -> None:
-        """Run to the outcome and write the terminal event, whatever happens."""
-        context = self.context
-        assert context is not None
+        """Run to the outcome and write the terminal event, whatever happens.
+
+        A cancellation of the run's own task (the event loop shuts down, or somebody did that) ends it as `run.cancel`
+        does, and is passed on after that.
+        """
+        context = self._attached()
         try:
             await ask_handlers(context, self._intents)
             outcome = await run_rounds(context)
             outcome = await evaluated(context, self._evaluate, outcome)
-        except asyncio.CancelledError:
-            # Not ours: the event loop is shutting down, or somebody cancelled the run's own task.
-            context.cancel("shutdown")
-            await self._finish(cancelled(context))
-            raise
         except BaseException as error:
             if _lost_in(error) is None:
                 await self._finish(_crashed(context, error))
             raise
-        await self._finish(outcome)
+        else:
+            await self._finish(outcome)
+        if context.shutdown is not None:
+            raise context.shutdown
 
     async def _finish(self, outcome: Outcome) -> None:
-        assert self.context is not None
+        context = self._attached()
         self._outcome = outcome
-        self.context.log.append(RunFinished(outcome=outcome))
-        await self.context.flush()
+        context.log.append(RunFinished(outcome=outcome))
+        await context.flush()
 
     async def _main(self) -> None:
         try:

@@ -1,17 +1,32 @@
-"""The shared cancel scope of a round, and who cancelled it.
+"""The shared cancel scope of a round, what is in flight inside it, and who cancelled it.
 
-One scope holds all that is in flight in a round: the stream, the tools, the rest of the inner loop. An accepted
-completion cancels it from inside, the caller (disconnect, timeout, shutdown) from outside. The first cause to fire is
-the one that is recorded. The stream has a scope of its own inside, because a completion call cuts the stream at once,
-before anybody knows whether it will be accepted.
+There is one scope a round, and it is around all that the round does: the inner loop itself, which waits inside it, and
+what the inner loop has begun and not waited for yet (the stream, reading calls). An accepted completion cancels it
+from inside, the caller (disconnect, timeout, shutdown) from outside; the first cause to fire is the one that is
+recorded. Whoever leaves the scope calls `end`, which gives up whatever is still in flight.
+
+The stream has no scope of its own: a completion call makes its reader *leave* the stream's context, which closes the
+connection (decision note 5). What is still being closed when the completion is accepted is in flight like all else.
 """
 
 from __future__ import annotations
 
-from typing import Literal
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Literal
 
 import anyio
 from msgspec import Struct
+
+from ..providers.closing import outlive
+from .complaints import complain
+
+SETTLING_SECONDS = 2.0
+"""How long a step waits for what the step before it has left in flight: a stream that is still being closed."""
+CLOSING_SECONDS = 0.1
+"""How long the end of a round waits for streams that are being closed, before it cancels that."""
+ENDING_SECONDS = 0.6
+"""How long what was cancelled may take to end, before it is left behind."""
 
 
 class Cause(Struct, frozen=True):
@@ -27,6 +42,10 @@ class RoundScope:
     def __init__(self) -> None:
         self.shared = anyio.CancelScope()
         self.cause: Cause | None = None
+        self.error: BaseException | None = None
+        """What something in flight has raised; it ends the round."""
+        self._in_flight: set[asyncio.Task[Any]] = set()
+        self._slow: set[asyncio.Task[Any]] = set()
 
     def cancel(self, cause: Cause) -> None:
         """End everything in flight. Only the first cause is kept."""
@@ -37,4 +56,41 @@ class RoundScope:
     @property
     def cut_by(self) -> str | None:
         """The accepted completion that ended the round, if one did."""
-        return self.cause.detail if self.cause is not None and self.cause.by == "completion" else None
+        if self.cause is None or not self.shared.cancel_called:
+            return None
+        return self.cause.detail if self.cause.by == "completion" else None
+
+    def start(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        """Begin something that is in flight until it ends, or until the round does. What it raises ends the round."""
+        task = asyncio.create_task(work, name=name)
+        self._in_flight.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def settled(self) -> None:
+        """Wait a while until nothing is in flight: a connection that is free again serves the next request."""
+        waited_for = self._in_flight - self._slow
+        if waited_for:
+            await asyncio.wait(waited_for, timeout=SETTLING_SECONDS)
+            self._slow = set(self._in_flight)  # nothing waits for these again
+
+    async def end(self) -> None:
+        """Give up what is still in flight. What does not end in time is left behind, and named in the log."""
+        if self._in_flight and not self.shared.cancel_called and self.error is None:
+            await asyncio.wait(self._in_flight, timeout=CLOSING_SECONDS)
+        tasks = list(self._in_flight)
+        for task in tasks:
+            task.cancel()
+        try:
+            if tasks:
+                await outlive(asyncio.ensure_future(asyncio.wait(tasks)), ENDING_SECONDS)
+        finally:
+            for task in tasks:
+                if not task.done():
+                    complain("it does not end although it was cancelled, and is left behind", task=task.get_name())
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._in_flight.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.error = self.error or error
+            self.shared.cancel()

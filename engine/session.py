@@ -178,7 +178,10 @@ class Session:
         run.attach(context, self._engine.intents, self._engine.evaluate)
         async with all_around(self._engine.around, run), self._engine.watched(run):
             self._open(context, opening, run.id)
-            await context.flush()
+            try:
+                await context.flush()
+            except asyncio.CancelledError as error:
+                context.shut_down(error)  # it has begun, and comes to its end
             run.ready()
             try:
                 await run.drive()

@@ -6,14 +6,13 @@ After each step it asks the same `decide` as the outer loop. For a bare "go on" 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-import anyio
-from anyio.abc import TaskGroup
-from anyio.lowlevel import checkpoint
+from anyio.lowlevel import checkpoint_if_cancelled
 
 from ..decision import AnyChunk, AssistantMessage, ToolCall, UsageReport, UserMessage
 from ..decision.events import (
@@ -27,7 +26,9 @@ from ..decision.events import (
 from ..decision.rounds import goes_on_by_itself
 from ..providers import Cancelled, Interrupted, ProviderError, Request, ToolChoice
 from .attempts import Attempts
+from .calling import in_words
 from .calls import Calls
+from .complaints import complain
 from .context import Context
 from .durable.keeping import keep_response
 from .durable.steps import LostRun
@@ -49,27 +50,33 @@ class _Step:
 
 
 async def run_round(context: Context) -> None:
-    """Make steps until the outer loop must look, or the shared scope is cancelled."""
-    step = _Step(0)
-    with context.cancellable() as scope:
-        async with anyio.create_task_group() as tasks:
+    """Make steps until the outer loop must look, or the shared scope is cancelled.
+
+    However a step ends, by an error of ours as well: each of its calls has one result, and it is closed.
+    """
+    step, scope = _Step(0), RoundScope()
+    try:
+        with context.cancellable() as scope:
             try:
                 halfway = context.halfway
                 if halfway is not None:
                     step = _Step(halfway.step)
-                    await _enter_again(context, scope, step, tasks, halfway)
+                    await _enter_again(context, scope, step, halfway)
                 while _goes_on(context) and await _affords(context):
+                    await checkpoint_if_cancelled()  # so that no step begins after a cancel
                     hear(context)
                     step = _Step(context.log.facts.steps + 1)
-                    await _run_step(context, scope, step, tasks)
+                    await _run_step(context, scope, step)
                     if not step.finished:
-                        tasks.cancel_scope.cancel()  # the provider gave up: what began early ends, and then the step
-                        break
+                        break  # the provider gave up: what began early ends, and then the step
             except LostRun as lost:
                 context.log.close(lost)  # before the calls that still run are given up, which may not like it
                 raise
-    if step.number and not step.finished:
-        _close(context, scope, step)
+            finally:
+                await scope.end()
+    finally:
+        if step.number and not step.finished and not context.log.finished:
+            _close(context, scope, step)
 
 
 def _goes_on(context: Context) -> bool:
@@ -102,22 +109,21 @@ async def _refused(context: Context, step: int) -> BudgetRefused | None:
     return None if context.share is None else await context.share.reserve(step, context.tokens_now())
 
 
-async def _run_step(context: Context, scope: RoundScope, step: _Step, tasks: TaskGroup) -> None:
+async def _run_step(context: Context, scope: RoundScope, step: _Step) -> None:
     context.log.append(StepStarted(step=step.number, round=context.log.facts.rounds))
-    step.calls = calls = Calls(context, scope, tasks)
-    response = await _respond(context, step.number, calls)
+    step.calls = calls = Calls(context, scope)
+    response = await _respond(context, scope, step.number, calls)
     if response is not None:
         context.log.append(response)
         await _settle(context, scope, step, response)
 
 
-async def _enter_again(context: Context, scope: RoundScope, step: _Step, tasks: TaskGroup, halfway: Halfway) -> None:
+async def _enter_again(context: Context, scope: RoundScope, step: _Step, halfway: Halfway) -> None:
     """Go on with a step whose response had come whole when the process was killed."""
     assert halfway.response is not None
-    step.calls, step.message = Calls(context, scope, tasks), halfway.response.message
+    step.calls, step.message = Calls(context, scope), halfway.response.message
     step.calls.take_up(halfway)
-    if context.cancelled is not None:
-        await checkpoint()  # nothing runs any more
+    await checkpoint_if_cancelled()
     step.calls.offer_again(halfway)
     await _settle(context, scope, step, halfway.response)
 
@@ -134,6 +140,7 @@ async def _settle(context: Context, scope: RoundScope, step: _Step, response: Re
         await step.calls.settle(response.message, broken_off)
     if not cut_off:
         await check_text(context, response.message)
+    await checkpoint_if_cancelled()
     step.finished = True
     context.limits.recall(step.number)
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
@@ -155,18 +162,20 @@ async def run_closing_step(context: Context) -> None:
     context.ephemeral.append(UserMessage(context.policy.prompts.closing))
     context.log.append(MessageAdded(text=context.policy.prompts.closing, origin="closing", ephemeral=True))
     context.log.append(StepStarted(step=number, round=context.log.facts.rounds, closing=True))
-    with context.cancellable():
-        response = await _respond(context, number, None, tool_choice="none")
-        if response is not None:
-            context.log.append(response)
-            for call in response.message.calls:
-                skipped = ToolCallResult(call_id=call.id, name=call.name, content=AT_THE_LIMIT, status="skipped")
-                context.log.append(skipped)
+    with context.cancellable() as scope:
+        try:
+            response = await _respond(context, scope, number, None, tool_choice="none")
+            if response is not None:
+                context.log.append(response)
+        finally:
+            await scope.end()
+    for call in context.transcript.open_calls:
+        context.log.append(ToolCallResult(call_id=call.id, name=call.name, content=AT_THE_LIMIT, status="skipped"))
     context.log.append(StepFinished(step=number))
 
 
 def _close(context: Context, scope: RoundScope, step: _Step) -> None:
-    """Leave a step that was cancelled with one result for each call."""
+    """Leave a step that did not come to its end with one result for each call."""
     if step.calls is not None:
         step.calls.abandon(step.message)
     context.limits.recall(step.number)
@@ -174,13 +183,13 @@ def _close(context: Context, scope: RoundScope, step: _Step) -> None:
 
 
 async def _respond(
-    context: Context, step: int, calls: Calls | None, tool_choice: ToolChoice | None = None
+    context: Context, scope: RoundScope, step: int, calls: Calls | None, tool_choice: ToolChoice | None = None
 ) -> ResponseFinished | None:
     """One response; None if the provider gave up. Without `calls` no call is taken up."""
     if context.steps is None:
-        return await _stream(context, step, calls, tool_choice)
+        return await _stream(context, scope, step, calls, tool_choice)
     offer = _leave if calls is None else calls.offer
-    return await keep_response(context, partial(_stream, context, step, calls, tool_choice), offer)
+    return await keep_response(context, partial(_stream, context, scope, step, calls, tool_choice), offer)
 
 
 def _leave(call: ToolCall) -> None:
@@ -188,20 +197,22 @@ def _leave(call: ToolCall) -> None:
 
 
 async def _stream(
-    context: Context, step: int, calls: Calls | None, tool_choice: ToolChoice | None
+    context: Context, scope: RoundScope, step: int, calls: Calls | None, tool_choice: ToolChoice | None
 ) -> ResponseFinished | None:
+    """The response, as soon as it is whole or cut: nobody waits for its stream to be closed, which may hang."""
     attempts, limits = Attempts(context, step, calls), context.limits
     request = _request(context, attempts.attempt, tool_choice)
     failed: ProviderError | None = None
     try:
         with limits.deadline() as deadline:
-            failed = await _read(context, attempts, request)
+            failed = await _hear_out(context, scope, attempts, request)
             while attempts.repeated is not None and failed is None and not attempts.cut_for:
                 if attempts.begin_anew():
-                    failed = await _read(context, attempts, replace(request, attempt=attempts.attempt))
+                    request = replace(request, attempt=attempts.attempt)
+                    failed = await _hear_out(context, scope, attempts, request)
                 elif not attempts.cut_for:
                     failed = attempts.degenerate()
-    except anyio.get_cancelled_exc_class():
+    except asyncio.CancelledError:
         attempts.failed(Cancelled("cancelled in the middle of the response"))
         raise
     if not (attempts.finished or attempts.cut):
@@ -217,29 +228,73 @@ async def _stream(
     return attempts.response() if attempts.heard else None
 
 
-async def _read(context: Context, attempts: Attempts, request: Request) -> ProviderError | None:
-    """Read a response to its end, or until it is to be cut; the error by which the provider gave up, if it did."""
+async def _hear_out(
+    context: Context, scope: RoundScope, attempts: Attempts, request: Request
+) -> ProviderError | None:
+    """Take the chunks of one stream until it ends or is cut; the error by which the provider gave up, if it did.
+
+    A task of its own reads it and leaves its context, in flight in the round's scope until it is closed.
+    """
+    given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     await context.flush()
+    await scope.settled()
+    reading = scope.start(_read(context, request, attempts, given), f"stream of {context.provider.model}")
     try:
-        async with context.provider.stream(request) as chunks:
-            async for chunk in chunks:
-                attempts.take(chunk)
-                if attempts.cut:
-                    if attempts.cut_at is not None:
-                        await _drain(context, chunks, attempts)
-                    break  # leaving the stream's context closes it: at once, and without being cancelled itself
+        await given
     except ProviderError as error:
         return error
+    except asyncio.CancelledError:
+        reading.cancel()
+        raise
     return None
 
 
-async def _drain(context: Context, chunks: AsyncIterator[AnyChunk], attempts: Attempts) -> None:
+async def _read(context: Context, request: Request, attempts: Attempts, given: asyncio.Future[None]) -> None:
+    """Read one stream. `given` is told when it was heard out, or what went wrong; what a close raises is only logged."""
+    model = context.provider.model
+    try:
+        async with context.provider.stream(request) as chunks:
+            async for chunk in chunks:
+                if given.done():
+                    return  # it goes on although it was cancelled, and nobody waits for it any more
+                attempts.take(chunk)
+                if attempts.cut:
+                    if attempts.cut_at is not None:
+                        await _drain(context, chunks, attempts, given)
+                    break  # leaving the stream's context closes it: at once, and without being cancelled itself
+            if attempts.cut or attempts.finished:
+                _tell(given, None)
+        _tell(given, None)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            given.cancel()
+            raise
+        _tell(given, Interrupted(f"something that the stream of {model} waited for was cancelled"))
+    except BaseException as error:
+        if given.done() and not given.cancelled():
+            complain("a stream could not be closed", model=model, error=in_words(error), run_id=context.run_id)
+        _tell(given, error)
+
+
+def _tell(given: asyncio.Future[None], error: BaseException | None) -> None:
+    if given.done():
+        return
+    if error is None:
+        given.set_result(None)
+    else:
+        given.set_exception(error)
+
+
+async def _drain(
+    context: Context, chunks: AsyncIterator[AnyChunk], attempts: Attempts, given: asyncio.Future[None]
+) -> None:
     """Where the policy wants it: read on after the cut until the provider says what the response cost."""
     if context.policy.drain_seconds is None:
         return
     with context.clock.deadline(context.policy.drain_seconds), suppress(ProviderError):
         async for chunk in chunks:
-            if type(chunk) is UsageReport:
+            if type(chunk) is UsageReport and not given.done():
                 attempts.counted(chunk)
                 return
 

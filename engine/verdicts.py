@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from ..decision.events import VerdictGiven
-from .calling import call, in_words
+from .calling import apart, call, in_words
 from .context import Context
 from .hooks import Accept, Progress, Reject, Verdict, qualified
 
@@ -75,7 +75,8 @@ async def _within(context: Context, role: Role, function: Any, arguments: tuple[
     verdict = Verdict("failed", f"no answer within {seconds:g} seconds")
     with context.clock.deadline(seconds):
         try:
-            verdict = read(await call(function, *arguments))
+            work = call(function, *arguments)
+            verdict = read(await apart(work, qualified(function), run_id=context.run_id, role=role))
         except Exception as error:
             verdict = Verdict("failed", in_words(error))
     return verdict

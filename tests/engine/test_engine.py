@@ -98,7 +98,7 @@ async def test_an_error_that_no_run_expects_still_ends_it_for_its_readers() -> N
 
     async with Engine(Scripted(DONE), gates=[odd]).start("go") as run:
         events = [event async for event in run]
-        with pytest.raises(BaseExceptionGroup):
+        with pytest.raises(Odd):
             await run.wait()
     assert isinstance(events[-1], ev.RunFinished)
     assert (run.outcome.stop_reason, run.outcome.detail) == ("internal_error", "Odd: odd")

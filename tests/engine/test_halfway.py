@@ -138,7 +138,7 @@ async def test_a_reading_call_that_had_begun_runs_again(tmp_path: Path) -> None:
     reads = [call("read", path="a", id="r1"), call("read", path="b", id="r2"), call("write", path="c", id="w1")]
     shop = Shop(tmp_path / "r.jsonl", reads, END)
     lines = await shop.whole()
-    outcome, _ = await shop.resume(up_to(lines, "TOOL_EXECUTION_STARTED", '"r2"'), END)
+    outcome, _ = await shop.resume(up_to(lines, "RESPONSE_FINISHED"), END)  # they begin before it is whole
     assert outcome.status == "completed"
     assert "r2" in shop.done
     assert shop.done[-1] == "w1"
@@ -303,7 +303,7 @@ async def test_the_key_of_a_call_is_the_same_in_the_next_process(tmp_path: Path)
     lines = await shop.whole()
     (key,) = shop.keys
     assert key == f"{read_record(shop.path).runs[0].started.run_id}/1/r1"
-    await shop.resume(up_to(lines, "TOOL_EXECUTION_STARTED"), END)
+    await shop.resume(up_to(lines, "RESPONSE_FINISHED"), END)
     assert (shop.keys, shop.again) == ([key, key], ["r1"])
 
 
