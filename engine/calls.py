@@ -195,6 +195,8 @@ class Calls:
         self._running[call.id] = self._scope.start(self._read(tool, call, arguments, self._ledger), call.name)
 
     async def _read(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], ledger: Ledger) -> None:
+        if self._scope.shared.cancel_called:
+            return  # it was begun in the turn of the loop in which the round was cancelled
         try:
             await self._run_ordinary(tool, call, arguments, ledger)
         except LostRun as lost:

@@ -63,6 +63,7 @@ async def run_round(context: Context) -> None:
                     step = _Step(halfway.step)
                     await _enter_again(context, scope, step, halfway)
                 while _goes_on(context) and await _affords(context):
+                    await scope.settled()
                     await checkpoint_if_cancelled()  # so that no step begins after a cancel
                     hear(context)
                     step = _Step(context.log.facts.steps + 1)

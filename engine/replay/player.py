@@ -30,6 +30,10 @@ from .recalled import RecordedVerdicts
 from .recorded import recorded_tools, unstreamed, values_of, void_calls
 
 
+OTHERS = 100
+"""Turns of the event loop that all else has to come as far as it did, before a run is cancelled where its record was."""
+
+
 class RecordedClock:
     """A clock that shows the time of the record."""
 
@@ -114,6 +118,9 @@ class Player:
         self._void = void_calls(recorded)
         self._given_up = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "invalid"}
         self._cause = next((e.cause for e in events if isinstance(e, ev.CancelRequested)), None)
+        self._cancelled_at = _cancelled_at(events)
+        self._cancelled = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "cancelled"}
+        self._cut_off = _cut_off(events)
         self._decided_at = _decided_at(recorded)
         execute: Execute = self._from_record if live is None else self._live
         verdicts = RecordedVerdicts(recorded, self.clock.reach)
@@ -132,6 +139,7 @@ class Player:
             recalled=verdicts,
             clock=self.clock,
             execute=execute,
+            around=(self._watched,),
             buffer=sys.maxsize,  # nothing may be lost, and the record fills the memory as much already
         )
         self._look_ahead = self.engine.look_ahead
@@ -146,6 +154,17 @@ class Player:
             self.run = session.start(self._recorded.started.prompt or "")
         self.run.id = self._recorded.started.run_id
         return self.run
+
+    @asynccontextmanager
+    async def _watched(self, run: Run) -> AsyncIterator[None]:
+        assert run.context is not None
+        run.context.log.tell(self._cancel_where_the_record_was)
+        yield
+
+    def _cancel_where_the_record_was(self, event: ev.Event) -> None:
+        """Between two steps; inside of one it is cancelled where it waits for what the record does not hold."""
+        if self.run is not None and self._cause is not None and _place(event) in self._cancelled_at:
+            self.run.cancel(self._cause)
 
     def _decide_where_the_record_did(self, facts: Facts, policy: Policy) -> Decision:
         """The inner layer goes on by itself, but hands back where there is a recorded decision to compare with."""
@@ -228,7 +247,9 @@ class Player:
             await self._streamed.wait()  # mostly it is given up before that, when its attempt fails
         elif call.id in self._begun and call.id in self._given_up:
             await anyio.sleep_forever()  # its arguments turned out to be others: it is given up once more
-        elif call.id in self._begun:  # it was cut off then
+        elif call.id in self._cut_off:
+            await anyio.sleep_forever()  # the accepted completion ends it, as it did then
+        elif call.id in self._begun or (self._cause is not None and call.id in self._cancelled):
             await self._hang()
         return Settled(content="The record holds no result of this call.", status="error")
 
@@ -241,6 +262,8 @@ class Player:
         """Where the record was cancelled from outside, killed or timed out, so is the replay; elsewhere it returns."""
         assert self.run is not None
         if self._cause is not None or self._recorded.finished is None:
+            for _ in range(OTHERS):
+                await checkpoint()
             self.run.cancel(self._cause or RECORD_ENDS)
         elif self.run.facts.closing:
             self.clock.time_out()
@@ -258,6 +281,45 @@ def _check_rules(recorded: RecordedRun, rules: Sequence[Rule]) -> None:
             f"{started.run_id} was decided by rules that no record can hold: {', '.join(map(repr, own))}; "
             "bring them in Python: endstop.engine.replay.replay(path, rules=[...])"
         )
+
+
+def _place(event: ev.Event) -> tuple[str, int] | None:
+    """A place between two steps."""
+    match event:
+        case ev.StepFinished(step=number) | ev.RoundStarted(round=number):
+            return type(event).__name__, number
+        case _:
+            return None
+
+
+def _cancelled_at(events: Sequence[ev.Event]) -> set[tuple[str, int]]:
+    """The last place between two steps before the run was cancelled, unless something had been decided after it."""
+    place: tuple[str, int] | None = None
+    for event in events:
+        match event:
+            case ev.CancelRequested():
+                break
+            case ev.StepStarted() | ev.DecisionMade():
+                place = None
+            case _:
+                place = _place(event) or place
+    return {place} if place is not None else set()
+
+
+def _cut_off(events: Sequence[ev.Event]) -> set[str]:
+    """The calls that an accepted completion beside them has cut off."""
+    cancelled: set[str] = set()
+    cut: set[str] = set()
+    for event in events:
+        match event:
+            case ev.ToolCallResult(status="cancelled"):
+                cancelled.add(event.call_id)
+            case ev.StepFinished():
+                cut |= cancelled if event.cut_by is not None else set()
+                cancelled = set()
+            case _:
+                pass
+    return cut
 
 
 def _decided_at(recorded: RecordedRun) -> set[int]:
