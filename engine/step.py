@@ -229,9 +229,7 @@ async def _stream(
     return attempts.response() if attempts.heard else None
 
 
-async def _hear_out(
-    context: Context, scope: RoundScope, attempts: Attempts, request: Request
-) -> ProviderError | None:
+async def _hear_out(context: Context, scope: RoundScope, attempts: Attempts, request: Request) -> ProviderError | None:
     """Take the chunks of one stream until it ends or is cut; the error by which the provider gave up, if it did.
 
     A task of its own reads it and leaves its context, in flight in the round's scope until it is closed.
@@ -251,7 +249,7 @@ async def _hear_out(
 
 
 async def _read(context: Context, request: Request, attempts: Attempts, given: asyncio.Future[None]) -> None:
-    """Read one stream. `given` is told when it was heard out, or what went wrong; what a close raises is only logged."""
+    """Read one stream. `given` is told once it was heard out, or what went wrong; what a close raises is logged."""
     model = context.provider.model
     try:
         async with context.provider.stream(request) as chunks:

@@ -29,9 +29,8 @@ from .exchanges import Response, responses_of
 from .recalled import RecordedVerdicts
 from .recorded import recorded_tools, unstreamed, values_of, void_calls
 
-
 OTHERS = 100
-"""Turns of the event loop that all else has to come as far as it did, before a run is cancelled where its record was."""
+"""Turns of the event loop in which all else comes as far as it did, before a run is cancelled where its record was."""
 
 
 class RecordedClock:

@@ -40,6 +40,7 @@ async def test_B1_a_cancel_at_any_point_leaves_no_call_without_a_result_with_lit
 
 def _shut_down_after(turns: int, path: Path) -> str | None:
     """A run in the background of a program that ends after so many turns of its event loop; how the run ended."""
+
     async def evaluate(looked_at: object) -> bool:
         for _ in range(20):
             await asyncio.sleep(0)
