@@ -169,6 +169,17 @@ class AttemptRetracted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_RETRACTED
     by: str = ""
 
 
+class CutOff(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What came after a cut, where it was read into the record (`drain`) and nothing of it was used."""
+
+    output_tokens: int = 0
+    """Reckoned, 4 characters a token."""
+    calls: tuple[str, ...] = ()
+    """Names of the tools that it called."""
+    whole: bool = True
+    """False if it was not read to its end: it may have gone on."""
+
+
 class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED"):
     """The model's response as a whole, complete or cut. It comes before any tool that writes is run."""
 
@@ -181,7 +192,7 @@ class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED
     raw_finish: str = ""
     usage: Usage = Usage()
     cut_at: str | None = None
-    """The completion call at which the stream was cut; what came after it was never read."""
+    """The completion call at which the stream was cut; what came after it was not used."""
     truncated: str | None = None
     """The call in whose arguments the response broke off; of several the last one."""
     without_arguments: tuple[str, ...] = ()
@@ -190,6 +201,10 @@ class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED
     """Why the engine itself left the response before its end, other than at a completion: the limit that was used up
     in its middle (`seconds`, `output_tokens`, `cost_usd`), `response_tokens` for the bound on one response, or
     `closing` for the closing step's deadline. Its message is what had come by then, and its usage is estimated."""
+    cut_at_end: bool = False
+    """Of a response that was cut: whether its stream had said before that it ends there, so that nothing is missing."""
+    after_cut: CutOff | None = None
+    """Of a response that was cut: what came after the cut. None if nobody knows."""
 
 
 class StepFinished(_Event, frozen=True, kw_only=True, tag="STEP_FINISHED"):

@@ -152,6 +152,8 @@ class Attempts:
             truncated=assembler.truncated,
             without_arguments=assembler.without_arguments,
             cut_for=self.cut_for,
+            cut_at_end=self.cut_at is not None and assembler.finish is not None,
+            after_cut=self._context.cut_off.get(self._step) if self.cut_at is not None else None,
         )
 
     def _finish(self) -> FinishReason:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..decision import Decision, Event, Facts, FinishReason, Message, Policy, Price, ToolCall, Transcript, Usage
-from ..decision.events import StageFinished
+from ..decision.events import CutOff, StageFinished
 from ..decision.prices import priced
 from ..decision.transcript import rough_tokens
 from ..providers import Prices, Provider, ToolChoice
@@ -92,6 +92,8 @@ class Context:
     """Hands all events so far to where they outlive this process; called before every side effect."""
     steps: Steps | None = None
     """A durable engine that keeps what responses and calls gave; None: only the record does."""
+    cut_off: Mapping[int, CutOff] = field(default_factory=dict)
+    """By step: what came after the cut of its response, once that is read."""
     inbox: deque[Said] = field(default_factory=deque)
     """What the user has said that no request has held yet."""
     scope: RoundScope | None = None

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
 from msgspec import NODEFAULT, Raw, Struct
 
-from ..decision import AnyChunk, Event, Policy, ToolSpec, WrongUse
-from ..decision.events import RunStarted
+from ..decision import (
+    AnyChunk,
+    Event,
+    FinishReport,
+    Policy,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolSpec,
+    WrongUse,
+)
+from ..decision.events import CutOff, RunStarted
 from ..decision.settings import recorded
+from ..decision.transcript import rough_tokens
 
 FORMAT = "endstop-record"
 BEGINNING = f'{{"type":"HEADER","format":"{FORMAT}"'.encode()
@@ -37,6 +48,32 @@ class AfterCut(Struct, frozen=True, kw_only=True, tag="AFTER_CUT"):
 
     attempt: str
     chunk: AnyChunk
+
+
+def rest_of(chunks: Iterable[AnyChunk]) -> CutOff:
+    """What these chunks, which came after a cut, amount to."""
+    characters = 0
+    calls: dict[tuple[int, str], str] = {}
+    whole = False
+    for chunk in chunks:
+        match chunk:
+            case TextDelta(text=text) | ReasoningDelta(text=text):
+                characters += len(text)
+            case ToolCallDelta():
+                characters += len(chunk.name) + len(chunk.arguments)
+                if chunk.name:
+                    calls[chunk.index, chunk.id] = chunk.name
+            case FinishReport():
+                whole = True
+            case _:
+                pass
+    return CutOff(output_tokens=rough_tokens(characters), calls=tuple(calls.values()), whole=whole)
+
+
+def step_of(attempt: str) -> int:
+    """The step that an attempt belongs to: `{step}.{number}`."""
+    step = attempt.partition(".")[0]
+    return int(step) if step.isdecimal() else 0
 
 
 NO_RUN = "the record holds no run; its process was killed before one began, so start anew"

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..decision import Event, Facts, Outcome, Question, ToolSpec, Transcript, Usage, WrongUse, fold
-from ..decision.events import STREAM_PARTS, Carried, ToolCallStart
+from ..decision.events import STREAM_PARTS, Carried, CutOff, ToolCallStart
 from ..providers import Exchange, Provider, Record
 from .around import all_around
 from .brought import check_prompt
@@ -22,7 +22,7 @@ from .context import Context, nothing_to_flush
 from .durable.steps import Steps
 from .interrupted import Interrupted
 from .journal import Journal, Kept, journal_of
-from .line import AfterCut
+from .line import AfterCut, rest_of, step_of
 from .log import Log
 from .opening import (
     AnswerGiven,
@@ -70,6 +70,8 @@ class Session:
         self.steps: Steps | None = None
         """A durable engine that keeps what responses and calls of the next run give, beside the record; None: none."""
         self._drain = drain
+        self.cut_off: Mapping[int, CutOff] = {}
+        """In a replay: what the record knows of what came after cuts in the next run, by step."""
         self._taken: set[str] = set()
         self._memo: dict[Any, Any] = {}
         self._latest: Facts | None = None
@@ -224,8 +226,9 @@ class Session:
             sinks.append(journal.write)
         sinks.append(bus.publish)
         provider: Provider = engine.provider
+        cut_off = dict(self.cut_off)
         if journal is not None and self._drain:
-            provider = Record(provider, partial(_keep_rest, journal), drain=True)
+            provider = Record(provider, partial(_keep_rest, journal, cut_off), drain=True)
         prices = opening.prices if isinstance(opening, Interrupted) else engine.known_prices()
         dearest = max(prices.values(), key=lambda price: price.output, default=None)
         share = None if engine.budget is None else engine.budget.share(dearest)
@@ -263,9 +266,12 @@ class Session:
             finish_words=engine.finish_words,
             flush=journal.flush if journal is not None else nothing_to_flush,
             steps=self.steps,
+            cut_off=cut_off,
         )
 
 
-def _keep_rest(journal: Journal, exchange: Exchange) -> None:
+def _keep_rest(journal: Journal, cut_off: dict[int, CutOff], exchange: Exchange) -> None:
+    if exchange.ended == "cut":
+        cut_off[step_of(exchange.attempt)] = rest_of(exchange.after_cut)
     for chunk in exchange.after_cut:
         journal.write(AfterCut(attempt=exchange.attempt, chunk=chunk))

@@ -10,7 +10,7 @@ from shlex import quote
 from typing import Literal
 
 from ...decision import LimitUse, Outcome, Policy, Usage, Work
-from ...decision.events import AttemptFailed
+from ...decision.events import AttemptFailed, CutOff, ResponseFinished
 from ...decision.limits import STOP_REASONS
 from ..replay.comparison import RECORD_ENDS
 from .clean import one_line
@@ -221,6 +221,28 @@ def _how_to_answer(outcome: Outcome, recorded: Recorded | None, confirming: bool
         answers = " ".join(f'--answer {quote(question.call_id)}="..."' for question in outcome.questions)
     also = "A no hands it back to the model, with what you say; what is neither is asked again." if confirming else ""
     return _some(f"Answer it: {recorded.resume(answers)}", also)
+
+
+def cut_words(name: str, response: ResponseFinished) -> str:
+    """What is known of a response that was left at the completion call of this name."""
+    rest = response.after_cut
+    if response.cut_at_end or response.raw_finish or (rest is not None and rest.whole and rest == CutOff()):
+        return f"The response ended with {name}: nothing was cut off"
+    if rest is None:
+        return f"Cut at {name}: nobody knows whether anything would have come after it"
+    if not (rest.output_tokens or rest.calls):
+        return f"Cut at {name}: nothing came after it for as long as it was read"
+    least = "" if rest.whole else "at least "
+    return f"Cut at {name}, which saved {least}{saved_words(rest.output_tokens, rest.calls)}"
+
+
+def saved_words(output_tokens: int, calls: Sequence[str]) -> str:
+    """Output that was not paid for, and calls that were not made."""
+    parts = [f"about {counted(output_tokens, 'output token')}"] if output_tokens else []
+    if calls:
+        names = [f"{one_line(name, 40)} x{n}" if n > 1 else one_line(name, 40) for name, n in Counter(calls).items()]
+        parts.append(f"{counted(len(calls), 'tool call')} ({', '.join(names)})")
+    return " and ".join(parts)
 
 
 def called(name: str) -> str:

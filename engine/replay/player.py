@@ -26,7 +26,7 @@ from ..session import Session
 from ..tools import Tool
 from .comparison import RECORD_ENDS
 from .exchanges import Response, responses_of
-from .recalled import RecordedVerdicts
+from .recalled import RecordedVerdicts, recorded_evaluator
 from .recorded import recorded_tools, unstreamed, values_of, void_calls
 
 OTHERS = 100
@@ -134,6 +134,7 @@ class Player:
             text_rule=verdicts.stand_in("text_rule"),
             judge=verdicts.stand_in("judge"),
             intents=verdicts.stand_ins("handler"),
+            evaluate=recorded_evaluator(recorded, self.clock.reach) if live is None else None,
             prices=Prices(started.prices, listed=False),
             recalled=verdicts,
             clock=self.clock,

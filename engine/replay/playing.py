@@ -14,7 +14,9 @@ from collections.abc import AsyncIterator, Sequence
 from msgspec import Struct
 
 from ...decision import AnyChunk, Event, Outcome, Rule, WrongUse
+from ...decision.events import CutOff, ResponseFinished
 from ..bus import Lagged
+from ..line import rest_of, step_of
 from ..record import RecordedRun, SessionRecord, read_record
 from ..run import Run
 from ..session import Session
@@ -131,8 +133,22 @@ async def replayed_runs(
         past = past or player.engine.session(record.header.session_id)
         session = player.engine.session(record.header.session_id)
         session.go_on_from(past)
+        session.cut_off = _cut_off(recorded)
         yield await follower.follow(recorded, player.start(session))
         past.recall([recorded])
+
+
+def _cut_off(recorded: RecordedRun) -> dict[int, CutOff]:
+    """What the record knows of what came after its cuts, by step."""
+    chunks: dict[int, list[AnyChunk]] = {}
+    for rest in recorded.after_cut:
+        chunks.setdefault(step_of(rest.attempt), []).append(rest.chunk)
+    told = {
+        event.step: event.after_cut
+        for event in recorded.events
+        if isinstance(event, ResponseFinished) and event.after_cut is not None
+    }
+    return {step: rest_of(rest) for step, rest in chunks.items()} | told
 
 
 class _Follower:

@@ -6,8 +6,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from ...decision import Outcome
 from ...decision import events as ev
 from ...decision.confirmation import Reply
+from ..evaluation import Evaluated, Evaluation
 from ..record import RecordedRun
 from .recorded import unstreamed
 
@@ -21,6 +23,36 @@ class StandIn:
     def __call__(self, *arguments: Any) -> Any:
         """Where the record holds no word of it."""
         raise LookupError("the record holds no word of this function")
+
+
+class RecordedEvaluator(StandIn):
+    """The evaluator of a recorded run: what it said then, if the work that it looks at is the recorded one."""
+
+    def __init__(self, recorded: RecordedRun, evaluated: ev.EvaluationFinished, reach: Callable[[int], None]) -> None:
+        super().__init__(evaluated.name)
+        self._recorded = recorded
+        self._evaluated = evaluated
+        self._reach = reach
+
+    def __call__(self, evaluated: Evaluated) -> Evaluation:
+        """The recorded verdict. Raises LookupError if there was none, or the run has ended otherwise."""
+        finished = self._recorded.finished
+        if finished is not None and _end(finished.outcome) != _end(evaluated.outcome):
+            raise LookupError("the replay ended otherwise than the record, whose verdict says nothing of it")
+        if self._evaluated.verdict == "not_run":
+            raise LookupError(str(self._evaluated.details.get("error") or "there was no verdict"))
+        self._reach(self._evaluated.t)
+        return Evaluation(passed=self._evaluated.verdict == "passed", details=self._evaluated.details)
+
+
+def _end(outcome: Outcome) -> tuple[str, int, str]:
+    return outcome.stop_reason, outcome.steps, outcome.answer
+
+
+def recorded_evaluator(recorded: RecordedRun, reach: Callable[[int], None]) -> RecordedEvaluator | None:
+    """The evaluator of this run, if it had one."""
+    found = next((e for e in reversed(recorded.events) if isinstance(e, ev.EvaluationFinished)), None)
+    return None if found is None else RecordedEvaluator(recorded, found, reach)
 
 
 class RecordedVerdicts:

@@ -16,6 +16,7 @@ from ....decision.events import RunStarted
 from ...bus import Lagged
 from ..clean import arguments, clean, first_lines, one_line
 from ..phrases import Ending, Tone, counted, duration
+from .rounds import Round
 from .screen import SHADES, rows_of, spinner
 from .story import Story
 from .telling import Call, Kind, Shade
@@ -144,9 +145,16 @@ class Lane:
         """The thought, marked."""
         self._add(f"◇ {clean(text).strip()}", "blue")
 
+    def round(self, round: Round) -> None:
+        """What was planned, in brief, and the thought about it."""
+        for step in round.steps:
+            self._add(f"○ {step.call}", "dim", cut=True, indent="  ")
+        self._add(f"◇ {clean(round.thought).strip()}", "blue")
+
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
         """How far it is."""
-        self._add(f"◔ {percentage} % done: {one_line(summary, 200)}", "green")
+        told = f": {one_line(summary, 200)}" if summary.strip() else ""
+        self._add(f"◔ {percentage} % reported as done{told}", "green")
 
     def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
         """The note, in its colour, and the last line under it."""

@@ -24,6 +24,7 @@ from ..channels import Channels
 from ..clean import arguments, clean, first_lines, one_line
 from ..phrases import Ending, Recorded, Tone, actions_line, allowances, duration, figures
 from ..replaying.columns import Line
+from .rounds import Round
 from .saved import Saved
 from .screen import SHADES, OnScreen, rows_of, spinner, wrapped
 from .story import Story
@@ -151,6 +152,7 @@ class Live(OnScreen):
     def call(self, call: Call) -> None:
         """The call in a line, the beginning of its result under it."""
         style, glyph, word = _RESULTS[call.status]
+        word = call.word or word
         took = duration(call.ended - call.began) if call.running and call.ended - call.began >= 100 else ""
         head = self._call_line(call, Text(glyph, style=style), " · ".join(part for part in (word, took) if part))
         lines, more = first_lines(call.result, RESULT_LINES)
@@ -166,17 +168,44 @@ class Live(OnScreen):
         self._print(Group(*shown), "call")
 
     def thought(self, text: str) -> None:
-        """A thought stands apart, behind a line of its own colour."""
-        shown = Text("  ◇ think", style="bold blue")
-        for row in rows_of(clean(text).strip(), self._width - 6):
-            shown.append("\n  ┊ ", style="not bold").append(row, style="not bold default")
-        self._print(shown, "think")
+        """A thought on a card of its own, in a colour that no end of a run has but a question."""
+        self._print(self._card("◇ think", [Text(clean(text).strip())]), "think")
+
+    def round(self, round: Round) -> None:
+        """A round on a card: the plan, what became of each step, and the thought about it."""
+        shown: list[RenderableType] = []
+        for step in round.steps:
+            style, glyph, word = _RESULTS.get(step.status, ("dim", "○", step.status or "not run"))  # type: ignore[call-overload]
+            line = Text.assemble((glyph, style), f" {step.call}", (f"  {word}" if word else "", "dim"))
+            line.no_wrap, line.overflow = True, "ellipsis"
+            shown.append(line)
+            if result := one_line(step.result, WIDEST):
+                shown.append(Padding(Text(result, style="dim", no_wrap=True, overflow="ellipsis"), (0, 0, 0, 4)))
+        if round.thought.strip():
+            thought = Text.assemble(("◇ ", "bold blue"), clean(round.thought).strip())
+            shown += [Text(""), thought] if shown else [thought]
+        if round.next:
+            shown.append(Text(f"next: {one_line(round.next, 200)}", style="dim"))
+        goal = f" · {one_line(round.goal, 60)}" if round.goal else ""
+        done = f" · {round.percentage} % reported as done" if round.percentage is not None else ""
+        self._print(self._card(f"round {round.number}{goal}{done}", shown), "think")
+
+    def _card(self, title: str, shown: Sequence[RenderableType]) -> Panel:
+        return Panel(
+            Group(*shown),
+            title=Text(title, style="bold blue"),
+            title_align="left",
+            box=box.ROUNDED,
+            border_style="blue",
+            padding=(0, 2),
+            width=self._width,
+        )
 
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
         """How far it is, as a bar."""
         full = round(20 * min(100, max(0, percentage)) / 100)
         bar = Text.assemble(("  ◔ ", "green"), ("━" * full, "green"), ("━" * (20 - full), "dim"))
-        bar.append(f" {percentage} % done", style="bold")
+        bar.append(f" {percentage} % reported as done", style="bold")
         shown: list[RenderableType] = [bar]
         if summary.strip():
             shown.append(Padding(Text(clean(summary).strip()), (0, 0, 0, 4)))

@@ -12,6 +12,7 @@ from ...bus import Lagged
 from ..clean import arguments, clean, first_lines, one_line
 from ..phrases import Ending, Recorded, actions_line, allowances, duration, figures
 from ..replaying.columns import Line, plain
+from .rounds import Round
 from .saved import Saved
 from .story import Story
 from .telling import Call, Kind, Shade
@@ -109,7 +110,7 @@ class Plain:
         given = " ".join(f"{name}={value}" if name else value for name, value in arguments(call.arguments, 80))
         took = f" ({duration(call.ended - call.began)})" if call.running else ""
         head = f"{one_line(call.name, 80)} {one_line(given, LINE)}".rstrip()
-        self._line(f"  {head} -> {call.status}{took}")
+        self._line(f"  {head} -> {call.word or call.status}{took}")
         lines, more = first_lines(call.result, RESULT_LINES)
         for line in lines:
             self._line(f"    {line[:LINE]}")
@@ -121,15 +122,27 @@ class Plain:
         for line in clean(text).strip().split("\n"):
             self._line(f"  think: {line}")
 
+    def round(self, round: Round) -> None:
+        """The plan, what became of each step, and the thought about it."""
+        self._line(f"  round {round.number}" + (f": {one_line(round.goal, LINE)}" if round.goal else ""))
+        for step in round.steps:
+            result = f": {one_line(step.result, LINE)}" if step.result else ""
+            self._line(f"    {step.call} -> {step.status or 'not run'}{result}")
+        for line in clean(round.thought).strip().split("\n") if round.thought.strip() else ():
+            self._line(f"    think: {line}")
+        if round.next:
+            self._line(f"    next: {one_line(round.next, LINE)}")
+
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
         """How far it is."""
         following = f"; next: {one_line(next_phase, LINE)}" if next_phase else ""
-        self._line(f"  {percentage} % done: {one_line(summary, LINE)}{following}")
+        told = f": {one_line(summary, LINE)}" if summary.strip() else ""
+        self._line(f"  {percentage} % reported as done{told}{following}")
 
     def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
         """The note, and what stands under it."""
         self.end_writing()
-        self._line(f"  {text.lstrip('▸✘✔⚖?↺↩◌… ')}")
+        self._line(f"  {text.lstrip('▸✘✔⚖?↺↩◌✂… ')}")
         for line in body:
             self._line(f"    {line[:LINE]}")
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ....decision import AnyChunk, TextDelta, ToolCallDelta
-from ....decision.transcript import rough_tokens
-from ..phrases import counted
+from ....decision import AnyChunk
+from ...line import rest_of
+from ..phrases import saved_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,11 +18,7 @@ class Savings:
     calls: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        parts = [f"about {counted(self.tokens, 'output token')}"] if self.tokens else []
-        if self.calls:
-            names = [f"{name} x{times}" if times > 1 else name for name, times in Counter(self.calls).items()]
-            parts.append(f"{counted(len(self.calls), 'tool call')} ({', '.join(names)})")
-        return " and ".join(parts)
+        return saved_words(self.tokens, self.calls)
 
 
 Saved = Callable[[], Savings | None]
@@ -31,14 +26,6 @@ Saved = Callable[[], Savings | None]
 
 
 def savings_of(chunks: Iterable[AnyChunk]) -> Savings:
-    """What the chunks after a cut amount to, 4 characters a token."""
-    characters = 0
-    calls: dict[int, str] = {}
-    for chunk in chunks:
-        if isinstance(chunk, TextDelta):
-            characters += len(chunk.text)
-        elif isinstance(chunk, ToolCallDelta):
-            characters += len(chunk.name) + len(chunk.arguments)
-            if chunk.name:
-                calls[chunk.index] = chunk.name
-    return Savings(tokens=rough_tokens(characters), calls=tuple(calls.values()))
+    """What the chunks after cuts amount to, 4 characters a token."""
+    rest = rest_of(chunks)
+    return Savings(tokens=rest.output_tokens, calls=rest.calls)

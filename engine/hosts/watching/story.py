@@ -18,7 +18,8 @@ from ....decision.messages import ToolKind
 from ....decision.spending import spending
 from ...bus import Lagged
 from ..clean import brief, clean, last_lines, one_line
-from ..phrases import Recorded, called, ending_of, failure_words, spent
+from ..phrases import Recorded, called, cut_words, ending_of, failure_words, spent
+from .rounds import Round, takes_plans
 from .telling import Call, Shade, Teller
 from .unheard import Unheard
 
@@ -50,6 +51,11 @@ class Story:
         """Questions that an earlier run left open, by call id."""
         self._kinds: dict[str, ToolKind] = {}
         self._reading: set[str] = set()
+        self._planning: set[str] = set()
+        self._round: Round | None = None
+        self._rounds = 0
+        self._cuts: dict[str, str] = {}
+        """What is to be told of a cut once its completion call is: by call id."""
         self._failure: ev.AttemptFailed | None = None
         self._cause = ""
 
@@ -92,6 +98,8 @@ class Story:
         self._asked = {q.call_id: q.text for q in event.carried.questions} if event.carried else {}
         self._kinds = {tool.name: tool.kind for tool in event.tools}
         self._reading = {tool.name for tool in event.tools if tool.reads}
+        self._planning = {tool.name for tool in event.tools if takes_plans(tool)}
+        self._round, self._rounds = None, 0
         self._failure, self._cause = None, ""
         self._teller.begin(event)
 
@@ -129,6 +137,9 @@ class Story:
 
     def _response_finished(self, event: ev.ResponseFinished) -> None:
         self._teller.end_writing()
+        if event.cut_at is not None:
+            name = next((call.name for call in event.message.calls if call.id == event.cut_at), "the completion")
+            self._cuts[event.cut_at] = cut_words(one_line(name, 60), event)
         self.doing = "running tools" if event.message.calls else "deciding"
 
     def _decision_made(self, event: ev.DecisionMade) -> None:
@@ -141,6 +152,7 @@ class Story:
     def _run_finished(self, event: ev.RunFinished) -> None:
         self._teller.end_writing()
         self.calls.clear()
+        self._tell_round()
         if event.outcome.stop_reason != "provider_error":
             self._tell_failure()
         outcome = renewed(event.outcome, self.facts)
@@ -186,12 +198,55 @@ class Story:
     def _result(self, event: ev.ToolCallResult) -> None:
         call = self.calls.pop(event.call_id, None) or Call(event.name, self._kind(event.name))
         call.ended, call.result, call.status = event.t, event.content, event.status
+        if call.name in self._planning:
+            self._planned(call)
+            return
+        if call.kind == "completion" and call.status in ("ok", "rejected"):
+            self._completion(event.call_id, call)
+            return
         if call.kind != "ordinary" and call.status in ("ok", "rejected", "unanswered"):
             return  # told as what it means: a completion, a phase, a thought, a question
         if call.kind == "ordinary" and call.running and call.name not in self._reading:
             self.actions.append(brief(call.name, call.arguments) + ("" if call.status == "ok" else f" ({call.status})"))
         self._teller.end_writing()
         self._teller.call(call)
+
+    def _completion(self, call_id: str, call: Call) -> None:
+        """A completion call: what it says is told by the end of the run, or by the reason why it was handed back."""
+        call.result = ""
+        if call.status == "ok":
+            if self.facts.accepted != call_id:
+                return  # a phase, which is told as one
+            call.written, call.word = [], "accepted"
+        self._teller.end_writing()
+        self._teller.call(call)
+        self._tell_cut(call_id)
+
+    def _tell_cut(self, call_id: str) -> None:
+        if (words := self._cuts.pop(call_id, None)) is not None:
+            self._note(f"✂ {words}", "", "quiet")
+
+    def _planned(self, call: Call) -> None:
+        """A plan that was executed: told as a whole once the model has thought about it."""
+        self._tell_round()
+        self._rounds += 1
+        self._round = Round(self._rounds)
+        self._round.plan(call.arguments, call.result)
+        if call.running and call.status != "invalid":
+            self.actions += [
+                step.call + ("" if step.status == "ok" else f" ({step.status})")
+                for step in self._round.steps
+                if step.status and step.status != "skipped"
+            ]
+        if call.status in ("ok", "error") and self._round.steps:
+            call.result, call.written = "", []
+        self._teller.end_writing()
+        self._teller.call(call)
+
+    def _tell_round(self) -> None:
+        if self._round is not None:
+            self._teller.round(self._round)
+        self._round = None
 
     def _thought(self, event: ev.ThoughtRecorded) -> None:
         self._teller.end_writing()
@@ -203,10 +258,21 @@ class Story:
         self._tell(f"↩ not accepted as complete{by}", event.reason, "warning")
 
     def _phase(self, event: ev.PhaseReported) -> None:
-        self._teller.phase(event.percentage, event.summary, event.next_phase)
+        summary = event.summary if event.percentage < 100 else ""  # the end of the run says it
+        if self._round is None:
+            self._teller.phase(event.percentage, summary, event.next_phase)
+            return
+        self._round.percentage, self._round.thought = event.percentage, summary
+        self._round.next = event.next_phase or ""
+        self._tell_round()
 
     def _question_asked(self, event: ev.QuestionAsked) -> None:
-        self.calls.pop(event.call_id, None)
+        call = self.calls.pop(event.call_id, None)
+        if call is not None and call.kind == "completion":
+            call.written, call.word, call.running = [], "waits for your word", False
+            self._teller.end_writing()
+            self._teller.call(call)
+            self._tell_cut(event.call_id)
         self.doing = "about to ask you"
 
     def _question_answered(self, event: ev.QuestionAnswered) -> None:

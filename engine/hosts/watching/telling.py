@@ -10,6 +10,7 @@ from ....decision import Decision, Outcome
 from ....decision import events as ev
 from ....decision.messages import ResultStatus, ToolKind
 from ..phrases import Ending
+from .rounds import Round
 
 Kind = Literal["text", "reasoning"]
 Shade = Literal["quiet", "loop", "good", "warning", "bad", "user", "strong"]
@@ -27,6 +28,8 @@ class Call:
     ended: int = 0
     result: str = ""
     status: ResultStatus = "ok"
+    word: str = ""
+    """What became of it, where its status does not say so: `accepted`."""
 
     @property
     def arguments(self) -> str:
@@ -55,6 +58,10 @@ class Teller(Protocol):
 
     def call(self, call: Call) -> None:
         """An ordinary call, or one that went wrong, has its result."""
+        ...
+
+    def round(self, round: Round) -> None:
+        """The model has planned, the plan was executed, and the model has thought about the results."""
         ...
 
     def thought(self, text: str) -> None:

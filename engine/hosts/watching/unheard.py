@@ -8,6 +8,7 @@ from ....decision import Decision, Outcome
 from ....decision.events import RunStarted
 from ..clean import clean
 from ..phrases import Ending
+from .rounds import Round
 from .telling import Call, Kind, Shade, Teller
 
 
@@ -62,6 +63,9 @@ class Unheard:
         """Nothing."""
 
     def thought(self, text: str) -> None:
+        """Nothing."""
+
+    def round(self, round: Round) -> None:
         """Nothing."""
 
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:

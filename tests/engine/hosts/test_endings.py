@@ -201,7 +201,7 @@ def test_what_is_not_the_loops_own_is_told(capsys: pytest.CaptureFixture[str]) -
     assert "summed up by the model, 900 tokens became 800, which is not enough" in told
     assert "evaluate: skipped: the run is failed" in told
     assert "gave no verdict: evaluation by check\n    no verdict within 1 seconds" in told
-    assert "40 % done: Read it; next: Change it" in told
+    assert "40 % reported as done: Read it; next: Change it" in told
 
 
 # ---- in a terminal

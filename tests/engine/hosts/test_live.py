@@ -61,7 +61,7 @@ async def test_A11_a_run_is_told_once_and_the_completion_has_the_one_heavy_frame
     told += [
         "… 34 more lines",
         "◇ think",
-        "┊ Half of it is done.",
+        "Half of it is done.",
         "✔ Reported as done",
         "It is done.",
         "3 of 30 steps",
