@@ -156,7 +156,7 @@ class _Gathered:
                 self._add(event.t, ToolCallDelta(number, call.id, call.name, call.arguments))
         if UsageReport not in kinds and not event.usage.estimated and event.usage.input_tokens:
             self._add(event.t, UsageReport(event.usage))
-        cut = event.cut_at is not None and not (event.cut_at_end or event.raw_finish)  # at the finish it cuts nothing off
+        cut = event.cut_at is not None and not (event.cut_at_end or event.raw_finish)
         if FinishReport not in kinds and not cut and not event.cut_for:
             self._add(event.t, FinishReport(event.finish, event.raw_finish))
 
