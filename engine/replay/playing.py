@@ -143,12 +143,14 @@ def _cut_off(recorded: RecordedRun) -> dict[int, CutOff]:
     chunks: dict[int, list[AnyChunk]] = {}
     for rest in recorded.after_cut:
         chunks.setdefault(step_of(rest.attempt), []).append(rest.chunk)
-    told = {
-        event.step: event.after_cut
-        for event in recorded.events
-        if isinstance(event, ResponseFinished) and event.after_cut is not None
-    }
-    return {step: rest_of(rest) for step, rest in chunks.items()} | told
+    known = {step: rest_of(rest) for step, rest in chunks.items()}
+    for event in recorded.events:
+        if isinstance(event, ResponseFinished) and event.cut_at is not None:
+            if event.cut_at_end or event.raw_finish:
+                known[event.step] = CutOff()  # a replay cuts at the call itself, before the finish
+            elif event.after_cut is not None:
+                known[event.step] = event.after_cut
+    return known
 
 
 class _Follower:
