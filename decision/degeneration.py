@@ -20,6 +20,7 @@ What a person would call endless, and not what repeats a little:
 from __future__ import annotations
 
 import re
+import string
 from collections import deque
 from typing import Literal
 
@@ -33,7 +34,7 @@ Part = Literal["text", "reasoning", "arguments"]
 
 STRIDE = 512
 """Characters from one look to the next."""
-LONGEST_PERIOD = 640
+LONGEST_PERIOD = 512
 """Characters of the longest piece that is recognised when it is repeated."""
 CHANGED = 3
 """How many times as many characters are asked for where each repetition changes a little."""
@@ -49,7 +50,7 @@ _WINDOW = 2 * STRIDE + LONGEST_PERIOD
 _BLOCKS = 24
 REMEMBERED = _WINDOW + _BLOCKS * STRIDE + 2 * STRIDE
 """Characters of each part that are kept, at most, beside a chunk that is longer."""
-_MISSED = 4
+_MISSED = 1
 _EVEN = 0.9
 _NUMBER = re.compile(r"[0-9]{1,300}")
 _DIGITS = re.compile(r"[0-9]+")
@@ -61,7 +62,7 @@ class Repeated(Struct, frozen=True, kw_only=True):
     part: Part
     how: Literal["same", "counting", "circling"]
     start: int
-    """Characters of the part that came before."""
+    """Characters of the part that came before; where it circles, before something was seen again."""
     end: int
     """Characters of it that had been read when it was noticed."""
     period: str = ""
@@ -75,14 +76,16 @@ class Repeated(Struct, frozen=True, kw_only=True):
         if self.how == "circling":
             return f"{whose} went round in circles for {length:,} characters"
         counting = " with a counter" if self.how == "counting" else ""
-        shown = self.period if len(self.period) <= _SHOWN else self.period[:_SHOWN] + "…"
+        closing = len(self.period) - len(self.period.lstrip(_CLOSING + string.whitespace))
+        shown = self.period[closing:] + self.period[:closing]  # from the beginning of a word or a sentence
+        shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
         times = length // max(1, len(self.period))
         return f"{whose} repeated {shown!r}{counting} {times:,} times, for {length:,} characters"
 
     def before(self, whole: str) -> str:
         """What of the whole part came before the repetition, up to the end of a word or a sentence."""
         start = self.start
-        if self.how == "counting":
+        if self.how == "counting" and not self.period.isdigit():
             start = _first_counted(whole, start, len(self.period))
         end = start
         if start and whole[start - 1].isalnum():
@@ -90,11 +93,11 @@ class Repeated(Struct, frozen=True, kw_only=True):
                 end += 1
         while end < len(whole) and (whole[end].isspace() or whole[end] in _CLOSING):
             end += 1
-        return whole[: end if end - start < len(self.period) else start].rstrip()
+        return whole[: end if end - start < (len(self.period) or _SHOWN) else start].rstrip()
 
 
 _SHOWN = 60
-_CLOSING = frozenset(".,;:!?…)]}'\"»”’。，、；：！？）」")
+_CLOSING = ".,;:!?…)]}'\"»”’。，、；：！？）」"
 
 
 class RepetitionWatch:
@@ -168,7 +171,7 @@ class _Run:
         latest = window[-STRIDE:]
         if self.period and latest == window[-STRIDE - self.period : -self.period]:
             return
-        before = window.find(latest, 0, len(window) - 1)
+        before = window.find(latest, max(0, len(window) - STRIDE - LONGEST_PERIOD), len(window) - 1)
         self.period = 0 if before < 0 else _shortest(window[before + STRIDE :])
         self.start = at - _repeating(window, self.period) if self.period else at
 
@@ -236,7 +239,7 @@ class _Watched:
         window = self._window = (self._window + block)[-_WINDOW:]
         masked = self._masked = (self._masked + _mask(block))[-_WINDOW:]
         same, counting = self._same, self._counting
-        if masked.find(masked[-_PROBE:], 0, len(masked) - 1) < 0:  # as nearly always
+        if not _seen(masked):  # as nearly always
             same.period = counting.period = 0
             self._miss()
             return None
@@ -247,11 +250,11 @@ class _Watched:
         )
         if found is not None:
             return found
-        if not same.period and window.find(window[-_PROBE:], 0, len(window) - 1) < 0:
+        if not same.period and not _seen(window):
             self._miss()  # the same but for its digits: that is no circle
             return None
         if not self._near:
-            self._near_from = self._at - STRIDE
+            self._near_from = self._at - _PROBE
         self._near += STRIDE
         return self._circles() if self._near >= CHANGED * self._characters else None
 
@@ -292,6 +295,11 @@ class _Watched:
 
     def _found(self, how: Literal["same", "counting", "circling"], start: int, period: str) -> Repeated:
         return Repeated(part=self._part, how=how, start=start, end=self._at, period=period, tool=self._tool)
+
+
+def _seen(window: str) -> bool:
+    """Whether its last characters stand in it once before, no further back than the longest period."""
+    return window.find(window[-_PROBE:], max(0, len(window) - _PROBE - LONGEST_PERIOD), len(window) - 1) >= 0
 
 
 def _mask(text: str) -> str:

@@ -97,7 +97,7 @@ class Attempts:
                 if self._calls is not None and self._ends(self._calls, event) and self._completion is None:
                     self._completion = event.call_id
             if self._completion is not None and self._assembler.all_whole_before(self._completion):
-                self.cut_at = self._completion
+                self.cut_at, self.repeated = self._completion, None
             elif self._meter is not None and self._assembler.finish is None:
                 self.cut_for = self._meter.take(chunk, t)
 

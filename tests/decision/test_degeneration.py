@@ -71,7 +71,7 @@ ENDLESS: dict[str, tuple[str, int]] = {
     "a counter in Chinese": ("".join(f"第{n}步：检查文件。" for n in range(1, 5000)), 3),
     "counting": (" ".join(map(str, range(9000))), 3),
     "a clock": ("".join(f"[12:{n // 60 % 60:02}:{n % 60:02}] still waiting\n" for n in range(2000)), 3),
-    "a number without end": ("".join(random.Random(2).choice("0123456789") for _ in range(20_000)), 3),
+    "a number without end": ("".join(f"{random.Random(n).randint(0, 99):02}" for n in range(10_000)), 3),
     "a circle of sentences": (_circling(1200), 3),
     "a circle with small changes": (
         "".join(SENTENCE.replace("port", w) for w in ["port", "host", "path", "name"] * 30),
@@ -85,7 +85,8 @@ LATER = {  # a counter is known by numbers of one length, and begins with shorte
     "a counter in lines": 4_000,
     "a counter in Chinese": 11_500,
     "counting": 4_500,
-    "a circle of sentences": 10_000,
+    "a circle of sentences": 17_000,
+    "a circle with small changes": 4_000,
 }
 
 
@@ -101,14 +102,15 @@ def test_A1_what_repeats_without_end_is_noticed_soon(name: str, part: Part) -> N
     assert str(found).startswith(f"the {part} ")
 
 
-@pytest.mark.parametrize("name", [name for name in ENDLESS if "circle" not in name and name != "two sentences"])
+@pytest.mark.parametrize("name", [name for name in ENDLESS if name != "two sentences"])
 def test_A1_what_came_before_the_repetition_stays(name: str) -> None:
     endless, _ = ENDLESS[name]
     found = find_repetition("text", LEAD + endless, ON)
     assert found is not None
     kept = found.before(LEAD + endless)
     assert kept.startswith(LEAD.rstrip())
-    assert len(kept) <= len(LEAD) + 2 * LONGEST_PERIOD
+    assert len(kept) <= len(LEAD) + 3 * LONGEST_PERIOD
+    assert not (kept[-1].isalnum() and (LEAD + endless)[len(kept)].isalnum()) or len(found.period) == 1
 
 
 @pytest.mark.parametrize("name", ["one token", "a counter", "counting", "a phrase in Chinese", "newlines"])
