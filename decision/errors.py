@@ -20,3 +20,12 @@ def nearest(word: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = difflib.get_close_matches(word, names, n=1)
     return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(names)})"
+
+
+def error_text(error: BaseException) -> str:
+    """The type of an error and what it says; also of one that cannot say it."""
+    try:
+        text = str(error)
+    except Exception as inner:
+        text = f"(its text cannot be had: {type(inner).__name__})"
+    return f"{type(error).__name__}: {text}"

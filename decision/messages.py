@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from .errors import WrongUse
+
 FinishReason = Literal[
     "stop", "length", "tool_calls", "content_filter", "error", "other", "pause", "context_full", "retry"
 ]
@@ -91,6 +93,17 @@ class Image(Struct, frozen=True, omit_defaults=True):
     media_type: str = "image/png"
     url: str = ""
     """Where the provider finds it; instead of `data`."""
+
+    def __post_init__(self) -> None:
+        for name, value, kind in (
+            ("data", self.data, bytes),
+            ("media_type", self.media_type, str),
+            ("url", self.url, str),
+        ):
+            if not isinstance(value, kind):
+                raise WrongUse(
+                    f"Image({name}=...) is given a value of type {type(value).__name__}: use {kind.__name__}"
+                )
 
 
 class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):

@@ -14,14 +14,41 @@ A tool's `check` says what became of a call that had begun when its process died
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, get_type_hints
 
-from ..decision import Image
+import msgspec
+
+from ..decision import Image, WrongUse
+from ..decision.messages import ResultStatus
+from ..decision.settings import wanted
+
+
+class _Checked:
+    """Refuses a value of another type where it is made: it would stand in a record that nobody could read again."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        answer: type = type(self)
+        for name, kind in _kinds(answer).items():
+            value = getattr(self, name)
+            try:
+                msgspec.convert(value, kind)
+            except msgspec.ValidationError:
+                what = f"{type(value).__name__}: use {wanted(kind)}"
+                raise WrongUse(f"{answer.__name__}({name}=...) is given a value of type {what}") from None
+
+
+@cache
+def _kinds(answer: Hashable) -> dict[str, Any]:
+    return get_type_hints(answer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Completion:
+class Completion(_Checked):
     """The work is done. `answer` is what the user gets, `content` what the transcript shows as the tool's result."""
 
     answer: str
@@ -37,7 +64,7 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Phase:
+class Phase(_Checked):
     """A part of the work is done: `percentage` of it, 0 to 99. The run goes on."""
 
     percentage: int
@@ -46,7 +73,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Continue:
+class Continue(_Checked):
     """The work is not done, for this reason. The run goes on."""
 
     reason: str = "The task is not complete yet. Go on."
@@ -65,23 +92,23 @@ class NotHappened:
 
 
 @dataclass(frozen=True, slots=True)
-class Unclear:
+class Unclear(_Checked):
     """A check says: it cannot be found out."""
 
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(_Checked):
     """Only the user can say what became of the call: it stays open until the answer to this question, its result."""
 
     question: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled:
+class Settled(_Checked):
     """A result that was settled elsewhere, with its own status: replay uses it, and tools that wrap tools."""
 
     content: str
-    status: str = "ok"
+    status: ResultStatus = "ok"
     images: tuple[Image, ...] = ()

@@ -10,6 +10,7 @@ it was cancelled is left behind, and named in the log.
 from __future__ import annotations
 
 import asyncio
+import dis
 import inspect
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 
+from ..decision.errors import error_text
 from ..providers.closing import outlive
 from .complaints import complain
 from .event_loop import watch
@@ -82,25 +84,48 @@ def _seen(task: asyncio.Task[Any]) -> None:
 async def call(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
     """What the function returns, or raises. Whatever it raises is an Exception, but for our own cancellation.
 
-    A function that leaves with `sys.exit`, or lets out the cancellation of something that it waited for, has failed
-    like any other; neither may end the run around it.
+    A function that leaves with `sys.exit`, raises KeyboardInterrupt or the like, or lets out the cancellation of
+    something that it waited for, has failed like any other; none of them may end the run around it. A KeyboardInterrupt
+    that is the user's own, whom Python has let interrupt us here, is passed on.
     """
     try:
         if is_async(function):
             return await function(*arguments, **named)
         return await _in_a_thread(function, *arguments, **named)
     except SystemExit as error:
-        raise Failed(f"it wanted to end the process: SystemExit: {error}") from error
+        raise Failed(f"it wanted to end the process: {error_text(error)}") from error
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
         raise Failed("something that it waited for was cancelled") from error
+    except (KeyboardInterrupt, GeneratorExit, BaseExceptionGroup) as error:
+        if isinstance(error, Exception) or not (_only_ends(error) and _raised_by_hand(error)):
+            raise
+        raise Failed(f"it raised {error_text(error)}, which would end the process") from error
+
+
+def _raised_by_hand(error: BaseException) -> bool:
+    """Whether a `raise` brought it about: not a signal, nor the end of a coroutine that is thrown away."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return False
+    code = traceback.tb_frame.f_code.co_code
+    return dis.opname[code[traceback.tb_lasti]] in ("RAISE_VARARGS", "RERAISE")
+
+
+def _only_ends(error: BaseException) -> bool:
+    """Whether it is nothing but what ends a process, also several of it at once."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_only_ends, error.exceptions))
+    return isinstance(error, KeyboardInterrupt | GeneratorExit | SystemExit | Exception)
 
 
 def in_words(error: BaseException) -> str:
     """An error for models, records and people."""
-    return str(error) if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, Failed) else error_text(error)
 
 
 class Failed(RuntimeError):
@@ -115,6 +140,8 @@ async def _in_a_thread(function: Callable[..., Any], /, *arguments: Any, **named
         running = True
         try:
             return function(*arguments, **named)
+        except (KeyboardInterrupt, GeneratorExit) as error:  # its own: no signal interrupts a thread
+            raise Failed(f"it raised {error_text(error)}, which would end the process") from error
         finally:
             running = False
 

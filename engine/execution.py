@@ -14,6 +14,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 
 from ..decision import ToolCall, WrongUse
 from ..decision.events import ToolExecutionStarted
+from ..decision.messages import ResultStatus
 from .again import RUN, found_out
 from .answers import Settled
 from .calling import apart, in_words
@@ -104,5 +105,6 @@ async def _within(context: Context, tool: Tool, call: ToolCall, arguments: Mappi
 
 def cut_off(tool: Tool, *, left_behind: bool = False) -> Settled:
     """The result of a call that was running when a limit of the run was reached."""
-    content, status = (OUT_OF_TIME, "cancelled") if tool.spec.reads else (STOPPED, "unknown")
+    content = OUT_OF_TIME if tool.spec.reads else STOPPED
+    status: ResultStatus = "cancelled" if tool.spec.reads else "unknown"
     return Settled(content=LEFT_AT.format(content) if left_behind else content, status=status)

@@ -21,6 +21,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ..decision import Outcome, Usage, WrongUse
+from ..decision.errors import error_text
 from ..decision.events import RunFinished
 from ..providers import Provider
 from ..providers.clock import Clock, SystemClock
@@ -179,7 +180,7 @@ class Fleet:
                 result = job.made_up(run, "cancelled", "cancelled", detail)
                 raise
         except Exception as error:
-            detail = f"{type(error).__name__}: {error}"
+            detail = error_text(error)
             result = job.made_up(run, "failed", "internal_error", detail)
         finally:
             self._runs.pop(me, None)

@@ -145,8 +145,8 @@ def what_is_wrong(line: bytes) -> Literal["damaged", "blank", "unknown"]:
         plain: Any = msgspec.json.decode(line)
     except UNREADABLE:
         return "damaged"
-    known = isinstance(plain, dict) and plain.get("type") in _KNOWN
-    return "damaged" if known or not isinstance(plain, dict) else "unknown"
+    kind = plain.get("type") if isinstance(plain, dict) else None
+    return "unknown" if isinstance(kind, str) and kind not in _KNOWN else "damaged"
 
 
 _KNOWN = {kind.__struct_config__.tag for kind in (Header, AfterCut, *Event.__args__)}

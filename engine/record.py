@@ -63,6 +63,7 @@ class RecordWriter:
             raise WrongUse(
                 f"{self.path}: a record is written plain; name it {self.path.stem}, and compress it afterwards"
             )
+        self._new = not self.path.exists()
         grown = self.path.exists() and self.path.stat().st_size > 0
         if grown:
             header_of(self.path)  # before it is opened: a file that is something else is never touched
@@ -76,6 +77,8 @@ class RecordWriter:
             with suppress(OSError):  # for `being_written`: it keeps nobody away
                 fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self._broken = False
+        self._begun = False
+        """Whether an event of this run is in the file, and so something to go on from."""
         self._gathered: list[Event | AfterCut] = []
         try:
             if not grown:
@@ -84,8 +87,7 @@ class RecordWriter:
                 self._file.write(b"\n")  # so that a torn last line costs no more than itself
             self._file.flush()
         except OSError as error:
-            self._give_up()
-            raise WrongUse(f"cannot write the record {self.path}: {error.strerror}") from None
+            raise self._refused(error) from None
 
     def write(self, event: Event | AfterCut) -> None:
         """Add an event. With redaction, a response and what happens meanwhile is held back until it is whole."""
@@ -97,14 +99,21 @@ class RecordWriter:
             self._write_gathered()
 
     def flush(self) -> None:
-        """Hand everything to the operating system. Raises OSError once; after that the record is given up."""
+        """Hand everything to the operating system. Raises OSError once; after that the record is given up.
+
+        Raises WrongUse if that happens before anything of the run is kept: nothing has been done yet.
+        """
         if not self._broken:
+            begins = bool(self._gathered)
             try:
                 self._write_gathered()
                 self._file.flush()
-            except OSError:
+            except OSError as error:
+                if not self._begun:
+                    raise self._refused(error) from None
                 self._give_up()
                 raise
+            self._begun = self._begun or begins
 
     def close(self) -> None:
         """Flush and close."""
@@ -137,6 +146,14 @@ class RecordWriter:
         except OSError:
             self._give_up()
             raise
+
+    def _refused(self, error: OSError) -> WrongUse:
+        """The error for a record in which no run can begin. A file that was made for it goes again."""
+        self._give_up()
+        if self._new:
+            with suppress(OSError):
+                self.path.unlink()
+        return WrongUse(f"cannot write the record {self.path}: {error.strerror or error}")
 
     def _give_up(self) -> None:
         """Close a file that takes no more; what its buffer holds is lost, and trying again would raise again."""

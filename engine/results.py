@@ -40,7 +40,7 @@ def as_text(value: Any) -> tuple[str, ResultStatus]:
     """The text of a result, and `ok`, or a complaint and `error`."""
     match value:
         case Settled(content=content, status=status):
-            return shortened(content), status  # type: ignore[return-value]  # replay brings recorded words
+            return shortened(content), status
         case str():
             return shortened(value), "ok"
         case None:

@@ -18,9 +18,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from uuid import uuid4
 
 from ..decision import Event, Facts, Outcome, Stop, WrongUse, conclude
+from ..decision.errors import error_text
 from ..decision.events import DecisionMade, RunFinished
 from ..providers.closing import outlive
 from .bus import Bus, Lagged
+from .complaints import complain
 from .context import Context
 from .durable.steps import LostRun
 from .evaluation import Evaluator, evaluated
@@ -198,7 +200,17 @@ class Run:
         context = self._attached()
         self._outcome = outcome
         context.log.append(RunFinished(outcome=outcome))
-        await context.flush()
+        try:
+            await context.flush()
+        except OSError as error:
+            if context.record_path is None:
+                raise
+            complain(
+                "the record ends before the end of its run",
+                record=context.record_path,
+                run_id=self.id,
+                error=error_text(error),
+            )
 
     async def _main(self) -> None:
         try:
@@ -239,6 +251,6 @@ def _lost_in(error: BaseException) -> LostRun | None:
 def _crashed(context: Context, error: BaseException) -> Outcome:
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    stop = Stop(rule="internal_error", reason="internal_error", detail=f"{type(error).__name__}: {error}")
+    stop = Stop(rule="internal_error", reason="internal_error", detail=error_text(error))
     context.log.append(DecisionMade(round=context.log.facts.rounds, decision=stop))
     return conclude(context.log.facts, context.policy, stop)

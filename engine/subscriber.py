@@ -13,6 +13,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
 from ..decision import Event
+from ..decision.errors import error_text
 from .bus import Lagged
 from .complaints import complain
 
@@ -40,5 +41,5 @@ def _complain(subscriber: Subscriber, event: Event | Lagged, run: Run, error: Ex
         subscriber=getattr(subscriber, "__qualname__", repr(subscriber)),
         event_type=type(event).__name__,
         run_id=run.id,
-        error=f"{type(error).__name__}: {error}",
+        error=error_text(error),
     )

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ..decision import ToolKind, WrongUse
-from ..decision.errors import nearest
+from ..decision.errors import error_text, nearest
 from .tools import TOOL_TIMEOUT, Tool
 
 KEYS = ("name", "description", "parameters", "kind", "reads", "polls", "timeout", "handler", "check")
@@ -82,9 +82,11 @@ def _read(path: Path) -> Any:
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen = set()
             for key, _ in node.value:
+                if not isinstance(key.value, str):
+                    raise yaml.constructor.ConstructorError(None, None, "a key that is no text", key.start_mark)
                 if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
                     raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} twice", key.start_mark)
-                seen.add(key.value if isinstance(key.value, str) else id(key))
+                seen.add(key.value)
             return super().construct_mapping(node, deep)
 
     try:
@@ -219,7 +221,7 @@ def _handler(
     except ModuleNotFoundError as error:
         raise WrongUse(f"{where}: there is no module {error.name!r}") from None
     except (Exception, SystemExit) as error:
-        raise WrongUse(f"{where} cannot be imported: {type(error).__name__}: {error}") from None
+        raise WrongUse(f"{where} cannot be imported: {error_text(error)}") from None
     found = getattr(module, name, None)
     if found is None:
         there = [key for key, value in vars(module).items() if _is_own(value) and not key.startswith("_")]

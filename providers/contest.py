@@ -13,6 +13,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from ..decision import AnyChunk, AttemptEnded, FinishReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, Voice
+from ..decision.errors import error_text
 from ..decision.transcript import rough_tokens, size
 from .clock import Clock
 from .closing import outlive
@@ -91,7 +92,7 @@ class Contest:
         except ProviderError as error:
             self._fail(runner, error)
         except Exception as error:  # a provider that breaks its word must not leave the reader waiting
-            self._fail(runner, ProviderError(f"{runner.provider.model}: {type(error).__name__}: {error}"))
+            self._fail(runner, ProviderError(f"{runner.provider.model}: {error_text(error)}"))
         finally:
             runner.over.set()
 

@@ -35,7 +35,7 @@ def folder_of(record: str | os.PathLike[str]) -> Path:
     """Where the attachments of a record are."""
     path = Path(record)
     ending = next((suffix for suffix in sorted(SUFFIXES, key=len, reverse=True) if path.name.endswith(suffix)), "")
-    return path.with_name(path.name.removesuffix(ending) + ATTACHMENTS)
+    return path.parent / (path.name.removesuffix(ending) + ATTACHMENTS)
 
 
 class Attaching:

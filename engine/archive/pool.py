@@ -25,6 +25,7 @@ from typing import Any, Generic, TypeVar
 from msgspec import Struct
 
 from ...decision import WrongUse
+from ...decision.errors import error_text
 
 R = TypeVar("R")
 
@@ -89,7 +90,7 @@ def _attempt(work: Callable[[Path], R], path: Path) -> R | Failure:
     except WrongUse as error:
         return Failure(path, str(error))
     except (Exception, SystemExit) as error:
-        return Failure(path, f"{type(error).__name__}: {error}")
+        return Failure(path, error_text(error))
 
 
 def _workers(paths: Sequence[Path]) -> int:
@@ -289,5 +290,5 @@ def _packed(result: Any) -> bytes | memoryview:
     try:
         return ForkingPickler.dumps((isinstance(result, Failure), failure or result))
     except Exception as error:
-        message = f"its result cannot be handed over: {type(error).__name__}: {error}"
+        message = f"its result cannot be handed over: {error_text(error)}"
         return ForkingPickler.dumps((True, message))

@@ -13,6 +13,7 @@ from typing import IO, Any
 from msgspec import Struct
 
 from ...decision import AssistantMessage
+from ...decision.errors import error_text
 from .decoding import TOO_DEEP
 from .foreign import Foreign, Unreadable
 from .source import Value, files_in, values_in
@@ -77,7 +78,7 @@ def why(error: Exception) -> str:
         case RecursionError():
             return TOO_DEEP
         case _:
-            return f"it breaks the rules of its format: {type(error).__name__}: {error}"
+            return f"it breaks the rules of its format: {error_text(error)}"
 
 
 def _found(file: IO[bytes], source: str, stem: str, format: str, inside: bool) -> Iterator[Found | Skipped]:

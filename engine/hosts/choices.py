@@ -21,7 +21,7 @@ from types import ModuleType
 from msgspec.structs import replace
 
 from ...decision import POLICIES, Policy, Price, WrongUse, policy_from
-from ...decision.errors import nearest
+from ...decision.errors import error_text, nearest
 from ...decision.events import RunStarted
 from ...providers import LiteLLM, OpenAICompatible, Prices, Provider, Retry, Timeouts
 from ...providers.retry import PASSING
@@ -222,8 +222,10 @@ def _policy_from_file(given: str, closing: bool) -> Policy:
         data = tomllib.loads(path.read_text("utf-8"))
     except UnicodeDecodeError:
         raise WrongUse(f"--policy {given} is no TOML file: it is no text in UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError, or a number of more digits than Python reads
         raise WrongUse(f"--policy {given} is no valid TOML: {error}") from None
+    except RecursionError:
+        raise WrongUse(f"--policy {given} is no policy: its values are nested too deeply") from None
     except OSError as error:
         raise WrongUse(f"--policy {given} cannot be read: {error.strerror}") from None
     data.setdefault("name", path.stem)
@@ -257,7 +259,7 @@ def _module(place: str) -> ModuleType:
             raise WrongUse(f"--tools {place}: neither a Python file nor a module that can be imported") from None
         raise WrongUse(f"--tools {place}: it needs a module that is not installed: {error.name}") from None
     except (Exception, SystemExit) as error:
-        raise WrongUse(f"--tools {place} cannot be imported: {type(error).__name__}: {error}{_line(error)}") from None
+        raise WrongUse(f"--tools {place} cannot be imported: {error_text(error)}{_line(error)}") from None
 
 
 def _module_from_file(path: Path) -> ModuleType:

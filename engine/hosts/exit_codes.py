@@ -7,6 +7,7 @@ import sys
 import traceback
 
 from ...decision import WrongUse
+from ...decision.errors import error_text
 from .arguments import WRONG_USE
 from .interrupts import EXIT_CODE
 
@@ -28,6 +29,6 @@ def exit_code_of(given: argparse.Namespace) -> int:
         print(f"endstop: {error}", file=sys.stderr)
         return CRASHED
     except Exception as error:
-        print(f"endstop: internal error: {type(error).__name__}: {error}", file=sys.stderr)
+        print(f"endstop: internal error: {error_text(error)}", file=sys.stderr)
         traceback.print_exc()
         return CRASHED

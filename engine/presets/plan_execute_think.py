@@ -21,6 +21,7 @@ import anyio
 from msgspec.structs import replace
 
 from ...decision import POLICIES, Limits, Policy, WrongUse
+from ...decision.errors import error_text
 from ...providers import Provider
 from ...providers.clock import Clock, SystemClock
 from ..answers import Completion, Phase, Settled
@@ -167,7 +168,7 @@ class Batch:
             try:
                 said = await tool.run(self._parsed[index])
             except (Exception, SystemExit) as error:
-                said = Settled(content=f"{type(error).__name__}: {error}", status="error")
+                said = Settled(content=error_text(error), status="error")
         if deadline.cancelled_caught:
             said = Settled(content=f"{tool.name} was stopped after {tool.timeout:g} seconds.", status="error")
         text, status = as_text(said)

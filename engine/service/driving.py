@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
+from ...decision.errors import error_text
 from ..complaints import complain
 from ..durable.steps import LostRun
 from ..engine import Engine
@@ -179,7 +180,7 @@ class Driver:
                 if not _refuse(live, begun, error):
                     self._lives.remove(live)
                 return
-            complain("a run died", run_id=run.id, error=f"{type(error).__name__}: {error}")
+            complain("a run died", run_id=run.id, error=error_text(error))
         messages: list[Message] = []
         try:
             await self._insist("the end of a run could not be stored yet", tape.settle, run_id=tape.run_id)

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
+from ...decision.errors import error_text
 from ..complaints import complain
 from ..durable.steps import LostRun
 from ..store.orphans import give_up_dead
@@ -112,7 +113,7 @@ class Tenure:
         try:
             await self._judge(adopt)
         except Exception as error:
-            complain("what others have left is not seen to yet", error=f"{type(error).__name__}: {error}")
+            complain("what others have left is not seen to yet", error=error_text(error))
 
     async def _judge(self, adopt: Adopt) -> None:
         """Give up those that are dead, and see to what they have left."""

@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from ....decision import WrongUse
+from ....decision.errors import error_text
 from ...service.errors import Conflict, Refusal, TooMany, Unavailable, Unknown
 from ...store.store import StoreError
 
@@ -103,6 +104,6 @@ def log_failure(event: str, error: Exception, **more: str) -> None:
     """Write where an error came from, but no values: a log that shows local variables shows keys and prompts."""
     import structlog
 
-    told = f"{type(error).__name__}: {error}"
+    told = error_text(error)
     where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
     structlog.get_logger("endstop.web").error(event, error=told, where=where[-8:], **more)

@@ -13,6 +13,7 @@ from contextvars import Token
 from typing import TYPE_CHECKING, Any
 
 from ....decision import WrongUse
+from ....decision.errors import error_text
 from ...complaints import complain
 from ...version import VERSION
 
@@ -58,7 +59,7 @@ class Spans:
         if self._complained:
             return
         self._complained = True
-        complain("tracing failed, and the run goes on without", error=f"{type(error).__name__}: {error}")
+        complain("tracing failed, and the run goes on without", error=error_text(error))
 
 
 class Span:
