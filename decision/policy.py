@@ -101,14 +101,23 @@ class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Short texts that are no answer: they only echo an instruction, or only announce what comes."""
 
     section: ClassVar[str] = "echo."
+    before: ClassVar[Mapping[str, Any]] = {"beside": "nothing"}
 
     phrases: tuple[str, ...] = (
         "I understand",
         "I will answer directly",
         "I will answer the question directly",
         "I will now answer",
+        "好的，我明白了",
+        "我明白了",
+        "我会直接回答",
+        "如果需要使用工具",
     )
-    """A text made of these alone is an echo. Any language; case, spaces and punctuation do not count."""
+    """A text that contains one of these and nothing of substance is an echo. Any language; case, spaces, punctuation
+    and full width do not count."""
+    beside: Literal["filler", "nothing"] = "filler"
+    """What may stand beside the phrases in an echo: words that say nothing ("Okay, ...", "... your question", 谢谢), or
+    nothing; a phrase then begins and ends where a word does, also in languages that write no spaces."""
     shorter_than: int = 100
     """Only texts of fewer characters are looked at; 0 switches the filter off."""
     announcements: tuple[str, ...] = ()
