@@ -13,16 +13,26 @@ from typing import Any
 from ...decision.messages import ResultStatus
 from .conversation import Conversation
 from .foreign import Foreign, Origin, Unreadable
-from .loose import failure_in, first_time, first_word, listed, mapping, usage_of, word
+from .loose import TIMES, failure_in, first_time, first_word, listed, mapping, usage_of, word
 from .openai import describe, hear_failure, is_messages, messages_in
-from .parts import Content, content_of
+from .parts import Content, content_of, drop
 
 _BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"})
 _READ = frozenset({"system", "type", "role", "content", "stop_reason", "stop_sequence"})
+_MESSAGE = frozenset(
+    {"role", "content", "id", "type", "model", "stop_reason", "stop_sequence", "usage", "loop", "failed", "error",
+     "status", "message", *TIMES}
+)  # fmt: skip
+"""Fields of a message that are read, or say nothing of what was said; others are listed as lost."""
+_LINE = frozenset(
+    {"message", "type", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "session_id", "timestamp", "isMeta",
+     "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage", "error", "requestId",
+     "userType", "cwd", "version", "gitBranch", "entrypoint", "slug", "promptId", "permissionMode", "agentId",
+     "sourceToolAssistantUUID"}
+)  # fmt: skip
+"""The same of a line of Claude Code's."""
 SYNTHETIC = "<synthetic>"
 """The model in whose name Claude Code itself speaks: errors, and words in the place of an answer."""
-_ASIDE = frozenset({"summary", "system", "file-history-snapshot", "progress", "queue-operation", "attachment"})
-"""Lines of Claude Code's transcripts that hold no message."""
 
 
 def sessions(data: Any) -> Iterator[Foreign]:
@@ -42,7 +52,8 @@ def sessions(data: Any) -> Iterator[Foreign]:
         describe(foreign, whole, request, _READ)
         foreign.usage = None
     if not messages:
-        raise Unreadable("it holds no list of messages")
+        only = "messages of subagents" if foreign.lost["side chain"] else ""
+        raise Unreadable(f"it holds only {only}" if only else "it holds no list of messages")
     conversation = Conversation(foreign)
     conversation.system(content_of(request.get("system"), foreign).text)
     for message in _joined(messages):
@@ -98,11 +109,13 @@ def _unwrapped(lines: list[Any], foreign: Foreign) -> Iterator[dict[str, Any]]:
     for line in lines:
         entry = mapping(line)
         if not _is_wrapped(entry):
-            if word(entry.get("type")) not in _ASIDE:
-                foreign.lose("note")
+            foreign.lose(f"line: {word(entry.get('type'))[:40] or 'none'}")
         elif entry.get("isSidechain") is True:
-            foreign.lose("side chain")
+            foreign.leave_out("side chain", entry["message"])
+        elif _is_own(entry):
+            foreign.leave_out("own words", entry["message"])
         else:
+            foreign.lose_fields("line field", entry, _LINE)
             foreign.id = foreign.id or first_word(entry, "sessionId", "session_id")
             message = dict(entry["message"])
             message["timestamp"] = entry.get("timestamp")
@@ -111,6 +124,12 @@ def _unwrapped(lines: list[Any], foreign: Foreign) -> Iterator[dict[str, Any]]:
             if message.get("model") != SYNTHETIC:
                 foreign.model = foreign.model or word(message.get("model"))
             yield message
+
+
+def _is_own(entry: dict[str, Any]) -> bool:
+    """Whether Claude Code speaks in the model's name, and not of a failure: nobody asked a model for this."""
+    message = entry["message"]
+    return message.get("role") == "assistant" and message.get("model") == SYNTHETIC and not _is_failure(entry, message)
 
 
 def _is_failure(entry: dict[str, Any], message: dict[str, Any]) -> bool:
@@ -150,13 +169,16 @@ def _hear(conversation: Conversation, message: Any) -> None:
         foreign.lose("no message")
         return
     t = first_time(message)
+    foreign.lose_fields("message field", message, _MESSAGE)
     content = content_of(message.get("content"), foreign)
     match message.get("role"):
         case "user":
+            drop(content, foreign, calls=True, reasoning=True)
             _hear_user(conversation, message, content, t)
         case "assistant" if message.get("failed") or failure_in(message):
             conversation.failed(content.text or failure_in(message), t=t)
         case "assistant":
+            drop(content, foreign, results=True)
             conversation.assistant(
                 content.text,
                 content.calls,
@@ -167,14 +189,16 @@ def _hear(conversation: Conversation, message: Any) -> None:
                 t=t,
             )
         case "system":
+            drop(content, foreign, calls=True, results=True, reasoning=True)
             conversation.system(content.text, t)
         case role:
-            foreign.lose(f"role: {word(role)[:40] or 'none'}")
+            foreign.leave_out(f"role: {word(role)[:40] or 'none'}", message)
 
 
 def _hear_user(conversation: Conversation, message: dict[str, Any], content: Content, t: float | None) -> None:
     for result in content.results:
         inside = content_of(result.content, conversation.foreign, pictures=True)
+        drop(inside, conversation.foreign, calls=True, results=True, reasoning=True)
         status: ResultStatus = "error" if result.is_error else "ok"
         conversation.result(result.call_id, "", inside.text, status, inside.images, t)
     if content.text or not content.results:

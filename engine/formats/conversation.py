@@ -14,6 +14,7 @@ from ...decision import AssistantMessage, AttemptEnded, Image, Reasoning, ToolCa
 from ...decision.messages import ResultStatus
 from ...providers.errors import from_status
 from .foreign import Foreign, Origin, Said
+from .loose import letters
 from .nudges import is_nudge
 
 _STATUS = re.compile(r"(?:API Error|HTTP status|status code|status|Error code)\W{0,4}([45][0-9][0-9])\b", re.IGNORECASE)
@@ -94,6 +95,8 @@ class Conversation:
         call = self._answered(raw_id, name)
         if call is None:
             self.foreign.lose("second result" if raw_id in self._used else "result without a call")
+            self.foreign.lose("characters", letters(content))
+            self.foreign.lose("image", len(images))
             return
         self._add(Said(message=ToolResult(call.id, call.name, content, status, tuple(images)), t=t))
 

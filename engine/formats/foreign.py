@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from msgspec import Struct, field
 
 from ...decision import AttemptEnded, Message, Status, ToolSpec, Usage
+from .loose import held_in
 
 Origin = Literal["user", "nudge", "beside"]
 """Who speaks in the user's role: the user, the loop itself, or one of them beside the results of tools."""
@@ -29,12 +31,31 @@ LOST: dict[str, str] = {
     "provider tool": "tools that the provider ran itself: left out",
     "reply": "replies of the chat endpoint in another format: left out",
     "side chain": "messages of subagents: left out",
-    "note": "entries that are no message: left out",
     "no message": "messages that are none: left out",
+    "another form": "messages in a form that is not known: left out",
     "last words": "last words of the user that ended the session: left out",
+    "own words": "words that the loop said in the model's name: left out",
+    "step": "steps whose place in the history is not known: left out",
+    "choice": "further choices of a response: left out",
+    "characters": "characters of text (white space aside) in what was left out",
+    "call": "calls in what was left out",
+    "answer": "results of tools in what was left out",
+    "thought": "blocks of reasoning in what was left out",
 }
-"""What an import can lose, in the words that people read. Beside these: `role: NAME`, `content part: TYPE` and
-`field: NAME`, for what no format here knows."""
+"""What an import can lose, in the words that people read."""
+
+GROUPS: dict[str, str] = {
+    "role": "messages in a role that is not known ({}): left out",
+    "content part": "parts of messages that are not known ({}): left out",
+    "part field": "fields of parts of messages that are not read ({}): left out",
+    "message field": "fields of messages that are not read ({}): left out",
+    "field": "fields that are not read ({}): left out",
+    "item": "items that are no message and not known ({}): left out",
+    "item field": "fields of items that are not read ({}): left out",
+    "line": "lines that hold no message ({}): left out",
+    "line field": "fields of lines that are not read ({}): left out",
+}
+"""Losses that bear a name out of the data, as `role: NAME`."""
 
 KINDS_KEPT = 60
 """So many kinds of losses of one session are told apart; what is more is counted together."""
@@ -94,7 +115,7 @@ class Foreign(Struct, kw_only=True):
     ending: Ending | None = None
     judged: Judged | None = None
     lost: Counter[str] = field(default_factory=Counter)
-    """How often what was lost, by kind: a key of `LOST`, or `role: NAME`, `content part: TYPE`, `field: NAME`."""
+    """How often what was lost, by kind: a key of `LOST`, or a key of `GROUPS` with a name, as `role: NAME`."""
 
     def lose(self, kind: str, times: int = 1) -> None:
         """Count a loss. What kinds there are may come from the data, so their number is bounded."""
@@ -103,6 +124,18 @@ class Foreign(Struct, kw_only=True):
         if kind not in LOST and kind not in self.lost and len(self.lost) >= KINDS_KEPT:
             kind = "other"
         self.lost[kind] += times
+
+    def leave_out(self, kind: str, value: Any) -> None:
+        """Count a message, or a part of one, that is left out, and what it held."""
+        self.lose(kind)
+        for what, times in held_in(value).items():
+            self.lose(what, times)
+
+    def lose_fields(self, group: str, data: Mapping[str, Any], known: Collection[str], prefix: str = "") -> None:
+        """Count the fields that are not known, unless they hold nothing."""
+        for name, value in data.items():
+            if name not in known and (value or value == 0) and value is not False:
+                self.lose(f"{group}: {prefix}{name[:40]}")
 
 
 class Unreadable(ValueError):

@@ -99,11 +99,19 @@ def _in_value(value: Value, source: str, stem: str, format: str) -> Iterator[Fou
             raise Unreadable(f"in none of the formats {', '.join(FORMATS)}")
         for foreign in FORMATS[name].sessions(value.data):
             if not any(isinstance(said.message, AssistantMessage) for said in foreign.said):
-                raise Unreadable("it holds no response of a model")
+                raise Unreadable(_no_response(foreign))
             id = _id(foreign, stem, value.number)
             yield Found(foreign=foreign, format=name, id=id, source=source, place=value.place)
     except Exception as error:
         yield Skipped(source=source, place=value.place, why=why(error) + _hint(value, format))
+
+
+def _no_response(foreign: Foreign) -> str:
+    """Why nothing can be made of it, with the names of what could not be read."""
+    unread = [kind.partition(": ")[2] for kind in foreign.lost if kind.startswith(("role: ", "message field: "))]
+    if not unread:
+        return "it holds no response of a model"
+    return f"it holds no response of a model in a form that is known here (not known: {', '.join(sorted(unread)[:8])})"
 
 
 def _hint(value: Value, format: str) -> str:

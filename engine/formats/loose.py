@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from math import isfinite
@@ -76,9 +77,13 @@ def iso(t: float) -> str:
     return datetime.fromtimestamp(t, UTC).isoformat(timespec="milliseconds")
 
 
+TIMES = ("timestamp", "created_at", "created", "createdAt", "time", "ts", "date")
+"""Fields under which a message's time is looked for."""
+
+
 def first_time(data: Mapping[str, Any]) -> float | None:
     """When a message was said, by the usual names of such a field."""
-    for name in ("timestamp", "created_at", "created", "createdAt", "time", "ts", "date"):
+    for name in TIMES:
         if name in data and (t := seconds(data[name])) is not None:
             return t
     return None
@@ -126,6 +131,40 @@ def _tokens(usage: Mapping[str, Any], *names: str) -> int:
         if found is not None:
             return int(min(max(found, 0), _MOST_TOKENS))
     return 0
+
+
+_THOUGHTS = frozenset({"thinking", "redacted_thinking", "reasoning"})
+_CALLS = frozenset({"tool_use", "function_call", "custom_tool_call", "tool_call"})
+_RESULTS = frozenset({"tool_result", "function_call_output", "custom_tool_call_output"})
+
+
+def letters(text: str) -> int:
+    """How many characters a text has, white space aside."""
+    return len("".join(text.split()))
+
+
+def held_in(value: Any) -> Counter[str]:
+    """What a message, or a part of one, holds: characters of text (white space aside), calls, results, thoughts."""
+    held: Counter[str] = Counter()
+    if isinstance(value, str):
+        held["characters"] += letters(value)
+    elif isinstance(value, list):
+        for part in value:
+            held += held_in(part)
+    elif isinstance(value, dict):
+        kind = word(value.get("type"))
+        if kind in _THOUGHTS:
+            held["thought"] += 1
+        elif kind in _CALLS:
+            held["call"] += 1
+        else:
+            held["answer"] += kind in _RESULTS or value.get("role") in ("tool", "function")
+            held["call"] += len(listed(value.get("tool_calls"))) or bool(mapping(value.get("function_call")))
+            blocks = listed(value.get("thinking_blocks"))
+            held["thought"] += len(blocks) or bool(first_word(value, "reasoning_content", "reasoning"))
+            for name in ("content", "text", "refusal", "output", "message"):
+                held += held_in(value.get(name))
+    return +held
 
 
 _FAILED = frozenset({"crashed", "error", "errored", "failed", "failure"})

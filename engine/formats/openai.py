@@ -12,18 +12,29 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...decision import ToolSpec
+from ...decision.messages import ResultStatus
 from .conversation import Conversation, RawCall
 from .foreign import Ending, Foreign, Judged, Unreadable
-from .loose import as_json, failure_in, first_time, first_word, listed, mapping, number, seconds, usage_of, word
-from .parts import Content, blocks_of, content_of
+from .loose import TIMES, as_json, failure_in, first_time, first_word, listed, mapping, number, seconds, usage_of, word
+from .parts import Content, blocks_of, content_of, drop
+from .response_items import is_item, joined
 
 MESSAGES = ("messages", "conversation", "history", "transcript", "traj", "input")
 """Fields under which a session's messages are looked for."""
 IDS = ("id", "session_id", "sessionId", "conversation_id", "thread_id", "trace_id", "custom_id", "instance_id", "uuid")
+_CARRIERS = (
+    "content", "tool_calls", "function_call", "reasoning_content", "reasoning", "thinking_blocks", "refusal", "error",
+)  # fmt: skip
+"""Fields of a message of which one at least holds what was said."""
+_MESSAGE = frozenset(
+    {*_CARRIERS, *TIMES, "role", "name", "tool_call_id", "finish_reason", "stop_reason", "usage", "model", "is_error",
+     "isApiErrorMessage", "status", "id", "uuid", "type", "index", "object", "message"}
+)  # fmt: skip
+"""Fields of a message that are read, or say nothing of what was said; others are listed as lost."""
 READ = frozenset(
     {*MESSAGES, *IDS, "model", "tools", "functions", "usage", "request", "response", "choices", "body", "params",
      "created", "created_at", "timestamp", "time", "date", "reward", "success", "passed", "resolved", "object",
-     "error", "exit_status"}
+     "error", "exit_status", "output", "instructions", "status", "incomplete_details"}
 )  # fmt: skip
 """Fields of a session that are read; others are listed as lost."""
 SETTINGS = ("temperature", "top_p", "seed", "max_tokens", "max_completion_tokens", "tool_choice", "reasoning_effort")
@@ -39,11 +50,14 @@ def sessions(data: Any) -> Iterator[Foreign]:
     foreign = Foreign()
     request, response = _exchange(whole)
     messages = messages_in(request)
-    if messages is None:
+    if messages is None and not listed(response.get("output")):
         raise Unreadable("it holds no list of messages")
     describe(foreign, whole, request)
     conversation = Conversation(foreign)
-    for message in messages:
+    conversation.system(word(request.get("instructions")))
+    if messages is None and word(request.get("input")):
+        conversation.user(word(request.get("input")))
+    for message in joined(messages or [], foreign):
         hear(conversation, message)
     if response:
         _hear_response(conversation, response)
@@ -56,12 +70,13 @@ def fits(data: Any) -> bool:
     """Whether this looks like a session of OpenAI's messages, or several."""
     if isinstance(data, list):
         return is_messages(data) or any(fits(one) for one in data[:1])
-    return messages_in(_exchange(mapping(data))[0]) is not None
+    request, response = _exchange(mapping(data))
+    return messages_in(request) is not None or (response.get("object") == "response" and "output" in response)
 
 
 def is_messages(data: Any) -> bool:
     """Whether these are messages: the first has a role."""
-    return bool(listed(data)) and isinstance(mapping(data[0]).get("role"), str)
+    return bool(listed(data)) and (isinstance(mapping(data[0]).get("role"), str) or is_item(data[0]))
 
 
 def messages_in(data: dict[str, Any]) -> list[Any] | None:
@@ -75,7 +90,8 @@ def _exchange(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     request = next((part for part in inside if messages_in(part) is not None), data)
     response = mapping(data.get("response"))
     response = mapping(response.get("body")) or response
-    return request, response if "choices" in response else data if "choices" in data else {}
+    holders = (response, data)
+    return request, next((one for one in holders if "choices" in one or is_messages(one.get("output"))), {})
 
 
 def describe(
@@ -89,9 +105,10 @@ def describe(
     foreign.usage = None if "choices" in data else usage_of(data.get("usage"))
     foreign.judged = judged(data)
     known = READ.union(SETTINGS, also)
-    for name in data:
-        if name not in known:
-            foreign.lose(f"field: {name[:40]}")
+    foreign.lose_fields("field", data, known)
+    lists = [name for name in MESSAGES if is_messages(request.get(name))]
+    for name in lists[1:]:
+        foreign.leave_out(f"field: {name}", request[name])
 
 
 def judged(data: dict[str, Any]) -> Judged | None:
@@ -125,22 +142,44 @@ def hear(conversation: Conversation, message: Any) -> None:
         return
     t = first_time(message)
     role = message.get("role")
+    inside = message.get("message")
+    if message.get("content") is None and isinstance(inside, dict) and "content" in inside:
+        message = {**message, **inside, "role": role, "message": None}  # as Cursor writes its lines
+    foreign.lose_fields("message field", message, _MESSAGE)
+    if not any(message.get(name) is not None for name in _CARRIERS) and set(message) - _MESSAGE:
+        foreign.lose("another form")
+        return
     content = content_of(message.get("content"), foreign, pictures=role in ("tool", "function"))
     match role:
         case "system" | "developer":
+            drop(content, foreign, calls=True, results=True, reasoning=True)
             conversation.system(content.text, t)
         case "user":
-            conversation.user(content.text, t=t)
+            drop(content, foreign, calls=True, reasoning=True)
+            _hear_user(conversation, content, t)
         case "assistant":
+            drop(content, foreign, results=True)
             _hear_assistant(conversation, message, content, t)
         case "tool" | "function":
+            drop(content, foreign, calls=True, results=True, reasoning=True)
             failed = message.get("is_error") is True or message.get("status") == "error"
             id, name = word(message.get("tool_call_id")), word(message.get("name"))
             conversation.result(id, name, content.text, "error" if failed else "ok", content.images, t)
         case "error":
             conversation.failed(content.text or failure_in(message), t=t)
         case _:
-            foreign.lose(f"role: {word(role)[:40] or 'none'}")
+            foreign.leave_out(f"role: {word(role)[:40] or 'none'}", message)
+
+
+def _hear_user(conversation: Conversation, content: Content, t: float | None) -> None:
+    """A message in the user's role; results of tools may stand in it, as Anthropic has them."""
+    for result in content.results:
+        inside = content_of(result.content, conversation.foreign, pictures=True)
+        drop(inside, conversation.foreign, calls=True, results=True, reasoning=True)
+        status: ResultStatus = "error" if result.is_error else "ok"
+        conversation.result(result.call_id, "", inside.text, status, inside.images, t)
+    if content.text or not content.results:
+        conversation.user(content.text, "beside" if content.results else "user", t=t)
 
 
 def hear_failure(conversation: Conversation, data: dict[str, Any]) -> None:
@@ -185,10 +224,17 @@ def _hear_assistant(conversation: Conversation, message: dict[str, Any], content
     raw_finish = first_word(message, "finish_reason", "stop_reason")
     if refusal and not content.text:
         content.text, content.refused = refusal, True
+    elif refusal:
+        conversation.foreign.leave_out("message field: refusal", refusal)
+    if mapping(message.get("function_call")) and listed(message.get("tool_calls")):
+        conversation.foreign.lose("call")
+    beside = blocks_of(message)
+    if content.reasoning and beside and beside != content.reasoning:
+        conversation.foreign.lose("thought", len(beside))
     conversation.assistant(
         content.text,
         [*content.calls, *calls_of(message)],
-        content.reasoning or blocks_of(message),
+        content.reasoning or beside,
         usage=usage_of(message.get("usage")),
         raw_finish=raw_finish or ("refusal" if content.refused else ""),
         model=word(message.get("model")),
@@ -212,10 +258,23 @@ def calls_of(message: dict[str, Any]) -> list[RawCall]:
 
 def _hear_response(conversation: Conversation, response: dict[str, Any]) -> None:
     """The response that came last, as the API answered it."""
-    choice = mapping(next(iter(listed(response.get("choices"))), None))
+    foreign, choices = conversation.foreign, listed(response.get("choices"))
+    for other in choices[1:]:
+        foreign.leave_out("choice", mapping(other).get("message"))
+    choice = mapping(next(iter(choices), None))
     message = mapping(choice.get("message"))
     if not message:
+        _hear_output(conversation, response)
         return
     known = {"role": "assistant", "usage": response.get("usage"), "model": response.get("model")}
     known |= {"finish_reason": choice.get("finish_reason"), "created": seconds(response.get("created"))}
     hear(conversation, {**known, **message})
+
+
+def _hear_output(conversation: Conversation, response: dict[str, Any]) -> None:
+    """The items that a response of OpenAI's other API holds; its status is the finish word of the last."""
+    messages = joined(listed(response.get("output")), conversation.foreign)
+    reason = first_word(mapping(response.get("incomplete_details")), "reason") or word(response.get("status"))
+    known = {"usage": response.get("usage"), "model": response.get("model"), "finish_reason": reason}
+    for place, message in enumerate(messages, 1):
+        hear(conversation, {**known, **message} if place == len(messages) and isinstance(message, dict) else message)

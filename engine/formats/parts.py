@@ -18,6 +18,16 @@ from .loose import as_json, first_word, listed, mapping, word
 
 _TEXTS = frozenset({"text", "input_text", "output_text", "refusal"})
 _PICTURES = frozenset({"image", "image_url", "input_image"})
+_MARKS = frozenset({"type", "cache_control", "id"})
+_READ: dict[str, frozenset[str]] = {
+    **dict.fromkeys(_TEXTS, _MARKS | {"text", "refusal"}),
+    "tool_use": _MARKS | {"name", "input", "caller"},
+    "tool_result": _MARKS | {"tool_use_id", "content", "is_error"},
+    "thinking": _MARKS | {"thinking", "text", "reasoning", "signature"},
+    "reasoning": _MARKS | {"thinking", "text", "reasoning", "signature"},
+    "redacted_thinking": _MARKS | {"data"},
+}
+"""What is read of each kind of part; other fields are listed as lost."""
 _SERVER = ("server_tool_use", "mcp_tool_use", "mcp_tool_result")
 
 
@@ -41,6 +51,16 @@ class Content(Struct):
     """Whether a part of it is a refusal."""
 
 
+def drop(
+    content: Content, foreign: Foreign, *, calls: bool = False, results: bool = False, reasoning: bool = False
+) -> None:
+    """Count what a message holds that one in its role cannot keep."""
+    foreign.lose("call", len(content.calls) if calls else 0)
+    foreign.lose("thought", len(content.reasoning) if reasoning else 0)
+    for result in content.results if results else ():
+        foreign.leave_out("answer", result.content)
+
+
 def content_of(content: Any, foreign: Foreign, *, pictures: bool = False) -> Content:
     """Sort what a message holds. `pictures`: whether this message may keep them, as results of tools may."""
     if content is None or isinstance(content, str):
@@ -52,6 +72,8 @@ def content_of(content: Any, foreign: Foreign, *, pictures: bool = False) -> Con
             texts.append(part)
             continue
         kind = word(mapping(part).get("type")) or ("text" if "text" in mapping(part) else "")
+        if kind in _READ:
+            foreign.lose_fields("part field", part, _READ[kind], f"{kind}.")
         if kind in _TEXTS:
             texts.append(word(part.get("text")) or word(part.get("refusal")))
             found.refused = found.refused or kind == "refusal"
@@ -72,7 +94,7 @@ def content_of(content: Any, foreign: Foreign, *, pictures: bool = False) -> Con
         elif kind in _SERVER or kind.endswith("_tool_result"):
             foreign.lose("provider tool")
         else:
-            foreign.lose(f"content part: {kind[:40] or type(part).__name__}")
+            foreign.leave_out(f"content part: {kind[:40] or type(part).__name__}", part)
             texts.append(f"[{kind[:40] or 'unknown'}]")
     found.text = "\n".join(texts)
     return found

@@ -18,6 +18,7 @@ from msgspec import Struct
 from ..line import BEGINNING
 from .decoding import LARGEST, TOO_LARGE, decoded
 from .foreign import Unreadable
+from .response_items import is_item
 from .splitting import elements, top_values
 
 _LOOKED_AT = 20
@@ -165,6 +166,8 @@ def is_part(data: Any) -> bool:
         return False
     if isinstance(data.get("role"), str):
         return not any(isinstance(data.get(name), list) for name in ("messages", "traj", "history"))
+    if is_item(data):
+        return True
     if isinstance(data.get("message"), dict) and "role" in data["message"]:
         return True
     if "sessionId" in data or (data.get("type") == "summary" and "leafUuid" in data):

@@ -9,7 +9,8 @@ Sources: SWE-agent, documentation "Output files", `sweagent/agent/agents.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -34,6 +35,13 @@ COMMANDS = frozenset(
     }
 )  # fmt: skip
 """SWE-agent's own commands; those that a system prompt documents come to them."""
+_READ = frozenset({"attempts", "environment", "history", "info", "replay_config", "trajectory", "trajectory_format"})
+_ENTRY = frozenset(
+    {"action", "agent", "cache_control", "content", "execution_time", "extra_info", "function_call", "is_demo",
+     "message_type", "messages", "observation", "query", "reasoning", "reasoning_content", "response", "role",
+     "state", "tags", "thinking_blocks", "thought", "tool_call_id", "tool_call_ids", "tool_calls"}
+)  # fmt: skip
+"""Fields of an entry that are read, or say nothing of what was said; others are listed as lost."""
 _DOCUMENTED = re.compile(r"^(\w+):\n[ \t]+docstring:", re.MULTILINE)
 _ENDINGS: dict[str, tuple[str, Any]] = {
     "exit_cost": ("cost_limit", None),
@@ -83,15 +91,42 @@ def _session(data: dict[str, Any], id: str) -> Foreign:
     history = [mapping(entry) for entry in listed(data.get("history"))] or list(_history_of(data))
     if not any(entry.get("role") == "assistant" for entry in history):
         raise Unreadable("it holds no response of the model")
-    own = COMMANDS.union(*(_DOCUMENTED.findall(_text(entry, foreign)) for entry in history[:3]))
+    history += _only_in_trajectory(history, data, foreign)
+    own = COMMANDS.union(*(_DOCUMENTED.findall(_text(entry, Foreign())) for entry in history[:3]))
     foreign.ending = _ending(status)
+    foreign.lose_fields("field", data, _READ)
     shown = not any(_is_demo(entry) and entry.get("role") == "assistant" for entry in history)
     ears = _Ears(Conversation(foreign), own, shown)
-    for entry in _without_exit(history, status):
+    for entry in _without_exit(history, status, foreign):
         ears.hear(entry)
     ears.finish(mapping(next(reversed(listed(data.get("trajectory"))), None)))
     _hand_back(foreign)
     return foreign
+
+
+def _only_in_trajectory(history: list[dict[str, Any]], data: dict[str, Any], foreign: Foreign) -> list[dict[str, Any]]:
+    """What stands in the trajectory and not in the history: the last steps, where the session broke off in one."""
+    steps = [mapping(step) for step in listed(data.get("trajectory"))]
+    spoken = [entry for entry in history if entry.get("role") == "assistant" and not _is_demo(entry)]
+    if not listed(data.get("history")) or not spoken or len(steps) <= len(spoken):
+        return []
+    latest = [place for place, step in enumerate(steps, 1) if _is_step(spoken[-1], step)]
+    if not latest:
+        for step in steps[len(spoken) :]:
+            foreign.leave_out("step", {"content": [step.get("response"), step.get("observation")]})
+        return []
+    known, more = steps[latest[-1] - 1], list(_told(steps[latest[-1] :]))
+    if more and history[-1] is spoken[-1] and "observation" in known:
+        more.insert(0, {"role": "user", "content": known["observation"]})
+    return more
+
+
+def _is_step(entry: dict[str, Any], step: dict[str, Any]) -> bool:
+    """Whether an entry of the history is this step of the trajectory."""
+    if word(entry.get("action")).strip() != word(step.get("action")).strip():
+        return False
+    said = {word(step.get(name)).strip() for name in ("response", "thought")}
+    return bool({_text(entry, Foreign()).strip(), word(entry.get("thought")).strip()} & said)
 
 
 def _is_demo(entry: dict[str, Any]) -> bool:
@@ -121,9 +156,13 @@ class _Ears:
 
     def hear(self, entry: dict[str, Any]) -> None:
         text = _text(entry, self._foreign)
+        self._foreign.lose_fields("message field", entry, _ENTRY)
         if _is_demo(entry):
-            self._foreign.lose("demonstration")
-            self._conversation.system(text if self._demonstrations else "")
+            if self._demonstrations:
+                self._foreign.lose("demonstration")
+                self._conversation.system(text)
+            else:
+                self._foreign.leave_out("demonstration", entry)
             return
         match entry.get("role"):
             case "system":
@@ -136,7 +175,8 @@ class _Ears:
                 self._conversation.user(text, "nudge" if self._begun else "user")
                 self._begun = True
             case role:
-                self._foreign.lose("result without a call" if role == "tool" else f"role: {word(role)[:40] or 'none'}")
+                kind = "result without a call" if role == "tool" else f"role: {word(role)[:40] or 'none'}"
+                self._foreign.leave_out(kind, text)
 
     def finish(self, last: dict[str, Any]) -> None:
         """The result of the last action is in the trajectory alone, where the loop ended on it."""
@@ -146,8 +186,9 @@ class _Ears:
     def _respond(self, entry: dict[str, Any], text: str) -> None:
         self._action = word(entry.get("action"))
         calls = calls_of(entry) or self._call_of(self._action)
-        if calls and "thought" in entry:
-            text = word(entry.get("thought"))
+        thought = word(entry.get("thought"))
+        if calls and "thought" in entry and _is_all(thought + self._action, text):
+            text = thought
         self._conversation.assistant(text, calls, blocks_of(entry))
 
     def _call_of(self, action: str) -> list[RawCall]:
@@ -164,6 +205,16 @@ class _Ears:
             self._conversation.result(id, "", text, images=images)
 
 
+def _is_all(parts: str, text: str) -> bool:
+    """Whether a response holds nothing but these parts, in the marks that stand around an action."""
+    return not (Counter(_LETTERS.findall(text)) - Counter(_LETTERS.findall(parts)) - _FENCES)
+
+
+_LETTERS = re.compile(r"\w")
+_FENCES = Counter("bashDISCUSSION")
+"""Letters of the marks themselves."""
+
+
 def _text(entry: dict[str, Any], foreign: Foreign) -> str:
     return content_of(entry.get("content"), foreign, pictures=True).text
 
@@ -174,20 +225,29 @@ def _history_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if steps:
         for shown in listed(steps[0].get("query") or steps[0].get("messages")):
             yield mapping(shown)
+    yield from _told(steps)
+
+
+def _told(steps: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Steps of a trajectory as entries of a history."""
     for step in steps:
         yield {"role": "assistant", "content": step.get("response"), **step}
         if "observation" in step:
             yield {"role": "user", "content": step["observation"]}
 
 
-def _without_exit(history: list[dict[str, Any]], status: str) -> list[dict[str, Any]]:
+def _without_exit(history: list[dict[str, Any]], status: str, foreign: Foreign) -> list[dict[str, Any]]:
     """The history without the words that SWE-agent itself says, in the model's name, when an error ends a session."""
     if "exit" not in status:
         return history
     places = [place for place, entry in enumerate(history) if entry.get("role") == "assistant"]
     last = history[places[-1]]
-    own = not last.get("action") and word(last.get("content")).startswith("Exit")
-    return history[: places[-1]] if own and len(places) > 1 else history
+    own = not word(last.get("action")).strip() and word(last.get("content")).startswith("Exit")
+    if not own or len(places) < 2:
+        return history
+    for entry in history[places[-1] :]:
+        foreign.leave_out("own words", entry)
+    return history[: places[-1]]
 
 
 def _ending(status: str) -> Ending | None:

@@ -66,7 +66,7 @@ def _session(data: dict[str, Any]) -> Foreign:
     in_text = _acts_in_text(messages)
     for place, message in enumerate(messages, 1):
         if place == len(messages) and _is_stop(message):
-            foreign.lose("last words")
+            foreign.leave_out("last words", message)
             foreign.ending = _USER_STOP
         elif in_text:
             _hear_text(conversation, message)
@@ -128,6 +128,8 @@ def _hear_text(conversation: Conversation, message: Any) -> None:
         name, arguments = _action(written.strip())
         if name == RESPOND:
             said = word(mapping(arguments).get("content")) if isinstance(arguments, dict) else arguments
+            if thought.strip():
+                conversation.foreign.leave_out("thought", thought.strip())
             conversation.assistant(said, reasoning=(), t=first_time(entry))
         else:
             calls = [(f"{conversation.steps + 1}.0", name, msgspec.json.encode(arguments).decode())]

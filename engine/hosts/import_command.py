@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ...decision import WrongUse
-from ..formats.foreign import LOST
+from ..formats.foreign import GROUPS, LOST
 from ..formats.hearing import AUTO, Found, Skipped, found_in, found_in_stream
 from ..formats.importing import Imported, Importer, lost_in
 from ..formats.kinds import Kinds
@@ -154,16 +154,10 @@ def _told_lost(imported: list[Imported]) -> Iterator[str]:
 
 
 def _words(kind: str) -> str:
-    group, _, name = kind.partition(": ")
-    match group:
-        case "role":
-            return f"messages in a role that is not known ({one_line(name, 40)}): left out"
-        case "content part":
-            return f"parts of messages that are not known ({one_line(name, 40)}): left out"
-        case "field":
-            return f"fields that are not read ({one_line(name, 40)}): left out"
-        case _:
-            return LOST.get(kind, "things of other kinds: left out")
+    group, named, name = kind.partition(": ")
+    if named and group in GROUPS:
+        return GROUPS[group].format(one_line(name, 60))
+    return LOST.get(kind, "things of other kinds: left out")
 
 
 def _told_unused(unused: list[str]) -> Iterator[str]:

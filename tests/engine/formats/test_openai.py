@@ -115,6 +115,7 @@ def test_what_is_lost_is_counted_by_kind() -> None:
         "second result": 1,
         "content part: input_audio": 1,
         "role: critic": 1,
+        "characters": 10,
         "system in the middle": 1,
         "no message": 1,
         "time": 5,
