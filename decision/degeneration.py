@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 import string
 from collections import deque
+from itertools import islice
 from typing import Literal
 
 from msgspec import Struct
@@ -47,8 +48,9 @@ _PROBE = 24
 _GRAM = 32
 _FEW = 10
 _WINDOW = 2 * STRIDE + LONGEST_PERIOD
+"""What a period is sought in: a whole number of strides."""
 _BLOCKS = 24
-REMEMBERED = _WINDOW + _BLOCKS * STRIDE + 2 * STRIDE
+REMEMBERED = _BLOCKS * STRIDE + STRIDE
 """Characters of each part that are kept, at most, beside a chunk that is longer."""
 _MISSED = 1
 _EVEN = 0.9
@@ -184,16 +186,16 @@ class _Watched:
         "_blocks",
         "_characters",
         "_counting",
+        "_latest",
         "_left",
-        "_masked",
         "_near",
         "_near_from",
+        "_near_wanted",
         "_part",
         "_periods",
         "_pieces",
         "_same",
         "_tool",
-        "_window",
     )
 
     def __init__(self, part: Part, characters: int, periods: int, tool: str = "") -> None:
@@ -204,17 +206,17 @@ class _Watched:
         """Characters until the next look."""
         self._at = 0
         """How many have been looked at."""
-        self._window = ""
-        """The latest of them."""
-        self._masked = ""
-        """The same with every digit as 0."""
         self._blocks: deque[str] = deque(maxlen=_BLOCKS)
+        """The latest of them, a stride each."""
+        self._latest = ""
         self._same = _Run()
         self._counting = _Run()
         """The same but for digits."""
         self._near = 0
         """Characters at whose looks something was seen again, less what was new in between."""
         self._near_from = 0
+        self._near_wanted = CHANGED * characters
+        """When it is measured how much is new, which costs more than a look: ever more seldom, up to a bound."""
 
     def take(self, piece: str) -> Repeated | None:
         """More of the part."""
@@ -236,27 +238,32 @@ class _Watched:
     def _look_at(self, block: str) -> Repeated | None:
         self._at += STRIDE
         self._blocks.append(block)
-        window = self._window = (self._window + block)[-_WINDOW:]
-        masked = self._masked = (self._masked + _mask(block))[-_WINDOW:]
+        latest, self._latest = self._latest + block, block
         same, counting = self._same, self._counting
-        if not _seen(masked):  # as nearly always
+        if not _seen(_mask(latest) if _DIGITS.search(latest, len(latest) - _PROBE) else latest):  # as nearly always
             same.period = counting.period = 0
             self._miss()
             return None
-        same.look(window, self._at)
+        window = "".join(islice(self._blocks, max(0, len(self._blocks) - _WINDOW // STRIDE), None))
+        masked = _mask(window)
+        again = _seen(latest)
+        if again:
+            same.look(window, self._at)
+        else:
+            same.period = 0
         counting.look(masked, self._at)
         found = (self._goes_on_the_same(window) if same.period else None) or (
-            self._goes_on_counting(window) if counting.period else None
+            self._goes_on_counting(window, masked) if counting.period else None
         )
         if found is not None:
             return found
-        if not same.period and not _seen(window):
+        if not again:
             self._miss()  # the same but for its digits: that is no circle
             return None
         if not self._near:
             self._near_from = self._at - _PROBE
         self._near += STRIDE
-        return self._circles() if self._near >= CHANGED * self._characters else None
+        return self._circles() if self._near >= self._near_wanted else None
 
     def _miss(self) -> None:
         if self._near:
@@ -273,12 +280,12 @@ class _Watched:
         over = -length % period
         return self._found("same", start, piece[over:] + piece[:over])  # as it stands at the beginning
 
-    def _goes_on_counting(self, window: str) -> Repeated | None:
+    def _goes_on_counting(self, window: str, masked: str) -> Repeated | None:
         start, period = self._counting.start, self._counting.period
         length = self._at - start
         if length < CHANGED * self._characters or length < self._periods * period:
             return None
-        piece = self._masked[-period:]
+        piece = masked[-period:]
         if piece != "0" and not _counts("".join(self._blocks), piece):
             self._counting.start = self._at  # data: looked at again when as much more has come
             return None
@@ -290,7 +297,7 @@ class _Watched:
         new = len({latest[n : n + _GRAM] for n in range(grams)})
         if new <= NEW_AT_MOST * grams and _written(latest):
             return self._found("circling", self._near_from, "")
-        self._near //= 2
+        self._near, self._near_wanted = 0, min(2 * self._near_wanted, 4 * CHANGED * self._characters)
         return None
 
     def _found(self, how: Literal["same", "counting", "circling"], start: int, period: str) -> Repeated:

@@ -462,3 +462,15 @@ async def test_A1_people_are_told_in_words(tmp_path: Path) -> None:
 def test_A1_the_settings_stand_in_a_file_too() -> None:
     policy = policy_from({"degeneration": {"text": "off", "arguments": 50_000, "unwatched": ["write_file"]}})
     assert policy.degeneration == Degeneration(text=None, arguments=50_000, unwatched=("write_file",))
+
+
+@pytest.mark.parametrize("tokens", [300, 1_000, 1_500])
+async def test_A1_a_limit_that_is_reached_first_ends_the_run(tokens: int, tmp_path: Path) -> None:
+    path = tmp_path / "r.jsonl"
+    policy = Policy(limits=Limits(output_tokens=tokens))
+    provider = Scripted(ENDLESS, ENDLESS)
+    events, outcome = await events_of(provider, path, policy=policy)
+    assert (outcome.stop_reason, outcome.exceeded_limit) == ("token_limit", True)
+    assert outcome.usage.output_tokens <= tokens + 60
+    assert len(of(events, ev.AttemptStarted)) == (2 if tokens == 1_500 else 1)
+    assert (await replay(path)).same

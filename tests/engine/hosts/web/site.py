@@ -154,10 +154,10 @@ class Site:
         return (await self.client.get(f"/sessions/{session_id}", **given)).json()["status"]
 
 
-def service_with(provider: Any, **settings: Any) -> Service:
+def service_with(provider: Any, policy: Policy | None = None, **settings: Any) -> Service:
     """A service that keeps its sessions in memory."""
     given = {"store": MemoryStore(), "grace": 0, **settings}
-    engine = Engine(provider, presets=(finish_task, ask_user), policy=Policy())
+    engine = Engine(provider, presets=(finish_task, ask_user), policy=policy or Policy())
     return Service(engine, **given)
 
 
