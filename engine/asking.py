@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..decision import (
+    AnyChunk,
     AssistantMessage,
     FinishReason,
     FinishReport,
@@ -17,6 +18,7 @@ from ..decision import (
 from ..decision.prices import priced
 from ..decision.transcript import rough_tokens
 from ..providers import Prices, Provider, Request
+from .connections import begin_aside, hear_out
 
 BROKEN: frozenset[FinishReason] = frozenset({"content_filter", "context_full", "error", "pause", "retry"})
 """Ends after which an answer is none. One that its length cut off may still say what was asked."""
@@ -28,17 +30,21 @@ async def answer_of(provider: Provider, question: str, prices: Prices) -> tuple[
     parts: list[str] = []
     usage: Usage | None = None
     finish: FinishReason = "other"
-    async with provider.stream(request) as chunks:
-        async for chunk in chunks:
-            match chunk:
-                case TextDelta(text):
-                    parts.append(text)
-                case UsageReport(reported):
-                    usage = reported
-                case FinishReport(reason):
-                    finish = reason
-                case _:
-                    pass
+
+    def take(chunk: AnyChunk) -> bool:
+        nonlocal usage, finish
+        match chunk:
+            case TextDelta(text):
+                parts.append(text)
+            case UsageReport(reported):
+                usage = reported
+            case FinishReport(reason):
+                finish = reason
+            case _:
+                pass
+        return False
+
+    await hear_out(provider, request, take, begin_aside)
     text = "".join(parts)
     if usage is None:
         usage = Usage(input_tokens=rough_tokens(len(question)), output_tokens=rough_tokens(len(text)), estimated=True)

@@ -38,6 +38,7 @@ from .brought import (
 )
 from .budget import Budget
 from .bus import KEPT, Lagged
+from .connections import held_open
 from .context import Decide, Execute, execute_here
 from .evaluation import Evaluator
 from .fleet import Fleet, fleet_of
@@ -272,7 +273,7 @@ class Engine:
     async def opened(self) -> AsyncIterator[None]:
         """Hold the provider's connections open."""
         if isinstance(self.provider, AbstractAsyncContextManager):
-            async with self.provider:
+            async with held_open(self.provider, self.provider.model):
                 yield
         else:
             yield

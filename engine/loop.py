@@ -66,6 +66,9 @@ def _taken_up(context: Context) -> Decision | None:
 
 
 def _cancelled_before_its_end(context: Context, decision: Decision) -> bool:
+    """A stop that was decided stays one, and so does what an accepted completion has come to."""
+    if isinstance(decision, GoOn):
+        return context.cancelled is not None
     ended = isinstance(decision, Stop) or context.log.facts.accepted is not None
     return context.cancelled is not None and not ended
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -15,6 +17,14 @@ LONGEST = 100_000
 """Characters of one result that reach the model and the record; the middle of a longer one is left out."""
 MARK = 80
 """Characters that the note on what was left out takes at most."""
+MOST_PARTS = 100_000
+"""What is read of the iterators in a result, in parts; a result is shortened to `LONGEST` characters after that."""
+MOST_CHARACTERS = 10 * LONGEST
+"""The same, in characters of texts."""
+NOT_READ = "[... it was not read any further ...]"
+DEEPEST = 250
+"""How deep a result may be nested: what turns it into JSON goes no deeper."""
+_PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 AT_THE_LIMIT = "Not run: the limit is reached."
 """What a call in the closing step is answered with."""
 CANCELLED = "Cancelled while it was running or waiting to run."
@@ -66,6 +76,66 @@ def images_in(value: Any) -> tuple[Image, ...]:
             return tuple(part for part in value if isinstance(part, Image))
         case _:
             return ()
+
+
+def holds_iterator(value: Any) -> bool:
+    """Whether something in it is yet to be read: it may take its time, and have no end."""
+    return _holds_iterator(value, set())
+
+
+def _holds_iterator(value: Any, seen: set[int]) -> bool:
+    if type(value) in _PLAIN:
+        return False
+    if isinstance(value, Iterator):
+        return True
+    parts = _parts(value)
+    if not parts or id(value) in seen or len(seen) > DEEPEST:
+        return False
+    seen.add(id(value))
+    found = any(_holds_iterator(part, seen) for part in parts)
+    seen.discard(id(value))
+    return found
+
+
+def _parts(value: Any) -> Collection[Any]:
+    """What a container holds; nothing for all else."""
+    if isinstance(value, Mapping):
+        return value.values()
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return value
+    if isinstance(value, type):
+        return ()
+    if hasattr(value, "model_fields_set"):  # a model of pydantic, without importing it
+        return list(vars(value).values())
+    return [getattr(value, field.name, None) for field in fields(value)] if is_dataclass(value) else ()
+
+
+def read_out(value: Any) -> Any:
+    """The value with a list in the place of each iterator, cut off after `MOST_PARTS` parts of all of them together."""
+    return _read_out(value, [MOST_PARTS, MOST_CHARACTERS])
+
+
+def _read_out(value: Any, left: list[int]) -> Any:
+    if not holds_iterator(value):
+        if isinstance(value, str | bytes):
+            left[1] -= len(value)
+        return value
+    if isinstance(value, Iterator):
+        read: list[Any] = []
+        for part in value:
+            if min(left) <= 0:
+                read.append(NOT_READ)
+                break
+            left[0] -= 1
+            read.append(_read_out(part, left))
+        return read
+    if isinstance(value, Mapping):
+        return {key: _read_out(part, left) for key, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return [_read_out(part, left) for part in value]
+    if hasattr(value, "model_copy"):
+        return value.model_copy(update={name: _read_out(part, left) for name, part in vars(value).items()})
+    return {field.name: _read_out(getattr(value, field.name), left) for field in fields(value)}
 
 
 def _described(value: Any) -> str:

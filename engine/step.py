@@ -26,9 +26,8 @@ from ..decision.events import (
 from ..decision.rounds import goes_on_by_itself
 from ..providers import Cancelled, Interrupted, ProviderError, Request, ToolChoice
 from .attempts import Attempts
-from .calling import in_words
 from .calls import Calls
-from .complaints import complain
+from .connections import hear_out
 from .context import Context
 from .durable.keeping import keep_response
 from .durable.steps import LostRun
@@ -230,70 +229,30 @@ async def _stream(
 
 
 async def _hear_out(context: Context, scope: RoundScope, attempts: Attempts, request: Request) -> ProviderError | None:
-    """Take the chunks of one stream until it ends or is cut; the error by which the provider gave up, if it did.
+    """Read a response to its end, or until it is to be cut; the error by which the provider gave up, if it did."""
 
-    A task of its own reads it and leaves its context, in flight in the round's scope until it is closed.
-    """
-    given: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def take(chunk: AnyChunk) -> bool:
+        attempts.take(chunk)
+        return attempts.cut
+
     await context.flush()
     await scope.settled()
-    reading = scope.start(_read(context, request, attempts, given), f"stream of {context.provider.model}")
     try:
-        await given
+        await hear_out(context.provider, request, take, scope.start, partial(_drain, context, attempts))
     except ProviderError as error:
         return error
-    except asyncio.CancelledError:
-        reading.cancel()
-        raise
     return None
 
 
-async def _read(context: Context, request: Request, attempts: Attempts, given: asyncio.Future[None]) -> None:
-    """Read one stream. `given` is told once it was heard out, or what went wrong; what a close raises is logged."""
-    model = context.provider.model
-    try:
-        async with context.provider.stream(request) as chunks:
-            async for chunk in chunks:
-                if given.done():
-                    return  # it goes on although it was cancelled, and nobody waits for it any more
-                attempts.take(chunk)
-                if attempts.cut:
-                    if attempts.cut_at is not None:
-                        await _drain(context, chunks, attempts, given)
-                    break  # leaving the stream's context closes it: at once, and without being cancelled itself
-            if attempts.cut or attempts.finished:
-                _tell(given, None)
-        _tell(given, None)
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            given.cancel()
-            raise
-        _tell(given, Interrupted(f"something that the stream of {model} waited for was cancelled"))
-    except BaseException as error:
-        if given.done() and not given.cancelled():
-            complain("a stream could not be closed", model=model, error=in_words(error), run_id=context.run_id)
-        _tell(given, error)
-
-
-def _tell(given: asyncio.Future[None], error: BaseException | None) -> None:
-    if given.done():
-        return
-    if error is None:
-        given.set_result(None)
-    else:
-        given.set_exception(error)
-
-
 async def _drain(
-    context: Context, chunks: AsyncIterator[AnyChunk], attempts: Attempts, given: asyncio.Future[None]
+    context: Context, attempts: Attempts, chunks: AsyncIterator[AnyChunk], heard: asyncio.Future[None]
 ) -> None:
     """Where the policy wants it: read on after the cut until the provider says what the response cost."""
-    if context.policy.drain_seconds is None:
+    if context.policy.drain_seconds is None or attempts.cut_at is None:
         return
     with context.clock.deadline(context.policy.drain_seconds), suppress(ProviderError):
         async for chunk in chunks:
-            if type(chunk) is UsageReport and not given.done():
+            if type(chunk) is UsageReport and not heard.done():
                 attempts.counted(chunk)
                 return
 

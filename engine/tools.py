@@ -29,6 +29,7 @@ from ..decision.errors import nearest
 from .brought import check_functions, yields
 from .calling import call
 from .json_schema import SchemaArguments
+from .results import holds_iterator, read_out
 from .schema import Arguments
 from .side_effects import acts
 
@@ -127,8 +128,12 @@ class Tool:
         return self._final(arguments)
 
     async def run(self, arguments: Mapping[str, Any]) -> Any:
-        """Call the function; a sync one in a thread, whose late result is dropped if the call is cancelled."""
-        return await call(self.function, **arguments)
+        """Call the function; a sync one in a thread, whose late result is dropped if the call is cancelled.
+
+        Iterators in what it returns are read out in a thread, too: they may wait, and have no end.
+        """
+        value = await call(self.function, **arguments)
+        return await call(read_out, value) if holds_iterator(value) else value
 
 
 OPTIONS = tuple(inspect.signature(Tool).parameters)[1:]

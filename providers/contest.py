@@ -72,11 +72,19 @@ class Contest:
         return item
 
     async def aclose(self) -> None:
-        """Give up whatever still runs, and wait until it is closed."""
+        """Give up whatever still runs, and wait until it is closed; cancelled meanwhile, break off that, too."""
         tasks = [runner.task for runner in self._runners if runner.task is not None]
         for task in tasks:
             task.cancel()
-        await outlive(asyncio.gather(*tasks, return_exceptions=True), TIDY_SECONDS)
+        try:
+            await asyncio.wait(tasks, timeout=TIDY_SECONDS)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await outlive(asyncio.gather(*tasks, return_exceptions=True), TIDY_SECONDS)
+            raise
+        for task in tasks:
+            task.cancel()
 
     # ---- running
 

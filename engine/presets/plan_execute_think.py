@@ -25,6 +25,7 @@ from ...decision.errors import error_text
 from ...providers import Provider
 from ...providers.clock import Clock, SystemClock
 from ..answers import Completion, Phase, Settled
+from ..calling import apart
 from ..engine import Engine
 from ..results import LONGEST, as_text, shortened
 from ..schema import InvalidArguments
@@ -166,7 +167,7 @@ class Batch:
         said: Any = None
         with self._clock.deadline(tool.timeout) as deadline:
             try:
-                said = await tool.run(self._parsed[index])
+                said = await apart(tool.run(self._parsed[index]), tool.name)
             except (Exception, SystemExit) as error:
                 said = Settled(content=error_text(error), status="error")
         if deadline.cancelled_caught:

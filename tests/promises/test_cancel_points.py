@@ -8,7 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from endstop.engine import Engine, read_record
+from endstop.decision import Policy
+from endstop.engine import Engine, Tool, read_record
 from endstop.providers import LiteLLM, OpenAICompatible, Scripted, call
 
 from .cut_short import broken_promises, cancels, endpoint, tools, turns_of
@@ -95,6 +96,23 @@ def test_A5_the_end_of_the_event_loop_takes_nothing_back_and_leaves_a_whole_reco
     print(dict(tally))
     assert not [said for said in tally if said.startswith("BROKEN")], tally
     assert min(tally["completed"], tally["cancelled"]) > moments / 10
+
+
+async def test_B1_a_policy_that_goes_on_after_a_completion_is_cancelled_like_any_other() -> None:
+    begun = asyncio.Event()
+
+    async def look(n: int) -> str:
+        begun.set()
+        await asyncio.Event().wait()
+        return ""
+
+    policy = Policy(rules=("go_on",), guards=())
+    script = [[call("finish_task", summary="done")], [call("look", n=1)]]
+    engine = Engine(Scripted(*script), tools=[Tool(look, description="Look.")], policy=policy)
+    async with engine.start("go") as run:
+        await asyncio.wait_for(begun.wait(), 30)
+        run.cancel()
+        assert (await asyncio.wait_for(run.wait(), 30)).status == "cancelled"
 
 
 async def test_A5_a_completion_that_was_accepted_stays_the_outcome_when_the_runs_own_task_is_cancelled(
