@@ -24,12 +24,11 @@ from ..decision import (
     UsageReport,
 )
 from ..decision.finish_words import NO_WORDS, finish_of
-from .errors import Broken, Interrupted, ProviderError, Unavailable, from_status
-from .sse import EventStream
+from .error_replies import error_of, said_by, said_in
+from .errors import Broken, Interrupted, ProviderError
+from .sse import ErrorEvent, EventStream
 
 NULL = len(b"null")
-LONGEST_ERROR = 2000
-"""Characters of a provider's error message that are kept."""
 
 
 class _Wire(Struct, gc=False):
@@ -140,18 +139,24 @@ class ChatStream:
         if data[:6] == b"[DONE]":
             self.done = True
             return
+        if type(data) is ErrorEvent:
+            if not self.finished:  # after the finish nothing can be lost but the usage
+                raise error_of(said_in(data), where="error in the stream: ")
+            return
         try:
             chunk = _decode(data)
         except (msgspec.DecodeError, RecursionError) as error:
+            if _is_error(value := _value(data)):
+                raise _in_stream(value) from None
             shown = data[:200].decode("utf-8", "replace")
             raise Broken(f"a chunk of the stream cannot be read ({error}): {shown!r}") from error
-        if chunk.error is not None:
-            raise _in_stream(chunk.error)
         choices = chunk.choices
+        if choices is None or chunk.error is not None:
+            if (chunk.error or _is_error(_value(data))) and not self.finished:
+                raise _in_stream(_value(data))
+            self._foreign = self._foreign or data
         if choices is not None:
             self._heard = True
-        elif not self._foreign:
-            self._foreign = data
         for choice in choices or ():
             if (delta := choice.delta) is not None:
                 self.delta(delta, chunks)
@@ -234,10 +239,12 @@ def whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS) -> li
     try:
         reply = _decode(body)
     except (msgspec.DecodeError, RecursionError) as error:
+        if _is_error(value := _value(body)):
+            raise _in_stream(value) from None
         shown = body[:200].decode("utf-8", "replace")
         raise Broken(f"the answer is neither a stream nor a completion ({error}): {shown!r}") from error
-    if reply.error is not None:
-        raise _in_stream(reply.error)
+    if reply.error or (not reply.choices and _is_error(_value(body))):
+        raise _in_stream(_value(body))
     if not reply.choices:
         raise Broken("the answer holds no choices")
     choice = reply.choices[0]
@@ -249,29 +256,25 @@ def whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS) -> li
     return chunks + _reported(reply.usage)
 
 
-def _in_stream(error: Any) -> ProviderError:
-    """The error object that some providers send instead of a chunk."""
-    message = _words(error)
-    code = error.get("code") or error.get("status") if isinstance(error, dict) else None
-    status = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdigit()) else 0
-    if 400 <= status <= 599:
-        return from_status(status, f"error in the stream: {message}")
-    return Unavailable(f"error in the stream: {message}")
-
-
-def error_message(body: bytes) -> str:
-    """The provider's own words in the body of an error, whatever its form."""
+def _value(data: bytes) -> Any:
+    """What this JSON is, whatever it is; None if it is none."""
     try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError):
-        return body.decode("utf-8", "replace").strip()[:LONGEST_ERROR] or "(no message)"
-    return _words(value.get("error", value) if isinstance(value, dict) else value)
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
 
 
-def _words(error: Any) -> str:
-    if isinstance(error, dict):
-        for name in ("message", "detail", "error"):
-            if isinstance(error.get(name), str):
-                return str(error[name])[:LONGEST_ERROR]
-    text = error if isinstance(error, str) else msgspec.json.encode(error).decode("utf-8", "replace")
-    return text[:LONGEST_ERROR]
+def _in_stream(value: Any) -> ProviderError:
+    """The error that some servers send in the place of a chunk."""
+    return error_of(said_by(value), where="error in the stream: ")
+
+
+def _is_error(value: Any) -> bool:
+    """Whether what came in the place of a chunk is an error: vLLM and Anthropic say so, others only name one."""
+    if isinstance(value, list):
+        return any(_is_error(part) for part in value)
+    if not isinstance(value, dict) or value.get("choices"):
+        return False
+    if value.get("error") or value.get("object") == "error" or value.get("type") == "error":
+        return True
+    return isinstance(value.get("message"), str) or bool(value.keys() & {"detail", "errors", "base_resp"})

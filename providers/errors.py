@@ -5,6 +5,7 @@
     ├── NotFound            not_found: no such model or path (404): change the name
     ├── BadRequest          bad_request: the request itself is refused (400, 422): change what is sent
     │   └── ContextOverflow     context_overflow: too many tokens: compact, then try again
+    ├── QuotaExceeded       quota: no money or no allowance is left (402, some 429): pay, or use another account
     ├── RateLimited         rate_limit: too many requests (429): wait `retry_after` seconds
     ├── Unavailable         server: the provider's own trouble (5xx): try again, or another one
     │   ├── Unreachable         connection: refused, unresolved, reset before an answer
@@ -61,6 +62,12 @@ class ContextOverflow(BadRequest):
     """The request holds more tokens than the model takes."""
 
     kind = "context_overflow"
+
+
+class QuotaExceeded(ProviderError):
+    """The account has no money left, or has used up what it may use: no wait of a few minutes mends it."""
+
+    kind = "quota"
 
 
 class RateLimited(ProviderError):
@@ -132,6 +139,7 @@ KINDS: dict[str, type[ProviderError]] = {
         NotFound,
         BadRequest,
         ContextOverflow,
+        QuotaExceeded,
         RateLimited,
         Unavailable,
         Unreachable,
@@ -143,28 +151,6 @@ KINDS: dict[str, type[ProviderError]] = {
         Interrupted,
     )
 }
-
-_OVERFLOW = ("context_length", "context length", "context window", "prompt is too long", "too many tokens")
-
-
-def from_status(status: int, message: str, retry_after: float | None = None) -> ProviderError:
-    """The error that an HTTP status and the provider's message mean (RFC 9110, section 15)."""
-    leaf: type[ProviderError]
-    if status in (401, 403):
-        leaf = Unauthorized
-    elif status == 404:
-        leaf = NotFound
-    elif status == 429:
-        leaf = RateLimited
-    elif status in (408, 504):
-        leaf = TimedOut
-    elif status >= 500:
-        leaf = Unavailable
-    elif any(sign in message.lower() for sign in _OVERFLOW):
-        leaf = ContextOverflow
-    else:
-        leaf = BadRequest
-    return leaf(message, status=status, retry_after=retry_after)
 
 
 def redact(text: str, secret: str | None) -> str:

@@ -10,17 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from .errors import (
-    ContextOverflow,
-    Interrupted,
-    ProviderError,
-    TimedOut,
-    Unavailable,
-    Unreachable,
-    from_status,
-    redact,
-)
+from . import error_replies
+from .error_replies import Said, said_by, said_in
+from .errors import ContextOverflow, Interrupted, ProviderError, TimedOut, Unreachable, redact
 
 _PREFIX = re.compile(r"^(litellm\.\w+: *|\w+Error: *|\w+Exception - *)+")
 _SSL = re.compile(r" ssl:(<[^>]*>|\w+)")
@@ -33,7 +27,6 @@ def error_of(error: Exception, model: str, key: str | None, *, streaming: bool) 
     cause: BaseException = getattr(error, "original_exception", None) or error
     names = {type(link).__name__ for link in _chain(error)}
     message = f"{model}: {_clean(str(getattr(cause, 'message', None) or cause), key)}"
-    status = getattr(cause, "status_code", None)
     if "ContextWindowExceededError" in names:
         return ContextOverflow(message, status=400)
     if names & {"Timeout", "APITimeoutError", "TimeoutError", "ReadTimeout", "ServerTimeoutError"}:
@@ -41,24 +34,37 @@ def error_of(error: Exception, model: str, key: str | None, *, streaming: bool) 
     refused = next((link for link in _chain(error) if type(link).__name__ in _REFUSED), None)
     if refused is not None:
         return Unreachable(f"{model}: cannot connect: {_clean(str(refused), key)}")
-    if streaming and (said := _said_in_stream(error)) is not None:
-        return from_status(_status_in(said), message)
+    headers = _headers(error)
+    body = _body(error)
+    if streaming and body is not None:  # an error in the place of a chunk: the status is litellm's own
+        said = said_by(body)
+        message = message if said.message in message else f"{model}: {_clean(said.message, key)}"
+        return error_replies.error_of(said._replace(message=message), headers=headers)
     if streaming and not _was_answered(cause):
         return Interrupted(message)
-    if isinstance(status, int) and 400 <= status <= 599:
-        return from_status(status, message, _retry_after(error))
-    return Unavailable(message)
+    said = _in_words(str(getattr(cause, "message", None) or cause)) if body is None else said_by(body, headers)
+    return error_replies.error_of(said._replace(message=message), status=_status(error), headers=headers)
 
 
-def _said_in_stream(error: BaseException) -> Mapping[str, object] | None:
-    """The error object that came in the place of a chunk: OpenAI's client, inside of litellm, keeps it as `body`."""
+def _status(error: BaseException) -> int | None:
+    """The status of the reply itself, which is told last: litellm gives its own errors a status of their own."""
+    statuses = [getattr(link, "status_code", None) for link in _chain(error)]
+    return next((s for s in reversed(statuses) if isinstance(s, int) and 400 <= s <= 599), None)
+
+
+def _body(error: BaseException) -> Any:
+    """What the provider said: OpenAI's client, inside of litellm, keeps it as `body`. None if it did not."""
     bodies = (getattr(link, "body", None) for link in _chain(error))
-    return next((body for body in bodies if isinstance(body, dict)), None)
+    return next((body for body in bodies if isinstance(body, dict | list | str) and body), None)
 
 
-def _status_in(said: Mapping[str, object]) -> int:
-    code = str(said.get("code") or said.get("status") or "")
-    return int(code) if re.fullmatch("[45][0-9][0-9]", code) else 500
+def _in_words(text: str) -> Said:
+    """What a message says; where it quotes the provider's reply, that."""
+    for begin in ("{", "["):
+        quoted = said_in(text[text.find(begin) :]) if begin in text else None
+        if quoted is not None and quoted.codes:
+            return quoted
+    return said_in(text)
 
 
 def _was_answered(cause: BaseException) -> bool:
@@ -86,13 +92,11 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         waiting += [link.__cause__, link.__context__, getattr(link, "original_exception", None)]
 
 
-def _retry_after(error: BaseException) -> float | None:
+def _headers(error: BaseException) -> Mapping[str, str] | None:
     for link in _chain(error):
         for headers in (getattr(link, "litellm_response_headers", None), _headers_of(link)):
-            try:
-                return max(0.0, float((headers or {}).get("retry-after", "")))
-            except ValueError:
-                continue
+            if headers:
+                return headers
     return None
 
 

@@ -22,8 +22,9 @@ import msgspec
 from ..decision import AnyChunk, FinishReason, Message, ToolResult, ToolSpec, WrongUse
 from ..decision.finish_words import checked_words
 from .address import masked, parted, shown
-from .chat_stream import ChatStream, error_message, whole_reply
-from .errors import Interrupted, ProviderError, TimedOut, Unreachable, from_status, redact
+from .chat_stream import ChatStream, whole_reply
+from .error_replies import error_of, said_in
+from .errors import Interrupted, ProviderError, TimedOut, Unreachable, redact
 from .provider import Request, check_model, check_settings
 from .wire import Encoded, Thinking, message_out, pictures_out, tools_out
 
@@ -204,9 +205,10 @@ class OpenAICompatible:
         with anyio.move_on_after(self._timeouts[0]), suppress(aiohttp.ClientError, TimeoutError):
             while len(body) < LARGEST_REFUSAL and (block := await response.content.readany()):
                 body += block
-        message = self._hide(error_message(body))
-        text = f"{self.model} at {_place(self.url)} answered {response.status}: {message}"
-        return from_status(response.status, text, _retry_after(response.headers))
+        said = said_in(body, response.headers)
+        where = f"{self.model} at {_place(self.url)} answered {response.status}: "
+        said = said._replace(message=self._hide(said.message))
+        return error_of(said, status=response.status, headers=response.headers, where=where)
 
     async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncGenerator[AnyChunk]:
         import aiohttp
@@ -229,7 +231,9 @@ class OpenAICompatible:
                     await response.content.readany()
         except ProviderError as error:
             message = f"{self.model} at {_place(self.url)}: {error.message}"
-            raise type(error)(self._hide(message), status=error.status) from error.__cause__
+            raise type(error)(
+                self._hide(message), status=error.status, retry_after=error.retry_after
+            ) from error.__cause__
         except TimeoutError as error:
             if not reader.finished:
                 raise TimedOut(f"{_place(self.url)} sent nothing for {self._timeouts[1]:g} s") from error
@@ -245,14 +249,6 @@ class OpenAICompatible:
                 for length in range(whole, min(whole, TELLING_PART) - 1, -1):
                     text = redact(text, secret[:length])
         return text
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds from a Retry-After header (RFC 9110, 10.2.3); a date is left to the caller's own patience."""
-    try:
-        return max(0.0, float(headers.get("retry-after", "")))
-    except ValueError:
-        return None
 
 
 def _is_url(text: str) -> bool:

@@ -8,6 +8,10 @@ LARGEST_EVENT = 32 * 1024 * 1024
 """Bytes that one event may hold before the stream counts as broken."""
 
 
+class ErrorEvent(bytes):
+    """The data of an event that is an error: `event: error`, or a field named `error`, as llama.cpp writes it."""
+
+
 class EventStream:
     """Feed it blocks of bytes; it gives back the `data` of each event that became whole."""
 
@@ -49,7 +53,7 @@ class EventStream:
         if not text or (not whole and len(text) < 16):
             return
         name = text.split(b"\n", 1)[0].split(b":", 1)[0]
-        if name not in (b"", b"data", b"event", b"id", b"retry"):
+        if name not in (b"", b"data", b"event", b"id", b"retry", b"error"):
             shown = text[:200].decode("utf-8", "replace")
             raise Broken(f"the answer is no event stream; it begins with: {shown!r}")
         self._seen_field = True
@@ -58,5 +62,13 @@ class EventStream:
 def _data(event: bytes) -> bytes:
     if event.startswith(b"data: ") and b"\n" not in event:
         return event[6:]
-    lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line.startswith(b"data:")]
-    return b"\n".join(lines)
+    failed = False
+    lines: list[bytes] = []
+    for line in event.split(b"\n"):
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name in (b"data", b"error"):
+            lines.append(value)
+        failed = failed or name == b"error" or (name == b"event" and value.strip() == b"error")
+    data = b"\n".join(lines)
+    return ErrorEvent(data) if failed and data else data

@@ -20,7 +20,8 @@ from msgspec.structs import replace
 
 from ...decision import AnyChunk, Assembler, AssistantMessage, Usage
 from ...providers import ProviderError
-from ...providers.chat_stream import ChatStream, error_message, whole_reply
+from ...providers.chat_stream import ChatStream, whole_reply
+from ...providers.error_replies import said_in
 from ...providers.sse import EventStream
 from .conversation import Conversation
 from .foreign import Foreign, Unreadable
@@ -114,7 +115,7 @@ def _heard(entry: dict[str, Any]) -> _Reply:
     body = _body(entry)
     status = entry.get("status")
     if isinstance(status, int) and status >= 400:
-        raise ProviderError(f"HTTP status {status}: {error_message(body)}")
+        raise ProviderError(f"HTTP status {status}: {said_in(body).message}")
     chunks, events = (whole_reply(body), [body]) if body.lstrip()[:1] == b"{" else _stream(body)
     assembler = Assembler(0, "", set())
     for chunk in chunks:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ...decision import AssistantMessage, AttemptEnded, Image, Reasoning, ToolCall, ToolResult, Usage, UserMessage
 from ...decision.messages import ResultStatus
-from ...providers.errors import from_status
+from ...providers.error_replies import error_of, said_in
 from .foreign import Foreign, Origin, Said
 from .loose import letters
 from .nudges import is_nudge
@@ -77,7 +77,7 @@ class Conversation:
     def failed(self, message: str, *, model: str = "", t: float | None = None, begins: bool = False) -> None:
         """A request that no response came of: the provider failed, and this is what it said."""
         message = message.strip() or "the provider failed, and does not say why"
-        error = from_status(_status_in(message), message)
+        error = error_of(said_in(message), status=_status_in(message))
         ended = AttemptEnded(model=model, kind=error.kind, message=message, status=error.status or None)
         self._waiting, self._by_id, self._by_name = {}, {}, {}
         self._add(Said(message=AssistantMessage(), t=t, model=model, begins=begins, failed=ended))

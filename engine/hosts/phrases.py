@@ -35,6 +35,7 @@ _LIMITS = {
 _FAILURES = {
     "auth": "Check the key: it is missing, wrong or not allowed to use this model.",
     "not_found": "Check the model's name (--model) and the endpoint (--api-base).",
+    "quota": "The account has no money or no allowance left: add credit, or use another key or model.",
     "rate_limit": "Wait and run again, or use another key or model.",
     "connection": "Is the endpoint running, and is --api-base right?",
     "timeout": "The endpoint is slow or stuck: run again, or use another one.",

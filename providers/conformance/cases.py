@@ -104,9 +104,13 @@ REFUSALS = {
     "404": Failure(kind="not_found", status=404, message="There is no such model."),
     "400": Failure(kind="bad_request", status=400, message="The field tools is wrong."),
     "400, context overflow": Failure(kind="context_overflow", status=400, message=OVERFLOW),
+    "400, a key that is not valid": Failure(kind="auth", status=400, message="API key not valid. Please pass another."),
+    "413": Failure(kind="context_overflow", status=413, message="Request too large."),
     "422": Failure(kind="bad_request", status=422, message="The field seed is wrong."),
     "429": Failure(kind="rate_limit", status=429, message="Slow down."),
     "429 with retry-after": Failure(kind="rate_limit", status=429, message="Slow down.", retry_after=7.0),
+    "429 without money": Failure(kind="quota", status=429, message="You exceeded your current quota, check your plan."),
+    "429 for one request": Failure(kind="context_overflow", status=429, message="Request too large: 9 of 8 tokens."),
     "500": Failure(kind="server", status=500, message="Something broke."),
     "503": Failure(kind="server", status=503, message="Overloaded."),
 }
@@ -124,6 +128,7 @@ def _failures() -> Iterator[Case]:
     overloaded = Failure(kind="server", status=503, message="Overloaded.")
     yield _failing("error in the stream", "error", overloaded, TEXT)
     yield _failing("error in the stream: as its first chunk", "error", REFUSALS["429"])
+    yield _failing("error in the stream: context overflow", "error", REFUSALS["400, context overflow"], TEXT)
     lost = Failure(kind="interrupted", message="the connection was lost")
     yield _failing("cut: in the text", "cut", lost, TEXT)
     yield _failing("cut: inside a call", "cut", lost, BROKEN_CALL, needs="calls")

@@ -46,6 +46,7 @@ const LIMITS = {
 const FAILURES = {
   auth: "The server's key is missing, wrong or not allowed to use this model.",
   not_found: "Check the model's name and the endpoint that the server was started with.",
+  quota: "The account has no money or no allowance left: add credit, or use another key or model.",
   rate_limit: "Wait and go on from here, or use another key or model.",
   connection: "Is the model's endpoint running, and is its address right?",
   timeout: "The endpoint is slow or stuck: go on from here, or use another one.",

@@ -1,0 +1,435 @@
+"""What a provider says when it refuses or fails, as a ProviderError: from a reply, from a stream, or from litellm.
+
+Vendors agree on little: the same failure comes as another status, under another code, as a word of its type, or in
+the message alone; and the body is an object, an object in a list, a text or a web page. So all words that a body holds
+are gathered whatever its shape, and a table says what they mean, the most telling first. Sources: the error pages of
+the vendors' API references, and replies in public issue trackers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from html import unescape
+from typing import Any, NamedTuple
+
+import msgspec
+
+from .errors import (
+    BadRequest,
+    ContextOverflow,
+    NotFound,
+    ProviderError,
+    QuotaExceeded,
+    RateLimited,
+    TimedOut,
+    Unauthorized,
+    Unavailable,
+)
+
+LONGEST = 2000
+"""Characters of a provider's error message that are kept."""
+LONGEST_WAIT = 86_400.0
+"""Seconds: a provider that asks to wait longer is taken to have asked for a day."""
+MOST_PARTS = 500
+"""So many values of a body are looked at."""
+
+# ---- what the words mean
+
+_CODES: dict[type[ProviderError], str] = {
+    ContextOverflow: """
+        context_length_exceeded context_window_exceeded context_window_exceeded_error contextwindowexceedederror
+        exceed_context_size_error model_max_prompt_tokens_exceeded max_prompt_tokens_exceeded prompt_too_long
+        request_too_large string_above_max_length tokens_limit_reached input_too_long model_context_window_exceeded 1261
+    """,
+    QuotaExceeded: """
+        insufficient_quota exceeded_current_quota_error billing_hard_limit_reached billing_not_active billing_error
+        insufficient_balance insufficient_credits insufficient_funds payment_required quota_exceeded arrearage
+        allocationquota.freetieronly credit_limit_reached spending_limit_reached access_terminated_error
+        budgetexceedederror 1113 30001 30011 1008
+    """,
+    Unauthorized: """
+        invalid_api_key authentication_error invalid_authentication_error unauthenticated unauthorized permission_error
+        permission_denied permission_denied_error invalidapikey unrecognizedclientexception expiredtokenexception
+        accessdeniedexception invalidsignatureexception missingauthenticationtokenexception account_deactivated
+        authenticationerror permissiondeniederror incorrect_api_key missing_api_key expired_api_key
+    """,
+    NotFound: """
+        model_not_found not_found not_found_error model_decommissioned model_not_available model_not_exist
+        modelnotfound invalid_model deploymentnotfound resourcenotfoundexception notfounderror unsupported_model
+        model_not_supported 1211
+    """,
+    RateLimited: """
+        rate_limit_exceeded rate_limit_error rate_limit_reached_error ratelimiterror resource_exhausted
+        throttlingexception throttling too_many_requests toomanyrequests toomanyrequestsexception ratelimitreached
+        request_limit_exceeded servicequotaexceededexception ratelimit
+    """,
+    TimedOut: "deadline_exceeded modeltimeoutexception timeout_error timeout request_timeout requesttimeout",
+    Unavailable: """
+        server_error api_error overloaded_error overloaded internal_error internal_server_error internalservererror
+        unavailable unavailable_error service_unavailable serviceunavailableexception serviceunavailable
+        internalserverexception modelstreamerrorexception modelnotreadyexception modelerrorexception
+        engine_overloaded_error engine_overloaded backend_error upstream_error bad_gateway
+    """,
+    BadRequest: """
+        invalid_request_error invalid_request bad_request bad_request_error badrequesterror badrequest invalid_argument
+        invalidparameter invalid_parameter_error invalid_value validationexception validation validation_error
+        failed_precondition out_of_range content_filter unprocessableentityerror unprocessable_entity
+        contentpolicyviolationerror unsupported_value unsupported_parameter
+    """,
+}
+_MEANING: dict[str, type[ProviderError]] = {code: leaf for leaf, codes in _CODES.items() for code in codes.split()}
+"""What a code, type, status or reason means, in lower case."""
+_IN_TEXT = {
+    code: leaf
+    for code, leaf in _MEANING.items()
+    if leaf in (ContextOverflow, QuotaExceeded, Unauthorized) and "_" in code
+}
+"""Those that mean the same where they stand in a message, as in one that another server has wrapped."""
+
+_INPUT = r"(?:prompt|input|inputs|request|request body|payload|messages?|conversation|history|content)"
+_LENGTH = r"(?:context|prompt|input|model)[ _-]?(?:length|window|size|len)|max_seq_len|max_model_len"
+_OVERFLOW = re.compile(
+    rf"""
+      context[ _-]?(?:length|window|size|limit) | (?:maximum|max)[ ](?:prompt|input)[ ](?:length|tokens)
+    | model[ ](?:token|context)[ ]limit | maximum[ ]model[ ]length | max_seq_len | max_model_len
+    | \b{_INPUT}\b[^.:;]{{0,80}}?\b(?:too[ ](?:long|large|big)|longer[ ]than|larger[ ]than)
+    | \b{_INPUT}[ ](?:length|tokens?(?:[ ]count)?|size)\b[^.;]{{0,80}}?\b(?:exceed|greater|more[ ]than|only[ ]supports)
+    | \b{_INPUT}[ ]exceeds?\b[^.;]{{0,40}}?(?:length|token|limit|context)
+    | range[ ]of[ ]input[ ]length | reduce[ ]the[ ]length[ ]of | reduce[ ]your[ ](?:prompt|message)
+    | too[ ]many[ ](?:input[ ]|prompt[ ])?tokens | token[ ]limit[ ]exceeded | messages[ ]resulted[ ]in
+    | exceeds?[ ]the[ ]maximum[ ]number[ ]of[ ]tokens | max[ ]message[ ]tokens
+    | `?inputs`?[ ](?:tokens[ ]\+|must[ ]have[ ]less)
+    | input[ ]or[ ]output[ ]tokens[ ]must[ ]be[ ]reduced | string[ ]too[ ]long | entity[ ]too[ ]large
+    | n_keep\b.*n_ctx | 超长 | 过长 | (?:超过|超出).{{0,16}}(?:长度|上下文) | (?:长度|上下文).{{0,16}}(?:超|上限)
+    """,
+    re.I | re.X,
+)
+_NO_OVERFLOW = re.compile(
+    r"""
+      \b(?:image|audio|video|picture|pdf|file|attachment|upload)\b | request[ ]rate | context[ ]cach
+    | requests?[ ]per | (?:please[ ])?wait[ ]before | tool[ _]?names? | function\.name
+    | context[ ](?:window|size|length)[^.]{0,20}too[ ]small
+    """,
+    re.I | re.X,
+)
+"""What is too large is something else, or too much came in too short a time: a shorter conversation mends neither."""
+_OUTPUT_ALONE = re.compile(
+    r"completion tokens, whereas|allowed number of output tokens|tokens you requested exceed", re.I
+)
+_WAIT_MENDS = re.compile(
+    r"try again in|retry (?:in|after)|, used \d|wait before|too many requests|per[- ]minute|rate[- ]limit", re.I
+)
+_TOO_LARGE = re.compile(r"too large|must be reduced|reduce your (?:message|prompt)", re.I)
+
+_TEXTS: tuple[tuple[type[ProviderError], re.Pattern[str]], ...] = (
+    (
+        QuotaExceeded,
+        re.compile(
+            r"""
+              insufficient[ _](?:balance|credits?|funds?|quota) | (?:balance|credits?|funds)[^.]{0,40}?
+              (?:insufficient|too[ ]low|exhausted|depleted|not[ ]enough|run[ ]out|used[ ]up)
+            | exceeded[ ]your[ ](?:current|monthly)[ ](?:quota|usage) | (?:spend|spending|billing|hard|budget)[ ]limit
+            | used[ ]all[ ]available[ ]credits | requires[ ]more[ ]credits | payment[ ]required | usage[ ]limits?\b
+            | (?:out[ ]of|no)[ ]credits | please[ ](?:recharge|top[ ]up) | good[ ]standing | requires[ ]paid[ ]balance
+            | 欠费 | 余额.{0,8}不足 | 充值 | 额度.{0,8}(?:不足|用完|耗尽) | 用量上限
+            """,
+            re.I | re.X,
+        ),
+    ),
+    (
+        Unauthorized,
+        re.compile(
+            r"""
+              api[ _-]?key[^.]{0,30}?(?:not[ ](?:valid|found)|invalid|incorrect|missing|expired
+              |required|disabled|revoked)
+            | (?:invalid|incorrect|missing|no|expired|wrong)[ ](?:x-)?(?:api[ _-]?key|access[ ]token|auth)
+            | security[ ]token[^.]{0,60}(?:invalid|expired) | unauthori[sz]ed | organization[ ]has[ ]been[ ]disabled
+            | authentication[ ](?:failed|required|error) | not[ ]authori[sz]ed | do(?:es)?[ ]not[ ]have[ ]permission
+            """,
+            re.I | re.X,
+        ),
+    ),
+    (
+        NotFound,
+        re.compile(
+            r"""
+              \bmodels?\b[^.]{0,80}?\b(?:not[ ]found|(?:does[ ])?not[ ]exist|doesn't[ ]exist
+              |no[ ]longer[ ](?:available|supported)
+              |decommissioned|identifier[ ]is[ ]invalid|is[ ]not[ ]available|not[ ]loaded)
+            | not[ ]a[ ]valid[ ]model | (?:invalid|unknown|no[ ]such)[ ]model\b | no[ ]endpoints[ ]found | 模型不存在
+            """,
+            re.I | re.X,
+        ),
+    ),
+    (
+        RateLimited,
+        re.compile(
+            r"rate.?limit|too many (?:requests|tokens)|throttl|rate exceeded|requests per|slow down|频率|并发", re.I
+        ),
+    ),
+    (Unavailable, re.compile(r"overloaded|internal server error|temporarily unavailable|at capacity", re.I)),
+)
+_PER_DAY = re.compile(r"per[ _-]?day|daily", re.I)
+
+
+class Said(NamedTuple):
+    """What a body holds that tells of an error."""
+
+    message: str
+    """The provider's own words, for people."""
+    text: str
+    """All texts of the body."""
+    codes: tuple[str, ...]
+    """Codes, types, statuses and reasons, in lower case."""
+    status: int | None
+    """The HTTP status that the body names, for errors in the middle of a stream."""
+    retry_after: float | None
+    """Seconds to wait, where the body says any."""
+
+
+def classify(status: int | None, said: Said) -> type[ProviderError]:
+    """The kind of error. `status`: of the reply; None where it had begun well."""
+    status = status if status is not None and status >= 400 else said.status
+    codes = {_MEANING[code] for code in said.codes if code in _MEANING}
+    codes |= {leaf for code, leaf in _IN_TEXT.items() if code in said.text}
+    if status == 402:
+        return QuotaExceeded
+    if status in (401, 403, 404):
+        return _refused(status, said, codes)
+    if ContextOverflow in codes or status == 413 or _overflows(said.text):
+        return ContextOverflow
+    if QuotaExceeded in codes or _out_of_quota(said, codes, status):
+        return QuotaExceeded
+    if status == 429:
+        return RateLimited
+    if status in (408, 504, 522, 524):
+        return TimedOut
+    if status is not None and status >= 500:
+        return TimedOut if TimedOut in codes else Unavailable
+    told: tuple[type[ProviderError], ...] = (Unauthorized, NotFound, RateLimited, TimedOut)
+    for leaf in told:
+        if leaf in codes:
+            return leaf
+    if status is None and Unavailable in codes:
+        return Unavailable
+    for leaf, pattern in _TEXTS:
+        if pattern.search(said.text):
+            return leaf
+    if status is not None or BadRequest in codes:
+        return BadRequest
+    return Unavailable
+
+
+def _refused(status: int, said: Said, codes: set[type[ProviderError]]) -> type[ProviderError]:
+    """401, 403 and 404: no money, no leave or no model."""
+    if QuotaExceeded in codes or _TEXTS[0][1].search(said.text):
+        return QuotaExceeded
+    if status == 404:
+        return NotFound
+    if RateLimited in codes and Unauthorized not in codes:
+        return RateLimited
+    return NotFound if NotFound in codes and status == 403 else Unauthorized
+
+
+def _overflows(text: str) -> bool:
+    if not _OVERFLOW.search(text) or _OUTPUT_ALONE.search(text):
+        return False
+    if _WAIT_MENDS.search(text) and not _TOO_LARGE.search(text):
+        return False
+    return not _NO_OVERFLOW.search(text) or "max message tokens" in text.lower()
+
+
+def _out_of_quota(said: Said, codes: set[type[ProviderError]], status: int | None) -> bool:
+    """Google says of each minute's limit that the quota is exceeded; that passes, a day's limit does not."""
+    if status is not None and status >= 500:
+        return False
+    if _PER_DAY.search(said.text) and (RateLimited in codes or status == 429):
+        return "try again in" not in said.text.lower()
+    return bool(_TEXTS[0][1].search(said.text)) and "resource_exhausted" not in said.codes
+
+
+def error_of(
+    said: Said, *, status: int | None = None, headers: Mapping[str, str] | None = None, where: str = ""
+) -> ProviderError:
+    """The error that was said. `where` comes before its message."""
+    leaf = classify(status, said)
+    retry_after = _from_headers(headers) if headers else None
+    if retry_after is None:
+        retry_after = said.retry_after
+    if retry_after is None and headers and leaf is RateLimited:
+        retry_after = _from_limits(headers)
+    known = status if status is not None and status >= 400 else said.status
+    return leaf(f"{where}{said.message}", status=known, retry_after=retry_after)
+
+
+# ---- what a body holds
+
+_MESSAGES = ("message", "msg", "detail", "error_message", "errormessage", "status_msg", "error", "description", "title")
+_CODE_NAMES = frozenset(
+    {"code", "type", "status", "reason", "error_type", "error_code", "errortype", "errorcode", "__type", "object"}
+    | {"statuscode", "status_code", "http_status", "http_code"}
+)
+_TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.I | re.S)
+_WAITS = {"retrydelay": 1.0, "retry_after": 1.0, "retryafter": 1.0, "retry_after_seconds": 1.0, "retry_after_ms": 0.001}
+
+
+def said_in(body: bytes | str, headers: Mapping[str, str] | None = None) -> Said:
+    """What the body of a reply says, whatever its form."""
+    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        value = text.strip()[: 4 * LONGEST] or None
+    return said_by(value, headers)
+
+
+def said_by(value: Any, headers: Mapping[str, str] | None = None) -> Said:
+    """The same of a value that is decoded."""
+    messages: dict[str, str] = {}
+    texts: list[str] = []
+    codes: list[str] = []
+    status: int | None = None
+    wait: float | None = None
+    for name, part in _parts(value):
+        if isinstance(part, bool) or part is None:
+            continue
+        if isinstance(part, str):
+            texts.append(part if part[:1] != "<" else " ".join(unescape(_TAGS.sub(" ", part)).split()))
+            if part.strip() and (name in _MESSAGES or part is value):
+                messages.setdefault(name, part.strip())
+        if name in _WAITS and wait is None:
+            wait = _seconds(str(part), _WAITS[name])
+        if name in _CODE_NAMES and isinstance(part, str | int | float):
+            word = str(part).rpartition("#")[2].strip().lower()
+            codes.append(word)
+            if status is None and re.fullmatch("[45][0-9][0-9]", word):
+                status = int(word)
+    for name in ("x-amzn-errortype", "x-amzn-error-type"):
+        if headers and name in headers:
+            codes.append(headers[name].partition(":")[0].lower())
+    text = "\n".join(texts)
+    message = next((messages[name] for name in _MESSAGES if name in messages), messages.get("", ""))
+    raw = next((part for name, part in _parts(value) if name == "raw" and isinstance(part, str)), "")
+    if raw and raw not in message:
+        message = f"{message}: {raw}"
+    if not message:
+        message = "(no message)" if value in ("", None, {}, []) else _shown(value)
+    return Said(message[:LONGEST], text, tuple(codes), status, _from_text(text) if wait is None else wait)
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """The values of a body with their names in lower case, from the outside in; JSON in texts is looked into, too."""
+    waiting: list[tuple[str, Any]] = [("", value)]
+    for number, (name, part) in enumerate(waiting):
+        if number >= MOST_PARTS:
+            return
+        if isinstance(part, dict):
+            waiting += [(str(key).lower(), inner) for key, inner in part.items()]
+        elif isinstance(part, list | tuple):
+            waiting += [(name, inner) for inner in part]
+        else:
+            yield name, part
+            if isinstance(part, str) and part.lstrip()[:1] in ("{", "["):
+                try:
+                    waiting.append((name, msgspec.json.decode(part)))
+                except (msgspec.DecodeError, RecursionError, ValueError):
+                    continue
+
+
+def _shown(value: Any) -> str:
+    try:
+        return msgspec.json.encode(value).decode("utf-8", "replace")
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)
+
+
+# ---- how long to wait
+
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_DURATION = r"(?:\d+(?:\.\d+)?(?:ms|[hms])\s*)+"
+_IN_WORDS = re.compile(
+    rf"(?:try again|retry|wait|reset)\w*(?:\s+(?:in|after|for|about|at least))*\s+"
+    rf"(?:(?P<short>{_DURATION})|(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>milliseconds?|seconds?|secs?|minutes?|mins?|hours?))",
+    re.I,
+)
+
+
+def _bounded(seconds: float) -> float | None:
+    return min(max(0.0, seconds), LONGEST_WAIT) if seconds == seconds else None  # NaN is no number of seconds
+
+
+def _seconds(text: str, unit: float = 1.0) -> float | None:
+    """`7`, `1.5`, `31s`, `6m0s`, `20ms`."""
+    text = text.strip().lower()
+    try:
+        return _bounded(float(text) * unit)
+    except ValueError:
+        pass
+    if not re.fullmatch(_DURATION, text):
+        return None
+    return _bounded(sum(float(n) * _UNITS[u] for n, u in re.findall(r"(\d+(?:\.\d+)?)(ms|[hms])", text)))
+
+
+def _from_headers(headers: Mapping[str, str]) -> float | None:
+    """Retry-After in seconds or as a date (RFC 9110, 10.2.3), and OpenAI's and Azure's in milliseconds."""
+    for name in ("retry-after-ms", "x-ms-retry-after-ms"):
+        if (found := _seconds(headers.get(name, ""), 0.001)) is not None:
+            return found
+    given = headers.get("retry-after", "")
+    found = _seconds(given)
+    return _until_date(given, headers) if found is None and given else found
+
+
+def _until_date(given: str, headers: Mapping[str, str]) -> float | None:
+    try:
+        at = parsedate_to_datetime(given)
+        now = parsedate_to_datetime(headers["date"]) if "date" in headers else datetime.now(UTC)
+        return _bounded((_aware(at) - _aware(now)).total_seconds())
+    except (ValueError, TypeError, OverflowError):
+        return None
+
+
+def _aware(at: datetime) -> datetime:
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+
+
+def _from_limits(headers: Mapping[str, str]) -> float | None:
+    """When a limit that is used up is open again: `x-ratelimit-reset-*` and Anthropic's names for it."""
+    waits: list[float] = []
+    for name, value in headers.items():
+        name = name.lower()
+        if "ratelimit" not in name or "reset" not in name:
+            continue
+        remaining = headers.get(name.replace("reset", "remaining"), "0")
+        if remaining.strip() in ("0", "0.0", "") and (seconds := _until(value)) is not None:
+            waits.append(seconds)
+    return max(waits, default=None)
+
+
+def _until(value: str) -> float | None:
+    """A duration, an epoch in seconds or milliseconds, or a date of RFC 3339."""
+    value, now = value.strip(), datetime.now(UTC)
+    try:
+        number = float(value)
+    except ValueError:
+        try:
+            return _bounded((_aware(datetime.fromisoformat(value.replace("Z", "+00:00"))) - now).total_seconds())
+        except ValueError:
+            return _seconds(value)
+    if number > 1e11:
+        number /= 1000
+    return _bounded(number - now.timestamp() if number > 1e9 else number)
+
+
+def _from_text(text: str) -> float | None:
+    found = _IN_WORDS.search(text[: 4 * LONGEST])
+    if found is None:
+        return None
+    if found["short"]:
+        return _seconds(found["short"].replace(" ", ""))
+    unit = found["unit"].lower()
+    scale = 0.001 if unit.startswith("milli") else 3600.0 if unit[0] == "h" else 60.0 if unit[0] == "m" else 1.0
+    return _bounded(float(found["number"]) * scale)
