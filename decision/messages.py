@@ -55,6 +55,8 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     """True if a call changes nothing: it may then run beside others, and while the stream goes on."""
     polls: bool = False
     """True if the same call with the same result again and again is what it is for: no repetition to speak of."""
+    completes: bool = False
+    """True if an ordinary tool may complete the task as well, as a plan does whose last step is a completion."""
 
 
 class Reasoning(Struct, frozen=True, omit_defaults=True):

@@ -70,6 +70,8 @@ class Phase(_Checked):
     percentage: int
     summary: str = ""
     next_phase: str | None = None
+    content: str | None = None
+    """What else the transcript shows as the result of a tool that `completes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,8 @@ class Continue(_Checked):
     """The work is not done, for this reason. The run goes on."""
 
     reason: str = "The task is not complete yet. Go on."
+    content: str | None = None
+    """What else the transcript shows as the result of a tool that `completes`."""
 
 
 @dataclass(frozen=True, slots=True)

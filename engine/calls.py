@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 
 from ..decision import AssistantMessage, ToolCall
 from ..decision.events import CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded
-from .answers import Asked
+from .answers import Asked, Completion, Continue, Phase
 from .completions import Completions
 from .context import Context
 from .durable.steps import LostRun
@@ -224,6 +224,11 @@ class Calls:
             self._ledger.answer(call, str(error), "invalid")
             return False
         match tool.kind:
+            case "ordinary" if tool.spec.completes:
+                value = await execute(self._context, tool, call, arguments)
+                if isinstance(value, Completion | Continue | Phase):
+                    return await self._completions.settle(call, value, before, besides=value.content)
+                self._settle_ordinary(call, value, self._ledger)
             case "ordinary":
                 await self._run_ordinary(tool, call, arguments, self._ledger)
             case "think":
@@ -235,7 +240,9 @@ class Calls:
         return False
 
     async def _run_ordinary(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], ledger: Ledger) -> None:
-        value = await execute(self._context, tool, call, arguments)
+        self._settle_ordinary(call, await execute(self._context, tool, call, arguments), ledger)
+
+    def _settle_ordinary(self, call: ToolCall, value: Any, ledger: Ledger) -> None:
         if isinstance(value, Asked):
             ledger.ask(call, value.question)
             return

@@ -43,6 +43,8 @@ class Completions:
         self._log = context.log
         self._scope = scope
         self._ledger = ledger
+        self._besides = ""
+        """What a result says beside what became of the completion."""
 
     def may_end(self, call: ToolCall) -> bool | None:
         """Whether a completion's arguments are valid and make it a final one; None if it is no completion."""
@@ -63,7 +65,21 @@ class Completions:
         if objection is not None:
             self._reject(call, *objection)
             return True
-        match await execute(self._context, tool, call, arguments):
+        return await self._act_on(call, await execute(self._context, tool, call, arguments))
+
+    async def settle(
+        self, call: ToolCall, said: Completion | Continue | Phase, before: Sequence[str], besides: str | None
+    ) -> bool:
+        """Act on what a tool of another kind said, which did something besides; False if it only reported a phase."""
+        self._besides = f"\n{besides}" if besides else ""
+        objection = self._objection(before) if isinstance(said, Completion) else None
+        if objection is not None:
+            self._reject(call, *objection)
+            return True
+        return await self._act_on(call, said)
+
+    async def _act_on(self, call: ToolCall, value: Any) -> bool:
+        match value:
             case Phase() as phase:
                 self._report(call, phase)
                 return False
@@ -97,7 +113,7 @@ class Completions:
                 self._ledger.answer(call, not_accepted(reason), "rejected")
                 return True
             case PhaseReported(percentage=percentage) if percentage < 100:
-                self._ledger.answer(call, _noted(percentage, event.next_phase), "ok")
+                self._ledger.answer(call, noted(percentage, event.next_phase), "ok")
                 return False
             case PhaseReported():  # the last one, which comes just before the acceptance
                 return False
@@ -142,7 +158,7 @@ class Completions:
 
     def _reject(self, call: ToolCall, reason: str, by: str) -> None:
         self._log.append(CompletionRejected(call_id=call.id, name=call.name, reason=reason, by=by))
-        self._ledger.answer(call, not_accepted(reason), "rejected")
+        self._ledger.answer(call, not_accepted(reason) + self._besides, "rejected")
 
     def _report(self, call: ToolCall, phase: Phase) -> None:
         self._log.append(
@@ -153,9 +169,10 @@ class Completions:
                 next_phase=phase.next_phase,
             )
         )
-        self._ledger.answer(call, _noted(phase.percentage, phase.next_phase), "ok")
+        self._ledger.answer(call, noted(phase.percentage, phase.next_phase) + self._besides, "ok")
 
 
-def _noted(percentage: int, next_phase: str | None) -> str:
+def noted(percentage: int, next_phase: str | None) -> str:
+    """What the model reads where it has reported a part of the work."""
     following = f" Go on with: {next_phase}" if next_phase else " Go on."
     return f"Noted: {percentage} % done.{following}"

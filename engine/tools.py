@@ -44,6 +44,7 @@ class Tool:
     """A function that a model may call.
 
     `polls=True` says that it is made to be called again and again with the same result: no repetition to speak of.
+    `completes=True` says that an ordinary tool may return a Completion, a Phase or a Continue as well.
     `timeout` is in seconds, None for none; a call that takes longer is answered with an error. `final` says of valid
     arguments whether a completion by them can be the last one (`completion_percentage` below 100 cannot).
     `parameters` is a JSON schema that stands for the type hints; the function then gets plain JSON values.
@@ -60,6 +61,7 @@ class Tool:
         kind: ToolKind = "ordinary",
         reads: bool = False,
         polls: bool = False,
+        completes: bool = False,
         timeout: float | None = TOOL_TIMEOUT,
         final: Callable[[Mapping[str, Any]], bool] | None = None,
         parameters: Mapping[str, Any] | None = None,
@@ -96,6 +98,7 @@ class Tool:
         )
         self._reads = reads or kind in ("think", "question")
         self._polls = polls
+        self._completes = completes
 
     @cached_property
     def spec(self) -> ToolSpec:
@@ -107,6 +110,7 @@ class Tool:
             kind=self.kind,
             reads=self._reads,
             polls=self._polls,
+            completes=self._completes,
         )
 
     def __repr__(self) -> str:

@@ -60,10 +60,12 @@ class _Phase(Struct, frozen=True, omit_defaults=True, tag_field="is", tag="phase
     percentage: int
     summary: str = ""
     next_phase: str | None = None
+    content: str | None = None
 
 
-class _Continue(Struct, frozen=True, tag_field="is", tag="continue"):
+class _Continue(Struct, frozen=True, omit_defaults=True, tag_field="is", tag="continue"):
     reason: str
+    content: str | None = None
 
 
 class _Asked(Struct, frozen=True, tag_field="is", tag="asked"):

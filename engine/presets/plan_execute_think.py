@@ -6,12 +6,14 @@
 A round is two steps of the model. It plans 1 to 8 steps, each a call of one of the tools, and they are executed as one
 batch; then it thinks about the results and decides: go on with a new plan, or done. The plan is checked as a whole
 before anything runs. In a batch, steps that only read and stand side by side run at once, all others one after
-another; after a step that failed nothing more is run. Nothing is kept between calls, so one engine serves any number
-of runs, and a record of it replays like any other.
+another; after a step that failed nothing more is run. The last step of a plan may be a completion, `task_done` or your
+own: the run then ends with its answer, unless a step before it failed or a gate hands it back. Nothing is kept between
+calls, so one engine serves any number of runs, and a record of it replays like any other.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -24,13 +26,16 @@ from ...decision import POLICIES, Limits, Policy, WrongUse
 from ...decision.errors import error_text
 from ...providers import Provider
 from ...providers.clock import Clock, SystemClock
-from ..answers import Completion, Phase, Settled
+from ..answers import Completion, Continue, Phase, Settled
 from ..calling import apart
 from ..engine import Engine
-from ..results import LONGEST, as_text, shortened
+from ..results import LONGEST, as_text, completion_of, shortened
 from ..schema import InvalidArguments
-from ..tools import Tool
+from ..tools import COMPLETION_MARK, Tool
+from .control import task_done
 
+CONFIRM_ALONE = "A plan cannot wait for the user: ask for the confirmation in a call of its own, after the plan."
+"""Why a completion at the end of a plan that wants the user's yes is handed back."""
 STEPS = 8
 """Steps that a plan may have, 1 or more."""
 SYSTEM = (
@@ -58,32 +63,45 @@ def plan_execute_think(
 ) -> Engine:
     """An engine that works in rounds of plan, execute and think.
 
-    tools: what a step of a plan may call. Those of another kind than ordinary (a question, a thought) are offered to
-    the model directly. `options` are those of `Engine`.
+    tools: what a step of a plan may call. A completion among them may be the last step of a plan; without one,
+    `task_done` may. Those of another kind than ordinary (a question, a thought) are offered to the model directly.
+    `options` are those of `Engine`.
 
     Raises WrongUse if no tool is ordinary, or two have one name.
     """
     steps = [tool for tool in tools if tool.kind == "ordinary"]
     others = [tool for tool in tools if tool.kind != "ordinary"]
     time = clock or SystemClock()
-    offered = [plan_tool(steps, time), think_tool(), *others]
+    completions = [tool for tool in others if tool.kind == "completion"]
+    offered = [plan_tool(steps, time, completions or [task_done]), think_tool(), *others]
     return Engine(provider, **{"system": SYSTEM, **options, "tools": offered, "policy": policy, "clock": time})
 
 
-def plan_tool(tools: Sequence[Tool], clock: Clock) -> Tool:
-    """The tool that takes a plan and executes it: one result for each step, in its order."""
-    known = {tool.name: tool for tool in tools}
-    if not known:
+def plan_tool(tools: Sequence[Tool], clock: Clock, completions: Sequence[Tool] = ()) -> Tool:
+    """The tool that takes a plan and executes it: one result for each step, in its order.
+
+    completions: tools of that kind, one of which may be the last step.
+    """
+    if not tools:
         raise WrongUse("plan_execute_think needs a tool of kind ordinary, or a plan could hold nothing")
-    if len(known) < len(tools):
+    known = {tool.name: tool for tool in (*tools, *completions)}
+    if len(known) < len(tools) + len(completions):
         raise WrongUse("two tools of one name: rename one, as in tool.renamed('other')")
 
-    async def plan_and_execute(steps: Sequence[Mapping[str, Any]], goal: str = "") -> Settled:
+    async def plan_and_execute(
+        steps: Sequence[Mapping[str, Any]], goal: str = ""
+    ) -> Settled | Completion | Phase | Continue:
         batch = Batch(known, steps, clock)
         await batch.run()
         return batch.told()
 
-    return Tool(plan_and_execute, description=_description(tools), parameters=_parameters(list(known)), timeout=None)
+    return Tool(
+        plan_and_execute,
+        description=_description(tools, completions),
+        parameters=_parameters(list(known)),
+        timeout=None,
+        completes=bool(completions),
+    )
 
 
 def think_tool() -> Tool:
@@ -140,10 +158,17 @@ class Batch:
                 self._parsed.append(tool.parse(json.dumps(arguments)))
             except InvalidArguments as error:
                 raise InvalidArguments(f"Step {number} of the plan: {error} Nothing of the plan was run.") from None
+            if tool.kind == "completion" and number < len(steps):
+                raise InvalidArguments(
+                    f"Step {number} of the plan: {tool.name} completes the task, so it can only be the last step. "
+                    "Nothing of the plan was run."
+                )
+        self._said: Completion | Phase | Continue | None = None
+        """What the completion at the end said."""
 
     async def run(self) -> None:
         """Run the steps, up to one that fails."""
-        for reads, group in groupby(range(len(self._steps)), lambda index: self._steps[index][0].spec.reads):
+        for reads, group in groupby(range(len(self._steps)), self._runs_beside_others):
             together = list(group)
             for some in [together] if reads else [[index] for index in together]:
                 async with anyio.create_task_group() as tasks:
@@ -152,15 +177,31 @@ class Batch:
                 if any(self.results[index][0] != "ok" for index in some):
                     return
 
-    def told(self) -> Settled:
-        """All results as JSON; an error if a step failed, so that no completion beside it is taken."""
+    def _runs_beside_others(self, index: int) -> bool:
+        tool = self._steps[index][0]
+        return tool.spec.reads and tool.kind == "ordinary"
+
+    def told(self) -> Settled | Completion | Phase | Continue:
+        """All results as JSON; an error if a step failed, so that no completion beside it is taken.
+
+        With what the completion at the end said, if the plan got there.
+        """
         longest = LONGEST // (2 * STEPS)
         lines = [
             {"step": number, "tool": tool.name, "status": status, "result": shortened(text, longest)}
             for number, ((tool, _), (status, text)) in enumerate(zip(self._steps, self.results, strict=True), 1)
         ]
-        good = all(status == "ok" for status, _ in self.results)
-        return Settled(content=json.dumps(lines, ensure_ascii=False), status="ok" if good else "error")
+        content = json.dumps(lines, ensure_ascii=False)
+        match self._said:
+            case None:
+                good = all(status == "ok" for status, _ in self.results)
+                return Settled(content=content, status="ok" if good else "error")
+            case Completion(confirm=str()):
+                return Continue(CONFIRM_ALONE, content)
+            case Completion(success=False) as failed:
+                return Continue(failed.error or failed.content or "It did not succeed.", content)
+            case said:
+                return dataclasses.replace(said, content=content)
 
     async def _run(self, index: int) -> None:
         tool, _ = self._steps[index]
@@ -172,17 +213,27 @@ class Batch:
                 said = Settled(content=error_text(error), status="error")
         if deadline.cancelled_caught:
             said = Settled(content=f"{tool.name} was stopped after {tool.timeout:g} seconds.", status="error")
+        if tool.kind == "completion":
+            said = completion_of(said, self._parsed[index])
+        if isinstance(said, Completion | Phase | Continue):
+            self._said = said
+            said = said.content or ("Done." if isinstance(said, Completion) else "Noted.")
         text, status = as_text(said)
         self.results[index] = (status, text)
 
 
-def _description(tools: Sequence[Tool]) -> str:
+def _description(tools: Sequence[Tool], completions: Sequence[Tool]) -> str:
     lines = [
         f"Call this with a plan of 1 to {STEPS} steps. They are executed at once, as one batch, and you get the result "
         "of each. After a step that failed, the rest is skipped. A step calls one of these tools:"
     ]
     for tool in tools:
         about = " ".join(tool.spec.description.split())
+        lines.append(f"- {tool.name}: {about} Arguments: {json.dumps(tool.spec.parameters, ensure_ascii=False)}")
+    if completions:
+        lines.append("The last step may complete the task, if the steps before it leave no doubt that it is done then:")
+    for tool in completions:
+        about = " ".join(tool.spec.description.removeprefix(COMPLETION_MARK).split())
         lines.append(f"- {tool.name}: {about} Arguments: {json.dumps(tool.spec.parameters, ensure_ascii=False)}")
     return "\n".join(lines)
 

@@ -10,7 +10,9 @@ from msgspec import Struct
 
 from ...decision import Event, ToolSpec
 from ...decision import events as ev
+from ...decision.text import not_accepted
 from ..answers import Asked, Completion, Continue, Phase, Settled
+from ..completions import noted
 from ..record import RecordedRun
 from ..schema import InvalidArguments
 from ..tools import Tool
@@ -109,6 +111,7 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
     results = {e.call_id: e for e in events if isinstance(e, ev.ToolCallResult)}
     cut_off = next((e.seq for e in events if isinstance(e, ev.LimitReached)), None)
     kinds = {spec.name: spec.kind for spec in recorded.started.tools}
+    completing = {spec.name for spec in recorded.started.tools if spec.completes}
     named = {call.id: call.name for e in events if isinstance(e, ev.ResponseFinished) for call in e.message.calls}
     values = {
         id: Value(result.t, Settled(content=result.content, status=result.status, images=result.images))
@@ -131,11 +134,20 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
                     ),
                 )
             case ev.CompletionRejected(call_id=id, reason=reason, by="tool"):
-                values[id] = Value(event.t, Continue(reason))
-            case ev.CompletionRejected(call_id=id, by=by) if by not in ("failed_call", "open_question", "user"):
-                values[id] = Value(event.t, Completion(answer=""))  # a gate's name: its verdict is recalled
+                values[id] = Value(event.t, Continue(reason, _besides(results.get(id), not_accepted(reason))))
+            case ev.CompletionRejected(call_id=id, by=by) if by != "user" and (
+                by not in ("failed_call", "open_question") or named.get(id) in completing
+            ):  # a gate's name: its verdict is recalled
+                besides = _besides(results.get(id), not_accepted(event.reason))
+                values[id] = Value(event.t, Completion(answer="", content=besides))
             case ev.PhaseReported(call_id=id):
-                phase = Phase(percentage=event.percentage, summary=event.summary, next_phase=event.next_phase)
+                besides = _besides(results.get(id), noted(event.percentage, event.next_phase))
+                phase = Phase(
+                    percentage=event.percentage,
+                    summary=event.summary,
+                    next_phase=event.next_phase,
+                    content=besides,
+                )
                 values[id] = Value(event.t, phase)
             case ev.QuestionAsked(call_id=id, text=text, confirms=str() as answer, pending_issues=pending):
                 asked = Completion(answer=answer, confirm=text, pending_issues=pending, percentage=event.percentage)
@@ -147,6 +159,13 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
             case _:
                 pass
     return values
+
+
+def _besides(result: ev.ToolCallResult | None, said: str) -> str | None:
+    """What a call's result says after what became of the completion."""
+    if result is None or not result.content.startswith(f"{said}\n"):
+        return None
+    return result.content[len(said) + 1 :]
 
 
 def void_calls(recorded: RecordedRun) -> set[str]:

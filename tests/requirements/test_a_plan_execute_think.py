@@ -1,14 +1,16 @@
 """Row A6: rounds of plan, execute and think."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from endstop.decision import Limits, Policy, ToolResult, WrongUse
 from endstop.decision.events import PhaseReported
-from endstop.engine import Engine, Tool, tool
-from endstop.engine.presets import ask_user
+from endstop.engine import Completion, Engine, Tool, tool
+from endstop.engine.hooks import Accept, Progress, Reject
+from endstop.engine.presets import ask_user, task_done
 from endstop.engine.presets.plan_execute_think import PLANNED, SYSTEM, plan_execute_think
 from endstop.engine.replay import replay
 from endstop.engine.testing import FakeClock, check_transcript
@@ -224,3 +226,69 @@ def test_A6_tools_that_cannot_make_a_plan_are_refused() -> None:
         plan_execute_think(Scripted(), [ask_user])
     with pytest.raises(WrongUse, match="two tools"):
         plan_execute_think(Scripted(), [writer([]), writer([])])
+
+
+# ---- F16
+
+
+@pytest.mark.parametrize("given", [[], [task_done]], ids=["as shipped", "brought"])
+async def test_F16_a_plan_whose_last_step_is_the_completion_runs_and_ends(given: list[Tool], tmp_path: Path) -> None:
+    log: list[str] = []
+    provider = Scripted([plan(("write", {"text": "a"}), ("task_done", {"summary": "端口已改为 8080"}))], "more")
+    session = plan_execute_think(provider, [writer(log), *given]).session(record=tmp_path / "r.jsonl")
+    outcome = await session.run("Write a")
+    assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("completed", "端口已改为 8080", 1)
+    assert log == ["a"]
+    assert [(line["tool"], line["status"]) for line in results(session)[0]] == [("write", "ok"), ("task_done", "ok")]
+    check_transcript(session.transcript.messages)
+    assert (await replay(str(tmp_path / "r.jsonl"))).same
+
+
+async def test_F16_a_failed_step_before_the_completion_keeps_the_run_from_ending() -> None:
+    log: list[str] = []
+    provider = Scripted(
+        [plan(("write", {"text": "bad"}), ("task_done", {"summary": "done"}))], [think("done", "The disk is full.")]
+    )
+    session = plan_execute_think(provider, [writer(log)]).session()
+    outcome = await session.run("go")
+    assert (outcome.answer, outcome.steps) == ("The disk is full.", 2)
+    assert [line["status"] for line in results(session)[0]] == ["error", "skipped"]
+
+
+async def test_F16_a_completion_that_is_not_the_last_step_is_handed_back_and_nothing_runs() -> None:
+    log: list[str] = []
+    provider = Scripted(
+        [plan(("task_done", {"summary": "done"}), ("write", {"text": "a"}))], [think("done", "Nothing was written.")]
+    )
+    session = plan_execute_think(provider, [writer(log)]).session()
+    outcome = await session.run("go")
+    refused = next(m for m in session.transcript.messages if isinstance(m, ToolResult))
+    assert "only be the last step" in refused.content
+    assert (log, outcome.answer) == ([], "Nothing was written.")
+
+
+async def test_F16_what_a_gate_a_phase_or_a_confirmation_hands_back_still_shows_the_results(tmp_path: Path) -> None:
+    log: list[str] = []
+
+    def gate(completion: Completion, run: Progress) -> Accept | Reject:
+        return Accept() if completion.answer == "all" else Reject("run the tests")
+
+    half = {"summary": "half", "completion_percentage": 50, "next_phase": "tests"}
+    provider = Scripted(
+        [plan(("write", {"text": "a"}), ("task_done", {"summary": "too early"}))],
+        [plan(("write", {"text": "b"}), ("task_done", half))],
+        [plan(("write", {"text": "c"}), ("task_done", {"summary": "all", "requires_user_confirmation": True}))],
+        [plan(("write", {"text": "d"}), ("task_done", {"summary": "all"}))],
+    )
+    path = tmp_path / "r.jsonl"
+    session = plan_execute_think(provider, [writer(log)], gates=[gate]).session(record=path)
+    outcome = await session.run("go")
+    assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("completed", "all", 4)
+    told = [m.content for m in session.transcript.messages if isinstance(m, ToolResult)]
+    for text, said in zip(told, ("run the tests", "50 %", "call of its own", "wrote d"), strict=True):
+        assert said in text
+        assert "wrote" in text
+    assert log == ["a", "b", "c", "d"]
+    assert [phase["completion_percentage"] for phase in outcome.phases] == [50, 100]
+    report = await replay(str(path))
+    assert report.same, [run.divergence for run in report.runs]
