@@ -250,7 +250,8 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     completion: Literal["offered", "required", "none"] = "offered"
     """`required`: a run without a completion tool is refused at start. `none`: none is offered."""
     mixed: Literal["before", "all", "none"] = "before"
-    """Which calls run beside a completion in one response: those before it, all (nothing is cut then), or none."""
+    """Which calls run beside a completion in one response: those before it, all, or none. With `all` the response is
+    not cut; once the completion is accepted, calls that still run are cancelled and no other begins."""
     max_inner_steps: int = 10
     """Steps the inner layer may make before the outer one looks, 1 or more."""
     inner_cancel: bool = True
