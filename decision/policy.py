@@ -204,7 +204,8 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     """At the repetitions of `repetition.nudge_at`; `{count}` is filled in."""
     reminder: str = (
-        "You have used {used} of {allowed} {name}. Finish the task now, or report what is done and what is missing."
+        "You have used {used} of {allowed} {name}. Judge whether the task is complete. If it is, finish and report the "
+        "result. If it is not, say why and what is missing, and go on with that."
     )
     """Near a limit; `{used}`, `{allowed}` and `{name}` are filled in."""
     next_step: str = ""

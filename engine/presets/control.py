@@ -12,12 +12,18 @@ _SUMMARY = (
 )
 
 
+_CHECK = (
+    "First make sure that everything the task asks for is done and verified by the results of your calls. "
+    "If something is missing or you are not sure, go on working instead."
+)
+
+
 @tool(
     kind="completion",
     reads=True,
     description=(
-        f"Call this exactly once, as soon as the task is finished or you know that it cannot be finished, "
-        f"and call nothing after it. {_SUMMARY}"
+        f"{_CHECK} Call this exactly once, as soon as all of it is done, or you know that it cannot be done; "
+        f"then stop, and call nothing after it. {_SUMMARY}"
     ),
 )
 async def finish_task(summary: str) -> Completion:
@@ -34,7 +40,7 @@ async def finish_task(summary: str) -> Completion:
     kind="completion",
     reads=True,
     description=(
-        f"Call this as soon as the task is done, and call nothing after it. {_SUMMARY} "
+        f"{_CHECK} Call this as soon as all of it is done; then stop, and call nothing after it. {_SUMMARY} "
         "If only a part is done, give completion_percentage below 100 and the next phase, and go on working."
     ),
 )
@@ -73,8 +79,7 @@ async def task_done(
     kind="completion",
     reads=True,
     description=(
-        "Call this when you have the result of the task and have made sure, from the results of earlier tool "
-        f"calls, that it is right. Call nothing after it. {_SUMMARY}"
+        f"{_CHECK} Call this as soon as you have the whole result; then stop, and call nothing after it. {_SUMMARY}"
     ),
 )
 async def attempt_completion(result: str) -> Completion:

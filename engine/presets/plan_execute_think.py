@@ -120,7 +120,8 @@ def think_tool() -> Tool:
         kind="completion",
         description=(
             "Call this after each executed plan, alone in your response. Sum up what the results show, then decide: "
-            '"go on" if something is missing, "done" as soon as the task is finished or you know that it cannot be. '
+            '"go on" if something is missing or not verified, or you are not sure; "done" as soon as everything the '
+            "task asks for is done and verified, or you know that it cannot be done. "
             "When it is done the user reads the summary: write 100 to 500 characters on what was done, which files or "
             "things changed, the results, and what to be careful about."
         ),
