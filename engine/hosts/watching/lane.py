@@ -136,7 +136,8 @@ class Lane:
         """The call in a line, the first line of its result under it."""
         given = "  ".join(f"{name}={value}" if name else value for name, value in arguments(call.arguments, 40))
         good = call.status == "ok"
-        self._add(f"● {one_line(call.name, 40)}  {given}".rstrip(), "green" if good else "red", cut=True)
+        style = "dim" if call.kind == "completion" and good else "green" if good else "red"
+        self._add(f"● {one_line(call.name, 40)}  {given}".rstrip(), style, cut=True)
         lines, _ = first_lines(call.result, 1)
         if lines[0].strip():
             self._add(lines[0].strip(), "dim" if good else "red", cut=True, indent="  ")
@@ -154,7 +155,7 @@ class Lane:
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
         """How far it is."""
         told = f": {one_line(summary, 200)}" if summary.strip() else ""
-        self._add(f"◔ {percentage} % reported as done{told}", "green")
+        self._add(f"◔ {percentage} % reported as done{told}", "blue")
 
     def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
         """The note, in its colour, and the last line under it."""

@@ -153,6 +153,8 @@ class Live(OnScreen):
         """The call in a line, the beginning of its result under it."""
         style, glyph, word = _RESULTS[call.status]
         word = call.word or word
+        if call.kind == "completion" and call.status == "ok":
+            style = "dim"  # that it was taken says nothing about the work
         took = duration(call.ended - call.began) if call.running and call.ended - call.began >= 100 else ""
         head = self._call_line(call, Text(glyph, style=style), " · ".join(part for part in (word, took) if part))
         lines, more = first_lines(call.result, RESULT_LINES)
@@ -204,7 +206,7 @@ class Live(OnScreen):
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
         """How far it is, as a bar."""
         full = round(20 * min(100, max(0, percentage)) / 100)
-        bar = Text.assemble(("  ◔ ", "green"), ("━" * full, "green"), ("━" * (20 - full), "dim"))
+        bar = Text.assemble(("  ◔ ", "blue"), ("━" * full, "blue"), ("━" * (20 - full), "dim"))
         bar.append(f" {percentage} % reported as done", style="bold")
         shown: list[RenderableType] = [bar]
         if summary.strip():

@@ -1,31 +1,46 @@
-// How a run ended, on a card of its own: the completion as the moment of success, and other ends calmly, with what to do.
-import { h } from "./dom.js";
-import { brief, called, counted, duration, money, oneLine, tokens } from "./text.js";
+// How a run ended, on a card of its own: a report of completion as the moment of success, other ends calmly.
+import { h, put } from "./dom.js";
+import { brief, counted, duration, money, oneLine, parsed, tokens } from "./text.js";
 import { budgets } from "./model.js";
-import { ending, reached } from "./words.js";
+import { ending, reached, workOf } from "./words.js";
 
 export function endCard(item) {
-  const { run, files, written } = item;
+  const { run } = item;
+  const { files, written } = done(run);
   const { outcome } = run;
   const told = ending(run);
-  const good = told.tone === "good";
+  const moment = outcome.status === "completed" && told.tone !== "bad";
   const above = outcome.stop_reason === "text_final";
   const asks = outcome.status === "awaiting_input";
-  const node = h("article", { class: `card ${told.tone}${good ? " success" : ""}`, "data-status": outcome.status },
+  const advice = told.advice ? h("p", {}, told.advice) : null;
+  const node = h("article", { class: `card ${told.tone}${moment ? " success" : ""}`, "data-status": outcome.status, "data-work": workOf(outcome) },
     h("h4", {}, h("span", { class: "sign", "aria-hidden": "true" }, told.sign), told.title, above ? h("small", {}, "the answer is the text above") : null),
+    told.who ? h("p", { class: "known" }, told.who) : null,
     above || asks || !told.text ? null : h("div", { class: "words answer" }, told.text),
     list("Which limit", outcome.status === "exhausted" ? reached(budgets(run)) : []),
     list("Phases", (outcome.phases ?? []).filter((one) => one.summary !== outcome.answer).map(phase)),
     list("Still open", outcome.pending_issues ?? []),
     list("Files changed", files),
     list("What it did", files.length === written.length ? [] : written.map((c) => `${c.name} ${oneLine(brief(c.args), 60)}${c.status === "ok" ? "" : ` (${c.status})`}`), 8),
-    evaluated(outcome),
     h("p", { class: "faint" }, figures(run)),
-    told.advice ? h("p", {}, told.advice) : null,
+    advice,
     ["exhausted", "failed", "cancelled"].includes(outcome.status)
       ? h("p", { class: "actions" }, h("button", { type: "button", onclick: (event) => goOn(event.target) }, "Go on from here")) : null,
   );
-  return { node, update() {} };
+  return { node, update: (now) => asks && put(advice, now.answered ? "It was answered." : told.advice) };
+}
+
+/** What was done, and to which files, as far as the calls say it. */
+function done(run) {
+  const ran = [...run.calls.values()].filter((c) => c.does === "ordinary" && c.ran !== null && !c.reads);
+  const written = ran.flatMap((call) => call.plan?.filter(({ status }) => status && status !== "skipped") ?? [call]);
+  const files = new Set();
+  for (const call of written.filter((one) => one.status === "ok" && !one.planned)) {
+    const given = parsed(call.args);
+    const file = given?.path ?? given?.file ?? given?.file_path ?? given?.filename;
+    if (typeof file === "string") files.add(file);
+  }
+  return { files: [...files], written };
 }
 
 const goOn = (button) => button.dispatchEvent(new CustomEvent("go-on", { bubbles: true }));
@@ -38,13 +53,6 @@ function list(title, entries, most = 20) {
   if (!entries.length) return null;
   const more = entries.length > most ? [h("li", { class: "faint" }, `and ${entries.length - most} more`)] : [];
   return h("section", {}, h("h5", {}, title), h("ul", {}, ...entries.slice(0, most).map((entry) => h("li", {}, entry)), ...more));
-}
-
-function evaluated(outcome) {
-  if (outcome.verdict === "not_run") return outcome.evaluation ? h("p", {}, "Evaluation without a verdict") : null;
-  const passed = outcome.verdict === "passed";
-  const by = outcome.evaluation?.name ? ` by ${called(outcome.evaluation.name)}` : "";
-  return h("p", { class: passed ? "good" : "bad" }, h("strong", {}, `${passed ? "✔" : "✘"} Evaluation${by} ${outcome.verdict}`));
 }
 
 function figures({ outcome, model }) {

@@ -7,7 +7,7 @@ import { openSession } from "./session.js";
 
 let open = null;
 
-// ---- speaking to those who listen, a little at a time
+// speaking to those who listen, a little at a time
 
 let spoken = [];
 function say(text) {
@@ -30,7 +30,7 @@ function connected(word, about, retry) {
   } else put(node, { connecting: "Connecting …", refused: "Not connected" }[word] ?? "");
 }
 
-// ---- where we are
+// where we are
 
 /** The session that a hash names. */
 function named(hash) {
@@ -60,7 +60,7 @@ function arrived() {
   else $("prompt").focus();
 }
 
-// ---- a new session
+// a new session
 
 async function agents() {
   try {
@@ -103,7 +103,7 @@ $("start").onsubmit = (event) => {
   });
 };
 
-// ---- the token
+// the token
 
 asking.show = (wrong) =>
   new Promise((resolve) => {
@@ -120,7 +120,7 @@ asking.show = (wrong) =>
     };
   });
 
-// ---- keys
+// keys
 
 const KEYS = {
   n: ["a new session", () => (location.hash = "")],

@@ -2,6 +2,8 @@
 // Lists only grow, and what stands at a place keeps its kind; `stamp` is the number of the event that changed it last.
 // So the view can go from any point to any other by comparing places and stamps.
 
+import { parsed } from "./text.js";
+
 export const begin = () => ({ stamp: 0, runs: [] });
 
 /** Take one more event of a session. Changes `state`, and nothing else. */
@@ -35,7 +37,8 @@ function started(state, event) {
     steps: carried.steps ?? 0, rounds: carried.rounds ?? 0, requests: carried.requests ?? 0,
     toolCalls: carried.tool_calls ?? 0, usage: { ...NOTHING, ...carried.usage }, earlier: carried.elapsed_ms ?? 0,
     refused: null, asked: new Map((carried.questions ?? []).map((question) => [question.call_id, question])),
-    items: [], step: null, calls: new Map(), attempts: 0, doing: "starting",
+    items: [], step: null, calls: new Map(), doing: "starting", previous: state.runs.at(-1) ?? null,
+    planning: new Set(tools.filter(takesPlans).map((tool) => tool.name)), round: null, planned: 0,
     phases: [...(carried.phases ?? [])], accepted: null, failure: null, cause: "", outcome: null,
   };
 }
@@ -49,18 +52,19 @@ function spend(run, usage) {
   sum.estimated ||= usage.estimated ?? false;
 }
 
-/** Put something where the run is now: into the step that goes on, else after it. */
+/** Put something where the run is now: into the step or the round that goes on, else after it. */
 function add(run, item) {
-  const step = run.step;
-  Object.assign(item, { stamp: run.stamp, t: run.t, step: step && !step.done ? step : null });
-  (item.step ? item.step.parts : run.items).push(item);
-  if (item.step) item.step.stamp = run.stamp;
+  const inside = run.step && !run.step.done ? run.step : run.round ?? run;
+  Object.assign(item, { t: run.t, inside });
+  (inside === run ? run.items : inside.parts).push(item);
+  touch(run, item, {});
   return item;
 }
 
+/** Change something, and with it what it stands in. */
 function touch(run, item, changes) {
-  Object.assign(item, changes, { stamp: run.stamp });
-  if (item.step) item.step.stamp = run.stamp;
+  Object.assign(item, changes);
+  for (let at = item; at; at = at.inside) at.stamp = run.stamp;
 }
 
 const note = (run, tone, sign, head, text = "") => add(run, { kind: "note", tone, sign, head, text });
@@ -92,9 +96,21 @@ function strike(run, attempt) {
   }
 }
 
+/** A call of this run, or one that waits for an answer since an earlier one. */
+function known(run, id) {
+  let call = run.calls.get(id);
+  for (let one = run.previous; one && !call; one = one.previous) if (one.calls.get(id)?.asks) call = one.calls.get(id);
+  return call && !call.void ? call : null;
+}
+
+function set(run, id, changes) {
+  const call = known(run, id);
+  if (call) touch(run, call, changes);
+}
+
 function callOf(run, id, name, attempt = "") {
-  const known = run.calls.get(id);
-  if (known && !known.void) return known;
+  const before = known(run, id);
+  if (before) return before;
   const tool = run.tools.get(name);
   const call = add(run, {
     kind: "call", id, name, attempt, does: tool?.kind ?? "ordinary", reads: tool?.reads ?? false,
@@ -102,6 +118,19 @@ function callOf(run, id, name, attempt = "") {
   });
   run.calls.set(id, call);
   return call;
+}
+
+/** Whether a call of this tool is a plan: its schema has `steps` that each name a `tool`. */
+const takesPlans = (tool) => tool.parameters?.properties?.steps?.items?.properties?.tool !== undefined;
+
+/** A plan and what became of each of its steps. */
+function planOf(args, result) {
+  const results = parsed(result);
+  const steps = parsed(args)?.steps;
+  return Array.isArray(steps) ? steps.map((step, place) => ({
+    name: `${step?.tool}`, args: JSON.stringify(step?.arguments ?? {}), planned: true,
+    status: `${results?.[place]?.status ?? ""}`, result: `${results?.[place]?.result ?? ""}`,
+  })) : null;
 }
 
 const HEARD = {
@@ -127,6 +156,8 @@ const HEARD = {
   STEP_STARTED(run, { step, closing }) {
     run.steps += closing ? 0 : 1;
     run.step = null;
+    if (run.round?.done || closing) run.round = null;
+    if (run.planning.size && !closing) run.round ??= add(run, { kind: "round", number: ++run.planned, parts: [], done: false });
     run.step = add(run, { kind: "step", number: step, closing: closing ?? false, parts: [], done: false, usage: null });
     run.doing = "waiting for the model";
   },
@@ -169,8 +200,7 @@ const HEARD = {
     if (call) touch(run, call, { args: call.args + delta });
   },
   TOOL_CALL_END(run, { call_id }) {
-    const call = run.calls.get(call_id);
-    if (call) touch(run, call, { done: true });
+    set(run, call_id, { done: true });
   },
   PROVIDER_TOOL_REPORTED(run, event) {
     const call = callOf(run, event.id, event.name, event.attempt);
@@ -191,8 +221,9 @@ const HEARD = {
     if (text && !told("text")) write(run, "text", attempt, text);
     settle(run);
     for (const { id, name, arguments: args } of calls) touch(run, callOf(run, id, name, attempt), { args: args ?? "", done: true });
-    if (event.cut_at) add(run, { kind: "cut", call: run.calls.get(event.cut_at)?.name ?? "" });
-    else if (event.finish === "length" || event.finish === "context_full" || event.truncated) {
+    if (event.cut_at) {
+      add(run, { kind: "cut", call: run.calls.get(event.cut_at)?.name, ended: event.cut_at_end || event.raw_finish, rest: event.after_cut });
+    } else if (event.finish === "length" || event.finish === "context_full" || event.truncated) {
       note(run, "warn", "✂", "The response broke off", "it reached the provider's length limit");
     } else if (event.finish === "content_filter") note(run, "warn", "⚠", "The provider's content filter blocked the response");
     touch(run, step, { usage: event.usage ?? null, model: event.model ?? "" });
@@ -205,6 +236,7 @@ const HEARD = {
   },
   DECISION_MADE(run, { round, decision }) {
     add(run, { kind: "decision", round, decision });
+    if (decision.do !== "go_on") run.round = null;
   },
   TOOL_EXECUTION_STARTED(run, { call_id, name }) {
     const call = callOf(run, call_id, name);
@@ -213,32 +245,38 @@ const HEARD = {
   },
   TOOL_CALL_RESULT(run, { call_id, name, content, status = "ok", images = [] }) {
     if (["ok", "error", "rejected"].includes(status)) run.toolCalls += 1;
-    touch(run, callOf(run, call_id, name), {
-      running: false, done: true, status, result: content ?? "", images,
-      until: run.t,
-    });
+    const call = callOf(run, call_id, name);
+    const plan = run.planning.has(name) ? planOf(call.args, content) : null;
+    touch(run, call, { running: false, done: true, status, result: content ?? "", plan, images, until: run.t });
+    if (plan && run.round) touch(run, run.round, { goal: parsed(call.args).goal });
   },
   COMPLETION_ACCEPTED(run, event) {
     run.accepted = event;
-    run.doing = "done";
-    const call = run.calls.get(event.call_id);
-    if (call) touch(run, call, { accepted: true });
+    run.doing = "reported as done";
+    set(run, event.call_id, { accepted: true, running: false });
   },
-  COMPLETION_REJECTED(run, { name, reason, by }) {
+  COMPLETION_REJECTED(run, { call_id, name, reason, by }) {
+    if (by === "user") set(run, call_id, { status: "rejected", running: false });
     add(run, { kind: "rejected", name: name ?? "", reason, by });
   },
   PHASE_REPORTED(run, { percentage, summary = "", next_phase = null }) {
     run.phases = [...run.phases, { percentage, summary, next_phase }];
-    add(run, { kind: "phase", percentage, summary, next: next_phase });
+    if (run.round) run.round.done = true;
+    if (run.round && percentage < 100) add(run, { kind: "thought", text: `${summary}\n→ ${percentage} % reported as done, next: ${next_phase}` });
+    else add(run, { kind: "phase", percentage, summary, next: next_phase });
   },
   QUESTION_ASKED(run, event) {
     run.asked.set(event.call_id, event);
     run.doing = "about to ask you";
+    set(run, event.call_id, { asks: true, running: false, until: run.t });
     add(run, { kind: "question", text: event.text });
   },
   QUESTION_ANSWERED(run, { call_id, text }) {
     const question = run.asked.get(call_id);
     run.asked.delete(call_id);
+    set(run, call_id, { status: "ok" });
+    const paused = run.previous?.items.at(-1);
+    if (paused?.kind === "end") touch(run, paused, { answered: true });
     add(run, { kind: "answered", question: question?.text ?? "", text });
   },
   THOUGHT_RECORDED(run, { text }) {
@@ -266,29 +304,15 @@ const HEARD = {
     settle(run);
     if (run.step && !run.step.done) touch(run, run.step, { done: true, until: run.t });
     run.outcome = outcome;
+    run.round = null;
     run.doing = "";
-    add(run, { kind: "end", run, ...done(run) });
+    add(run, { kind: "end", run });
   },
   /** No event of a record: where the stream says that some could not be had. */
   LAGGED(run, { missed }) {
     note(run, "warn", "…", `${missed} events are missing here`, "this reader was too slow, and they are kept no longer");
   },
 };
-
-/** What was done, and to which files, as far as the calls say it. */
-function done(run) {
-  const written = [...run.calls.values()].filter((c) => c.does === "ordinary" && c.ran !== null && !c.reads);
-  const files = new Set();
-  for (const call of written.filter((one) => one.status === "ok")) {
-    let given = null;
-    try {
-      given = JSON.parse(call.args);
-    } catch {}
-    const file = given?.path ?? given?.file ?? given?.file_path ?? given?.filename;
-    if (typeof file === "string") files.add(file);
-  }
-  return { files: [...files], written };
-}
 
 const LIMITS = ["steps", "rounds", "tool_calls", "input_tokens", "output_tokens", "cost_usd", "seconds"];
 

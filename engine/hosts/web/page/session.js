@@ -35,7 +35,7 @@ export function openSession(id, { say, connected }) {
   root.replaceChildren();
   let show = timeline(root);
 
-  // ---- events
+  // events
 
   function heard(list) {
     live ||= caughtUp();
@@ -68,7 +68,7 @@ export function openSession(id, { say, connected }) {
     if (folded < events.length) schedule();
   }
 
-  // ---- the head and the box
+  // the head and the box
 
   const running = () => session !== null && status() === "running";
 
@@ -144,7 +144,7 @@ export function openSession(id, { say, connected }) {
     else if (event.type === "RUN_FINISHED") say(ending({ outcome: event.outcome, failure: null, cause: "" }).title);
   }
 
-  // ---- the scroll: it follows the end for as long as the reader is there
+  // the scroll: it follows the end for as long as the reader is there
 
   function stick() {
     if (stuck) scroll.scrollTop = scroll.scrollHeight;
@@ -170,7 +170,7 @@ export function openSession(id, { say, connected }) {
     stick();
   }
 
-  // ---- replay
+  // replay
 
   function move(position) {
     if (position < replay.at || !replay.state) Object.assign(replay, { state: fold(events, position), at: position });
@@ -195,7 +195,7 @@ export function openSession(id, { say, connected }) {
     }
   }
 
-  // ---- buttons
+  // buttons
 
   const act = (button, method, path, then = () => {}) =>
     attempt(button, $("trouble"), async () => then(await ask(method, `sessions/${encodeURIComponent(id)}${path}`, undefined, path === "/record")));
@@ -226,7 +226,7 @@ export function openSession(id, { say, connected }) {
     box.select();
   }
 
-  // ---- the stream
+  // the stream
 
   function listen() {
     if (closed || stream) return;

@@ -21,13 +21,16 @@ export function oneLine(text, longest) {
   return line.length <= longest ? line : line.slice(0, longest - 1) + "…";
 }
 
+/** What this JSON says; undefined if it is none. */
+export function parsed(json) {
+  try {
+    return JSON.parse(json);
+  } catch {}
+}
+
 /** JSON with a member a line, its values letter for letter as they were written; what is no JSON stays as it is. */
 export function pretty(json) {
-  try {
-    JSON.parse(json);
-  } catch {
-    return json;
-  }
+  if (parsed(json) === undefined) return json;
   let out = "";
   let depth = 0;
   const line = () => "\n" + "  ".repeat(depth);
@@ -44,13 +47,8 @@ export function pretty(json) {
 
 /** A call's arguments in one line; where it holds no ellipsis nothing is left out. */
 export function brief(json) {
-  let given;
-  try {
-    given = JSON.parse(json || "{}");
-  } catch {
-    return oneLine(json, 80);
-  }
-  if (given === null || typeof given !== "object") return oneLine(json, 80);
+  const given = parsed(json || "{}");
+  if (!given || typeof given !== "object") return oneLine(json, 80);
   const said = Object.entries(given).map(([name, value]) => `${name}=${oneLine(JSON.stringify(value), 60)}`);
   return oneLine(said.join(" "), 140);
 }

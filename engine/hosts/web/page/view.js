@@ -3,7 +3,7 @@
 import { Children, h, put, Writer } from "./dom.js";
 import { endCard } from "./card.js";
 import { brief, called, duration, oneLine, plain, pretty, tokens } from "./text.js";
-import { decisionWords, fact, failureWords, RESULT } from "./words.js";
+import { cutWords, decisionWords, fact, failureWords, RESULT } from "./words.js";
 
 /** Shows any state of the fold in `root`, changing only what differs from what is shown. */
 export function timeline(root) {
@@ -21,17 +21,20 @@ function runView(run) {
   return { node, update: (now) => items.show(now.items) };
 }
 
-function stepView(step) {
+/** A step, or a round of plan, execute and think around its steps. */
+function stepView({ kind, number, closing }) {
+  const goal = h("span");
   const figures = h("span", { class: "faint" });
   const body = h("div");
   const parts = new Children(body, (part) => KINDS[part.kind](part));
-  const title = step.closing ? "Closing step" : `Step ${step.number}`;
-  const node = h("section", { class: "step" }, h("h4", {}, title, " ", figures), body);
+  const title = closing ? "Closing step" : `${kind === "round" ? "Round" : "Step"} ${number}`;
+  const node = h("section", { class: kind, "aria-label": title }, h("h4", {}, title, goal, " ", figures), body);
   return {
     node,
     update(now) {
       node.dataset.done = now.done;
-      const took = now.done ? duration(now.until - now.t) : "";
+      put(goal, now.goal ? `: ${oneLine(`${now.goal}`, 120)}` : "");
+      const took = now.done && kind === "step" ? duration(now.until - now.t) : "";
       put(figures, [took, now.model, tokens(now.usage)].filter(Boolean).join(" · "));
       parts.show(now.parts);
     },
@@ -93,18 +96,18 @@ function callView(first) {
     node,
     update(call) {
       first = call;
+      node.hidden = call.does === "think" && call.status === "ok"; // its card says it
       const [tone, mark, why] = call.status ? RESULT[call.status] ?? ["quiet", "?", call.status] : ["main", "◌", ""];
       node.dataset.status = call.status ?? (call.running ? "running" : "writing");
-      sign.className = `sign ${tone}${call.status || call.does === "question" ? "" : " turning"}`;
-      put(sign, call.status || call.does !== "question" || !call.running ? mark : "?");
+      sign.className = `sign ${call.does === "completion" && call.status === "ok" ? "quiet" : tone}${call.status || call.asks ? "" : " turning"}`;
+      put(sign, call.asks && !call.status ? "?" : mark);
       const ran = call.status && call.ran !== null ? duration(call.until - call.ran) : "";
       put(took, ran);
-      const now = call.done ? (call.running ? (call.does === "question" ? "waits for an answer" : "running …") : "") : "writing …";
-      const done = call.accepted ? "accepted" : call.status ? why : now;
-      words.className = `why ${call.accepted ? "good" : tone}`;
-      put(words, done);
+      const now = call.asks ? "waits for your answer" : call.done ? (call.running ? "running …" : "") : "writing …";
+      words.className = `why ${call.accepted ? "quiet" : tone}`;
+      put(words, call.accepted ? "accepted" : call.status ? why : now);
       const short = call.done ? brief(call.args) : "";
-      put(given, kind && call.does !== "provider" ? "" : short);
+      put(given, call.plan || (kind && call.does !== "provider") ? "" : short);
       given.classList.toggle("more", short.includes("…"));
       live.hidden = call.done;
       writer.show(call.done ? "" : call.args);
@@ -134,6 +137,10 @@ const MOST = 300_000;
 function showResult(node, call) {
   node.replaceChildren();
   if (call.status === null) return;
+  if (call.plan) {
+    node.append(...call.plan.map(planned));
+    return;
+  }
   const special = call.does !== "ordinary" && call.does !== "provider" && call.status !== "error" && call.status !== "invalid";
   if (call.result && !special) {
     const lines = call.result.split("\n");
@@ -148,6 +155,12 @@ function showResult(node, call) {
     }
   }
   for (const image of call.images) node.append(picture(image, call.name));
+}
+
+/** A step of a plan. */
+function planned({ name, args, status, result }) {
+  const [tone, mark, why] = status === "skipped" || !RESULT[status] ? ["quiet", "–", "not run"] : RESULT[status];
+  return line(tone, mark, name, [brief(args), why, oneLine(result, 300)].filter(Boolean).join(" · ")).node;
 }
 
 function picture({ data, media_type: type = "image/png", url }, name) {
@@ -219,7 +232,7 @@ function evaluationView({ verdict, name, details }) {
 /** At 100 % the card of the end says what was done. */
 function phaseView({ percentage, summary, next }) {
   const node = h("div", { class: "phase" },
-    h("strong", {}, `◔ ${percentage} % done`), h("progress", { max: 100, value: percentage, "aria-label": "done so far" }),
+    h("strong", {}, `◔ ${percentage} % reported as done`), h("progress", { max: 100, value: percentage, "aria-label": "so far" }),
     percentage < 100 ? h("div", { class: "words" }, summary) : null, next ? h("p", { class: "faint" }, `next: ${next}`) : null);
   return { node, update() {} };
 }
@@ -230,6 +243,7 @@ function rejectedView({ reason, by }) {
 }
 
 const KINDS = {
+  round: stepView,
   step: stepView,
   text: textView,
   reasoning: reasoningView,
@@ -239,10 +253,13 @@ const KINDS = {
     ? line("bad", "✘", "The response was cut", failure.message)
     : line("bad", "✘", "The request failed", failureWords(failure)),
   message: ({ origin, text }) => origin === "user" ? quote("you", "You, while it ran", text) : quote("loop", ORIGINS[origin] ?? origin, text),
-  thought: ({ text }) => quote("thought", "◇ A thought; it ends nothing", text),
+  thought: ({ text }) => quote("thought", "◇ Thought", text),
   question: ({ text }) => quote("question", "? It asks you", text),
   answered: ({ question, text }) => quote("you", "You answered", question ? `${question}\n→ ${text}` : text),
-  cut: ({ call }) => line("good", "✂", "Cut here", `what came after ${call || "the completion"} was never read`),
+  cut: (item) => {
+    const [head, text] = cutWords(item);
+    return line("quiet", "✂", head, text);
+  },
   decision: decisionView,
   rejected: rejectedView,
   phase: phaseView,

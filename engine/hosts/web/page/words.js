@@ -1,11 +1,11 @@
 // The words for states and ends: the same that the terminal says (engine/hosts/phrases.py), with what to do here.
-import { duration, money, number, plain } from "./text.js";
+import { called, counted, duration, money, number, oneLine, plain } from "./text.js";
 
 /** Of each status: tone, sign and word. Never the colour alone. */
 export const STATUS = {
   queued: ["quiet", "…", "queued"],
   running: ["main", "◌", "running"],
-  completed: ["good", "✔", "completed"],
+  completed: ["quiet", "✔", "completed"],
   exhausted: ["warn", "■", "exhausted"],
   failed: ["bad", "✘", "failed"],
   cancelled: ["quiet", "⊘", "cancelled"],
@@ -65,20 +65,51 @@ const CAUSES = {
   race: "Another model was first.",
 };
 
-/** The end of a run as people are told it: tone, sign, title, text, advice. */
+/** What is known of the work: as decision/outcome.py derives it. */
+export const workOf = ({ verdict = "not_run", status }) =>
+  ({ passed: "checked", failed: "wrong" })[verdict] ?? (status === "completed" ? "said" : null);
+
+/** Tone, sign and words for it, as engine/hosts/phrases.py has them. Never green where it is wrong. */
+function known(outcome) {
+  const { evaluation, failed_calls: failed = [], accepted_by: accepted = [], stop_reason: reason } = outcome;
+  const work = workOf(outcome);
+  const by = called(evaluation?.name ?? "") || "an evaluation";
+  if (work === "checked") return ["good", "✔", `checked by ${by}: passed`];
+  if (work === "wrong") return ["bad", "✘", `wrong: checked by ${by}, failed`];
+  const silent = evaluation ? "its evaluation gave no verdict" : "";
+  if (!work) return ["warn", "■", silent];
+  const names = accepted.map((name) => (name === "user" ? "you" : called(name))).join(" and ");
+  const who = { handled: "answered by a handler", judged: `taken for done by the judge ${names}` }[reason]
+    ?? "reported by the agent" + (names && `, accepted by ${names}`);
+  const doubt = failed.length ? `before it ${oneLine(failed.join(", "), 160)} failed, and no later call made up for that` : "";
+  return [doubt ? "warn" : "good", doubt ? "!" : "✔", [`${who}, not checked`, silent, doubt].filter(Boolean).join("; ")];
+}
+
+/** What is known of a response that was left at a completion call. */
+export function cutWords({ call = "the completion", ended, rest }) {
+  const { output_tokens: tokens, calls = [], whole = true } = rest ?? {};
+  const words = [tokens && `about ${counted(tokens, "output token")}`, calls.length && `${counted(calls.length, "tool call")} (${oneLine(calls.join(", "), 200)})`]
+    .filter(Boolean).join(" and ");
+  if (ended || (rest && whole && !words)) return ["The response ended here", `nothing was cut off after ${call}`];
+  return ["Cut here", words ? `this saved ${whole ? "" : "at least "}${words}` : `nobody knows whether anything would have come after ${call}`];
+}
+
+/** The end of a run as people are told it: tone, sign, title, what is known of the work (`who`), text, advice. */
 export function ending(run) {
   const { outcome, failure, cause } = run;
   const reason = outcome.stop_reason;
+  const work = workOf(outcome);
+  const [tone, sign, who] = known(outcome);
   switch (outcome.status) {
     case "completed": {
-      const bad = outcome.verdict === "failed";
       const answered = reason === "text_final" || reason === "handled";
-      const title = answered ? "Answered" : bad ? "Reported as done" : "Task complete";
-      return { tone: bad ? "bad" : "good", sign: bad ? "!" : "✔", title, text: outcome.answer, advice: "" };
+      const said = answered ? "Answered" : work === "checked" ? "Task complete" : "Reported as done";
+      return { tone, sign, title: said + (work === "wrong" ? ", but wrong" : ""), who, text: outcome.answer };
     }
     case "exhausted": {
       const [title, advice] = LIMITS[reason] ?? [`Stopped: ${plain(reason)}`, ""];
-      return { tone: "warn", sign: "■", title, text: outcome.detail, advice: `The task was not reported as done. ${advice}` };
+      return { tone, sign, title: title + (work ? `, work ${work}` : ""), who, text: outcome.detail,
+        advice: `The task was not reported as done. ${advice}` };
     }
     case "failed": {
       const title = { refusal: "Refused", internal_error: "Failed inside endstop" }[reason] ?? "Failed";

@@ -158,14 +158,14 @@ def test_A11_the_completion_is_a_card_of_its_own_and_a_thought_is_none(page: Any
     gate.open()
     card = page.wait_for_selector(".card.success")
     told = card.text_content()
-    assert "Task complete" in told
+    assert "Reported as done" in told
     assert SUMMARY in told
     assert "The README still names port 3000." in told
     assert "config.ini" in told
     assert "50 %: Found it. (next: write it)" in told
     assert "4 of 12 steps" in told
     assert count(page, ".card") == 1
-    assert "never read" in page.text_content(".note:has-text('Cut here')")
+    assert "nobody knows" in page.text_content(".note:has-text('Cut here')")
     assert count(page, ".call:has-text('never.txt')") == 0
 
 
