@@ -53,7 +53,11 @@ Evaluator = Callable[[Evaluated], Awaitable[Evaluation | bool] | Evaluation | bo
 
 
 class CommandEvaluator:
-    """An evaluator that runs a command, as benchmarks of agents do."""
+    """An evaluator that runs a command, as benchmarks of agents do.
+
+    It is the user's own and sees our whole environment, keys included: an evaluator may ask a model. One that runs what
+    the model wrote should not hand them on.
+    """
 
     def __init__(self, command: str, *, workspace: str | None = None, reference: str | None = None) -> None:
         self.command = command

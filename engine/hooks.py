@@ -11,16 +11,14 @@ run: it gets a recorded verdict, and a completion whose gate failed is handed ba
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
-import subprocess
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import suppress
+import shutil
+import tempfile
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import anyio
+import anyio.to_thread
 from msgspec import Struct
 
 from ..decision import Facts, Message, ToolCall, Usage
@@ -28,6 +26,10 @@ from ..decision.confirmation import Reply
 from ..decision.events import BudgetRefused, LimitReached, MessageAdded, ResponseFinished, VerdictGiven
 from ..providers import Prices
 from .answers import Completion
+from .child_process import check_names, environment, supervised
+
+LONGEST_OUTPUT = 200_000
+"""Bytes of a command's output that are looked at, from its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,43 +118,38 @@ def qualified(function: Any) -> str:
 
 
 class CommandGate:
-    """A gate that runs a command: exit code 0 accepts, any other hands back, with the end of its output."""
+    """A gate that runs a command: exit code 0 accepts, any other hands back, with the end of its output.
 
-    def __init__(self, command: str, folder: str | None = None) -> None:
+    It may run what the model wrote (its tests), and so it sees as little of our environment as the model's commands
+    do (`child_process.py`). env: names of variables that it sees besides.
+    """
+
+    def __init__(self, command: str, folder: str | None = None, *, env: Collection[str] = ()) -> None:
         self.command = command
         self.folder = folder
+        self.env = check_names(env)
         self.__qualname__ = f"CommandGate({command!r})"
 
     async def __call__(self, completion: Completion, run: Progress) -> Accept | Reject:
         """Run it."""
-        code, output = await run_command(self.command, self.folder)
+        code, output = await run_command(self.command, self.folder, environment(self.env))
         if code == 0:
             return Accept()
         return Reject(f"`{self.command}` failed with exit code {code}:\n{output[-2000:]}")
 
 
-async def run_command(command: str | Sequence[str], folder: str | None) -> tuple[int, str]:
+async def run_command(
+    command: str | Sequence[str], folder: str | None, env: Mapping[str, str] | None = None
+) -> tuple[int, str]:
     """Exit code and output of a command, through the shell if it is one string.
 
-    If it is cancelled, all that the command has started is killed with it: it has a process group of its own.
+    All that it has started ends with it, also if it is cancelled. env: what it sees; our whole environment if left out.
     """
-    options: dict[str, Any] = {
-        "cwd": folder,
-        "stdin": subprocess.DEVNULL,
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.STDOUT,
-        "start_new_session": True,
-    }
-    if isinstance(command, str):
-        process = await asyncio.create_subprocess_shell(command, **options)
-    else:
-        process = await asyncio.create_subprocess_exec(*command, **options)
-    try:
-        output, _ = await process.communicate()
-    except BaseException:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        with anyio.move_on_after(5, shield=True):
-            await process.wait()
-        raise
-    return process.returncode or 0, output.decode("utf-8", "replace")
+    visible = dict(os.environ) if env is None else dict(env)
+    if not isinstance(command, str) and shutil.which(command[0]) is None:
+        raise FileNotFoundError(f"there is no command {command[0]!r}")
+    with tempfile.TemporaryFile() as output:
+        with supervised(command, folder=folder, output=output.fileno(), env=visible) as running:
+            code = await anyio.to_thread.run_sync(running.process.wait, abandon_on_cancel=True)
+        output.seek(max(0, output.seek(0, os.SEEK_END) - LONGEST_OUTPUT))
+        return code, output.read().decode("utf-8", "replace")

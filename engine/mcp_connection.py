@@ -20,6 +20,7 @@ from ..decision import WrongUse
 from ..providers.address import shown
 from ..providers.closing import outlive
 from .calling import Failed
+from .child_process import environment
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -44,9 +45,9 @@ UNSURE = "and whether this call took effect is not known"
 class Stdio:
     """A server that is started as a process of ours and spoken to over its standard input and output.
 
-    command, arguments: as a shell would take them, without a shell. env: variables that it gets besides `HOME`, `PATH`
-    and a few like them; none of ours else. cwd: where it runs. log: an open file for what it writes to its standard
-    error; ours if left out.
+    command, arguments: as a shell would take them, without a shell. env: variables that it gets besides those of ours
+    that any command sees: `PATH`, `HOME`, locale, proxies, toolchains, and no keys (`child_process.py`). cwd: where it
+    runs. log: an open file for what it writes to its standard error; ours if left out.
     """
 
     def __init__(
@@ -241,7 +242,10 @@ class Connection:
     def _stdio(self) -> Any:
         assert isinstance(self._server, Stdio)
         named = self._mcp.StdioServerParameters(
-            command=self._server.command, args=self._server.arguments, env=self._server.env, cwd=self._server.cwd
+            command=self._server.command,
+            args=self._server.arguments,
+            env=environment() | (self._server.env or {}),
+            cwd=self._server.cwd,
         )
         return self._mcp.stdio_client(named, errlog=self._server.log or sys.stderr)
 

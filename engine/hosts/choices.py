@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
 
@@ -114,14 +114,14 @@ def tools_of(places: Iterable[str]) -> list[Tool]:
     return list(found.values())
 
 
-def gates_of(commands: Iterable[str], folder: str | None) -> list[CommandGate]:
+def gates_of(commands: Iterable[str], folder: str | None, env: Sequence[str]) -> list[CommandGate]:
     """The gates for `--gate CMD`; each runs in the workspace if there is one."""
     gates = []
     for command in commands:
         if not command.strip():
             raise WrongUse("--gate is empty: write a command, as in --gate 'pytest -q'")
         _check_shell(command)
-        gates.append(CommandGate(command, folder))
+        gates.append(CommandGate(command, folder, env=env))
     return gates
 
 
@@ -171,13 +171,16 @@ def presets_of(tools: Iterable[Tool], wanted: bool) -> list[Tool]:
     return [preset for preset in (finish_task, ask_user) if preset.name not in taken]
 
 
-def workspace_of(folder: str | None, allow_run: bool) -> list[Tool]:
-    """The workspace tools for `--workspace` and `--allow-run`."""
+def workspace_of(folder: str | None, allow_run: bool, env: Sequence[str] = ()) -> list[Tool]:
+    """The workspace tools for `--workspace`, `--allow-run` and `--env`."""
+    for name in env:
+        if not name or "=" in name:
+            raise WrongUse(f"--env {name}: write the name of a variable alone, as in --env DATABASE_URL")
     if folder is None:
         if allow_run:
             raise WrongUse("--allow-run lets the model run commands in a workspace: name it with --workspace DIR")
         return []
-    return list(workspace_tools(folder, allow_run=allow_run))
+    return list(workspace_tools(folder, allow_run=allow_run, env=env))
 
 
 def prompt_of(given: str | None, command: str = "run") -> str:

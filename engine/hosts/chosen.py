@@ -33,7 +33,7 @@ def engine_of(given: argparse.Namespace, resumed: Resumed | None = None) -> Engi
     if resumed is not None:
         resumed.check(given)
     policy = limited(policy, given.max_steps, closing=not given.no_closing)
-    own = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run)]
+    own = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run, given.env)]
     presets = presets_of(own, not given.no_presets)
     tools = own
     if resumed is not None:
@@ -49,7 +49,7 @@ def engine_of(given: argparse.Namespace, resumed: Resumed | None = None) -> Engi
         redact=redaction_of(given),
         policy=policy,
         system=started.system if started else None,
-        gates=gates_of(given.gate, given.workspace),
+        gates=gates_of(given.gate, given.workspace, given.env),
         evaluate=evaluator_of(given.evaluate, given.workspace, given.reference_workspace),
         tool_choice=given.tool_choice or cast(ToolChoice, started.tool_choice if started else "auto"),
         settings=(started.settings if started else {}) | sampling_of(given),

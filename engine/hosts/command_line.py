@@ -14,11 +14,15 @@ from collections.abc import Sequence
 from ..version import VERSION
 from .arguments import Parser
 from .channels import open_what_is_closed
+from .concealment import conceal
 from .exit_codes import exit_code_of
 from .leaving import leave_hanging_threads
 
 COMMANDS = ("run", "race", "replay", "report", "backtest", "audit", "import", "export", "redact", "serve", "worker")
 """Each is a module here, `<name>_command`, that brings `add_to(commands)` and, through it, `command(given) -> int`."""
+
+RUNS = frozenset({"run", "race", "replay", "serve", "worker"})
+"""Those in whose process a model's commands are started."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,6 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_what_is_closed()
     words = sys.argv[1:] if argv is None else argv
     given = _parser(words).parse_args(words)
+    if words[0] in RUNS:
+        conceal()
     code = exit_code_of(given)
     leave_hanging_threads(code, others)
     return code

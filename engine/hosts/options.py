@@ -116,6 +116,13 @@ def add_tools(
     )
     tools.add_argument("--workspace", metavar="DIR", help=workspace)
     tools.add_argument("--allow-run", action="store_true", help=commands)
+    tools.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="an environment variable that commands see besides PATH, HOME and the like; repeatable",
+    )
 
 
 def add_presets(tools: argparse._ArgumentGroup) -> None:

@@ -87,13 +87,13 @@ def racers_of(
     for number, (name, provider) in enumerate(zip(names, providers, strict=True)):
         workspace = copies.copy(f"{number + 1}-{_plain(name)}")
         folder = str(workspace) if workspace is not None else None
-        tools = [*shared, *workspace_of(folder, given.allow_run)]
+        tools = [*shared, *workspace_of(folder, given.allow_run, given.env)]
         engine = Engine(
             provider,
             tools=tools,
             presets=presets_of(tools, not given.no_presets),
             policy=policy,
-            gates=gates_of(given.gate, folder),
+            gates=gates_of(given.gate, folder, given.env),
             evaluate=evaluator_of(given.evaluate, folder, given.reference_workspace),
             subscribers=[partial(_told, watch, number)],
             tool_choice=given.tool_choice or "auto",

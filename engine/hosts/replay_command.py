@@ -71,7 +71,7 @@ def command(given: argparse.Namespace) -> int:
         if given.quiet:
             raise WrongUse("--step stops to be looked at, and --quiet shows nothing: leave out one of them")
         check_terminal(channels.stderr)
-    tools = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run)]
+    tools = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run, given.env)]
     writing = being_written(given.record)
     record = read_record(given.record)
     beginning = None if given.beginning is None else beginning_of(record, given.beginning)

@@ -146,7 +146,7 @@ def resumed_from(path: str) -> Resumed:
 def options_again(given: argparse.Namespace) -> str:
     """What stands on the command line and in no record, to be written again by who goes on."""
     written: list[str] = []
-    for name in ("api_base", "provider", "tools", "workspace", "gate", "evaluate", "reference_workspace"):
+    for name in ("api_base", "provider", "tools", "workspace", "gate", "env", "evaluate", "reference_workspace"):
         value = getattr(given, name)
         for one in value if isinstance(value, list) else [value]:
             if one is not None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from multiprocessing.process import BaseProcess
 
+from .concealment import conceal
 from .exit_codes import exit_code_of
 from .leaving import leave_hanging_threads
 from .worker_command import command
@@ -72,6 +73,7 @@ async def _made_to_leave(process: BaseProcess, seconds: float) -> None:
 
 def _work(given: argparse.Namespace) -> None:
     """A worker's process."""
+    conceal()
     given.command = command
     code = exit_code_of(given)
     leave_hanging_threads(code)

@@ -1,4 +1,4 @@
-"""A shell command in a process group of its own, which ends with the call: by itself, by its time, or cancelled.
+"""A shell command, which ends with all that it has started: by itself, by its time, or cancelled.
 
 The output goes through a pipe of ours. asyncio's own pipes would make waiting for the shell last as long as anything
 in the background holds them (Python 3.11), and its start has a moment in which a cancellation leaves processes behind.
@@ -8,65 +8,51 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-from contextlib import suppress
+from collections.abc import Collection
+from contextlib import ExitStack
 
 import anyio
 import anyio.to_thread
+
+from ..child_process import environment, supervised
 
 KEPT = 10_000
 """Bytes of output that are kept from its beginning, and as many from its end."""
 LONGEST_RUN = 600.0
 """Seconds."""
-SECRET = "_API_KEY"
-"""Variables that end so are kept from commands: what the model runs must not read the keys it is paid with."""
 _PIECE = 65_536
 
 
-async def run_in(folder: str, command: str, timeout: float) -> str:
-    """The exit code and the output of a command. Raises TimeoutError, with the output so far."""
+async def run_in(folder: str, command: str, timeout: float, env: Collection[str] = ()) -> str:
+    """The exit code and the output of a command. Raises TimeoutError, with the output so far.
+
+    env: names of our variables that it sees besides the allow-list of `child_process.py`.
+    """
     seconds = max(0.1, min(timeout, LONGEST_RUN))
     output = _Output()
     reading, writing = os.pipe()
     try:
         os.set_blocking(reading, False)
-        try:
-            process = subprocess.Popen(
-                command,
-                shell=True,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=writing,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                env={name: value for name, value in os.environ.items() if not name.endswith(SECRET)},
-            )
-        finally:
-            os.close(writing)
-        try:
+        with ExitStack() as ending:
+            try:
+                visible = environment(env)
+                started = ending.enter_context(supervised(command, folder=folder, output=writing, env=visible))
+            finally:
+                os.close(writing)
+            process = started.process
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(output.follow, reading)
                 with anyio.move_on_after(seconds) as deadline:
                     await anyio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
                 tasks.cancel_scope.cancel()
-        finally:
-            _kill(process)
         output.drain(reading)
     finally:
         os.close(reading)
     if deadline.cancelled_caught:
         raise TimeoutError(f"the command was killed after {seconds:g} seconds\n{output.text()}".rstrip())
     code = process.returncode
-    ending = f"exit code {code}" if code >= 0 else f"killed by signal {-code} ({_name(-code)})"
-    return f"{ending}\n{output.text() or '(no output)'}"
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the whole group, what runs in the background included. Waits for nothing that could last."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(5)
+    ending_words = f"exit code {code}" if code >= 0 else f"killed by signal {-code} ({_name(-code)})"
+    return f"{ending_words}\n{output.text() or '(no output)'}"
 
 
 def _name(number: int) -> str:

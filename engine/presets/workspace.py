@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from ...decision import WrongUse
+from ..child_process import check_names
 from ..tools import Tool
 from .command import LONGEST_RUN, run_in
 from .folder import LONGEST_TEXT, VERSION_CONTROL, Folder, Parts, WorkspaceError
@@ -26,8 +27,14 @@ MOST_FILES = 20_000
 LONGEST_HIT = 240
 
 
-def workspace_tools(folder: str | os.PathLike[str], *, allow_run: bool = False) -> list[Tool]:
-    """The tools for a folder; with `allow_run` also the one that runs shell commands, which is not confined to it."""
+def workspace_tools(
+    folder: str | os.PathLike[str], *, allow_run: bool = False, env: Collection[str] = ()
+) -> list[Tool]:
+    """The tools for a folder; with `allow_run` also the one that runs shell commands, which is not confined to it.
+
+    env: names of environment variables that commands see besides the allow-list of `child_process.py`, which has PATH,
+    HOME, locale, proxies and toolchains, and no keys. Raises WrongUse.
+    """
     if os.open not in os.supports_dir_fd:
         raise WrongUse("workspace tools need a system that opens files relative to a folder, as Linux and macOS do")
     root = os.path.realpath(folder)
@@ -35,7 +42,7 @@ def workspace_tools(folder: str | os.PathLike[str], *, allow_run: bool = False) 
         raise WrongUse(f"workspace {os.fspath(folder)!r} does not exist: create it, or name an existing folder")
     if not os.path.isdir(root):
         raise WrongUse(f"workspace {os.fspath(folder)!r} is not a folder: name the folder to work in")
-    tools = _Workspace(root)
+    tools = _Workspace(root, check_names(env))
     offered = [
         Tool(tools.list_files, reads=True),
         Tool(tools.read_file, reads=True),
@@ -51,8 +58,9 @@ def workspace_tools(folder: str | os.PathLike[str], *, allow_run: bool = False) 
 class _Workspace:
     """The functions behind the tools. Their docstrings are what the model reads."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, env: Collection[str] = ()) -> None:
         self._folder = Folder(root)
+        self._env = env
 
     def list_files(self, path: str = ".") -> str:
         """List the files and folders below a folder of the workspace, to find out what is there.
@@ -213,7 +221,7 @@ class _Workspace:
             timeout: Seconds after which it is killed, at most 600.
 
         """
-        return await run_in(self._folder.root, command, timeout)
+        return await run_in(self._folder.root, command, timeout, self._env)
 
     def _text(self, path: str) -> tuple[str, bool]:
         """A file's text, and whether that is all of it."""

@@ -1,0 +1,121 @@
+"""Commands that the model runs, or that run what the model wrote: what they see of us, and how they end.
+
+They see an allow-list of our environment, so that no key reaches them that nobody has handed on: not by variables, and
+not through the process above them, which is a supervisor with the same short environment (`supervisor.py`). With it
+ends all that they have started.
+
+What a platform cannot give: a command runs as the same user, who may read what that user may. On Linux its environment
+and memory are closed to them by `concealed`, which only our own command line uses, and for root by the supervisor. On
+other systems there is no subreaper: what leaves the process group of a command lives on.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ..decision import WrongUse
+
+ALLOWED = frozenset(
+    {
+        # who and where
+        "HOME", "LOGNAME", "USER", "SHELL", "PATH", "PWD", "TMPDIR", "TEMP", "TMP", "TZ", "HOSTNAME",
+        # language and terminal
+        "LANG", "LANGUAGE", "TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "CI",
+        # the way to the network
+        "NO_PROXY", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+        "NODE_EXTRA_CA_CERTS", "GIT_SSL_CAINFO",
+        # toolchains
+        "VIRTUAL_ENV", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "PYENV_ROOT", "PYENV_VERSION", "PYTHONPATH", "PYTHONHOME",
+        "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "PYTHONIOENCODING", "PYTHONUTF8", "PYTHONHASHSEED",
+        "JAVA_HOME", "MAVEN_HOME", "M2_HOME", "GRADLE_HOME", "GRADLE_USER_HOME", "ANDROID_HOME", "ANDROID_SDK_ROOT",
+        "GOPATH", "GOROOT", "GOBIN", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "CARGO_HOME", "RUSTUP_HOME",
+        "RUSTUP_TOOLCHAIN", "RUSTFLAGS", "NODE_PATH", "NVM_DIR", "NVM_BIN", "PNPM_HOME", "VOLTA_HOME", "FNM_DIR",
+        "GEM_HOME", "GEM_PATH", "RBENV_ROOT", "DOTNET_ROOT", "SDKMAN_DIR", "ASDF_DIR", "ASDF_DATA_DIR",
+        "CC", "CXX", "CPP", "LD", "AR", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "MAKEFLAGS", "MAKELEVEL",
+        "PKG_CONFIG_PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH",
+        "DYLD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS",
+        "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_DATA_DIRS",
+    }
+)  # fmt: skip
+"""Variables that commands see, besides those of `LC_` and proxies without a user in them."""
+_PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY"})
+_SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
+LEAVING_SECONDS = 5.0
+"""How long the supervisor of a command may take to kill what is left of it."""
+
+
+def environment(names: Collection[str] = ()) -> dict[str, str]:
+    """Our variables that a command may see: those of the allow-list, and `names`."""
+    return {name: value for name, value in os.environ.items() if name in names or _is_allowed(name, value)}
+
+
+def _is_allowed(name: str, value: str) -> bool:
+    if name.upper() in _PROXIES:
+        return "@" not in value  # a proxy's user and password are a secret like any other
+    return name in ALLOWED or name.startswith("LC_")
+
+
+def check_names(names: object) -> tuple[str, ...]:
+    """Names of variables. Raises WrongUse for what can be none."""
+    if isinstance(names, str) or not isinstance(names, Collection):
+        raise WrongUse(f"env takes several names of variables: write env=[{names!r}]")
+    for name in names:
+        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+            raise WrongUse(f"env: {name!r} is no name of a variable: write it as in env=['DATABASE_URL']")
+    return tuple(names)
+
+
+class Supervised:
+    """A command that is running under its supervisor."""
+
+    def __init__(self, process: subprocess.Popen[bytes], lifeline: socket.socket) -> None:
+        self.process = process
+        """The supervisor: it ends as the command does, once nothing of it is left."""
+        self._lifeline = lifeline
+
+    def end(self) -> None:
+        """Kill all that is left of it."""
+        self._lifeline.close()
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(LEAVING_SECONDS)
+            return
+        self.process.kill()
+
+
+@contextmanager
+def supervised(
+    command: str | Sequence[str], *, folder: str | None, output: int, env: dict[str, str]
+) -> Iterator[Supervised]:
+    """Run a command, through the shell if it is one string; leaving the block kills all that is left of it.
+
+    output: a descriptor for all that it prints.
+    """
+    words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+    ours, theirs = socket.socketpair()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", _SUPERVISOR, str(theirs.fileno()), *words],
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=(theirs.fileno(),),
+            env=env,
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    running = Supervised(process, ours)
+    try:
+        yield running
+    finally:
+        running.end()
