@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from ...decision import (
     AssistantMessage,
+    Degeneration,
     Echo,
     Facts,
     Limits,
@@ -44,6 +45,9 @@ IMPORTED = Policy(
         compactions=_MANY,
     ),
     repetition=Repetition(nudge_at=(), stop_at=None),
+    degeneration=Degeneration(text=None, reasoning=None, arguments=None),
+    response_tokens=None,
+    closing_tokens=None,
     echo=Echo(phrases=(), shorter_than=0),
 )
 """A policy that stops, cuts and says nothing of its own: what the other loop did stands in the events."""

@@ -44,6 +44,7 @@ _FAILURES = {
     "bad_request": "The provider refused the request as it is: see its message above.",
     "protocol": "Does the endpoint speak OpenAI's chat completions? See --api-base and --provider.",
     "interrupted": "The connection broke off: run again.",
+    "degenerate": "Try again, another model, or another temperature.",
     "cancelled": "The request was cut off from outside: run again.",
 }
 """What to do about a provider's error, by its kind (`providers/errors.py`)."""

@@ -474,3 +474,15 @@ async def test_A1_a_limit_that_is_reached_first_ends_the_run(tokens: int, tmp_pa
     assert outcome.usage.output_tokens <= tokens + 60
     assert len(of(events, ev.AttemptStarted)) == (2 if tokens == 1_500 else 1)
     assert (await replay(path)).same
+
+
+async def test_A1_a_backtest_of_an_imported_session_says_where_it_would_have_been_cut(tmp_path: Path) -> None:
+    session = tmp_path / "session.json"
+    messages = [{"role": "user", "content": "Which port?"}, {"role": "assistant", "content": LEAD + "court " * 5000}]
+    session.write_text(json.dumps(messages))
+    assert (await console("import", "openai", session, "-o", tmp_path / "records")).code == 0
+    (path,) = (tmp_path / "records").rglob("*.jsonl")
+    assert (await replay(path)).same
+    (run,) = read_record(path).runs
+    ((finding,),) = [tested.findings for tested in backtest(run.events, [Policy()])]
+    assert finding.why.startswith("it would have cut the response: the text repeated")
