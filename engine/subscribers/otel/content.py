@@ -22,7 +22,7 @@ from ....decision import (
 )
 from ...archive.texts import Redact, Texts
 
-FINISHES = {"tool_calls": "tool_call"}
+FINISHES = {"tool_calls": "tool_call", "context_full": "length", "retry": "error"}
 """Finish reasons that the schema of output messages names otherwise."""
 
 
