@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import dis
+import functools
 import inspect
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -56,8 +57,10 @@ async def apart(
     task = asyncio.create_task(work, name=name)
     _THREADS.reset(token)
     watch(task, about)
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    task.add_done_callback(functools.partial(_tell, ended))
     try:
-        await asyncio.wait((task,))
+        await ended
     except asyncio.CancelledError:
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -73,6 +76,11 @@ async def apart(
     if task.cancelled():
         raise Failed("it was cancelled by itself, or by something that is not this run")
     return task.result()
+
+
+def _tell(ended: asyncio.Future[None], task: asyncio.Task[Any]) -> None:
+    if not ended.done():
+        ended.set_result(None)
 
 
 def _seen(task: asyncio.Task[Any]) -> None:

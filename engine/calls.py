@@ -12,8 +12,6 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from anyio.lowlevel import checkpoint_if_cancelled
-
 from ..decision import AssistantMessage, ToolCall
 from ..decision.events import CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded
 from .answers import Asked, Completion, Continue, Phase
@@ -133,7 +131,7 @@ class Calls:
             else:
                 await self._finish_running(before)
                 done = await self._run_alone(tool, call, before) or done
-                await checkpoint_if_cancelled()  # accepted: all that follows is cancelled, this loop as well
+                await self._scope.checkpoint()  # accepted: all that follows is cancelled, this loop as well
             before.append(call.id)
         await self._finish_running(before)
         for call in message.calls:
@@ -208,7 +206,7 @@ class Calls:
         running = [task for id, task in self._running.items() if id in ids and not task.done()]
         if running:
             await asyncio.wait(running)
-        await checkpoint_if_cancelled()
+        await self._scope.checkpoint()
 
     def _stop_if_changed(self, call: ToolCall) -> None:
         """Give up a call that runs with other arguments than it has come to have."""
@@ -225,7 +223,7 @@ class Calls:
             return False
         match tool.kind:
             case "ordinary" if tool.spec.completes:
-                value = await execute(self._context, tool, call, arguments)
+                value = await execute(self._context, self._scope, tool, call, arguments)
                 if isinstance(value, Completion | Continue | Phase):
                     return await self._completions.settle(call, value, before, besides=value.content)
                 self._settle_ordinary(call, value, self._ledger)
@@ -240,7 +238,7 @@ class Calls:
         return False
 
     async def _run_ordinary(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], ledger: Ledger) -> None:
-        self._settle_ordinary(call, await execute(self._context, tool, call, arguments), ledger)
+        self._settle_ordinary(call, await execute(self._context, self._scope, tool, call, arguments), ledger)
 
     def _settle_ordinary(self, call: ToolCall, value: Any, ledger: Ledger) -> None:
         if isinstance(value, Asked):
@@ -250,14 +248,14 @@ class Calls:
         ledger.answer(call, content, status, images_in(value))
 
     async def _think(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
-        content, status = as_text(await execute(self._context, tool, call, arguments))
+        content, status = as_text(await execute(self._context, self._scope, tool, call, arguments))
         if status == "ok":
             self._log.append(ThoughtRecorded(call_id=call.id, text=content))
             content = NOTED
         self._ledger.answer(call, content, status)
 
     async def _ask(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
-        content, status = as_text(await execute(self._context, tool, call, arguments))
+        content, status = as_text(await execute(self._context, self._scope, tool, call, arguments))
         if status != "ok":
             self._ledger.answer(call, content, status)
             return

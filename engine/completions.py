@@ -65,7 +65,7 @@ class Completions:
         if objection is not None:
             self._reject(call, *objection)
             return True
-        return await self._act_on(call, await execute(self._context, tool, call, arguments))
+        return await self._act_on(call, await execute(self._context, self._scope, tool, call, arguments))
 
     async def settle(
         self, call: ToolCall, said: Completion | Continue | Phase, before: Sequence[str], besides: str | None

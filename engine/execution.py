@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from anyio.lowlevel import checkpoint_if_cancelled
-
 from ..decision import ToolCall, WrongUse
 from ..decision.events import ToolExecutionStarted
 from ..decision.messages import ResultStatus
@@ -22,18 +20,19 @@ from .context import Context
 from .durable.keeping import keep_value
 from .identity import PRESENT, call_of
 from .results import LEFT_AT, OUT_OF_TIME, STOPPED, UNKNOWN, completion_of
+from .scope import RoundScope
 from .tools import Tool
 
 BEYOND = frozenset({"completion", "question"})
 """Kinds of tools that no limit of the run cuts off: a completion that came whole is settled, and so is a question."""
 
 
-async def execute(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
+async def execute(context: Context, scope: RoundScope, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
     """What the function returned; a Settled that says why it did not; or Asked, if only the user knows.
 
     Nothing begins in a scope that is cancelled, and nothing that ends in one has a result.
     """
-    await checkpoint_if_cancelled()
+    await scope.checkpoint()
     here = call_of(context, call.id)
     token = PRESENT.set(here)
     try:
@@ -45,7 +44,7 @@ async def execute(context: Context, tool: Tool, call: ToolCall, arguments: Mappi
             value = _read(tool, await _run(context, tool, call, arguments), arguments)
     finally:
         PRESENT.reset(token)
-    await checkpoint_if_cancelled()
+    await scope.checkpoint()
     return value
 
 

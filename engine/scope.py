@@ -16,6 +16,7 @@ from collections.abc import Coroutine
 from typing import Any, Literal
 
 import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import Struct
 
 from ..providers.closing import outlive
@@ -52,6 +53,11 @@ class RoundScope:
         if self.cause is None:
             self.cause = cause
         self.shared.cancel()
+
+    async def checkpoint(self) -> None:
+        """Go no further if the scope is cancelled. Gives way to nobody if it is not."""
+        if self.shared.cancel_called:
+            await checkpoint_if_cancelled()
 
     @property
     def cut_by(self) -> str | None:

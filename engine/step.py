@@ -12,8 +12,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from anyio.lowlevel import checkpoint_if_cancelled
-
 from ..decision import AnyChunk, AssistantMessage, ToolCall, UsageReport, UserMessage
 from ..decision.events import (
     BudgetRefused,
@@ -63,7 +61,7 @@ async def run_round(context: Context) -> None:
                     await _enter_again(context, scope, step, halfway)
                 while _goes_on(context) and await _affords(context):
                     await scope.settled()
-                    await checkpoint_if_cancelled()  # so that no step begins after a cancel
+                    await scope.checkpoint()  # so that no step begins after a cancel
                     hear(context)
                     step = _Step(context.log.facts.steps + 1)
                     await _run_step(context, scope, step)
@@ -123,7 +121,7 @@ async def _enter_again(context: Context, scope: RoundScope, step: _Step, halfway
     assert halfway.response is not None
     step.calls, step.message = Calls(context, scope), halfway.response.message
     step.calls.take_up(halfway)
-    await checkpoint_if_cancelled()
+    await scope.checkpoint()
     step.calls.offer_again(halfway)
     await _settle(context, scope, step, halfway.response)
 
@@ -140,7 +138,7 @@ async def _settle(context: Context, scope: RoundScope, step: _Step, response: Re
         await step.calls.settle(response.message, broken_off)
     if not cut_off:
         await check_text(context, response.message)
-    await checkpoint_if_cancelled()
+    await scope.checkpoint()
     step.finished = True
     context.limits.recall(step.number)
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
