@@ -123,10 +123,12 @@ def _only_in_trajectory(history: list[dict[str, Any]], data: dict[str, Any], for
 
 def _is_step(entry: dict[str, Any], step: dict[str, Any]) -> bool:
     """Whether an entry of the history is this step of the trajectory."""
-    if word(entry.get("action")).strip() != word(step.get("action")).strip():
+    action = word(entry.get("action")).strip()
+    if "action" in entry and action != word(step.get("action")).strip():
         return False
     said = {word(step.get(name)).strip() for name in ("response", "thought")}
-    return bool({_text(entry, Foreign()).strip(), word(entry.get("thought")).strip()} & said)
+    same = {_text(entry, Foreign()).strip(), word(entry.get("thought")).strip()} & said
+    return bool(same) and bool(action or same - {""})
 
 
 def _is_demo(entry: dict[str, Any]) -> bool:
@@ -238,13 +240,14 @@ def _told(steps: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def _without_exit(history: list[dict[str, Any]], status: str, foreign: Foreign) -> list[dict[str, Any]]:
     """The history without the words that SWE-agent itself says, in the model's name, when an error ends a session."""
-    if "exit" not in status:
-        return history
     places = [place for place, entry in enumerate(history) if entry.get("role") == "assistant"]
     last = history[places[-1]]
-    own = not word(last.get("action")).strip() and word(last.get("content")).startswith("Exit")
+    said = "" if word(last.get("action")).strip() else word(last.get("content"))
+    own = said.startswith("Exit" if "exit" in status else "Exit due to ")
     if not own or len(places) < 2:
         return history
+    if not status:
+        foreign.ending = Ending(reason="custom:exit", status="exhausted", detail=said[:200])
     for entry in history[places[-1] :]:
         foreign.leave_out("own words", entry)
     return history[: places[-1]]

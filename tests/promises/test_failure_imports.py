@@ -170,6 +170,18 @@ def test_A4_importers_read_finish_words_through_the_one_table(word: str, stop: s
     assert hear("anthropic", {"system": "s", "messages": [user("go"), says("Half", stop_reason=word)]}).stops == [stop]
 
 
+def test_A4_words_of_swe_agent_in_the_models_name_are_no_answer_even_without_a_status() -> None:
+    history = [
+        {"role": "user", "content": "go", "agent": "primary"},
+        {"role": "assistant", "content": "Look.", "action": "ls", "thought": "Look.", "agent": "primary"},
+        {"role": "user", "content": "a.py", "agent": "primary"},
+        {"role": "assistant", "content": "Exit due to cost limit", "action": "", "agent": "primary"},
+    ]
+    heard = hear("swe-agent", {"history": history, "trajectory": [], "info": {"exit_status": None}})
+    assert [(outcome.status, outcome.stop_reason) for outcome in heard.outcomes] == [("exhausted", "custom:exit")]
+    assert heard.foreign.lost["own words"] == 1
+
+
 def test_A4_whole_calls_count_whatever_the_word() -> None:
     heard = hear("openai", [user("go"), says(None, call("a", "look"), finish_reason="weird"), answer("a"), says("ok")])
     assert heard.stops == ["text_final"]

@@ -341,6 +341,10 @@ def test_D4_the_last_step_is_read_where_it_stands_in_the_trajectory_alone() -> N
         assert [message.text for message in heard.said if isinstance(message, AssistantMessage)] == ["Look.", "Submit."]
         assert [result.content for result in heard.results] == ["a.py", "diff"]
         assert heard.stops == ["completed"]
+    bare = [asked, {"role": "assistant", "content": "I am reading.", "agent": "primary"}]
+    steps = [{"response": "I am reading.", "action": "", "observation": "no action"}, step]
+    heard = hear("swe-agent", {"history": bare, "trajectory": steps, "info": {"exit_status": "submitted"}})
+    assert [message.text for message in heard.said if isinstance(message, AssistantMessage)][-1] == "Submit."
     data["trajectory"] = [{"response": "x", "action": "y"}, {"response": "z", "action": "w", "observation": "o"}]
     lost = hear("swe-agent", data).foreign.lost
     assert (lost["step"], lost["characters"]) == (1, 2), "whose place is not known"
