@@ -103,7 +103,8 @@ class Calls:
 
     async def settle(self, message: AssistantMessage, truncated: Collection[str]) -> None:
         """Give every call of the response its result, open questions apart. `truncated`: where it broke off."""
-        alone = self._context.policy.mixed == "none" and any(self._completions.may_end(call) for call in message.calls)
+        whole = [call for call in message.calls if call.id not in truncated]
+        alone = self._context.policy.mixed == "none" and any(self._completions.may_end(call) for call in whole)
         done = False
         before: list[str] = []
         if self._context.limits.reached:

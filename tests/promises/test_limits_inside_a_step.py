@@ -26,6 +26,7 @@ from endstop.decision import (
     UsageReport,
 )
 from endstop.decision import events as ev
+from endstop.decision.policy import Degeneration
 from endstop.engine import Budget, Engine, Tool
 from endstop.engine.answers import Completion
 from endstop.engine.hooks import Accept, Progress, Verdict
@@ -47,6 +48,7 @@ from endstop.providers import (
     say,
 )
 
+OFF = Degeneration(text=None, reasoning=None, arguments=None)
 WORDS = "word " * 80
 """400 bytes: 100 tokens, estimated."""
 
@@ -329,7 +331,7 @@ async def test_B2_by_default_a_response_is_bounded() -> None:
             while True:
                 yield TextDelta("".join(f"line {n}: all is well\n" for n in range(2_000)))
 
-    outcome = await Engine(Endless()).run("go")
+    outcome = await Engine(Endless(), policy=Policy(degeneration=OFF, closing=False)).run("go")
     assert (outcome.status, outcome.stop_reason) == ("exhausted", "no_answer")
 
 
