@@ -89,8 +89,12 @@ def policy_of(given: str, *, closing: bool = False) -> Policy:
     return _policy_from_file(given, closing)
 
 
-def limited(policy: Policy, max_steps: int | None, *, closing: bool) -> Policy:
-    """The policy with `--max-steps` over its own limit, and without a closing step if `--no-closing` says so."""
+def limited(policy: Policy, max_steps: int | None, max_tokens: int | None = None, *, closing: bool) -> Policy:
+    """The policy with `--max-steps` and `--max-tokens` over its own, and without a closing step by `--no-closing`."""
+    if max_tokens is not None:
+        if max_tokens < 1:
+            raise WrongUse(f"--max-tokens is {max_tokens}: use 1 or more")
+        policy = replace(policy, response_tokens=max_tokens)
     if not closing and policy.closing:
         policy = replace(policy, closing=False)
     if max_steps is None:

@@ -32,7 +32,7 @@ def engine_of(given: argparse.Namespace, resumed: Resumed | None = None) -> Engi
         policy = started.policy
     if resumed is not None:
         resumed.check(given)
-    policy = limited(policy, given.max_steps, closing=not given.no_closing)
+    policy = limited(policy, given.max_steps, given.max_tokens, closing=not given.no_closing)
     own = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run, given.env)]
     presets = presets_of(own, not given.no_presets)
     tools = own

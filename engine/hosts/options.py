@@ -74,6 +74,12 @@ def add_sampling(model: argparse._ArgumentGroup) -> None:
     model.add_argument("--tool-choice", choices=("auto", "required", "none"), help="default: auto")
     model.add_argument("--temperature", type=float, metavar="T", help="passed to the model")
     model.add_argument("--seed", type=int, metavar="N", help="passed to the model")
+    model.add_argument(
+        "--max-tokens",
+        type=int,
+        metavar="N",
+        help="output tokens of one response: passed to the model, and held here, too, by an estimate",
+    )
     add_finish_words(model)
 
 
@@ -101,7 +107,7 @@ def finish_words_of(given: argparse.Namespace) -> dict[str, FinishReason]:
 
 def sampling_of(given: argparse.Namespace) -> dict[str, Any]:
     """The settings that were given."""
-    settings = {"temperature": given.temperature, "seed": given.seed}
+    settings = {"temperature": given.temperature, "seed": given.seed, "max_tokens": given.max_tokens}
     return {name: value for name, value in settings.items() if value is not None}
 
 

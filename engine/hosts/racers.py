@@ -81,7 +81,7 @@ def racers_of(
 ) -> list[Racer]:
     """An engine for each provider. All that cannot work raises WrongUse."""
     policy = policy_of("agent" if given.policy is None else given.policy, closing=True)
-    policy = limited(policy, given.max_steps, closing=not given.no_closing)
+    policy = limited(policy, given.max_steps, given.max_tokens, closing=not given.no_closing)
     shared = tools_of(given.tools)
     racers = []
     for number, (name, provider) in enumerate(zip(names, providers, strict=True)):

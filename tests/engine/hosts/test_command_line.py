@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop.decision.events import ResponseFinished
 from endstop.engine import read_record
 
 from ...console import COMMAND, Done, ended, endstop, environment, started
@@ -95,6 +96,22 @@ async def test_settings_of_the_model_reach_the_model() -> None:
         await run(server, "--temperature", 0.5, "--seed", 7, "--tool-choice", "required")
     request = server.requests[0]
     assert (request["temperature"], request["seed"], request["tool_choice"]) == (0.5, 7, "required")
+
+
+@pytest.mark.parametrize("way", ["openai", "litellm"])
+async def test_B2_max_tokens_reaches_the_model_and_holds_where_the_model_does_not_care(
+    way: str, tmp_path: Path
+) -> None:
+    words = [f"word{n} " for n in range(400)]
+    async with ChatServer(*[words] * 3) as server:
+        record = tmp_path / "r.jsonl"
+        done = await run(server, "--provider", way, "--max-tokens", 50, "--no-closing", "--record", record, "--json")
+    assert [request["max_tokens"] for request in server.requests] == [50, 50, 50]
+    (recorded,) = read_record(record).runs
+    responses = [event for event in recorded.events if isinstance(event, ResponseFinished)]
+    assert [(r.finish, r.cut_for) for r in responses] == [("length", "response_tokens")] * 3
+    assert all(50 < r.usage.output_tokens < 55 for r in responses)
+    assert (done.json["stop_reason"], done.code) == ("no_answer", 3)
 
 
 async def test_the_key_is_sent_if_it_is_set_and_none_is_required() -> None:
@@ -289,6 +306,7 @@ def _bytes(folder: Path) -> Path:
 WRONG = {
     "no prompt in the pipe": (lambda folder: [], "prompt is empty"),
     "an empty prompt": (lambda folder: ["  "], "prompt is empty"),
+    "no tokens": (lambda folder: ["Hi", "--max-tokens", "0"], "--max-tokens is 0: use 1 or more"),
     "no steps": (lambda folder: ["Hi", "--max-steps", "0"], "--max-steps is 0: use 1 or more"),
     "steps in words": (lambda folder: ["Hi", "--max-steps", "many"], "--max-steps"),
     "an unknown policy": (lambda folder: ["Hi", "--policy", "agnet"], "did you mean 'agent'"),
