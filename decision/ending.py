@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from .decisions import Pause, Stop
 from .facts import Facts
 from .limits import STOP_REASONS
-from .outcome import Outcome
+from .messages import blank
+from .outcome import AnswerFrom, Outcome
 from .policy import Policy
 from .spending import spending
 
@@ -19,13 +20,15 @@ def conclude(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
     else:
         status, reason, detail = "awaiting_input", "awaiting_input", "the model waits for the user's answer"
     spent = list(spending(facts, policy))
+    answer, answer_from = _answer(facts, reason)
     return Outcome(
         run_id=facts.run_id,
         session_id=facts.session_id,
         status=status,
         stop_reason=reason,
         detail=detail,
-        answer=_answer(facts, reason),
+        answer=answer,
+        answer_from=answer_from,
         steps=facts.steps,
         rounds=facts.rounds,
         requests=facts.requests,
@@ -47,9 +50,33 @@ def renewed(outcome: Outcome, facts: Facts) -> Outcome:
     return replace(outcome, accepted_by=accepted_by, failed_calls=facts.failures.names)
 
 
-def _answer(facts: Facts, reason: str) -> str:
-    if facts.accepted is not None:
-        return facts.answer
-    if facts.handled is not None:
-        return facts.handled
-    return facts.text if reason in ("text_final", "judged", "degenerate") or facts.closing else ""
+def closes(facts: Facts, policy: Policy, stop: Stop) -> bool:
+    """Whether the model is asked once more after this stop, without tools, to sum up.
+
+    Every exhausted ending is summed up, unless the policy says `limits` or something speaks against it: a budget that
+    is used up is not this run's alone, a context that is too large leaves no room for one more request, and a run
+    that has asked nothing yet has nothing to sum up.
+    """
+    if not policy.closing or stop.ends_as != "exhausted" or facts.refused is not None or not facts.attempt:
+        return False
+    if policy.closing_after == "limits":
+        return stop.reason in STOP_REASONS.values()
+    window = policy.compaction.window
+    return stop.reason != "compaction_stalled" or window is None or facts.context_tokens < window
+
+
+def _answer(facts: Facts, reason: str) -> tuple[str, AnswerFrom]:
+    """The answer, and what it is."""
+    if facts.accepted is not None and not blank(facts.answer):
+        return facts.answer, "completion"
+    if facts.handled is not None and not blank(facts.handled):
+        return facts.handled, "handler"
+    if facts.closing and not blank(facts.text):
+        return facts.text, "closing"
+    if reason in ("text_final", "judged") and not blank(facts.text):
+        return facts.text, "text"
+    if facts.latest_text:
+        return facts.latest_text, "partial_text" if facts.latest_text_partial else "latest_text"
+    if facts.completion_said and reason != "awaiting_input":  # while the user is asked it is not decided
+        return facts.completion_said, "not_accepted"
+    return "", ""

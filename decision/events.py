@@ -159,7 +159,7 @@ class AttemptFailed(_Event, frozen=True, kw_only=True, tag="ATTEMPT_FAILED"):
     beside: bool = False
     """True if it was made beside another one that is heard instead (a race): nothing has failed by it."""
     text: str = ""
-    """Of a response that the engine cut because it repeated itself (kind `degenerate`): its text before that."""
+    """The text that had come by then; of a response that repeated itself (kind `degenerate`), its text before that."""
 
 
 class AttemptRetracted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_RETRACTED"):

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from . import events as ev
 from .failures import Failures
-from .messages import FinishReason, Usage
+from .messages import AssistantMessage, FinishReason, Usage, blank
 from .outcome import Question, asked_again
 from .repetition import Trail
 
@@ -70,6 +71,14 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     error_kind: str | None = None
     degenerate: str | None = None
     """How the latest attempt repeated itself, so that it was cut; `text` is then what came before that."""
+    latest_text: str = ""
+    """What the model wrote last in this run that a person can see, in whatever step."""
+    latest_text_partial: bool = False
+    """Whether its response was cut off or failed."""
+    completion_said: str = ""
+    """What the latest completion that was called said, whether it was accepted or not."""
+    completing: tuple[str, ...] = ()
+    """The completion tools, by name."""
     text_verdict: str | None = None
     """What the user's own text rule said: `final`, `nudge` or `default`."""
     refused: ev.BudgetRefused | None = None
@@ -122,7 +131,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
             return "none"
         if self.calls:
             return "open_question" if self.questions else "tool_results"
-        return "text" if self.text.strip() else "empty"
+        return "empty" if blank(self.text) else "text"
 
 
 def fold(facts: Facts, event: ev.Event) -> Facts:
@@ -148,6 +157,7 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         phases=carried.phases,
         questions=carried.questions,
         before=before,
+        completing=tuple(tool.name for tool in event.tools if tool.kind == "completion"),
         failures=Failures.of(event.tools),
         context_tokens=(event.carried or before).context_tokens,
     )
@@ -246,6 +256,8 @@ def _attempt_started(facts: Facts, event: ev.AttemptStarted) -> Facts:
 
 def _attempt_failed(facts: Facts, event: ev.AttemptFailed) -> Facts:
     usage = facts.usage if event.usage is None else facts.usage + event.usage
+    if not event.beside and not blank(event.text):
+        facts = replace(facts, latest_text=event.text, latest_text_partial=True)
     if event.kind == "cancelled" or event.beside:
         return replace(facts, usage=usage, t=event.t)
     wait = "" if event.retry_after is None else f" (try again in {event.retry_after:g} s)"
@@ -266,7 +278,8 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
     message, finish = event.message, event.finish
     truncated = event.truncated is not None or finish in ("length", "context_full")
     unfinished = finish == "retry" or (finish == "other" and event.raw_finish != "")
-    empty = not message.calls and not message.text.strip()
+    unseen = blank(message.text)
+    empty = not message.calls and unseen
     filtered = finish == "content_filter"
     return replace(
         facts,
@@ -274,6 +287,9 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
         finish=finish,
         raw_finish=event.raw_finish,
         text=message.text,
+        latest_text=facts.latest_text if unseen else message.text,
+        latest_text_partial=facts.latest_text_partial if unseen else truncated or event.cut_for != "",
+        completion_said=_said_by_completion(message, facts.completing) or facts.completion_said,
         reasoned=bool(message.reasoning),
         calls=len(message.calls),
         truncated=truncated,
@@ -286,6 +302,21 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
         monologue=0 if message.calls else facts.monologue + 1,
         overflows=0,
     )
+
+
+def _said_by_completion(message: AssistantMessage, completing: tuple[str, ...]) -> str:
+    """The first text that a completion call of this response holds; empty if there is none."""
+    for call in message.calls if completing else ():
+        if call.name in completing:
+            try:
+                arguments = msgspec.json.decode(call.arguments)
+            except (msgspec.DecodeError, RecursionError, ValueError):
+                continue
+            values = arguments.values() if isinstance(arguments, dict) else ()
+            said = next((value for value in values if isinstance(value, str) and not blank(value)), "")
+            if said:
+                return said
+    return ""
 
 
 def _tool_call_result(facts: Facts, event: ev.ToolCallResult) -> Facts:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal
+from unicodedata import category
 
 from msgspec import Struct
 
@@ -150,3 +151,14 @@ class Usage(Struct, frozen=True, kw_only=True):
             cost_usd=cost,
             estimated=self.estimated or other.estimated,
         )
+
+
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"})
+"""General categories of characters that show nothing (Unicode Standard, section 4.5)."""
+_FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0" + "".join(map(chr, range(0xFE00, 0xFE10))))
+"""Letters and marks that show nothing, either: fillers, the empty Braille pattern, variation selectors."""
+
+
+def blank(text: str) -> bool:
+    """Whether a person sees nothing of a text: it is empty, or all white space and invisible characters."""
+    return all(category(character) in _UNSEEN or character in _FILLERS for character in text)

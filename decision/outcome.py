@@ -47,6 +47,14 @@ def work_of(status: Status | None, verdict: Verdict) -> Work | None:
     return "checked" if verdict == "passed" else "wrong"
 
 
+AnswerFrom = Literal["", "completion", "handler", "text", "closing", "latest_text", "partial_text", "not_accepted"]
+"""Where an answer comes from. `completion`: the accepted completion's summary. `handler`: a handler answered, without
+the model. `text`: the plain text that ended the run. `closing`: what the model summed up in the closing step.
+Whatever else the model wrote last in this run stands in where none of these is there: `latest_text` is a whole
+response's, `partial_text` of one that was cut off or failed, `not_accepted` the summary of a completion that was handed
+back. Empty: the model wrote no text, or the record is older."""
+
+
 class LimitUse(Struct, frozen=True, kw_only=True):
     """One limit in the outcome, under its name. Units follow the name: steps, tokens, usd, seconds."""
 
@@ -89,6 +97,9 @@ class Outcome(Struct, frozen=True, kw_only=True):
     detail: str = ""
     """The stop reason in a sentence: what happened, where, what to do."""
     answer: str = ""
+    """The result in words. It is empty only if the model wrote no text in this run, whatever ended it."""
+    answer_from: AnswerFrom = ""
+    """What the answer is."""
     steps: int = 0
     rounds: int = 0
     requests: int = 0

@@ -170,7 +170,7 @@ class Deadlines(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True)
     compactor: float = 120.0
     """The model's summary in a compaction."""
     closing: float = 60.0
-    """The closing step."""
+    """The closing step, whatever limit on time the run has."""
     evaluation: float = 600.0
     """The evaluator, at the end of a run."""
 
@@ -211,7 +211,7 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     next_step: str = ""
     """Added at the start of a round, unless it is among the last three messages of the user. Off while empty."""
     closing: str = (
-        "The limit is reached and no tool can be used any more. Tell the user in a few sentences what was done, "
+        "The run ends here and no tool can be used any more. Tell the user in a few sentences what was done, "
         "what is missing, and how to go on."
     )
     """Asked in the closing step."""
@@ -229,7 +229,11 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a run goes on, pauses and stops. `Policy()` is the shipped policy `agent`."""
 
-    before: ClassVar[Mapping[str, Any]] = {"response_tokens": None, "closing_tokens": None}
+    before: ClassVar[Mapping[str, Any]] = {
+        "response_tokens": None,
+        "closing_tokens": None,
+        "closing_after": "limits",
+    }
 
     name: str = "agent"
     """Stands in records and reports; a file's own name if it gives none."""
@@ -239,8 +243,10 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What all runs of a session may use together."""
     reminder: float | None = 5 / 6
     """Share of a hard limit, above 0 and below 1, at which the model is reminded, once; None: never."""
-    closing: bool = False
-    """At a limit, ask once more, without tools, for a summary. Not counted as a step."""
+    closing: bool = True
+    """Where a run is exhausted, ask once more, without tools, for a summary. Not counted as a step."""
+    closing_after: Literal["exhausted", "limits"] = "exhausted"
+    """After which endings: every exhausted one, or only where a limit was reached."""
     closing_tokens: int | None = 4_000
     """Output tokens that the closing step may take, 1 or more; None: any number."""
     response_tokens: int | None = 200_000
@@ -308,7 +314,7 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 POLICIES: dict[str, Policy] = {
-    "chat": Policy(name="chat", completion="none"),
+    "chat": Policy(name="chat", completion="none", closing=False),
     "agent": Policy(),
     "strict": Policy(name="strict", text="nudge", completion="required"),
 }

@@ -16,6 +16,7 @@ from .decide import decide
 from .decisions import Decision, GoOn, Stop
 from .degeneration import repetition_in
 from .digest import Point, RunDigest
+from .ending import closes
 from .facts import Facts
 from .finding import Finding, Parting
 from .policy import Policy
@@ -110,7 +111,7 @@ class Walker:
         return max(0, digest.end.steps - self._policy.limits.hard_steps)
 
     def _closes(self, decision: Decision | None) -> bool:
-        return self._policy.closing and isinstance(decision, Stop) and decision.reason.endswith("_limit")
+        return isinstance(decision, Stop) and closes(self._facts, self._policy, decision)
 
     # ---- what the record did
 

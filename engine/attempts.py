@@ -199,7 +199,8 @@ class Attempts:
         shown = bool(message.text or message.calls or message.reasoning)
         billed = shown or ended.kind in SENT
         usage = self._usage(message) if billed and ended.usage is None else self._cost_of(ended)
-        self._log.append(_failure(ended, self._attempt, usage, shown))
+        text = ended.text if ended.kind == Degenerate.kind else message.text
+        self._log.append(_failure(ended, self._attempt, usage, shown, text))
         return shown
 
     def _note_beside(self, ended: AttemptEnded) -> None:
@@ -239,7 +240,7 @@ class Attempts:
         return Usage(input_tokens=self._context.tokens_now(), output_tokens=output, estimated=True)
 
 
-def _failure(ended: AttemptEnded, attempt: str, usage: Usage | None, shown: bool) -> AttemptFailed:
+def _failure(ended: AttemptEnded, attempt: str, usage: Usage | None, shown: bool, text: str = "") -> AttemptFailed:
     return AttemptFailed(
         attempt=attempt,
         model=ended.model,
@@ -250,5 +251,5 @@ def _failure(ended: AttemptEnded, attempt: str, usage: Usage | None, shown: bool
         after_output=shown,
         usage=usage,
         beside=ended.beside,
-        text=ended.text,
+        text=text,
     )

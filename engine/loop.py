@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..decision import Decision, GoOn, Outcome, Pause, Stop, UserMessage, conclude
+from ..decision.ending import closes
 from ..decision.events import (
     CancelRequested,
     Carried,
@@ -102,9 +103,7 @@ def _would_go_on(context: Context) -> bool:
 def _wants_closing(context: Context, decision: Decision) -> bool:
     if context.interrupted is not None and context.interrupted.closed:
         return False
-    if context.log.facts.refused is not None:
-        return False  # what is used up is not this run's alone
-    return context.policy.closing and isinstance(decision, Stop) and decision.reason.endswith("_limit")
+    return isinstance(decision, Stop) and closes(context.log.facts, context.policy, decision)
 
 
 def _add_next_step_prompt(context: Context) -> None:

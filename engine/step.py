@@ -22,7 +22,7 @@ from ..decision.events import (
     ToolCallResult,
 )
 from ..decision.rounds import goes_on_by_itself
-from ..providers import Cancelled, Interrupted, ProviderError, Request, ToolChoice
+from ..providers import Broken, Cancelled, Interrupted, ProviderError, Request, ToolChoice
 from .attempts import Attempts
 from .calls import Calls
 from .connections import hear_out
@@ -212,6 +212,11 @@ async def _stream(
                     failed = attempts.degenerate()
     except asyncio.CancelledError:
         attempts.failed(Cancelled("cancelled in the middle of the response"))
+        raise
+    except LostRun:
+        raise
+    except Exception as error:  # a provider that breaks its word: what it had said is kept
+        attempts.failed(Broken(f"{type(error).__name__}: {error}"))
         raise
     if not (attempts.finished or attempts.cut):
         if deadline.cancel_called:

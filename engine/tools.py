@@ -26,11 +26,12 @@ import docstring_parser
 
 from ..decision import ToolKind, ToolSpec, WrongUse
 from ..decision.errors import nearest
+from ..decision.messages import blank
 from .brought import check_functions, yields
 from .calling import call
 from .json_schema import SchemaArguments
 from .results import holds_iterator, read_out
-from .schema import Arguments
+from .schema import Arguments, InvalidArguments
 from .side_effects import acts
 
 Function = Callable[..., Any]
@@ -124,8 +125,25 @@ class Tool:
         return other
 
     def parse(self, arguments: str) -> dict[str, Any]:
-        """The arguments as the function takes them. Raises InvalidArguments, in words for the model."""
-        return self._arguments.parse(arguments)
+        """The arguments as the function takes them. Raises InvalidArguments, in words for the model.
+
+        A completion whose required texts are all empty, or hold nothing that a person can see, says nothing of the
+        work: it is invalid.
+        """
+        parsed = self._arguments.parse(arguments)
+        texts = self._texts
+        if texts and all(isinstance(parsed.get(name), str) and blank(parsed[name]) for name in texts):
+            raise InvalidArguments(f"{self.name}: {' and '.join(texts)} is empty: say in it what was done")
+        return parsed
+
+    @cached_property
+    def _texts(self) -> tuple[str, ...]:
+        """Of a completion: the texts that a call of it must bring, by name."""
+        if self.kind != "completion":
+            return ()
+        schema = self._arguments.schema
+        members = schema.get("properties", {})
+        return tuple(name for name in schema.get("required", ()) if members.get(name, {}).get("type") == "string")
 
     def is_final(self, arguments: Mapping[str, Any]) -> bool:
         """Whether a completion by these arguments can be the last one."""

@@ -30,6 +30,8 @@ IMPORTED = Policy(
     name="imported",
     limits=Limits(steps=_MANY),
     reminder=None,
+    closing=False,
+    response_tokens=None,
     mixed="all",
     max_inner_steps=_MANY,
     inner_cancel=False,

@@ -76,7 +76,8 @@ class Resumed:
         if self.same_run and given != self.started.policy:
             raise WrongUse(
                 f"{self.record.path}: its last run was killed and goes on under the policy that it began with: leave "
-                "out --policy, --max-steps, --max-tokens and --no-closing, and give them with a new prompt once it has ended"
+                "out --policy, --max-steps, --max-tokens and --no-closing, and give them with a new prompt once it "
+                "has ended"
             )
         return given
 

@@ -16,7 +16,7 @@ from endstop.engine.presets import ask_user, finish_task
 from endstop.providers import Interrupted, Scripted, call, say
 from msgspec.structs import replace
 
-FREE = Policy(name="free", limits=Limits(steps=50), reminder=None)
+FREE = Policy(name="free", limits=Limits(steps=50), reminder=None, closing=False)
 """Says nothing of its own accord for fifty steps."""
 
 

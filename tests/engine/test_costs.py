@@ -137,7 +137,7 @@ async def test_a_limit_on_cost_ends_a_run_by_list_prices() -> None:
         model="anthropic/claude-sonnet-4-5",
         usage=Usage(input_tokens=100_000, output_tokens=10_000),  # 0.45 dollars
     )
-    outcome = await Engine(model, tools=[note], policy=Policy(limits=Limits(cost_usd=1.0))).run("go")
+    outcome = await Engine(model, tools=[note], policy=Policy(limits=Limits(cost_usd=1.0), closing=False)).run("go")
     assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "cost_limit", 3)
     assert 1.2 < outcome.limits["cost_usd"].used < 1.3, (
         "the third request took it over the limit, and its answer is cut"

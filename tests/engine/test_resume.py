@@ -340,7 +340,7 @@ async def test_an_answer_does_not_renew_the_limits_of_the_run_that_asked() -> No
 
 async def test_the_limits_of_a_session_count_over_several_runs_and_after_it_is_recalled(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    policy = Policy(session_limits=SessionLimits(steps=3), guards=("step_limit", "token_limit"))
+    policy = Policy(session_limits=SessionLimits(steps=3), guards=("step_limit", "token_limit"), closing=False)
     session = Engine(Scripted("one", "two"), policy=policy).session(record=path)
     outcomes = [await session.run("go") for _ in range(2)]
     assert [outcome.limits["session_steps"].used for outcome in outcomes] == [1, 2]

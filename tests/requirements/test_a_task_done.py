@@ -201,7 +201,8 @@ async def test_A1_a_users_own_tool_of_kind_completion_ends_the_run_the_same_way(
 
 async def test_A3_at_25_of_30_steps_the_model_is_reminded_once_and_the_reminder_never_piles_up() -> None:
     provider = Scripted(*[[call("work", path=str(n))] for n in range(40)])
-    session = Engine(provider, tools=[spy("work", [])], presets=[task_done]).session()
+    policy = Policy(closing=False)
+    session = Engine(provider, tools=[spy("work", [])], presets=[task_done], policy=policy).session()
     async with session.start("go") as run:
         events = [event async for event in run]
     assert (run.outcome.stop_reason, run.outcome.steps) == ("step_limit", 30)
@@ -292,7 +293,7 @@ async def test_A4_a_completion_is_handed_back_a_bounded_number_of_times() -> Non
     outcome = run.outcome
     assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "completion_rejected", 4)
     assert "never good" in outcome.detail
-    assert outcome.answer == ""
+    assert (outcome.answer, outcome.answer_from) == ("attempt 5", "not_accepted"), "as the closing step has it"
     assert not [e for e in events if isinstance(e, CompletionAccepted)]
 
 

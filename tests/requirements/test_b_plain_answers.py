@@ -349,7 +349,7 @@ async def test_B6_five_scenes_take_2_1_1_2_1_steps_and_4_6_8_12_14_messages(hand
 
 
 async def test_B7_a_run_can_end_by_its_output_tokens() -> None:
-    policy = Policy(limits=Limits(output_tokens=12), repetition=Repetition(stop_at=None))
+    policy = Policy(limits=Limits(output_tokens=12), repetition=Repetition(stop_at=None), closing=False)
     outcome = await Engine(Scripted(*[[call("work")]] * 9), tools=[WORK], policy=policy).run("go")
     assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "token_limit", 3)
     assert (outcome.limits["output_tokens"].used, outcome.limits["output_tokens"].allowed) == (15, 12)

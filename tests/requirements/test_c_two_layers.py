@@ -54,7 +54,7 @@ def kinds(events: list[Any]) -> list[str]:
 
 
 async def test_C1_a_round_has_at_most_max_inner_steps_steps() -> None:
-    policy = Policy(max_inner_steps=3, limits=Limits(steps=7), guards=("step_limit",))
+    policy = Policy(max_inner_steps=3, limits=Limits(steps=7), guards=("step_limit",), closing=False)
     events, run = await drive(Engine(Scripted(*[[call("work")]] * 9), tools=[nothing()], policy=policy))
     rounds = [e.round for e in events if isinstance(e, ev.StepStarted)]
     assert rounds == [1, 1, 1, 2, 2, 2, 3]

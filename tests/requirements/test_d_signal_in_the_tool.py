@@ -127,7 +127,8 @@ async def test_D5_under_the_explicit_policy_text_alone_never_ends_the_run_and_th
 async def test_D5_a_model_that_never_completes_explicitly_ends_at_the_step_limit_and_not_as_completed() -> None:
     policy = policy_from({"base": "strict", "limits": {"steps": 5}})
     outcome = await Engine(Scripted(*["I am done."] * 9), presets=[attempt_completion], policy=policy).run("go")
-    assert (outcome.status, outcome.stop_reason, outcome.steps, outcome.answer) == ("exhausted", "step_limit", 5, "")
+    assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "step_limit", 5)
+    assert (outcome.answer, outcome.answer_from) == ("I am done.", "closing"), "what it says at the end, and no more"
 
 
 async def test_D5_the_explicit_policy_without_a_completion_tool_is_refused_at_start() -> None:
