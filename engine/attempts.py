@@ -22,6 +22,7 @@ from ..decision import (
 )
 from ..decision.degeneration import Repeated, RepetitionWatch
 from ..decision.events import AttemptFailed, AttemptRetracted, AttemptStarted, ResponseFinished, ToolCallEnd
+from ..decision.messages import blank
 from ..decision.transcript import rough_tokens, size
 from ..providers import ProviderError
 from ..providers.errors import Degenerate, ended_by
@@ -29,6 +30,8 @@ from .calls import Calls
 from .context import Context
 from .hard_limits import RESPONSE_TOKENS
 
+SHOWN = 200
+"""Characters that are kept of a response's text where nothing came before its repetition."""
 SENT = frozenset({"cancelled", "timeout", "interrupted"})
 """Kinds of failures after which a request has probably been read, and is paid for, though nothing came of it."""
 
@@ -126,7 +129,8 @@ class Attempts:
         """A response that repeats itself, as it stands in the record."""
         assert self.repeated is not None
         text = self._assembler.message.text
-        return Degenerate(str(self.repeated), text=self.repeated.before(text) if self.repeated.part == "text" else text)
+        before = self.repeated.before(text) if self.repeated.part == "text" else text
+        return Degenerate(str(self.repeated), text=text[:SHOWN] if blank(before) else before)
 
     def failed(self, error: ProviderError) -> None:
         """The last attempt failed, and no other takes its place."""
