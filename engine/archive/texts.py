@@ -70,7 +70,7 @@ TEXTS: dict[type, Mapping[str, str]] = {
     ev.EvaluationFinished: {"name": "text", "details": "plain"},
     AfterCut: {"chunk": "struct"},
     ProviderToolReport: {"arguments": "arguments", "result": "text"},
-    AttemptEnded: {"message": "text"},
+    AttemptEnded: {"message": "text", "text": "text"},
     Outcome: {
         "detail": "text",
         "answer": "text",

@@ -31,7 +31,6 @@ IMPORTED = Policy(
     limits=Limits(steps=_MANY),
     reminder=None,
     closing=False,
-    response_tokens=None,
     mixed="all",
     max_inner_steps=_MANY,
     inner_cancel=False,

@@ -42,6 +42,7 @@ from endstop.providers import (
     call,
     say,
 )
+from msgspec.structs import replace
 
 from ..console import endstop as console
 
@@ -57,6 +58,8 @@ async def change(path: str) -> str:
     return "changed"
 
 
+PLAIN = Policy(closing=False)
+"""Without the closing step, so that requests can be counted."""
 TOOLS = [Tool(change, description="Change."), finish_task]
 
 
@@ -66,6 +69,7 @@ def nothing_changed() -> None:
 
 
 def engine(provider: Any, **options: Any) -> Engine:
+    options.setdefault("policy", PLAIN)
     return Engine(provider, tools=TOOLS, presets=(), **options)
 
 
@@ -138,7 +142,7 @@ async def test_A1_the_new_attempt_is_asked_the_same() -> None:
 
 @pytest.mark.parametrize("attempts", [0, 1, 3])
 async def test_A1_how_many_attempts_are_made_is_a_setting(attempts: int) -> None:
-    policy = Policy(degeneration=Degeneration(attempts=attempts))
+    policy = replace(PLAIN, degeneration=Degeneration(attempts=attempts))
     events, outcome = await events_of(Scripted(*[ENDLESS] * 9), policy=policy)
     assert outcome.stop_reason == "degenerate"
     assert outcome.requests == attempts + 1 == len(of(events, ev.AttemptStarted))
@@ -221,7 +225,7 @@ async def test_A1_what_a_void_attempt_began_is_given_up_and_nothing_is_done_twic
     void = [call("look", path="a"), call("write", path="a"), *ENDLESS]
     path = tmp_path / "r.jsonl"
     with anyio.fail_after(60):
-        outcome = await Engine(Scripted(void, void), tools=tools, presets=()).run("go", record=path)
+        outcome = await Engine(Scripted(void, void), tools=tools, presets=(), policy=PLAIN).run("go", record=path)
     assert (outcome.stop_reason, written) == ("degenerate", [])
     assert len(given_up) <= 2, "as often as it had begun"
     assert (await replay(path)).same
@@ -276,7 +280,7 @@ async def test_A1_a_backtest_says_where_a_policy_would_have_cut(response: Any, s
     off = Policy(degeneration=Degeneration(text=None, reasoning=None, arguments=None))
     await events_of(Scripted([call("change", path="a")], response, DONE), path, policy=off)
     (run,) = read_record(path).runs
-    (tested,) = backtest(run.events, [Policy(), off])
+    (tested,) = backtest(run.events, [PLAIN, off])
     on, same = tested.findings
     assert (on.parting, on.step) == ("diverges", 2)
     assert on.why.startswith(f"it would have cut the response: {says}")
@@ -287,7 +291,7 @@ async def test_A1_a_backtest_of_a_cut_is_the_same_or_says_that_it_is_not_known(t
     path = tmp_path / "r.jsonl"
     await events_of(Scripted([call("change", path="a")], ENDLESS, ENDLESS), path)
     (run,) = read_record(path).runs
-    (tested,) = backtest(run.events, [Policy(), Policy(degeneration=Degeneration(text=None))])
+    (tested,) = backtest(run.events, [PLAIN, replace(PLAIN, degeneration=Degeneration(text=None))])
     same, off = tested.findings
     assert (same.parting, same.stop_reason, same.rule) == ("same", "degenerate", "finish_reason")
     assert (off.parting, off.step) == ("diverges", 2)
@@ -467,7 +471,7 @@ def test_A1_the_settings_stand_in_a_file_too() -> None:
 @pytest.mark.parametrize("tokens", [300, 1_000, 1_500])
 async def test_A1_a_limit_that_is_reached_first_ends_the_run(tokens: int, tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    policy = Policy(limits=Limits(output_tokens=tokens))
+    policy = Policy(limits=Limits(output_tokens=tokens), closing=False)
     provider = Scripted(ENDLESS, ENDLESS)
     events, outcome = await events_of(provider, path, policy=policy)
     assert (outcome.stop_reason, outcome.exceeded_limit) == ("token_limit", True)
@@ -484,5 +488,5 @@ async def test_A1_a_backtest_of_an_imported_session_says_where_it_would_have_bee
     (path,) = (tmp_path / "records").rglob("*.jsonl")
     assert (await replay(path)).same
     (run,) = read_record(path).runs
-    ((finding,),) = [tested.findings for tested in backtest(run.events, [Policy()])]
+    ((finding,),) = [tested.findings for tested in backtest(run.events, [PLAIN])]
     assert finding.why.startswith("it would have cut the response: the text repeated")

@@ -56,15 +56,17 @@ def leaks(content: bytes, length: int = 5) -> list[str]:
 # ---- the table of texts
 
 OURS = {
-    "RunStarted": "run_id session_id model tool_choice prices endpoint continues started_at engine",
-    "Policy": "name text completion mixed interrupted_calls rules guards limits session_limits patience repetition "
+    "RunStarted": "run_id session_id model tool_choice prices endpoint finish_words continues started_at engine",
+    "Policy": "name text completion mixed closing_after degeneration interrupted_calls rules guards limits session_limits patience repetition "
     "compaction deadlines",
+    "Degeneration": "unwatched",
+    "Echo": "beside",
     "Carried": "reminded usage",
     "MessageAdded": "origin topics message_id",
     "AttemptStarted": "attempt model",
     "AttemptFailed": "attempt model kind usage",
     "AttemptRetracted": "attempt by",
-    "ResponseFinished": "attempt model finish raw_finish usage cut_at truncated cut_for after_cut",
+    "ResponseFinished": "attempt model finish raw_finish usage cut_at truncated without_arguments cut_for after_cut",
     "StepFinished": "cut_by",
     "TextMessageContent": "attempt",
     "ReasoningMessageContent": "attempt signature",
@@ -80,7 +82,7 @@ OURS = {
     "CompletionRejected": "call_id name by",
     "PhaseReported": "call_id",
     "QuestionAsked": "call_id",
-    "QuestionAnswered": "call_id",
+    "QuestionAnswered": "call_id says",
     "ThoughtRecorded": "call_id",
     "VerdictGiven": "role said call_id usage",
     "ContextCompacted": "strategy",
@@ -98,7 +100,7 @@ OURS = {
     "UsageReport": "usage",
     "Voice": "model",
     "AttemptEnded": "model kind usage",
-    "Outcome": "run_id session_id status stop_reason usage limits verdict work failed_calls",
+    "Outcome": "run_id session_id status stop_reason answer_from usage limits verdict work failed_calls",
     "Question": "call_id",
     "ToolResult": "call_id name status",
     "ToolCall": "id name",
@@ -164,7 +166,7 @@ EVENTS: list[Event] = [
                   functions={"gate": (f"m:CommandGate({S!r})",)}, carried=CARRIED, before=CARRIED),
     ev.MessageAdded(text=S, origin="user"),
     ev.CancelRequested(cause=S),
-    ev.AttemptFailed(attempt="1.1", kind="unavailable", message=S),
+    ev.AttemptFailed(attempt="1.1", kind="unavailable", message=S, text=S),
     ev.ResponseFinished(step=1, message=MESSAGE, finish="stop"),
     ev.DecisionMade(round=1, decision=GoOn(rule="r", say=S, why=S, remind=S, trace=(SAW,))),
     ev.DecisionMade(round=1, decision=Pause(rule="r", questions=("c",), trace=(SAW,))),
@@ -190,7 +192,7 @@ EVENTS: list[Event] = [
 CHUNKS = [
     TextDelta(S), ReasoningDelta(S), ToolCallDelta(0, "c", "t", json.dumps({"x": S})),
     ProviderToolReport("p", "search", json.dumps({"x": S}), S),
-    AttemptEnded(model="m", kind="unavailable", message=S),
+    AttemptEnded(model="m", kind="unavailable", message=S, text=S),
 ]  # fmt: skip
 
 
