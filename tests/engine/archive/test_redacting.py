@@ -57,7 +57,8 @@ def leaks(content: bytes, length: int = 5) -> list[str]:
 
 OURS = {
     "RunStarted": "run_id session_id model tool_choice prices endpoint finish_words continues started_at engine",
-    "Policy": "name text completion mixed closing_after degeneration interrupted_calls rules guards limits session_limits patience repetition "
+    "Policy": "name text completion mixed closing_after degeneration interrupted_calls rules guards "
+    "limits session_limits patience repetition "
     "compaction deadlines",
     "Degeneration": "unwatched",
     "Echo": "beside",
