@@ -37,9 +37,25 @@ def grid_of(
     for tick in ticks:
         y = rise(tick)
         parts.append(tag("line", x1=f"{LEFT}%", x2="100%", y1=f"{y:.1f}", y2=f"{y:.1f}", class_="grid"))
-        parts.append(words_at(LEFT - 1.2, y + 4, (shown or figure_of)(tick), "end"))
+        parts.append(tag("line", x1=f"{LEFT - 0.8}%", x2=f"{LEFT}%", y1=f"{y:.1f}", y2=f"{y:.1f}", class_="tick"))
+        parts.append(words_at(LEFT - 1.4, y + 4, (shown or figure_of)(tick), "end"))
     parts.append(words_at(0, 12, up, "start"))
     return join(*parts)
+
+
+def axis_across() -> Markup:
+    """The axis across, and the one up."""
+    foot = f"{HEIGHT - BOTTOM:.1f}"
+    return join(
+        tag("line", x1=f"{LEFT}%", x2="100%", y1=foot, y2=foot, class_="tick"),
+        tag("line", x1=f"{LEFT}%", x2=f"{LEFT}%", y1=f"{TOP - 10:.1f}", y2=foot, class_="tick"),
+    )
+
+
+def tick_across(x: float) -> Markup:
+    """A tick of the axis across, at this percent of the width."""
+    foot = HEIGHT - BOTTOM
+    return tag("line", x1=f"{x:.2f}%", x2=f"{x:.2f}%", y1=f"{foot:.1f}", y2=f"{foot + 5:.1f}", class_="tick")
 
 
 def words_at(x: float, y: float, words: str, anchor: str, tone: str = "") -> Markup:

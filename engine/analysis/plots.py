@@ -17,16 +17,24 @@ from .drawing import (
     HEIGHT,
     LEFT,
     RIGHT,
+    axis_across,
     figure_of,
     grid_of,
     picture_of,
     rise_to,
     scale_of,
     scale_ticks,
+    tick_across,
     words_at,
 )
 from .markup import Markup, join, tag
 
+NEAR = 20.0
+"""Pixels between lines from which on the name of one of them is not taken for that of the other."""
+CHARACTER = 2.1
+"""Percent of the width of a phone that a character of a name takes."""
+MOST_TICKS = 13
+"""Ticks of an axis across that there is room for on a phone."""
 FEWEST = 8
 """Columns that there is room for at least: one alone is no wall."""
 
@@ -39,6 +47,8 @@ class Point(Struct, frozen=True):
     says: str = ""
     low: float | None = None
     high: float | None = None
+    bound: bool = False
+    """True of a lower bound: it may be more. Drawn as an open triangle that points up, and no dot."""
 
 
 class Line(Struct, frozen=True):
@@ -136,10 +146,12 @@ def curve(
     up: str,
     shown: Callable[[float], str] | None = None,
     from_zero: bool = True,
+    names: Sequence[str] = (),
 ) -> Markup:
     """Lines through points, with their names beside them: what changes as something is changed.
 
-    shown: how a value of the axis up is written. from_zero: whether that axis begins at zero.
+    shown: how a value of the axis up is written. from_zero: whether that axis begins at zero. names: what stands at
+    0, 1, 2, ... on the axis across, where its values are no numbers; the points are then not joined by lines.
     """
     points = [point for line in lines for point in line.points]
     if not points:
@@ -150,17 +162,26 @@ def curve(
     first, last = min(point.x for point in points), max(point.x for point in points)
     place = scale_of(first, last, LEFT + 2, RIGHT - 2)
     written = shown or figure_of
-    parts = [grid_of(ticks, rise, up, written)]
+    parts = [grid_of(ticks, rise, up, written), axis_across()]
     for line in lines:
-        parts += _drawn(line, place, rise, written)
-    for x in scale_ticks(first, last):
-        if first <= x <= last:
-            parts.append(words_at(place(x), HEIGHT - BOTTOM + 16, figure_of(x), "middle"))
+        parts += _drawn(line, place, rise, written, joined=not names)
+    for x in _places(points):
+        label = names[int(x)] if names else figure_of(x)
+        parts.append(tick_across(place(x)))
+        parts.append(words_at(place(x), HEIGHT - BOTTOM + 18, label, "middle"))
     parts.append(_names(lines, place, rise))
     says = "; ".join(
         f"{line.name}: {written(line.points[0].y)} to {written(line.points[-1].y)}" for line in lines if line.points
     )
     return picture_of(title, f"{across} across, {up} up. {says}", across, parts)
+
+
+def _places(points: Sequence[Point]) -> list[float]:
+    """Where the axis across has ticks: at the points themselves if there is room, else at round numbers."""
+    own = sorted({point.x for point in points})
+    if len(own) <= MOST_TICKS:
+        return own
+    return [x for x in scale_ticks(own[0], own[-1]) if own[0] <= x <= own[-1]]
 
 
 def range_of(column: Column) -> str:
@@ -212,31 +233,42 @@ def _flag(flag: Flag, columns: Sequence[Column], first: float, width: float, num
 
 
 def _drawn(
-    line: Line, place: Callable[[float], float], rise: Callable[[float], float], written: Callable[[float], str]
+    line: Line,
+    place: Callable[[float], float],
+    rise: Callable[[float], float],
+    written: Callable[[float], str],
+    *,
+    joined: bool = True,
 ) -> list[Markup]:
     """A line with its band and its dots. The stretched picture inside has corners in percent, which lines may not."""
     inside = []
-    if all(point.low is not None and point.high is not None for point in line.points) and len(line.points) > 1:
+    if (
+        joined
+        and all(point.low is not None and point.high is not None for point in line.points)
+        and len(line.points) > 1
+    ):
         upper = [(place(point.x), rise(point.high or 0.0)) for point in line.points]
         lower = [(place(point.x), rise(point.low or 0.0)) for point in reversed(line.points)]
         inside.append(tag("polygon", points=_corners([*upper, *lower]), class_=f"band {line.tone}"))
     corners = _corners([(place(point.x), rise(point.y)) for point in line.points])
-    inside.append(tag("polyline", points=corners, class_=f"curve {line.tone}"))
+    if joined:
+        dashed = " bound" if any(point.bound for point in line.points) else ""
+        inside.append(tag("polyline", points=corners, class_=f"curve {line.tone}{dashed}"))
     stretched = tag(
         "svg", *inside, viewBox=f"0 0 100 {HEIGHT}", preserveAspectRatio="none", width="100%", height=str(HEIGHT)
     )
-    dots = [
-        tag(
-            "circle",
-            tag("title", point.says or f"{line.name}: {figure_of(point.x)}, {written(point.y)}"),
-            cx=f"{place(point.x):.2f}%",
-            cy=f"{rise(point.y):.1f}",
-            r="3.5",
-            class_=line.tone,
-        )
-        for point in line.points
-    ]
+    dots = [_dot(point, line, place(point.x), rise(point.y), written) for point in line.points]
     return [stretched, *dots]
+
+
+def _dot(point: Point, line: Line, x: float, y: float, written: Callable[[float], str]) -> Markup:
+    """A point: a dot, or for a lower bound an open triangle that points to where the value may be."""
+    least = "at least " if point.bound else ""
+    says = tag("title", point.says or f"{line.name}: {figure_of(point.x)}, {least}{written(point.y)}")
+    if not point.bound:
+        return tag("circle", says, cx=f"{x:.2f}%", cy=f"{y:.1f}", r="3.5", class_=line.tone)
+    triangle = tag("path", says, d="M-5 3.5L5 3.5L0 -6Z", class_=f"open {line.tone}")
+    return tag("svg", triangle, x=f"{x:.2f}%", y=f"{y:.1f}", class_="at")
 
 
 def _names(lines: Sequence[Line], place: Callable[[float], float], rise: Callable[[float], float]) -> Markup:
@@ -246,10 +278,14 @@ def _names(lines: Sequence[Line], place: Callable[[float], float], rise: Callabl
         others = [other for other in lines if other.points and not _together(line, other, rise)]
         inner = [point for point in line.points if 30 <= place(point.x) <= 75]
         point = max(reversed(inner or line.points), key=lambda one: _distance(one, others, rise))
+        far = max(reversed(line.points), key=lambda one: _distance(one, others, rise))
+        if _distance(point, others, rise) < NEAR <= _distance(far, others, rise):
+            point = far  # rather where they part, though it is at an end
         y, x = rise(point.y), place(point.x)
         above = all(y <= rise(_height(other, point.x)) for other in others) or y + 18 > HEIGHT - BOTTOM
         falls = _height(line, point.x + 1e-9) > line.points[-1].y
-        anchor = "start" if x < 24 or (above == falls and x < 76) else "end"
+        fits = x + CHARACTER * len(line.name) < RIGHT  # also on a phone
+        anchor = "start" if x < 24 or (above == falls and x < 76 and fits) else "end"
         y += -10 if above else 18
         while any(abs(y - other) < 14 and abs(x - beside) < 40 for other, beside in taken):
             y += -14 if above else 14

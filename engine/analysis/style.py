@@ -87,7 +87,10 @@ svg .strong{fill:var(--ink)}
 svg .name{fill:var(--tone);font-weight:600;paint-order:stroke;stroke:var(--page);stroke-width:4px}
 svg rect,svg circle{fill:var(--tone)}
 .grid{stroke:var(--line)}
-.zero{stroke:var(--faint)}
+.zero,.tick{stroke:var(--faint)}
+.at{overflow:visible}
+.open{fill:var(--page);stroke:var(--tone);stroke-width:2}
+.bound{stroke-dasharray:5 4}
 .flag{stroke:var(--ink);stroke-dasharray:3 3}
 .whisker{stroke:var(--tone);stroke-width:2.5}
 .curve{fill:none;stroke:var(--tone);stroke-width:2;vector-effect:non-scaling-stroke}

@@ -45,10 +45,10 @@ def _policies(report: BacktestReport) -> Markup:
         [
             _name(totals),
             *(f"{totals.partings[name]:,}" for name in partings),
-            f"{'≥ ' if totals.unknown else ''}{totals.least_saved_steps:,}",
+            f"{'≥ ' if _is_bound(totals) else ''}{totals.least_saved_steps:,}",
             f"{totals.supposed_saved_steps:,}",
             f"{totals.saved.output_tokens:,}",
-            f"{totals.cut:,}",
+            f"{'≥ ' if _is_bound(totals) else ''}{totals.cut:,}",
             f"{totals.false_positives:,} of {totals.passed:,}" if totals.passed else "-",
             f"{totals.false_negatives:,}",
         ]
@@ -74,7 +74,11 @@ def _meaning() -> Markup:
 
 def _saved(report: BacktestReport) -> Iterator[Markup]:
     """Shares with their confidence, on one scale for all policies."""
-    yield _intervals(report, "Steps saved, of all steps", [one.least_saved_steps_share for one in report.policies])
+    yield _intervals(
+        report, _least("Steps saved, of all steps", report), [one.least_saved_steps_share for one in report.policies]
+    )
+    cut = [one.cut_share for one in report.policies]
+    yield _intervals(report, _least("Sessions cut short, of all sessions", report), cut, "warn")
     if any(totals.passed for totals in report.policies):
         shares = [one.false_positive_share for one in report.policies]
         yield _intervals(report, "Good sessions cut short, of those that passed", shares, "bad")
@@ -101,32 +105,66 @@ def _intervals(
 
 
 def _sweep(report: BacktestReport) -> Iterator[Markup]:
-    """The curve, where the values are numbers."""
-    if any(not isinstance(totals.value, int | float) for totals in report.policies):
-        return
+    """What is saved and what it costs, always in one picture: savings alone would make the lowest limit the best."""
+    policies = report.policies
+    saved = _points(report, [one.least_saved_steps_share for one in policies])
+    supposed = _points(report, [_supposed(one, report) for one in policies], bound=False)
+    cut = _points(report, [one.cut_share for one in policies])
     lines = [
-        plots.Line("steps saved", [_point(one, one.least_saved_steps_share) for one in report.policies]),
-        plots.Line("supposed", [_point(one, None, _supposed(one, report)) for one in report.policies], "quiet"),
+        (plots.Line(_least("steps saved", report), saved), "steps saved, of all steps"),
+        (plots.Line("supposed", supposed, "quiet"), MEANING.split("\n")[0]),
+        (
+            plots.Line(_least("cut short", report), cut, "warn"),
+            "cut short: sessions ended before their work was reported as done, of all sessions",
+        ),
     ]
-    if any(totals.passed for totals in report.policies):
-        good = [_point(one, one.false_positive_share) for one in report.policies]
-        lines.append(plots.Line("good ones cut", good, "bad"))
+    if any(totals.passed for totals in policies):
+        good = _points(report, [one.false_positive_share for one in policies])
+        line = plots.Line(_least("good ones cut", report), good, "bad")
+        lines.append((line, "good ones cut: sessions cut short, of those that passed"))
     picture = plots.curve(
-        lines,
+        [line for line, _ in lines],
         title=f"Trade-off of {report.swept}",
         across=report.swept or "",
         up="percent",
-        shown=lambda value: f"{value:.0f} %",
+        shown=lambda value: f"{round(value, 1):g} %",
+        names=() if _numbers(report) else [one_line(totals.policy, 12) for totals in policies],
     )
-    caption = "Steps saved for certain and by supposition, of all steps; good sessions cut short, of those that passed"
+    caption = "What is saved, and what is cut short. Bands are 95 % confidence."
+    if any(map(_is_bound, policies)):
+        caption += " Open triangles and ≥ are lower bounds: of some sessions not all is known, and it may be more."
+    keys = [tag("li", tag("span", class_=f"cell {line.tone}"), words) for line, words in lines]
     yield figure(picture, caption)
+    yield tag("ul", *keys, class_="key")
 
 
-def _point(totals: PolicyTotals, interval: Interval | None, share: float = 0.0) -> plots.Point:
-    assert isinstance(totals.value, int | float)
-    if interval is None:
-        return plots.Point(totals.value, 100 * share)
-    return plots.Point(totals.value, 100 * interval.value, low=100 * interval.low, high=100 * interval.high)
+def _numbers(report: BacktestReport) -> bool:
+    return all(isinstance(totals.value, int | float) for totals in report.policies)
+
+
+def _is_bound(totals: PolicyTotals) -> bool:
+    """Whether its figures are lower bounds: not all is known of every session."""
+    return totals.known < totals.sessions
+
+
+def _least(name: str, report: BacktestReport) -> str:
+    return f"{name} ≥" if any(map(_is_bound, report.policies)) else name
+
+
+def _points(
+    report: BacktestReport, shares: Sequence[Interval | float | None], *, bound: bool = True
+) -> list[plots.Point]:
+    """A point for each policy, in percent, at its value; at its place where that is no number."""
+    points = []
+    for number, (totals, share) in enumerate(zip(report.policies, shares, strict=True)):
+        x = totals.value if _numbers(report) and isinstance(totals.value, int | float) else number
+        least = bound and _is_bound(totals)
+        if isinstance(share, Interval):
+            low, high = 100 * share.low, 100 * share.high
+            points.append(plots.Point(x, 100 * share.value, low=low, high=high, bound=least))
+        else:
+            points.append(plots.Point(x, 100 * (share or 0.0), bound=least))
+    return points
 
 
 def _supposed(totals: PolicyTotals, report: BacktestReport) -> float:
