@@ -5,11 +5,13 @@ verdict stands beside the status and never inside it. An evaluator that raises, 
 `not_run` with the reason.
 
 A command gets `--res_log_file`, `--agent_workspace`, `--groundtruth_workspace` and `--launch_time` (those that are
-known), and passes with exit code 0.
+known), and passes with exit code 0. A plain one gets no arguments and goes through the shell. Both find the same four
+in their environment, as `ENDSTOP_RES_LOG_FILE` and so on.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -26,6 +28,12 @@ from .results import plain
 
 EVALUATED: frozenset[Status] = frozenset({"completed", "exhausted"})
 """The statuses of runs whose work is evaluated."""
+VARIABLES = {
+    name: f"ENDSTOP_{name.upper()}"
+    for name in ("res_log_file", "agent_workspace", "groundtruth_workspace", "launch_time")
+}
+"""What a command finds in its environment: the record, the two folders, and when the run began (ISO 8601). What is not
+known is not set."""
 KEPT = 20_000
 """Characters of an evaluator's output that are kept, from its end."""
 
@@ -59,8 +67,12 @@ class CommandEvaluator:
     the model wrote should not hand them on.
     """
 
-    def __init__(self, command: str, *, workspace: str | None = None, reference: str | None = None) -> None:
+    def __init__(
+        self, command: str, *, workspace: str | None = None, reference: str | None = None, plain: bool = False
+    ) -> None:
         self.command = command
+        self.plain = plain
+        """Whether it is a line for the shell that gets no arguments: `grep -q 80 "$ENDSTOP_AGENT_WORKSPACE/a.ini"`."""
         self.workspace = workspace
         self.reference = reference
         self.__qualname__ = f"CommandEvaluator({command!r})"
@@ -68,13 +80,17 @@ class CommandEvaluator:
     async def __call__(self, evaluated: Evaluated) -> Evaluation:
         """Run it."""
         given = {
-            "--res_log_file": evaluated.record,
-            "--agent_workspace": self.workspace,
-            "--groundtruth_workspace": self.reference,
-            "--launch_time": evaluated.started_at,
+            "res_log_file": evaluated.record,
+            "agent_workspace": self.workspace,
+            "groundtruth_workspace": self.reference,
+            "launch_time": evaluated.started_at,
         }
-        arguments = [part for name, value in given.items() if value is not None for part in (name, value)]
-        code, output = await run_command([*shlex.split(self.command), *arguments], None)
+        known = {name: value for name, value in given.items() if value is not None}
+        env = {name: value for name, value in os.environ.items() if name not in VARIABLES.values()}
+        env |= {VARIABLES[name]: value for name, value in known.items()}
+        arguments = [part for name, value in known.items() for part in (f"--{name}", value)]
+        command = self.command if self.plain else [*shlex.split(self.command), *arguments]
+        code, output = await run_command(command, None, env)
         details = {"command": self.command, "exit_code": code, "output": output[-KEPT:]}
         return Evaluation(passed=code == 0, details=details)
 

@@ -145,7 +145,7 @@ class LiteLLM:
         if self._api_key is not None:
             fixed["api_key"] = self._api_key
         elif litellm.get_llm_provider(model=model)[1] not in OTHER_KEYS:
-            missing = litellm.validate_environment(model=model).get("missing_keys") or []
+            missing = litellm.validate_environment(model=model).get("missing_keys") or _blank_keys(litellm, model)
             if missing and self._api_base is None:
                 raise WrongUse(f"model {model!r} needs a key: set {' or '.join(missing)}")
             if missing:
@@ -232,6 +232,14 @@ def _invented(response: Any) -> bool:
 def _reported_usage(response: Any) -> bool:
     """Whether the provider has said what was used; where it has not, litellm counts by itself."""
     return any(getattr(chunk, "usage", None) for chunk in getattr(response, "chunks", None) or ())
+
+
+def _blank_keys(litellm: Any, model: str) -> list[str]:
+    """The variables for this provider's key that are exported but empty, which litellm takes for keys."""
+    own = "".join(sign for sign in litellm.get_llm_provider(model=model)[1].upper() if sign.isalnum())
+    names = ("GEMINI", "GOOGLE") if own == "GEMINI" else (own,)
+    keys = [n for n in os.environ if n.endswith("KEY") and n.replace("_", "").upper().startswith(names)]
+    return [] if any(os.environ[name].strip() for name in keys) else sorted(keys)
 
 
 def _import() -> Any:

@@ -45,7 +45,7 @@ def provider_of(model: str | None, api_base: str | None, provider: str | None) -
     if api_base is not None and not api_base.strip():
         raise WrongUse("--api-base is empty: write it as http://host:port/v1")
     if provider == "openai" or (api_base is not None and provider is None):
-        if api_base is None and not os.environ.get("OPENAI_API_KEY"):
+        if api_base is None and not os.environ.get("OPENAI_API_KEY", "").strip():
             raise WrongUse(f"model {model!r} at api.openai.com needs a key: set OPENAI_API_KEY, or give --api-base")
         return OpenAICompatible(model, api_base or OPENAI)
     return LiteLLM(model, api_base=api_base)
@@ -132,7 +132,7 @@ def gates_of(commands: Iterable[str], folder: str | None, env: Sequence[str]) ->
 _PLAIN_WORD = re.compile(r"[\w.+-]+")
 
 
-def _check_shell(command: str) -> None:
+def _check_shell(command: str, option: str = "--gate") -> None:
     """Refuse what no shell can run: text that it cannot read, or a first word that it does not know.
 
     A path is not looked at, since the model may be about to write that file.
@@ -140,16 +140,27 @@ def _check_shell(command: str) -> None:
     read = subprocess.run(["/bin/sh", "-n", "-c", command], capture_output=True, text=True, check=False)
     if read.returncode:
         why = read.stderr.strip().rpartition(": ")[2]
-        raise WrongUse(f"--gate {command!r} is no command for the shell: {why}")
+        raise WrongUse(f"{option} {command!r} is no command for the shell: {why}")
     word = command.split()[0]
     if _PLAIN_WORD.fullmatch(word):
         known = subprocess.run(["/bin/sh", "-c", 'command -v -- "$1"', "sh", word], capture_output=True, check=False)
         if known.returncode:
-            raise WrongUse(f"--gate {command!r}: there is no command {word!r}")
+            raise WrongUse(f"{option} {command!r}: there is no command {word!r}")
 
 
-def evaluator_of(command: str | None, workspace: str | None, reference: str | None) -> CommandEvaluator | None:
-    """The evaluator for `--evaluate CMD` and `--reference-workspace DIR`."""
+def evaluator_of(
+    command: str | None, workspace: str | None, reference: str | None, plain: str | None = None
+) -> CommandEvaluator | None:
+    """The evaluator for `--evaluate CMD` or `--evaluate-plain CMD`, and `--reference-workspace DIR`."""
+    if reference is not None and not Path(reference).is_dir():
+        raise WrongUse(f"--reference-workspace {reference}: no such folder")
+    if plain is not None:
+        if command is not None:
+            raise WrongUse("--evaluate and --evaluate-plain are two evaluations: give one of them")
+        if not plain.strip():
+            raise WrongUse("--evaluate-plain is empty: write a command, as in --evaluate-plain 'grep -q 8080 a.ini'")
+        _check_shell(plain, "--evaluate-plain")
+        return CommandEvaluator(plain, workspace=workspace, reference=reference, plain=True)
     if command is None:
         if reference is not None:
             raise WrongUse("--reference-workspace is for the evaluation: name its command with --evaluate CMD")
@@ -162,8 +173,6 @@ def evaluator_of(command: str | None, workspace: str | None, reference: str | No
         raise WrongUse("--evaluate is empty: write a command, as in --evaluate 'python check.py'")
     if shutil.which(words[0]) is None:
         raise WrongUse(f"--evaluate {command!r}: there is no command {words[0]!r}")
-    if reference is not None and not Path(reference).is_dir():
-        raise WrongUse(f"--reference-workspace {reference}: no such folder")
     return CommandEvaluator(command, workspace=workspace, reference=reference)
 
 

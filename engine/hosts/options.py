@@ -149,6 +149,12 @@ def add_ending(ending: argparse._ArgumentGroup) -> None:
         help="a command that must succeed before a completion is accepted; runs in the workspace; repeatable",
     )
     ending.add_argument("--evaluate", metavar="CMD", help="a command that says whether the work was good")
+    ending.add_argument(
+        "--evaluate-plain",
+        metavar="CMD",
+        help="the same as a line for the shell that gets no arguments; ENDSTOP_AGENT_WORKSPACE, ENDSTOP_RES_LOG_FILE, "
+        "ENDSTOP_GROUNDTRUTH_WORKSPACE and ENDSTOP_LAUNCH_TIME are set for it",
+    )
     ending.add_argument("--reference-workspace", metavar="DIR", help="a folder for it to compare the workspace with")
 
 

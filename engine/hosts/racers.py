@@ -94,7 +94,7 @@ def racers_of(
             presets=presets_of(tools, not given.no_presets),
             policy=policy,
             gates=gates_of(given.gate, folder, given.env),
-            evaluate=evaluator_of(given.evaluate, folder, given.reference_workspace),
+            evaluate=evaluator_of(given.evaluate, folder, given.reference_workspace, given.evaluate_plain),
             subscribers=[partial(_told, watch, number)],
             tool_choice=given.tool_choice or "auto",
             settings=sampling_of(given),

@@ -67,7 +67,8 @@ class Resumed:
         if "redaction" in functions and redaction_of(given) is None:
             raise WrongUse(f"{path} was redacted as it was written: give --redact again, with its words and patterns")
         for role, option in (("gate", "gate"), ("evaluator", "evaluate")):
-            if (self.killed or self.questions) and role in functions and not getattr(given, option):
+            brought = getattr(given, option) or (role == "evaluator" and given.evaluate_plain)
+            if (self.killed or self.questions) and role in functions and not brought:
                 names = ", ".join(one_line(name.partition(":")[2], 200) for name in functions[role])
                 raise WrongUse(f"{path}: its run began with {names}: give --{option} again, the same or another one")
 
@@ -147,7 +148,17 @@ def resumed_from(path: str) -> Resumed:
 def options_again(given: argparse.Namespace) -> str:
     """What stands on the command line and in no record, to be written again by who goes on."""
     written: list[str] = []
-    for name in ("api_base", "provider", "tools", "workspace", "gate", "env", "evaluate", "reference_workspace"):
+    for name in (
+        "api_base",
+        "provider",
+        "tools",
+        "workspace",
+        "gate",
+        "env",
+        "evaluate",
+        "evaluate_plain",
+        "reference_workspace",
+    ):
         value = getattr(given, name)
         for one in value if isinstance(value, list) else [value]:
             if one is not None:

@@ -54,7 +54,7 @@ exit codes:
 The answer goes to stdout, all else to stderr.
 
 --resume takes model, policy, tools' names and settings from the record; --api-base, --provider, --tools, --workspace,
---gate and --evaluate stand in no record and are given again.
+--gate, --evaluate and --evaluate-plain stand in no record and are given again.
 """
 
 

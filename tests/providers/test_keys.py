@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from endstop.decision import UserMessage
+from endstop.decision import UserMessage, WrongUse
 from endstop.providers import LiteLLM, ProviderError, Request
 
 from .endpoint import Endpoint, delta, stream
@@ -64,3 +64,18 @@ async def test_a_server_of_ones_own_needs_no_key(monkeypatch: pytest.MonkeyPatch
     for name in OURS:
         monkeypatch.delenv(name, raising=False)
     assert "'authorization': 'Bearer none'" in await keys_sent("some-model")
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [("some-model", "OPENAI_API_KEY"), ("deepseek/deepseek-chat", "DEEPSEEK_API_KEY"), ("groq/llama", "GROQ_API_KEY")],
+)
+@pytest.mark.parametrize("value", ["", " "])
+async def test_F15_an_empty_key_is_no_key_on_the_litellm_path(
+    model: str, name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert "none" in await keys_sent(model), "the placeholder that litellm insists on"
+    with pytest.raises(WrongUse, match=name):
+        async with LiteLLM(f"openai/{model}" if "/" not in model else model):
+            pass

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from ...archive.index import Index
 from ...archive.pool import Progress
 from ...subscribers.bar import Shown, bar
 from ..phrases import duration
-from ..watching.views import speaks_unicode
+from ..watching.views import can_draw
 
 _STDERR = 2
 _TELLING = 1.0
@@ -27,8 +26,7 @@ def progress(given: argparse.Namespace, doing: str) -> Iterator[Progress | None]
 
     None where stderr is no terminal, and with `--quiet`. `doing`: what is done, in a word.
     """
-    dumb = os.environ.get("TERM") in (None, "", "dumb") or not speaks_unicode()
-    if given.quiet or dumb or not os.isatty(_STDERR):
+    if given.quiet or not can_draw(_STDERR):
         yield None
         return
     from rich.console import Console

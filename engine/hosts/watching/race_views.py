@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import Protocol
@@ -17,7 +16,7 @@ from ..clean import one_line
 from ..phrases import cost, duration, tokens
 from .careful import Careful
 from .plain import Plain
-from .views import speaks_unicode
+from .views import can_draw
 
 NAME = 40
 """Characters of a model's name."""
@@ -117,7 +116,7 @@ def choose_race_view(channels: Channels, names: Sequence[str], prompt: str, *, q
     """The view that fits where stderr goes."""
     if quiet:
         return SilentRace()
-    if os.isatty(channels.stderr) and os.environ.get("TERM") not in (None, "", "dumb") and speaks_unicode():
+    if can_draw(channels.stderr):
         from .race_live import LiveRace
 
         return CarefulRace(LiveRace(channels, names, prompt))

@@ -49,9 +49,10 @@ class Terminal(Console):
     def size(self) -> ConsoleDimensions:
         """Columns and lines, now."""
         try:
-            return ConsoleDimensions(*os.get_terminal_size(self.file.fileno()))
+            columns, lines = os.get_terminal_size(self.file.fileno())
         except OSError:
-            return ConsoleDimensions(80, 25)
+            columns = lines = 0
+        return ConsoleDimensions(columns or 80, lines or 25)  # 0 where nobody knows
 
     @size.setter
     def size(self, new_size: tuple[int, int]) -> None:

@@ -124,11 +124,24 @@ def choose_view(
     """The view that fits where stderr goes: rich for a terminal, plain lines for all else."""
     if quiet:
         return Silent()
-    if os.isatty(channels.stderr) and os.environ.get("TERM") not in (None, "", "dumb") and speaks_unicode():
+    if can_draw(channels.stderr):
         from .live import Live
 
         return CarefulView(Live(channels, explain=explain, saved=saved, recorded=recorded))
     return CarefulView(Plain(explain=explain, saved=saved, recorded=recorded))
+
+
+def can_draw(descriptor: int) -> bool:
+    """Whether there is a terminal that can be drawn on: one that moves its cursor, has a size and speaks Unicode.
+
+    Many containers have a terminal of 0 columns and 0 lines, on which nothing that is drawn would be seen.
+    """
+    if not os.isatty(descriptor) or os.environ.get("TERM") in (None, "", "dumb") or not speaks_unicode():
+        return False
+    try:
+        return min(os.get_terminal_size(descriptor)) > 0
+    except OSError:
+        return False
 
 
 def speaks_unicode() -> bool:

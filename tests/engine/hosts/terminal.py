@@ -155,7 +155,7 @@ async def in_terminal(
         start_new_session=True,
         env=environment({"TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **(env or {})}),
     )
-    terminal = Terminal(ours, columns)
+    terminal = Terminal(ours, columns or 80)
     try:
         await terminal.opened()
         os.close(theirs)
