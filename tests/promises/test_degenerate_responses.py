@@ -490,3 +490,12 @@ async def test_A1_a_backtest_of_an_imported_session_says_where_it_would_have_bee
     (run,) = read_record(path).runs
     ((finding,),) = [tested.findings for tested in backtest(run.events, [PLAIN])]
     assert finding.why.startswith("it would have cut the response: the text repeated")
+
+
+@pytest.mark.parametrize("size", [1, 7, 1_000, 50_000])
+async def test_A1_the_chunks_do_not_matter(size: int) -> None:
+    whole = LEAD + "court " * 5000
+    events, outcome = await events_of(Scripted(*[[say(piece) for piece in _pieces(whole, size)]] * 2))
+    assert outcome.stop_reason == "degenerate"
+    told = "the text repeated 'court ' 680 times, for 4,081 characters"
+    assert [(e.message, e.text) for e in of(events, ev.AttemptFailed)] == [(told, LEAD.strip())] * 2
