@@ -96,6 +96,11 @@ class Degeneration(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         at_least("degeneration.periods", self.periods, 3)
         at_least("degeneration.attempts", self.attempts, 0)
 
+    @property
+    def watches(self) -> bool:
+        """Whether any part of a response is watched."""
+        return (self.text, self.reasoning, self.arguments) != (None, None, None)
+
 
 class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Short texts that are no answer: they only echo an instruction, or only announce what comes."""

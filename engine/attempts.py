@@ -172,11 +172,16 @@ class Attempts:
         self._ended = False
         self._completion = None
         self._assembler = Assembler(self._step, self._attempt, self._context.taken_ids)
-        self._watch = None if self._context.recalled is not None else RepetitionWatch(self._context.policy.degeneration)
+        self._watch = self._watching()
         self.repeated = None
         self._log.append(AttemptStarted(attempt=self._attempt, model=model))
         if self._meter is not None:
             self._meter.begin(self._attempt, model)
+
+    def _watching(self) -> RepetitionWatch | None:
+        """What looks for repetition; None in a replay, whose record says where a response was cut."""
+        settings = self._context.policy.degeneration
+        return RepetitionWatch(settings) if settings.watches and self._context.recalled is None else None
 
     def _next_id(self) -> str:
         self._made += 1
