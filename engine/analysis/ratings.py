@@ -1,7 +1,8 @@
 """The users' own rating of sessions and runs, from a file that somebody wrote by hand or by machine.
 
 CSV with a head or JSON Lines, told apart by the content. A line has an id (`session_id`, `session`, `run_id`, `run` or
-`id`), a `rating` (good, bad, pass, fail, yes, no, or 0 to 1), a `kind` of task, or both.
+`id`), a `rating`, a `kind` of task, or both. A rating is good, bad, pass, fail, yes, no, a number from 0 to 1, or one
+with its scale, the best that can be given: `4.5/5`, or 4.5 beside a `scale` of 5.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import msgspec
@@ -30,9 +33,26 @@ class Rating(Struct, frozen=True, kw_only=True):
     """What a user says of one session or run."""
 
     rating: float | None = None
-    """0 (bad) to 1 (good)."""
+    """0 (bad) to 1 (good): what was given, divided by its scale."""
     kind: str = ""
     """Of the task."""
+
+
+class RatingFigures(Struct, frozen=True, kw_only=True):
+    """What became of the users' own ratings. Ratings are from 0 to 1 here, whatever their scale was."""
+
+    given: int
+    used: int
+    unmatched: tuple[str, ...]
+    """Ids that belong to no session and no run of these records."""
+    rated: int = 0
+    """Those of `used` that have a rating, and not only a kind of task."""
+    mean: float | None = None
+    """Of these; None if there are none."""
+    deviation: float | None = None
+    """Their standard deviation, as that of a sample; None for fewer than two."""
+    lowest: float | None = None
+    highest: float | None = None
 
 
 class Ratings:
@@ -49,6 +69,21 @@ class Ratings:
     def used(self) -> int:
         """How many belong to a session or run that was found."""
         return len(self._used)
+
+    @property
+    def figures(self) -> RatingFigures:
+        """What became of them."""
+        values = [value for id in self._given if id in self._used and (value := self._given[id].rating) is not None]
+        return RatingFigures(
+            given=len(self),
+            used=self.used,
+            unmatched=self.unmatched,
+            rated=len(values),
+            mean=fmean(values) if values else None,
+            deviation=stdev(values) if len(values) > 1 else None,
+            lowest=min(values, default=None),
+            highest=max(values, default=None),
+        )
 
     @property
     def unmatched(self) -> tuple[str, ...]:
@@ -149,7 +184,7 @@ def _one(where: str, entry: Mapping[str, Any]) -> tuple[str, Rating]:
     id = next((str(entry[name]).strip() for name in IDS if entry.get(name) not in (None, "")), "")
     if not id:
         raise WrongUse(f"{where}: no id: it stands under one of {', '.join(IDS)}")
-    rating = _rating(where, entry.get("rating"))
+    rating = _rating(where, entry.get("rating"), entry.get("scale"))
     kind = entry.get("kind")
     if kind is not None and not isinstance(kind, str):
         raise WrongUse(f"{where}: kind is {kind!r}: write a word, as look_up")
@@ -158,17 +193,46 @@ def _one(where: str, entry: Mapping[str, Any]) -> tuple[str, Rating]:
     return id, Rating(rating=rating, kind=(kind or "").strip())
 
 
-def _rating(where: str, given: Any) -> float | None:
+def _rating(where: str, given: Any, scale: Any) -> float | None:
     """A rating from 0 to 1; None where the cell is empty."""
-    if given is None or (isinstance(given, str) and not given.strip()):
+    best = None if _is_blank(scale) else _scale(where, scale)
+    if _is_blank(given):
         return None
     word = str(given).strip().lower()
     if word in WORDS:
         return WORDS[word]
+    value, slash, of = word.partition("/")
+    if slash:
+        stated = _scale(where, of)
+        if best is not None and best != stated:
+            raise WrongUse(f"{where}: rating is {given!r}, and scale is {scale!r}: give one scale")
+        best = stated
+    rating = _number(value)
+    if rating is None or not 0 <= rating <= (best or 1):
+        wanted = f"a number from 0 to {best:g}" if best is not None else "a number from 0 to 1, or one with its scale"
+        raise WrongUse(
+            f"{where}: rating is {given!r}: write good, bad, pass, fail, yes, no, or {wanted}"
+            + (", as 4.5/5" if best is None else "")
+        )
+    return rating / (best or 1)
+
+
+def _scale(where: str, given: Any) -> float:
+    scale = None if isinstance(given, bool) else _number(str(given))
+    if scale is None or scale <= 0:
+        raise WrongUse(
+            f"{where}: scale is {str(given).strip()!r}: write the best rating there is, a number above 0, as 5"
+        )
+    return scale
+
+
+def _number(text: str) -> float | None:
     try:
-        rating = float(word)
+        number = float(text)
     except ValueError:
-        rating = -1.0
-    if not 0 <= rating <= 1:
-        raise WrongUse(f"{where}: rating is {given!r}: write good, bad, pass, fail, yes, no, or a number from 0 to 1")
-    return rating
+        return None
+    return number if isfinite(number) else None
+
+
+def _is_blank(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())

@@ -22,7 +22,7 @@ from .assessed import Assessed, assess
 from .comparison import Comparison, compare
 from .figures import Figures, ToolTotals
 from .group import Group, ToolGroup
-from .ratings import Ratings
+from .ratings import RatingFigures, Ratings
 from .recommended import Recommendation, recommend
 from .telling import Chosen, Telling
 from .unread import BadRecord, read_in_part
@@ -44,15 +44,6 @@ class Digested(Struct, frozen=True, kw_only=True):
     """Lines that could not be read."""
     lost: int = 0
     """Events that are missing in the middle of runs."""
-
-
-class RatingFigures(Struct, frozen=True, kw_only=True):
-    """What became of the users' own ratings."""
-
-    given: int
-    used: int
-    unmatched: tuple[str, ...]
-    """Ids that belong to no session and no run of these records."""
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -144,7 +135,7 @@ class Reporter:
             comparison=compare(baseline, self._policies) if baseline is not None else None,
             advice=advise(overall, recommended),
             telling=self._telling.chosen(),
-            ratings=RatingFigures(given=len(self._ratings), used=self._ratings.used, unmatched=self._ratings.unmatched),
+            ratings=self._ratings.figures,
             bad=tuple(self._bad),
             damaged=tuple(self._damaged),
         )

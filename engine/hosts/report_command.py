@@ -26,7 +26,8 @@ from .reporting.report_view import parts_of
 _HELP = "what many records tell: endings, steps, waste, false positives and negatives, cost"
 _EPILOG = """\
 Ratings are CSV with a head, or JSON Lines. A line has the id of a session or a run (session_id, session, run_id, run
-or id), a rating (good, bad, pass, fail, yes, no, or 0 to 1), a kind of task, or both:
+or id), a rating (good, bad, pass, fail, yes, no, 0 to 1, or with its scale: 4.5/5, or 4.5 beside a `scale` of 5), a
+kind of task, or both:
   session_id,rating,kind
   session_1,good,look_up
 

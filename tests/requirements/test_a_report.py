@@ -147,7 +147,14 @@ async def test_A9_the_command_reads_ratings_and_names_what_fits_nowhere(tmp_path
     ratings.write_text("session_id,rating\na,bad\nb,good\n")
     done = await endstop("report", tmp_path / "a.jsonl", "--ratings", ratings, "--json")
     assert done.json["overall"]["false_positives"]["runs"]["runs"] == 1
-    assert done.json["ratings"] == {"given": 2, "used": 1, "unmatched": ["b"]}
+    told = done.json["ratings"]
+    assert {name: told[name] for name in ("given", "used", "unmatched")} == {"given": 2, "used": 1, "unmatched": ["b"]}
+    ratings.write_text("session_id,rating\na,4.5/5\n")
+    done = await endstop("report", tmp_path / "a.jsonl", "--ratings", ratings)
+    assert "The users' ratings: 1, mean 0.90 of 1" in done.out
+    ratings.write_text("session_id,rating\na,4.5/0\n")
+    done = await endstop("report", tmp_path / "a.jsonl", "--ratings", ratings)
+    assert (done.code, "line 2: scale is '0'" in done.err) == (2, True)
     ratings.write_text(json.dumps({"session": "a", "rating": "superb"}))
     done = await endstop("report", tmp_path / "a.jsonl", "--ratings", ratings)
     assert done.code == 2

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...analysis.figures import Figures, Share
+from ...analysis.ratings import RatingFigures
 from ...analysis.report import Report
 from ...analysis.spread import Distribution
 from ..phrases import counted
@@ -78,6 +79,17 @@ def _telling(figures: Figures) -> Iterator[str]:
     if passed.share is not None:
         yield f"{part(passed)} of the {passed.of:,} judged runs were good"
     yield f"{part(completion)} of the runs ended by a completion"
+
+
+def ratings_told(figures: RatingFigures) -> str:
+    """The users' own ratings in a sentence; empty if there are none."""
+    if not figures.rated or figures.mean is None:
+        return ""
+    spread = f", standard deviation {figures.deviation:.2f}" if figures.deviation is not None else ""
+    return (
+        f"The users' ratings: {figures.rated:,}, mean {figures.mean:.2f} of 1{spread}, "
+        f"from {figures.lowest:.2f} to {figures.highest:.2f}."
+    )
 
 
 def endings(figures: Figures) -> Sheet:

@@ -19,6 +19,7 @@ from .report_sheets import (
     endings,
     headline,
     limits,
+    ratings_told,
     spending,
     trouble,
     waste,
@@ -50,6 +51,8 @@ def parts_of(report: Report, where: str = "") -> Iterator[RenderableType]:
     yield from _advice(report)
     yield from _sheet(endings(figures))
     yield from _sheet(work(figures))
+    if told := ratings_told(report.ratings):
+        yield Text(f"\n{told}")
     yield from _distribution("Steps until reported as done", figures.steps_before_done, "steps")
     yield from _distribution("Used of the allowed steps, in percent", _percents(report), "%")
     yield from _sheet(limits(report))

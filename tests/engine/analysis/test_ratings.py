@@ -67,3 +67,51 @@ def test_a_file_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
         ratings_from(tmp_path / "nowhere.csv")
     with pytest.raises(WrongUse, match="cannot read the ratings"):
         ratings_from(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "session_id,rating\na,4.5/5\nb,2 / 10\n",
+        "session_id,rating,scale\na,4.5,5\nb,2,10\n",
+        '{"session_id": "a", "rating": 4.5, "scale": 5}\n{"id": "b", "rating": "2/10", "scale": "10"}\n',
+        '{"session_id": "a", "rating": "90/100"}\n{"id": "b", "rating": 0.2}\n',
+    ],
+)
+def test_F11_a_rating_is_taken_with_its_scale(tmp_path: Path, text: str) -> None:
+    ratings = ratings_from(file_of(tmp_path, text))
+    assert ratings.of("a") == Rating(rating=0.9)
+    assert ratings.of("b") == Rating(rating=0.2)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("id,rating\na,4.5/0\n", r"line 2: scale is '0': write the best rating there is, a number above 0, as 5"),
+        ("id,rating\na,4.5/-5\n", r"line 2: scale is '-5'"),
+        ("id,rating\na,4.5/five\n", r"line 2: scale is 'five'"),
+        ("id,rating\na,4.5/\n", r"line 2: scale is ''"),
+        ("id,rating,scale\na,4.5,nan\n", r"line 2: scale is 'nan'"),
+        ("id,rating,scale\na,4.5/5,10\n", r"line 2: rating is '4.5/5', and scale is '10': give one scale"),
+        ("id,rating,scale\na,6,5\n", r"line 2: rating is '6': .* a number from 0 to 5"),
+        ("id,rating\na,6/5\n", r"line 2: rating is '6/5'"),
+        ("id,rating\na,-1/5\n", r"line 2: rating is '-1/5'"),
+        ("id,rating\na,4.5\n", r"line 2: rating is '4.5': .* or one with its scale, as 4.5/5"),
+        ('{"id": "a", "rating": 1, "scale": true}\n', r"line 1: scale is 'True'"),
+        ('{"id": "a", "rating": 1, "scale": [5]}\n', r"line 1: scale is '\[5\]'"),
+    ],
+)
+def test_F11_a_bad_scale_is_named_with_what_should_stand_there(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(WrongUse, match=message):
+        ratings_from(file_of(tmp_path, text))
+
+
+def test_F11_mean_and_spread_are_those_of_the_ratings_that_were_used(tmp_path: Path) -> None:
+    ratings = ratings_from(file_of(tmp_path, "id,rating,kind\na,5/5,\nb,4/5,\nc,3/5,\nd,,look_up\nx,0/5,\n"))
+    for id in "abcd":
+        ratings.of(id)
+    figures = ratings.figures
+    assert (figures.given, figures.used, figures.rated, figures.unmatched) == (5, 4, 3, ("x",))
+    assert figures.mean == pytest.approx(0.8)
+    assert figures.deviation == pytest.approx(0.2)
+    assert (figures.lowest, figures.highest) == (0.6, 1.0)
