@@ -79,6 +79,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """What the latest completion that was called said, whether it was accepted or not."""
     completing: tuple[str, ...] = ()
     """The completion tools, by name."""
+    tool_choice: str = "auto"
+    """What every request says of tools: `auto`, `required` or `none`."""
     text_verdict: str | None = None
     """What the user's own text rule said: `final`, `nudge` or `default`."""
     refused: ev.BudgetRefused | None = None
@@ -157,6 +159,7 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         phases=carried.phases,
         questions=carried.questions,
         before=before,
+        tool_choice=event.tool_choice,
         completing=tuple(tool.name for tool in event.tools if tool.kind == "completion"),
         failures=Failures.of(event.tools),
         context_tokens=(event.carried or before).context_tokens,

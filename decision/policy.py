@@ -238,6 +238,7 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "response_tokens": None,
         "closing_tokens": None,
         "closing_after": "limits",
+        "required_text": "as_text",
     }
 
     name: str = "agent"
@@ -259,6 +260,9 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     4 bytes of text each, until the provider has counted them. None: any number."""
     text: Literal["final", "nudge"] = "final"
     """`final`: a plain answer ends the run. `nudge`: it never does, and the model is told so."""
+    required_text: Literal["nudge", "as_text"] = "nudge"
+    """Of a plain answer under `tool_choice="required"`, where a completion tool is offered: `nudge` tells the model
+    that it ends nothing; `as_text`: as the setting `text` says."""
     completion: Literal["offered", "required", "none"] = "offered"
     """`required`: a run without a completion tool is refused at start. `none`: none is offered."""
     mixed: Literal["before", "all", "none"] = "before"

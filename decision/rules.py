@@ -188,6 +188,7 @@ RULES: tuple[Rule, ...] = (
             "truncations",
             "unfinished",
             "text_verdict",
+            "tool_choice",
         ),
         _finish_reason,
     ),
@@ -196,7 +197,7 @@ RULES: tuple[Rule, ...] = (
         "message_shape",
         "Whatever the finish reason says: tool results go on, text is settled by the text policy unless its finish "
         "word is no success, an empty or reasoning-only response is asked again, bounded.",
-        ("shape", "reasoned", "empty_answers", "unfinished", "text_verdict", "monologue"),
+        ("shape", "reasoned", "empty_answers", "unfinished", "text_verdict", "tool_choice", "monologue"),
         _message_shape,
     ),
     Rule("P3", "go_on", "Nothing says otherwise: go on.", (), _go_on),

@@ -1,7 +1,8 @@
 """The text policy: is a plain answer an end? One place, asked by the finish reason and by the message's shape.
 
 First the user's own rule, if there is one; then the filters for short texts that are no answer (echoes of an
-instruction, announcements after tool calls); then the policy.
+instruction, announcements after tool calls); then the policy. That a plain answer is an end holds where the model may
+choose (`tool_choice="auto"`): under `required` it has to say so with a completion tool, if one is offered.
 """
 
 from __future__ import annotations
@@ -80,6 +81,9 @@ def settle_text(facts: Facts, policy: Policy, rule: str) -> Decision:
             detail = f"{facts.monologue} texts in a row, and the last only echoes or announces: {facts.text!r}"
             return Stop(rule=rule, reason="no_answer", detail=detail)
         return GoOn(rule=rule, say=policy.prompts.echo, why="the text only echoes or announces")
+    if facts.tool_choice == "required" and facts.completing and policy.required_text == "nudge":
+        say = policy.prompts.text_is_no_end
+        return GoOn(rule=rule, say=say, why="every response is to call a tool, and this is text")
     if policy.text == "final":
         return _final(rule, "a plain answer ends the run")
     return GoOn(rule=rule, say=policy.prompts.text_is_no_end, why="text alone is no end")

@@ -31,6 +31,7 @@ IMPORTED = Policy(
     limits=Limits(steps=_MANY),
     reminder=None,
     closing=False,
+    required_text="as_text",
     mixed="all",
     max_inner_steps=_MANY,
     inner_cancel=False,

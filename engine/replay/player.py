@@ -129,6 +129,7 @@ class Player:
             presets=(),
             policy=started.policy,
             system=started.system,
+            tool_choice="required" if started.tool_choice == "required" and started.tools else "auto",
             rules=rules,
             gates=verdicts.stand_ins("gate"),
             text_rule=verdicts.stand_in("text_rule"),

@@ -291,3 +291,35 @@ async def test_F7_no_closing_step_where_it_cannot_be_afforded() -> None:
     session = Engine(provider, policy=policy).session()
     await session.run("go")
     assert ((await session.run("go")).stop_reason, len(provider.requests)) == ("step_limit", 1), "nothing to sum up"
+
+
+# ---- F13: a text where every response is to call a tool
+
+SAID = ["The port is 8080.", [call("finish_task", summary="The port is 8080 now.")]]
+
+
+@pytest.mark.parametrize("name", ["agent", "strict"])
+async def test_F13_under_required_a_text_is_nudged_and_ends_nothing(name: str, tmp_path: Path) -> None:
+    provider = Scripted(*SAID)
+    engine = Engine(provider, policy=POLICIES[name], tool_choice="required")
+    outcome = await engine.run("go", record=tmp_path / "r.jsonl")
+    assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("completed", "The port is 8080 now.", 2)
+    assert "Text alone does not end this task" in str(provider.requests[1].messages[-1])
+    assert (await replay(str(tmp_path / "r.jsonl"))).same
+
+
+async def test_F13_under_auto_by_the_setting_by_the_users_rule_or_without_a_completion_tool_it_ends_the_run() -> None:
+    as_text = Policy(required_text="as_text")
+    for options in (
+        {"tool_choice": "auto"},
+        {"tool_choice": "required", "policy": as_text},
+        {"tool_choice": "required", "text_rule": lambda text, calls: True},
+        {"tool_choice": "required", "presets": (), "tools": [WORK]},
+        {"tool_choice": "required", "policy": POLICIES["chat"], "tools": [WORK]},
+    ):
+        outcome = await Engine(Scripted(*SAID), **options).run("go")
+        assert (outcome.stop_reason, outcome.steps) == ("text_final", 1), options
+
+
+def test_F13_a_record_that_does_not_name_the_setting_is_read_as_it_was_then() -> None:
+    assert recorded(Policy, {}).required_text == "as_text"

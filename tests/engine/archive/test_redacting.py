@@ -57,7 +57,7 @@ def leaks(content: bytes, length: int = 5) -> list[str]:
 
 OURS = {
     "RunStarted": "run_id session_id model tool_choice prices endpoint finish_words continues started_at engine",
-    "Policy": "name text completion mixed closing_after degeneration interrupted_calls rules guards "
+    "Policy": "name text completion mixed closing_after required_text degeneration interrupted_calls rules guards "
     "limits session_limits patience repetition "
     "compaction deadlines",
     "Degeneration": "unwatched",
