@@ -15,7 +15,7 @@ from .numbers import between, dollars, long, of, part, percent, short
 
 Tone = Literal["main", "good", "warn", "bad", "loop", "quiet"]
 ENDS: dict[str, tuple[str, Tone]] = {
-    "completion": ("by a completion", "good"),
+    "completion": ("by a completion", "main"),
     "text": ("by plain text", "main"),
     "limit": ("by a limit", "warn"),
     "other": ("by something else", "loop"),
@@ -24,7 +24,7 @@ ENDS: dict[str, tuple[str, Tone]] = {
 KNOWN: dict[str, tuple[str, Tone]] = {
     "checked": ("checked, and good", "good"),
     "said": ("reported as done, not checked", "main"),
-    "said_after_failures": ("the same, after calls that failed", "warn"),
+    "said_after_failures": ("reported as done after calls that failed", "warn"),
     "wrong": ("checked, and wrong", "bad"),
     "not_said": ("not reported as done", "quiet"),
 }
@@ -214,7 +214,7 @@ def limits(report: Report) -> Sheet:
     return Sheet(
         title="Recommended limits",
         caption="Runs that were reported as done within the recommended limits of steps, by kind of task",
-        head=("for", "", "soft, hard", "done within soft", "share", "within hard"),
+        head=("for", "", "soft, hard", "within soft", "share", "within hard"),
         rows=rows if counts else (),
         figures=(2, 3, 4, 5),
         spare=(5, 1, 4),

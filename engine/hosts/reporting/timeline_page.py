@@ -54,8 +54,8 @@ class Shown:
 def key() -> Markup:
     """What the cells mean."""
     cells = [tag("li", _box(tone, sign), says) for tone, sign, says in MARKS.values()]
-    cells.append(tag("li", _box("warn", "✓"), "the same, after calls that failed"))
-    cells.append(tag("li", _box("bad", "✗"), "the same, and the work was checked and wrong"))
+    cells.append(tag("li", _box("warn", "✓"), "a completion, after calls that failed"))
+    cells.append(tag("li", _box("bad", "✗"), "a completion, and the work was checked and wrong"))
     cells.append(tag("li", tag("span", class_="cell good flagged"), "the work was reported as done"))
     cells.append(tag("li", tag("span", class_="cell main after"), "after the work was reported as done"))
     cells.append(tag("li", tag("span", class_="cell main repeated"), "the same calls and results as before"))

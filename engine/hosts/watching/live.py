@@ -186,11 +186,12 @@ class Live(OnScreen):
         if round.thought.strip():
             thought = Text.assemble(("◇ ", "bold blue"), clean(round.thought).strip())
             shown += [Text(""), thought] if shown else [thought]
-        if round.next:
-            shown.append(Text(f"next: {one_line(round.next, 200)}", style="dim"))
+        done = [f"{round.percentage} % reported as done"] if round.percentage is not None else []
+        following = [f"next: {one_line(round.next, 200)}"] if round.next else []
+        if done or following:
+            shown.append(Text(", ".join([*done, *following]), style="dim"))
         goal = f" · {one_line(round.goal, 60)}" if round.goal else ""
-        done = f" · {round.percentage} % reported as done" if round.percentage is not None else ""
-        self._print(self._card(f"round {round.number}{goal}{done}", shown), "think")
+        self._print(self._card(f"round {round.number}{goal}", shown), "think")
 
     def _card(self, title: str, shown: Sequence[RenderableType]) -> Panel:
         return Panel(
