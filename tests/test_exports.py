@@ -53,7 +53,7 @@ PUBLIC = {
         FORMATS Ending Foreign Format Found Judged Kinds Said Skipped Unreadable events_of found_in guess
     """,
     "endstop.engine.hosts.web": """
-        Auth Connection Tokens WebLimits engine_of service_of web
+        Auth Connection Disconnected Tokens WebLimits engine_of service_of until_disconnect web
     """,
     "endstop.engine.presets": """
         ask_user attempt_completion finish_task task_done think workspace_tools

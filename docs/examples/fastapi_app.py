@@ -17,10 +17,10 @@ from typing import Annotated, Any
 import httpx
 import uvicorn
 from endstop.engine import Engine, tool
-from endstop.engine.hosts.web import engine_of, service_of, web
+from endstop.engine.hosts.web import engine_of, service_of, until_disconnect, web
 from endstop.engine.service import Service
 from endstop.providers import LiteLLM, Provider, Scripted, call, say
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Request
 
 CONFIG = {"host": "example.org", "port": "8080"}
 
@@ -51,9 +51,9 @@ app.mount("/agent", web(service))
 
 
 @app.get("/ask")
-async def ask(question: str, engine: Annotated[Engine, Depends(engine_of)]) -> dict[str, str]:
-    """An endpoint of the app's own: a run that nobody follows and nothing keeps, only its answer."""
-    outcome = await engine.run(question)
+async def ask(request: Request, question: str, engine: Annotated[Engine, Depends(engine_of)]) -> dict[str, str]:
+    """An endpoint of the app's own: a run that nothing keeps, only its answer, and that ends if its client leaves."""
+    outcome = await until_disconnect(request, engine.start(question))
     return {"status": outcome.status, "answer": outcome.answer}
 
 

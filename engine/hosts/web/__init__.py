@@ -2,8 +2,19 @@
 
 from .app import web
 from .connection import Connection
+from .disconnect import Disconnected, until_disconnect
 from .injection import engine_of, service_of
 from .limits import WebLimits
 from .owners import Auth, Tokens
 
-__all__ = ["Auth", "Connection", "Tokens", "WebLimits", "engine_of", "service_of", "web"]
+__all__ = [
+    "Auth",
+    "Connection",
+    "Disconnected",
+    "Tokens",
+    "WebLimits",
+    "engine_of",
+    "service_of",
+    "until_disconnect",
+    "web",
+]
