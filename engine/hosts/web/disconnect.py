@@ -50,8 +50,9 @@ async def until_disconnect(request: Any, work: Any) -> Any:
 
 async def _first(receive: Receive, task: asyncio.Future[T], cancel: Callable[[], Any]) -> T:
     leaving = asyncio.ensure_future(_left(receive))
+    both: set[asyncio.Future[Any]] = {task, leaving}
     try:
-        await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             cancel()
             await asyncio.wait({task})
@@ -59,9 +60,9 @@ async def _first(receive: Receive, task: asyncio.Future[T], cancel: Callable[[],
                 raise Disconnected
         return task.result()
     finally:
-        for one in (leaving, task):
+        for one in both:
             one.cancel()
-        await asyncio.wait({leaving, task})
+        await asyncio.wait(both)
         if not leaving.cancelled():
             leaving.exception()  # whatever it was, it ended the work
 
