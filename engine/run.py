@@ -221,7 +221,10 @@ class Run:
                 self._outcome = None  # if there is one, it could not be stored
                 self.bus.close()
             if self._started is not None and not self._started.done():
-                self._started.set_exception(error)
+                if isinstance(error, asyncio.CancelledError):
+                    self._started.cancel()
+                else:
+                    self._started.set_exception(error)
                 return
             if self._lost is not None:
                 return  # told to whoever waits, asks for the outcome or leaves
