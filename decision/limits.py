@@ -1,7 +1,7 @@
 """Limits: what a run, or a whole session, may use.
 
-A hard limit ends the run as exhausted; a soft one flags it, reminds the model and lets it go on. Limits are looked at
-after each step, so none is overshot by more than one step.
+A hard limit ends the run as exhausted; a soft one flags it, reminds the model and lets it go on. Steps, rounds and tool
+calls are looked at after each step; hard limits on time, output tokens and cost hold inside a step as well.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ async def test_finish_task_and_ask_user_are_offered_unless_told_otherwise() -> N
 
 
 async def test_settings_of_the_model_reach_the_model() -> None:
-    async with ChatServer("Hello.") as server:
+    async with ChatServer([call("finish_task", summary="Hello.")]) as server:
         await run(server, "--temperature", 0.5, "--seed", 7, "--tool-choice", "required")
     request = server.requests[0]
     assert (request["temperature"], request["seed"], request["tool_choice"]) == (0.5, 7, "required")
