@@ -39,7 +39,7 @@ async def test_F12_the_reminder_asks_to_judge_whether_the_task_is_complete() -> 
         return "ok"
 
     provider = Scripted(*[[call("work")]] * 6)
-    policy = Policy(limits=Limits(steps=6))
+    policy = Policy(limits=Limits(steps=6), closing=False)
     await Engine(provider, tools=[work], presets=[finish_task], policy=policy).run("go")
     (said,) = [request.ephemeral[0].text for request in provider.requests if request.ephemeral]  # type: ignore[union-attr]
     assert "5 of 6 steps" in said

@@ -15,7 +15,7 @@ from endstop.decision.messages import AssistantMessage, FinishReason, Usage
 from endstop.engine import Engine, Tool
 from endstop.providers import Broken, Interrupted, LiteLLM, OpenAICompatible, Provider, ProviderError, Request, TimedOut
 from endstop.providers.chat_stream import ChatStream
-from endstop.providers.errors import Unavailable
+from endstop.providers.errors import QuotaExceeded, Unavailable
 
 from ..shared_data import ABSENT, Said, finish_place, plain, recorded, said_by, serve_fixture, streams
 from .voices import LITELLM, MODELS, VOICES, Voice, direct
@@ -402,7 +402,7 @@ async def test_leaving_a_stream_closes_the_connection(path: Path, voice: Voice) 
 async def test_a_stream_in_another_format_is_a_clear_error(path: Path, split: int) -> None:
     async with server_of(path, split=split) as server:
         got, error = await failing(path, direct(server.url, path))
-    if isinstance(error, Unavailable):  # an error object that is shaped as in the chat format
+    if isinstance(error, Unavailable | QuotaExceeded):  # an error object that is shaped as in the chat format
         assert "error in the stream" in str(error)
     else:
         assert type(error) is Broken
