@@ -22,3 +22,9 @@ def parted(url: str) -> tuple[str, str]:
     """The URL without user and password, and these as `user:password`; empty where there are none."""
     login = re.search(r"(?<=//)([^/?#]*)@", url)
     return (url.replace(login[0], "", 1), unquote(login[1])) if login else (url, "")
+
+
+def origin_of(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port. Raises ValueError for a port that is none."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)

@@ -96,6 +96,8 @@ class ChatStream:
     def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
         self._words = words
         self._events = EventStream()
+        self.begun = False
+        """Whether anything but white space has come."""
         self._heard = False
         self._foreign = b""
         self._error: ProviderError | None = None
@@ -107,6 +109,7 @@ class ChatStream:
     def feed(self, block: bytes) -> list[AnyChunk]:
         """The chunks that this block of bytes completes. An error behind some of them is left to `end`."""
         chunks: list[AnyChunk] = []
+        self.begun = self.begun or bool(block.strip())
         try:
             for data in self._events.feed(block):
                 self._take(data, chunks)

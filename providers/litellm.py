@@ -21,13 +21,13 @@ from msgspec.structs import replace
 from ..decision import AnyChunk, FinishReason, FinishReport, UsageReport, WrongUse
 from ..decision.errors import nearest
 from ..decision.finish_words import checked_words
-from .address import masked, parted, shown
+from .address import masked, origin_of, parted, shown
 from .cache_marks import CacheMarks, knows_marks, on_tools
 from .closing import outlive
-from .errors import Interrupted, ProviderError, TimedOut
+from .errors import Broken, Interrupted, ProviderError, TimedOut
 from .litellm_errors import error_of
-from .litellm_stream import LISTENING, Overheard, Reader
-from .patience import Patience
+from .litellm_stream import LISTENING, Overheard, Reader, characters
+from .patience import BETWEEN_SECONDS, FIRST_SECONDS, Patience
 from .provider import Request, check_model, check_settings
 from .wire import Encoded, Pictures, Thinking, message_out, pictures_out, tools_out
 
@@ -38,14 +38,19 @@ SLICE_SECONDS = 0.002
 OTHER_KEYS = frozenset({"azure", "bedrock", "ollama", "ollama_chat", "sagemaker", "vertex_ai"})
 """Providers that may find their credentials elsewhere: nothing is said of theirs before a request."""
 OPENROUTER = "openrouter/"
+LARGEST_RESPONSE = 32 * 1024 * 1024
+"""Characters that a response may have."""
 
 
 class LiteLLM:
     """A model by its litellm name, as `anthropic/claude-sonnet-4-5`.
 
     With `api_base` it is taken for an OpenAI-compatible endpoint unless its name says otherwise, and no key is
-    required. `timeout` is in seconds, between two reads. `settings` go into every request (`temperature`,
-    `max_tokens`, ...). `cache` marks what stays of a session for the provider's prompt cache, where a model takes
+    required. `first_timeout` is seconds to the first content of a response (default 600), `timeout` from one piece of
+    content to the next (default 120); given alone, `timeout` bounds the first, too. `largest_response` is characters
+    of a response; a larger one is `protocol`. A redirect to another host is not followed. `settings` go into every
+    request (`temperature`, `max_tokens`, ...). `cache` marks what stays of a session for the provider's prompt cache,
+    where a model takes
     such marks (Claude). `images`: whether the model can see the pictures of tools' results; by default what litellm
     knows of it. `finish_words`: what finish words of the provider mean that the table does not know, or knows
     otherwise, as `{"done": "stop"}`. Entering it raises WrongUse if litellm does not know the provider, or if a key is
@@ -60,7 +65,9 @@ class LiteLLM:
         *,
         api_base: str | None = None,
         api_key: str | None = None,
-        timeout: float = 300.0,
+        timeout: float | None = None,
+        first_timeout: float | None = None,
+        largest_response: int = LARGEST_RESPONSE,
         settings: Mapping[str, Any] | None = None,
         cache: bool = True,
         images: bool | None = None,
@@ -74,7 +81,13 @@ class LiteLLM:
         self.model = check_model(model, "LiteLLM('openai/gpt-4o')")
         self._api_base = api_base
         self._api_key = api_key
-        self._timeout = timeout
+        between = BETWEEN_SECONDS if timeout is None else timeout
+        first = first_timeout if first_timeout is not None else timeout or FIRST_SECONDS
+        for name, given in (("timeout", between), ("first_timeout", first)):
+            if not given > 0:
+                raise WrongUse(f"{name} is {given}: use seconds above 0")
+        self._timeouts = (first, between)
+        self._largest = largest_response
         self._settings = check_settings(settings, as_json=False)
         self._images = images
         self._finish_words = checked_words(finish_words)
@@ -103,17 +116,23 @@ class LiteLLM:
         async with self:
             litellm = _import()
             reader = Reader(signs=self._thinking in ("signed", "details"), words=self._finish_words)
+            patience = Patience(*self._timeouts)
             LISTENING.set(reader.rewritten)  # where it cannot stream, the whole answer is read in here
             try:
-                response = await litellm.acompletion(**self._arguments(request))
+                response = await patience.on(litellm.acompletion(**self._arguments(request)))
+            except TimeoutError as error:
+                patience.close()
+                raise TimedOut(f"{self.model} gave no answer for {patience.seconds:g} s") from error
             except Exception as error:
+                patience.close()
                 raise error_of(error, self.model, self._api_key, streaming=False) from None  # it quotes the key
             finally:
                 LISTENING.set(None)
-            chunks = self._chunks(response, reader)
+            chunks = self._chunks(response, reader, patience)
             try:
                 yield chunks
             finally:
+                patience.close()
                 closing = asyncio.ensure_future(_close(chunks, response))
                 await outlive(closing, CLOSING_SECONDS)
                 if closing.done() and not closing.cancelled():
@@ -127,7 +146,7 @@ class LiteLLM:
             "max_retries": 0,
             "num_retries": 0,
             "drop_params": True,
-            "timeout": self._timeout,
+            "timeout": max(self._timeouts),  # its own, between two reads; content is waited for here
         }
         model = self.model
         try:
@@ -169,10 +188,10 @@ class LiteLLM:
             arguments["tool_choice"] = request.tool_choice
         return arguments
 
-    async def _chunks(self, response: Any, reader: Reader) -> AsyncGenerator[AnyChunk]:
+    async def _chunks(self, response: Any, reader: Reader, patience: Patience) -> AsyncGenerator[AnyChunk]:
         chunks = aiter(response)
         gave_way = monotonic()
-        patience = Patience(self._timeout)
+        size = 0
         try:
             while True:
                 LISTENING.set(reader.rewritten)
@@ -185,6 +204,14 @@ class LiteLLM:
                         raise self._no_end(reader)
                     if isinstance(part, UsageReport) and not _reported_usage(response):
                         part = UsageReport(replace(part.usage, estimated=True))
+                    elif not isinstance(part, UsageReport):
+                        patience.heard()
+                        size += characters(part)
+                    if size > self._largest:
+                        raise Broken(
+                            f"{self.model}: the response is larger than {self._largest} characters: if it is meant to "
+                            "be, allow more with largest_response"
+                        )
                     yield part
                 if monotonic() - gave_way > SLICE_SECONDS:
                     await asyncio.sleep(0)  # it never waits while data is there, and so starves everybody else
@@ -194,7 +221,7 @@ class LiteLLM:
         except ProviderError:
             raise
         except TimeoutError as error:
-            raise TimedOut(f"{self.model} sent nothing for {self._timeout:g} s") from error
+            raise TimedOut(f"{self.model} sent no content for {patience.seconds:g} s") from error
         except Exception as error:
             if reader.finished:
                 return  # the connection broke after the end (1.109 raises then): the response is whole
@@ -249,6 +276,7 @@ def _import() -> Any:
     litellm: Any = importlib.import_module("litellm")
     litellm.suppress_debug_info = True  # or it prints to stdout on every error
     litellm.REPEATED_STREAMING_CHUNK_LIMIT = 10**9  # or 100 equal pieces of text are an error
+    _keep_on_its_host()
     litellm.disable_hf_tokenizer_download = True  # or some names make it ask a model hub, for most of a minute
     _overhear(importlib.import_module("litellm.litellm_core_utils.core_helpers"))
     return litellm
@@ -259,6 +287,36 @@ def _overhear(helpers: Any) -> None:
     table = getattr(helpers, "_FINISH_REASON_MAP", None)
     if type(table) is dict:
         helpers._FINISH_REASON_MAP = Overheard(table)
+
+
+class LeavesHost(Exception):
+    """A redirect would send the conversation to another host."""
+
+
+def _keep_on_its_host() -> None:
+    """Have httpx, inside of litellm, refuse a redirect of our requests that leaves scheme, host or port.
+
+    litellm takes no setting for it, and httpx sends body and foreign key headers along. Requests of others in the same
+    process are left as they are. Where a version of httpx has no such method, its own twenty redirects stay.
+    """
+    httpx: Any = importlib.import_module("httpx")
+    build: Any = getattr(httpx.AsyncClient, "_build_redirect_request", None)
+    if build is None or hasattr(build, "endstop"):
+        return
+
+    def redirected(self: Any, request: Any, response: Any) -> Any:
+        following = build(self, request, response)
+        if LISTENING.get() is not None:
+            ours, theirs = (origin_of(str(one.url)) for one in (request, following))
+            if ours != theirs or following.method != request.method:
+                raise LeavesHost(
+                    f"it answered {response.status_code}, to {shown(str(following.url))}: the conversation is not sent "
+                    "to another host; give that one as api_base"
+                )
+        return following
+
+    redirected.endstop = True  # type: ignore[attr-defined]
+    httpx.AsyncClient._build_redirect_request = redirected
 
 
 async def _close(chunks: AsyncGenerator[AnyChunk], response: Any) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from . import error_replies
 from .error_replies import Said, said_by, said_in
-from .errors import ContextOverflow, Interrupted, ProviderError, TimedOut, Unreachable, redact
+from .errors import ContextOverflow, Interrupted, NotFound, ProviderError, TimedOut, Unreachable, redact
 
 _PREFIX = re.compile(r"^(litellm\.\w+: *|\w+Error: *|\w+Exception - *)+")
 _SSL = re.compile(r" ssl:(<[^>]*>|\w+)")
@@ -34,6 +34,9 @@ def error_of(error: Exception, model: str, key: str | None, *, streaming: bool) 
     refused = next((link for link in _chain(error) if type(link).__name__ in _REFUSED), None)
     if refused is not None:
         return Unreachable(f"{model}: cannot connect: {_clean(str(refused), key)}")
+    left = next((link for link in _chain(error) if type(link).__name__ == "LeavesHost"), None)
+    if left is not None:
+        return NotFound(f"{model}: {left}")
     headers = _headers(error)
     body = _body(error)
     if streaming and body is not None:  # an error in the place of a chunk: the status is litellm's own

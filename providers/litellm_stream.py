@@ -167,3 +167,16 @@ def _usage(usage: Any) -> Usage:
         cached_tokens=getattr(prompt, "cached_tokens", None) or 0,
         reasoning_tokens=getattr(completion, "reasoning_tokens", None) or 0,
     )
+
+
+def characters(chunk: AnyChunk) -> int:
+    """How much this chunk holds."""
+    match chunk:
+        case TextDelta(text=text) | ReasoningDelta(text=text):
+            return len(text)
+        case ToolCallDelta(arguments=text):
+            return len(text)
+        case ProviderToolReport(arguments=arguments, result=result):
+            return len(arguments) + len(result)
+        case _:
+            return 0

@@ -8,23 +8,25 @@ type than the reference says; what is left is a stream of chunks, or a ProviderE
 from __future__ import annotations
 
 import base64
+import io
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import anyio
 import msgspec
 
-from ..decision import AnyChunk, FinishReason, Message, ToolResult, ToolSpec, WrongUse
+from ..decision import AnyChunk, FinishReason, Message, ToolResult, ToolSpec, UsageReport, WrongUse
 from ..decision.finish_words import checked_words
-from .address import masked, parted, shown
+from .address import masked, origin_of, parted, shown
 from .chat_stream import ChatStream, whole_reply
 from .error_replies import error_of, said_in
-from .errors import Interrupted, ProviderError, TimedOut, Unreachable, redact
+from .errors import Broken, Interrupted, NotFound, ProviderError, TimedOut, Unreachable, redact
+from .patience import BETWEEN_SECONDS, FIRST_SECONDS, Patience
 from .provider import Request, check_model, check_settings
 from .wire import Encoded, Thinking, message_out, pictures_out, tools_out
 
@@ -32,6 +34,12 @@ if TYPE_CHECKING:
     import aiohttp
 
 
+LARGEST_RESPONSE = 32 * 1024 * 1024
+"""Bytes that a response may have, unpacked: some hundred times what the longest ones have."""
+LARGE_BODY = 1024 * 1024
+"""Bytes of a request from which on aiohttp wants it as a file, to send it in pieces."""
+MOST_REDIRECTS = 5
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
 LARGEST_REFUSAL = 64 * 1024
 """Bytes of an error's body that are read."""
 SHORTEST_SECRET = 6
@@ -45,8 +53,13 @@ class OpenAICompatible:
 
     `api_base` is the URL up to and without `/chat/completions`. `api_key` defaults to `OPENAI_API_KEY` if that is
     set; without one no key is sent. A user and password in the URL are sent in the place of a key.
-    `connect_timeout` and `read_timeout` are seconds, the second one between two reads. `settings` go into every
-    request (`temperature`, `max_tokens`, ...). `send_reasoning`: whether reasoning goes back with the calls that it
+    `connect_timeout` is seconds to a connection, `first_timeout` to the first content of a response (default 600) and
+    `read_timeout` from one piece of content to the next (default 120); given alone, `read_timeout` bounds the first,
+    too. Comments and empty chunks that keep a connection open are no content. `largest_response` is bytes of a
+    response, unpacked; a larger one is `protocol`. A redirect is followed only where it keeps the request as it is
+    (307, 308) and stays on the same scheme, host and port; `redirects_to_other_hosts` allows others, which get the
+    conversation but not the key. `settings` go into every request (`temperature`, `max_tokens`, ...).
+    `send_reasoning`: whether reasoning goes back with the calls that it
     led to; by default only to models of DeepSeek and Moonshot, which insist on it. `images`: whether the model can
     see; the pictures of tools' results then follow them in a message of their own. `finish_words`: what finish words
     of this server mean that the table does not know, or knows otherwise, as `{"done": "stop"}`.
@@ -63,7 +76,10 @@ class OpenAICompatible:
         *,
         api_key: str | None = None,
         connect_timeout: float = 10.0,
-        read_timeout: float = 300.0,
+        read_timeout: float | None = None,
+        first_timeout: float | None = None,
+        largest_response: int = LARGEST_RESPONSE,
+        redirects_to_other_hosts: bool = False,
         settings: Mapping[str, Any] | None = None,
         send_reasoning: bool | None = None,
         images: bool = True,
@@ -75,14 +91,24 @@ class OpenAICompatible:
             raise WrongUse(f"api_base {masked(api_base)!r}: leave out /chat/completions, which is added")
         self.model = check_model(model, "OpenAICompatible('NAME', 'http://host:port/v1')")
         place, login = parted(api_base)
-        self.url = place.rstrip("/") + "/chat/completions"
+        self._place = urlsplit(place)
+        self.url = self._place._replace(path=self._place.path.rstrip("/") + "/chat/completions", fragment="").geturl()
         if login and api_key:
             raise WrongUse("there is an api_key, and a user in api_base: only one of them can be sent, leave one out")
         key = api_key if api_key is not None or login else os.environ.get("OPENAI_API_KEY")
         self._key = (key or "").strip()  # keys are often read from a file that ends in a line feed
         self._login = base64.b64encode(login.encode()).decode()
         self._secrets = (self._key, self._login, login.partition(":")[2])
-        self._timeouts = (connect_timeout, read_timeout)
+        between = BETWEEN_SECONDS if read_timeout is None else read_timeout
+        first = first_timeout if first_timeout is not None else read_timeout or FIRST_SECONDS
+        self._timeouts = (connect_timeout, first, between)
+        for name, given in (("connect_timeout", connect_timeout), ("first_timeout", first), ("read_timeout", between)):
+            if not given > 0:
+                raise WrongUse(f"{name} is {given}: use seconds above 0")
+        if largest_response < 1:
+            raise WrongUse(f"largest_response is {largest_response}: use a number of bytes above 0")
+        self._largest = largest_response
+        self._leaves_host = redirects_to_other_hosts
         self._settings = check_settings(settings)
         insists = any(name in model.lower() for name in ("deepseek", "kimi"))
         self._thinking: Thinking = "text" if (insists if send_reasoning is None else send_reasoning) else "none"
@@ -97,7 +123,7 @@ class OpenAICompatible:
     @property
     def endpoint(self) -> str:
         """The `api_base`, as records show it."""
-        return shown(self.url.removesuffix("/chat/completions"))
+        return shown(self._place.geturl())
 
     async def __aenter__(self) -> OpenAICompatible:
         self._holders += 1
@@ -115,17 +141,22 @@ class OpenAICompatible:
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
         """Open one response. Raises ProviderError."""
         async with self:
-            response = await self._post(self._body(request))
+            patience = Patience(*self._timeouts[1:])
+            response: aiohttp.ClientResponse | None = None
             chunks: AsyncGenerator[AnyChunk] | None = None
             try:
+                response = await self._post(self._body(request), patience)
                 if response.status >= 400:
                     raise await self._refusal(response)
-                chunks = self._chunks(response)
+                chunks = self._chunks(response, patience)
                 yield chunks
             finally:
+                patience.close()
                 if chunks is not None:
                     await chunks.aclose()
-                if response.content.at_eof():
+                if response is None:
+                    pass
+                elif response.content.at_eof():
                     response.release()
                 else:
                     response.close()  # at once and without waiting: this may be a cancellation
@@ -136,18 +167,13 @@ class OpenAICompatible:
         import aiohttp
 
         headers = {"content-type": "application/json", "accept": "text/event-stream"}
-        if self._key:
-            headers["authorization"] = f"Bearer {self._key}"
-        elif self._login:
-            headers["authorization"] = f"Basic {self._login}"
-        connect, read = self._timeouts
         noting = aiohttp.TraceConfig()
         noting.on_connection_reuseconn.append(_note_reuse)
         return aiohttp.ClientSession(
             trace_configs=[noting],
             connector=aiohttp.TCPConnector(limit=0),
             headers=headers,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=read),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._timeouts[0]),
             trust_env=_is_proxied(self.url),
         )
 
@@ -165,21 +191,52 @@ class OpenAICompatible:
         fields = msgspec.json.encode({**head, **self._settings, **request.settings})
         return b'%s,"messages":[%s]}' % (fields[:-1], b",".join(encoded.messages(request)))
 
-    async def _post(self, body: bytes) -> aiohttp.ClientResponse:
+    async def _post(self, body: bytes, patience: Patience) -> aiohttp.ClientResponse:
         import aiohttp
 
+        where = _place(self.url)
         try:
-            return await self._send(body)
+            return await patience.on(self._send(body))
         except aiohttp.ConnectionTimeoutError as error:
-            raise TimedOut(f"no connection to {_place(self.url)} within {self._timeouts[0]:g} s") from error
-        except aiohttp.ServerTimeoutError as error:
-            raise TimedOut(f"no answer from {_place(self.url)} within {self._timeouts[1]:g} s") from error
+            raise TimedOut(f"no connection to {where} within {self._timeouts[0]:g} s") from error
+        except TimeoutError as error:
+            raise TimedOut(f"no answer from {where} within {patience.seconds:g} s") from error
         except aiohttp.ClientConnectorError as error:
-            raise Unreachable(f"cannot connect to {_place(self.url)}: {error.os_error.strerror or error}") from error
-        except aiohttp.ClientError as error:
-            raise Unreachable(f"{_place(self.url)} closed the connection before an answer: {error}") from error
+            raise Unreachable(f"cannot connect to {where}: {error.os_error.strerror or error}") from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise Unreachable(self._hide(f"{where} closed the connection before an answer: {error}")) from error
 
     async def _send(self, body: bytes) -> aiohttp.ClientResponse:
+        """Send the request, and again where a redirect sends it elsewhere on the same host."""
+        url = self.url
+        for _ in range(MOST_REDIRECTS + 1):
+            response = await self._send_once(url, body)
+            if response.status not in REDIRECTS:
+                return response
+            response.close()
+            url = self._redirected(url, response)
+        raise NotFound(f"{_place(self.url)} redirects without an end ({MOST_REDIRECTS} times): check api_base")
+
+    def _redirected(self, url: str, response: aiohttp.ClientResponse) -> str:
+        """Where a redirect leads. Raises NotFound if it would not keep the request, or leaves the host."""
+        status = response.status
+        try:
+            to = urljoin(url, response.headers.get("location", ""))
+            ours, theirs = origin_of(url), origin_of(to)
+        except ValueError:
+            to, ours, theirs = "", ("", "", 0), ("", "", 0)
+        answered = f"{_place(url)} answered {status}"
+        if status not in (307, 308) or not _is_url(to):
+            raise NotFound(f"{answered}, a redirect that would lose the request: check api_base", status=status)
+        if ours != theirs and not self._leaves_host:
+            raise NotFound(
+                f"{answered}, to {masked(shown(to))}: the conversation is not sent to another host; "
+                "give that one as api_base, or allow it with redirects_to_other_hosts=True",
+                status=status,
+            )
+        return to
+
+    async def _send_once(self, url: str, body: bytes) -> aiohttp.ClientResponse:
         """Send the request; once more where it went into a kept connection that the server had just closed.
 
         llama.cpp announces keep-alive and closes all the same, so the next request of a run meets a dead connection.
@@ -188,10 +245,16 @@ class OpenAICompatible:
         import aiohttp
 
         assert self._session is not None
+        headers: dict[str, str] = {}
+        if origin_of(url) == origin_of(self.url) and (self._key or self._login):
+            headers["authorization"] = f"Bearer {self._key}" if self._key else f"Basic {self._login}"
         while True:
             kept: list[bool] = []
+            data = body if len(body) < LARGE_BODY else io.BytesIO(body)
             try:
-                return await self._session.post(self.url, data=body, trace_request_ctx=kept)
+                return await self._session.post(
+                    url, data=data, headers=headers, trace_request_ctx=kept, allow_redirects=False
+                )
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
                 if not kept:
                     raise
@@ -202,25 +265,30 @@ class OpenAICompatible:
         import aiohttp
 
         body = b""
-        with anyio.move_on_after(self._timeouts[0]), suppress(aiohttp.ClientError, TimeoutError):
+        with anyio.move_on_after(self._timeouts[0]), suppress(aiohttp.ClientError, TimeoutError, ValueError):
             while len(body) < LARGEST_REFUSAL and (block := await response.content.readany()):
                 body += block
-        said = said_in(body, response.headers)
+        said = said_in(body[:LARGEST_REFUSAL], response.headers)
         where = f"{self.model} at {_place(self.url)} answered {response.status}: "
         said = said._replace(message=self._hide(said.message))
         return error_of(said, status=response.status, headers=response.headers, where=where)
 
-    async def _chunks(self, response: aiohttp.ClientResponse) -> AsyncGenerator[AnyChunk]:
+    async def _chunks(self, response: aiohttp.ClientResponse, patience: Patience) -> AsyncGenerator[AnyChunk]:
         import aiohttp
 
         reader = ChatStream(self._finish_words)
+        where = _place(self.url)
         try:
-            if response.content_type == "application/json":
-                for chunk in whole_reply(await response.read(), self._finish_words):
-                    yield chunk
-                return
-            async for block in response.content.iter_any():
+            taken = 0
+            while block := await self._block(response, patience, taken):
+                taken += len(block)
+                if not reader.begun and _is_json(block):
+                    for chunk in whole_reply(await self._rest(response, patience, block), self._finish_words):
+                        yield chunk
+                    return
                 for chunk in reader.feed(block):
+                    if type(chunk) is not UsageReport:
+                        patience.heard()
                     yield chunk
                 if reader.done:
                     break
@@ -230,16 +298,34 @@ class OpenAICompatible:
                 with anyio.move_on_after(0.05):  # with it read, the connection can be used again
                     await response.content.readany()
         except ProviderError as error:
-            message = f"{self.model} at {_place(self.url)}: {error.message}"
-            raise type(error)(
-                self._hide(message), status=error.status, retry_after=error.retry_after
-            ) from error.__cause__
+            message = self._hide(f"{self.model} at {where}: {error.message}")
+            raise type(error)(message, status=error.status, retry_after=error.retry_after) from error.__cause__
         except TimeoutError as error:
             if not reader.finished:
-                raise TimedOut(f"{_place(self.url)} sent nothing for {self._timeouts[1]:g} s") from error
+                raise TimedOut(f"{where} sent no content for {patience.seconds:g} s") from error
         except aiohttp.ClientError as error:
             if not reader.finished:
-                raise Interrupted(f"the stream from {_place(self.url)} broke off: {error}") from error
+                raise Interrupted(self._hide(f"the stream from {where} broke off: {error}")) from error
+        except (ValueError, OSError, RecursionError, ArithmeticError) as error:
+            if not reader.finished:
+                raise Broken(self._hide(f"the stream from {where} cannot be read: {error}")) from error
+
+    async def _rest(self, response: aiohttp.ClientResponse, patience: Patience, begun: bytes) -> bytes:
+        """The whole body, whose first block has come."""
+        body = bytearray(begun)
+        while block := await self._block(response, patience, len(body)):
+            body += block
+        return bytes(body)
+
+    async def _block(self, response: aiohttp.ClientResponse, patience: Patience, taken: int) -> bytes:
+        """The next block of the body, unpacked; empty at its end. Raises Broken if the body is too large."""
+        block = await patience.on(response.content.readany())
+        if taken + len(block) > self._largest:
+            raise Broken(
+                f"the response is larger than {self._largest} bytes: if it is meant to be, allow more with "
+                "largest_response"
+            )
+        return block
 
     def _hide(self, text: str) -> str:
         """`text` without the key, and without the larger part of it; the same for the URL's password."""
@@ -249,6 +335,11 @@ class OpenAICompatible:
                 for length in range(whole, min(whole, TELLING_PART) - 1, -1):
                     text = redact(text, secret[:length])
         return text
+
+
+def _is_json(block: bytes) -> bool:
+    """Whether a body that begins so is one JSON value, whatever its label says: no event of a stream begins so."""
+    return block.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
 
 
 def _is_url(text: str) -> bool:

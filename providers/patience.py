@@ -2,6 +2,8 @@
 
 A deadline of its own for each chunk costs as much as the engine does for it. So one timer serves all waits of a
 stream: it looks now and then whether the present one is overdue, and is set anew only then.
+
+What counts is content, not bytes: a server that sends comments or empty chunks to keep a connection open says nothing.
 """
 
 from __future__ import annotations
@@ -10,14 +12,26 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
+FIRST_SECONDS = 600.0
+"""How long the first content of a response may take: silent reasoning, and a long prompt on a local machine."""
+BETWEEN_SECONDS = 120.0
+"""How long each further content may take."""
+
 T = TypeVar("T")
 
 
 class Patience:
-    """Bounds each of many waits to so many seconds, above 0. For one wait at a time; `close` it at the end."""
+    """Bounds the waits for content: so many seconds, above 0, for the first, and for each further one.
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+    Without `between` each wait has `first` seconds of its own, whatever it brings. For one wait at a time; `heard`
+    when it brought content; `close` it at the end. The time between two waits, in which the caller does something
+    else, does not count.
+    """
+
+    def __init__(self, first: float, between: float | None = None) -> None:
+        self._left = self.seconds = first
+        """`seconds`: the bound of the present waits."""
+        self._between = between
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._waits: asyncio.Task[Any] | None = None
@@ -29,8 +43,9 @@ class Patience:
         task = asyncio.current_task()
         assert task is not None
         before = task.cancelling()
-        self._waits, self._due = task, self._loop.time() + self._seconds
-        if self._timer is None:
+        self._waits, self._due = task, self._loop.time() + self._left
+        if self._timer is None or self._timer.when() > self._due:
+            self.close()
             self._timer = self._loop.call_at(self._due, self._look)
         try:
             return await awaited
@@ -40,6 +55,11 @@ class Patience:
             raise
         finally:
             self._waits, self._struck = None, False
+            self._left = self.seconds if self._between is None else max(0.0, self._due - self._loop.time())
+
+    def heard(self) -> None:
+        """What came was content: the next may take its own time."""
+        self._left = self.seconds = self.seconds if self._between is None else self._between
 
     def close(self) -> None:
         """Put the timer away."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from ..decision import AnyChunk, WrongUse
+from ..decision import AnyChunk, AttemptEnded, UsageReport, Voice, WrongUse
 from .clock import Clock, SystemClock
 from .errors import TimedOut
+from .patience import BETWEEN_SECONDS, FIRST_SECONDS
 from .provider import Provider, Request
 from .wrapper import Wrapper
 
@@ -15,8 +16,9 @@ from .wrapper import Wrapper
 class Timeouts(Wrapper):
     """Gives up a response that takes too long, as `TimedOut` (kind `timeout`). All in seconds, None for no bound.
 
-    connect: until the provider answers at all. first: from there to the first chunk. between: from one chunk to the
-    next. total: all of it; the only bound on a model that never ends its response.
+    connect: until the provider answers at all. first: from there to the first content. between: from one piece of
+    content to the next; a report of usage is none, and an attempt that takes over begins anew with `first`. total: all
+    of it; the only bound on a model that never ends its response.
     """
 
     def __init__(
@@ -24,8 +26,8 @@ class Timeouts(Wrapper):
         provider: Provider,
         *,
         connect: float | None = 30.0,
-        first: float | None = 120.0,
-        between: float | None = 60.0,
+        first: float | None = FIRST_SECONDS,
+        between: float | None = BETWEEN_SECONDS,
         total: float | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -53,15 +55,22 @@ class Timeouts(Wrapper):
                 await bounded.aclose()
 
     async def _bounded(self, chunks: AsyncIterator[AnyChunk], ends: float | None) -> AsyncGenerator[AnyChunk]:
-        bound, what = self._first, "no first chunk"
+        bound, what, waited = self._first, "no first content", 0.0
         while ends is None or self._clock.now() < ends:
-            with self._clock.deadline(self._left(bound, ends)) as scope:
+            began = self._clock.now()
+            with self._clock.deadline(self._left(None if bound is None else max(0.0, bound - waited), ends)) as scope:
                 chunk = await anext(chunks, None)
             if scope.cancelled_caught:
                 raise self._late(bound, ends, what)
             if chunk is None:
                 return
-            bound, what = self._between, "no further chunk"
+            kind = type(chunk)
+            if kind is UsageReport or kind is Voice:
+                waited += self._clock.now() - began
+            elif kind is AttemptEnded:
+                bound, what, waited = self._first, "no first content", 0.0
+            else:
+                bound, what, waited = self._between, "no further content", 0.0
             yield chunk
         raise self._late(None, ends, what)
 

@@ -24,6 +24,7 @@ from ...decision import POLICIES, Policy, Price, WrongUse, policy_from
 from ...decision.errors import error_text, nearest
 from ...decision.events import RunStarted
 from ...providers import LiteLLM, OpenAICompatible, Prices, Provider, Retry, Timeouts
+from ...providers.patience import BETWEEN_SECONDS, FIRST_SECONDS
 from ...providers.retry import PASSING
 from ..evaluation import CommandEvaluator
 from ..hooks import CommandGate
@@ -35,8 +36,18 @@ from ..tools_yaml import tools_from_yaml
 OPENAI = "https://api.openai.com/v1"
 
 
-def provider_of(model: str | None, api_base: str | None, provider: str | None) -> Provider:
-    """The provider for `--model`, `--api-base` and `--provider`."""
+def provider_of(
+    model: str | None,
+    api_base: str | None,
+    provider: str | None,
+    *,
+    first: float = FIRST_SECONDS,
+    between: float = BETWEEN_SECONDS,
+) -> Provider:
+    """The provider for `--model`, `--api-base` and `--provider`, with `--first-timeout` and `--content-timeout`."""
+    for option, given in (("--first-timeout", first), ("--content-timeout", between)):
+        if not given > 0:
+            raise WrongUse(f"{option} is {given:g}: use seconds above 0")
     if not model or not model.strip():
         raise WrongUse(
             "no model: name one with --model, as in --model anthropic/claude-sonnet-4-5, "
@@ -47,23 +58,23 @@ def provider_of(model: str | None, api_base: str | None, provider: str | None) -
     if provider == "openai" or (api_base is not None and provider is None):
         if api_base is None and not os.environ.get("OPENAI_API_KEY", "").strip():
             raise WrongUse(f"model {model!r} at api.openai.com needs a key: set OPENAI_API_KEY, or give --api-base")
-        return OpenAICompatible(model, api_base or OPENAI)
-    return LiteLLM(model, api_base=api_base)
+        return OpenAICompatible(model, api_base or OPENAI, first_timeout=first, read_timeout=between)
+    return LiteLLM(model, api_base=api_base, first_timeout=first, timeout=between)
 
 
 RETRIES = 2
 """So often is asked again after an error that may pass."""
-RESPONSE_SECONDS = 600.0
-"""So long may one response take."""
 
 
-def guarded(provider: Provider, retries: int, seconds: float) -> Provider:
+def guarded(provider: Provider, retries: int, seconds: float | None) -> Provider:
     """The provider with `--retries` and `--response-timeout` around it."""
     if retries < 0:
         raise WrongUse(f"--retries is {retries}: use 0 or more")
-    if not seconds > 0:
+    if seconds is not None and not seconds > 0:
         raise WrongUse(f"--response-timeout is {seconds:g}: use seconds above 0")
-    bounded = Timeouts(provider, connect=None, first=None, between=None, total=seconds)
+    bounded = provider
+    if seconds is not None:
+        bounded = Timeouts(provider, connect=None, first=None, between=None, total=seconds)
     times = {kind: min(times, retries) for kind, times in PASSING.items()}
     return Retry(bounded, times=times) if retries else bounded
 

@@ -40,7 +40,13 @@ def engine_of(given: argparse.Namespace, resumed: Resumed | None = None) -> Engi
         policy = resumed.policy(policy)
         tools = resumed.tools(own, presets if given.policy else (), wanted=not given.no_presets)
         presets = []
-    provider = provider_of(given.model or (started.model if started else None), given.api_base, given.provider)
+    provider = provider_of(
+        given.model or (started.model if started else None),
+        given.api_base,
+        given.provider,
+        first=given.first_timeout,
+        between=given.content_timeout,
+    )
     return Engine(
         guarded(provider, given.retries, given.response_timeout),
         prices=prices_of(given.price, provider, started),

@@ -8,9 +8,10 @@ from typing import Any
 
 from ...decision import FinishReason, WrongUse
 from ...decision.finish_words import checked_words
+from ...providers.patience import BETWEEN_SECONDS, FIRST_SECONDS
 from ..archive.redaction import DEFAULT, KINDS, Redaction
 from ..store.process import LEASE
-from .choices import RESPONSE_SECONDS, RETRIES
+from .choices import RETRIES
 
 
 def parser_of(
@@ -61,11 +62,21 @@ def add_guards(model: argparse._ArgumentGroup) -> None:
         help=f"ask again so often after an error that may pass (default {RETRIES})",
     )
     model.add_argument(
-        "--response-timeout",
+        "--first-timeout",
         type=float,
-        default=RESPONSE_SECONDS,
+        default=FIRST_SECONDS,
         metavar="S",
-        help=f"seconds that one response may take (default {RESPONSE_SECONDS:g})",
+        help=f"seconds to the first content of a response (default {FIRST_SECONDS:g})",
+    )
+    model.add_argument(
+        "--content-timeout",
+        type=float,
+        default=BETWEEN_SECONDS,
+        metavar="S",
+        help=f"seconds from one piece of content to the next (default {BETWEEN_SECONDS:g})",
+    )
+    model.add_argument(
+        "--response-timeout", type=float, metavar="S", help="seconds that one response may take (default: no bound)"
     )
 
 

@@ -53,10 +53,12 @@ def providers_of(given: argparse.Namespace) -> list[Provider]:
         raise WrongUse("a race needs two models or more: give --model A --model B")
     bases = _for_each("--api-base", given.api_base, models)
     reached = _for_each("--provider", given.provider, models)
-    return [
-        guarded(provider_of(model, None if base == NONE else base, way), given.retries, given.response_timeout)
+    first, between = given.first_timeout, given.content_timeout
+    made = [
+        provider_of(model, None if base == NONE else base, way, first=first, between=between)
         for model, base, way in zip(models, bases, reached, strict=True)
     ]
+    return [guarded(provider, given.retries, given.response_timeout) for provider in made]
 
 
 def _for_each(option: str, given: Sequence[str], models: Sequence[str]) -> list[str | None]:

@@ -10,11 +10,14 @@ from ..errors import ProviderError
 from ..record import Failure
 from ..replay import error_of
 
-Ending = Literal["whole", "unfinished", "cut", "stalled", "error", "garbled", "refused", "silent", "unreachable"]
+Ending = Literal[
+    "whole", "unfinished", "cut", "stalled", "pinging", "error", "garbled", "refused", "silent", "unreachable"
+]
 """How an answer ends, once all has been said.
 
 `whole`: as the wire's protocol says. `unfinished`: cleanly, but without a finish. `cut`: the connection is lost.
-`stalled`: nothing more comes, and the connection stays. `error`: an error in the place of a chunk. `garbled`: a chunk
+`stalled`: nothing more comes, and the connection stays. `pinging`: the same, but something that is no content comes
+every now and then, to keep the connection. `error`: an error in the place of a chunk. `garbled`: a chunk
 that cannot be read. And three that say nothing before: `refused` with a status, `silent` (no answer at all), and
 `unreachable` (nobody listens).
 """

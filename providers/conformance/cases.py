@@ -138,6 +138,7 @@ def _failures() -> Iterator[Case]:
     yield Case("a chunk that cannot be read", (garbled,), fails("protocol", "interrupted"))
     late = Failure(kind="timeout", message="nothing came in time")
     yield _failing("stall: in the text", "stalled", late, TEXT, needs="timeouts")
+    yield _failing("stall: behind pings", "pinging", late, TEXT, needs="timeouts")
     yield _failing("stall: before an answer", "silent", late, needs="timeouts")
 
 

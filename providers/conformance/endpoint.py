@@ -17,14 +17,15 @@ from .wire import events, refusal
 
 KEY = "sk-planted-3f9c1d7e5b2a8640"
 """The key that no adapter may ever show."""
-PATIENCE, SHORT = 30.0, 0.5
+PATIENCE, SHORT, PING = 30.0, 0.5, 0.1
 KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 
 
 class Endpoint:
     """Answers the n-th request as the n-th behaviour says, and all that follow as the last one.
 
-    Give an adapter its `url` (which ends in /v1), its `key`, and its `timeout` in seconds between two reads.
+    Give an adapter its `url` (which ends in /v1), its `key`, and its `timeout` in
+    seconds between two pieces of content.
     """
 
     cannot: ClassVar[frozenset[str]] = frozenset({"signatures"})
@@ -101,12 +102,26 @@ class Endpoint:
             for event in events(behaviour, keys):
                 writer.write(b"%x\r\n%s\r\n" % (len(event), event))
                 await writer.drain()
+        if behaviour.ends == "pinging":
+            await self._ping(reader, writer)
         if behaviour.ends in ("silent", "stalled"):
             await self._wait_for_hanging_up(reader)
         if behaviour.ends == "cut":
             writer.transport.abort()
             raise ConnectionAbortedError
         writer.write(b"0\r\n\r\n")
+
+    async def _ping(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Send comments, as servers do to keep a connection open, until the client hangs up."""
+        left = asyncio.ensure_future(self._wait_for_hanging_up(reader))
+        try:
+            while not left.done():
+                writer.write(b"8\r\n: ping\n\n\r\n")
+                await writer.drain()
+                await asyncio.wait([left], timeout=PING)
+            await left
+        finally:
+            left.cancel()
 
     async def _wait_for_hanging_up(self, reader: asyncio.StreamReader) -> None:
         with suppress(ConnectionError):

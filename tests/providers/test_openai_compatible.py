@@ -318,7 +318,7 @@ async def test_a_connection_that_breaks_after_the_finish_loses_nothing_that_was_
 async def test_a_stream_that_stalls_is_timed_out() -> None:
     error = await failure(Reply(pieces=[*sse(delta(content="half"), done=False), asyncio.Event()]), read_timeout=0.1)
     assert type(error) is TimedOut
-    assert "sent nothing for 0.1 s" in str(error)
+    assert "sent no content for 0.1 s" in str(error)
 
 
 async def test_a_stream_that_stalls_after_the_finish_loses_nothing_that_was_said() -> None:

@@ -17,8 +17,8 @@ from .streams import Slow, chunks_of, heard, nobody_left
     ("script", "opening", "bounds", "words"),
     [
         (("x",), 9, {"connect": 3}, "slow: no answer within 3 s"),
-        ((9, "x"), 0, {"first": 3}, "slow: no first chunk within 3 s"),
-        (("x", 9, "y"), 0, {"between": 3}, "slow: no further chunk within 3 s"),
+        ((9, "x"), 0, {"first": 3}, "slow: no first content within 3 s"),
+        (("x", 9, "y"), 0, {"between": 3}, "slow: no further content within 3 s"),
         (("x", 2, "y", 2, "z"), 0, {"between": 3, "total": 3}, "slow: the response was not complete within 3 s"),
         (("x",), 9, {"connect": 20, "total": 3}, "slow: the response was not complete within 3 s"),
     ],
