@@ -85,7 +85,10 @@ class Repeated(Struct, frozen=True, kw_only=True):
         return f"{whose} repeated {shown!r}{counting} {times:,} times, for {length:,} characters"
 
     def before(self, whole: str) -> str:
-        """What of the whole part came before the repetition, up to the end of a word or a sentence."""
+        """What of the whole part came before the repetition, up to the end of a word or a sentence.
+
+        Where that is nothing it is what is repeated, once: the first time was no repetition.
+        """
         start = self.start
         if self.how == "counting" and not self.period.isdigit():
             start = _first_counted(whole, start, len(self.period))
@@ -95,7 +98,8 @@ class Repeated(Struct, frozen=True, kw_only=True):
                 end += 1
         while end < len(whole) and (whole[end].isspace() or whole[end] in _CLOSING):
             end += 1
-        return whole[: end if end - start < (len(self.period) or _SHOWN) else start].rstrip()
+        before = whole[: end if end - start < (len(self.period) or _SHOWN) else start].rstrip()
+        return before or whole[: start + len(self.period)].rstrip()
 
 
 _SHOWN = 60

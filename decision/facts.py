@@ -70,7 +70,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     provider_error: str | None = None
     error_kind: str | None = None
     degenerate: str | None = None
-    """How the latest attempt repeated itself, so that it was cut; `text` is then what came before that."""
+    """Which attempt repeated itself, and how, as long as none has taken its place; `text` is what came before that."""
     latest_text: str = ""
     """What the model wrote last in this run that a person can see, in whatever step."""
     latest_text_partial: bool = False
@@ -252,7 +252,6 @@ def _attempt_started(facts: Facts, event: ev.AttemptStarted) -> Facts:
         attempt=_named(event.attempt, event.model),
         provider_error=None,
         error_kind=None,
-        degenerate=None,
         t=event.t,
     )
 
@@ -265,10 +264,10 @@ def _attempt_failed(facts: Facts, event: ev.AttemptFailed) -> Facts:
         return replace(facts, usage=usage, t=event.t)
     wait = "" if event.retry_after is None else f" (try again in {event.retry_after:g} s)"
     overflows = facts.overflows + (event.kind == "context_overflow")
-    if event.kind == "degenerate":
-        text = event.text or facts.text
-        return replace(facts, degenerate=event.message, text=text, usage=usage, t=event.t)
     attempt = _named(event.attempt, event.model) if event.model else facts.attempt
+    if event.kind == "degenerate":
+        cut, text = f"{attempt} was cut: {event.message}", event.text or facts.text
+        return replace(facts, degenerate=cut, text=text, usage=usage, t=event.t)
     error = f"{attempt}: {event.kind}: {event.message}{wait}"
     return replace(facts, provider_error=error, error_kind=event.kind, overflows=overflows, usage=usage, t=event.t)
 
@@ -304,6 +303,7 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
         unfinished=facts.unfinished + 1 if unfinished and not message.calls else 0,
         monologue=0 if message.calls else facts.monologue + 1,
         overflows=0,
+        degenerate=None,
     )
 
 

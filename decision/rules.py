@@ -74,7 +74,8 @@ def _finish_reason(facts: Facts, policy: Policy) -> Decision | None:
     if facts.limit_reached is not None:
         return GoOn(rule=rule, why=f"cut off: {facts.limit_reached.limit} used up", hand_back=True)
     if facts.degenerate is not None:
-        return Stop(rule=rule, reason="degenerate", detail=f"{facts.attempt} was cut: {facts.degenerate}")
+        then = "" if facts.provider_error is None else f"; then {facts.provider_error}"
+        return Stop(rule=rule, reason="degenerate", detail=facts.degenerate + then)
     if facts.provider_error is not None:
         return Stop(rule=rule, reason="provider_error", detail=facts.provider_error)
     match facts.finish:

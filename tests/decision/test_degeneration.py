@@ -120,6 +120,14 @@ def test_A1_nothing_of_the_repetition_stays(name: str) -> None:
     assert found.before(LEAD + ENDLESS[name][0]) == LEAD.rstrip()
 
 
+def test_A1_where_nothing_came_before_the_first_time_stays() -> None:
+    for endless, once in (("court " * 5000, "court"), ("".join(f"Step {n}: ok. " for n in range(3000)), "Step 0: ok.")):
+        found = find_repetition("text", endless, ON)
+        assert found is not None
+        assert once in found.before(endless)
+        assert len(found.before(endless)) < len(once) + 5
+
+
 def test_A1_no_word_is_cut_in_two() -> None:
     text = "This is the report " + "court " * 5000
     found = find_repetition("text", text, ON)

@@ -343,11 +343,12 @@ async def test_A1_an_error_and_a_repetition_have_attempts_of_their_own(tmp_path:
     assert (await replay(path)).same
 
 
-async def test_A1_an_error_of_the_new_attempt_is_the_end_and_is_named(tmp_path: Path) -> None:
+async def test_A1_where_the_new_attempt_fails_the_first_cause_stands_and_both_are_named(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     _, outcome = await events_of(Scripted(ENDLESS, Interrupted("broke off")), path)
-    assert (outcome.stop_reason, outcome.requests) == ("provider_error", 2)
-    assert "broke off" in outcome.detail
+    assert (outcome.stop_reason, outcome.answer, outcome.requests) == ("degenerate", LEAD.strip(), 2)
+    assert outcome.detail.startswith("attempt 1.1 of scripted was cut: the text repeated")
+    assert outcome.detail.endswith("; then attempt 1.2 of scripted: interrupted: broke off")
     assert (await replay(path)).same
 
 
