@@ -144,10 +144,10 @@ _TABLE: dict[str, dict[str, str]] = {
         "signs": "👎|❌|✖|✗|✘|🚫|🙅|⛔|🛑|😡|-1",
     },
     "request": {  # a condition or something to do: not done yet
-        "en": "but|however|except|unless|until|only if|if|once|before|first|firstly|after you|as long as|"
-        "provided|instead|rather|also|should|shouldn|must|need|needs|have to|has to|make sure|can you|"
-        "could you|would you|will you|i want|i would like|i d like|let s|another|one more|try again|redo|"
-        "again",
+        "en": "only after|only when|but|however|except|unless|until|only if|if|once|before|first|firstly|"
+        "after you|as long as|provided|instead|rather|also|should|shouldn|must|need|needs|have to|has to|"
+        "make sure|can you|could you|would you|will you|i want|i would like|i d like|let s|another|"
+        "one more|try again|redo|again",
         "zh": "先|首先|但|但是|不过|可是|只是|然而|除非|如果|假如|要是|再|还要|还需要|还得|另外|重新|重做|重来|"
         "改|改成|改为|改一下|修改|修复|修正|更新一下|更改|加上|加一|添加|增加|补充|删除|删掉|去掉|运行|"
         "跑一下|跑测试|检查|测试一下|帮我|请把|需要|应该|等测试|然后|顺便|还有|還要|修改下|换成|把|得先",
@@ -165,7 +165,8 @@ _TABLE: dict[str, dict[str, str]] = {
         "修正して|それから|他に",
     },
     "doubt": {
-        "en": "let me think|i ll think|need to think|have to think|thinking|need time|need more time|give me|"
+        "en": "need to check|have to check|i ll check|will check|need to look|have to look|let me think|"
+        "i ll think|need to think|have to think|thinking|need time|need more time|give me|"
         "not entirely sure|not completely sure|not 100 sure|no clue|beats me|who knows|in a minute|"
         "be right back|brb|hang on|hold up|some day|hard to tell|eh|meh|well well|i have a question|"
         "question|remind me|ask me later|could be|might be|might|you decide|your call|up to you|"

@@ -41,7 +41,7 @@ _FILLER = (
     "appropriate|to|for|of|in|on|with|by|from|at|asked|asking|ask|asks|say|said|mean|meant|saying|follow|"
     "following|proceed|begin|begins|start|started|starting|get|provide|providing|give|giving|make|sure to|try|"
     "help|helping|assist|assisting|happy|glad|ready|let|like|know|tell|go|ahead|continue|wait|moment|one moment|"
-    "it up|based|knowledge|text|plain|language|english|chinese|best|ability|possible answer|as possible|today|"
+    "it up|based|knowledge|text|plain|language|best|ability|possible answer|as possible|today|"
     "further|more|information|details|"
     # Chinese
     "好|好的|好吧|好嘞|嗯|哦|啊|吧|呢|吗|嘛|了|的|地|得|明白|明白了|了解|了解了|理解|理解了|知道了|收到|清楚|"
