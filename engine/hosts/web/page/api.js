@@ -35,7 +35,7 @@ export class Refused extends Error {
 
 let asked = null;
 
-/** How a token is asked for: a function that shows a box and resolves once there is one. Asked once at a time. */
+/** How a token is asked for: shows a box and resolves once there is one. Asked once at a time. */
 export const asking = { show: async () => {} };
 
 /** A request, answered by its JSON (or a Response, with `raw`). Raises Refused, or TypeError where nobody answers. */

@@ -5,7 +5,7 @@ import { underWay } from "./words.js";
 
 const ENDED = ["completed", "exhausted", "failed", "cancelled"];
 
-/** Show the box for a session of this status. What was typed stays while it is for the same thing. */
+/** Show the box for a session of this status. What was typed stays for the same thing. */
 export function compose(root, id, status, questions, on) {
   const key = [id, status, ...questions.map((question) => `${question.call_id} ${question.confirms != null}`)].join();
   if (root.dataset.key === key) return;

@@ -3,7 +3,7 @@ import { clean } from "./text.js";
 
 export const $ = (id) => document.getElementById(id);
 
-/** An element. `class` and other attributes, `on...` listeners; children are elements, or strings, which are cleaned. */
+/** An element: attributes, `on...` listeners, and children: elements, or strings, which are cleaned. */
 export function h(tag, given = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(given)) {
@@ -15,7 +15,7 @@ export function h(tag, given = {}, ...children) {
   return element;
 }
 
-/** Set text only where it differs, so that nothing is laid out or read aloud again for nothing. */
+/** Set text only where it differs, so that nothing is laid out or read aloud again. */
 export function put(element, text) {
   const shown = clean(text);
   if (element.textContent !== shown) element.textContent = shown;
@@ -52,7 +52,7 @@ export class Writer {
   }
 }
 
-/** Nodes that stand for the items of a list that only grows, by their places; an item says by its stamp whether it changed. */
+/** Nodes for the items of a list that only grows, by their places; an item's stamp says whether it changed. */
 export class Children {
   constructor(parent, make) {
     this.parent = parent;

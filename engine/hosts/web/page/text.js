@@ -3,7 +3,7 @@
 const SEQUENCES = /\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]P_^X][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])/g;
 const HIDDEN = /[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
 
-/** The text without what a terminal would obey; what else is not to be seen, or reorders what is read, is shown. */
+/** The text without what a terminal would obey; what else is hidden, or reorders what is read, is shown. */
 export function clean(text) {
   const plain = text.includes("\x1b") ? text.replace(SEQUENCES, "") : text;
   return plain.replace(/\r\n/g, "\n").replace(HIDDEN, visible);
@@ -28,7 +28,7 @@ export function parsed(json) {
   } catch {}
 }
 
-/** JSON with a member a line, its values letter for letter as they were written; what is no JSON stays as it is. */
+/** JSON with a member a line, its values letter for letter; what is no JSON stays as it is. */
 export function pretty(json) {
   if (parsed(json) === undefined) return json;
   let out = "";

@@ -5,7 +5,7 @@ import { endCard } from "./card.js";
 import { brief, called, duration, oneLine, plain, pretty, tokens } from "./text.js";
 import { cutWords, decisionWords, fact, failureWords, RESULT } from "./words.js";
 
-/** Shows any state of the fold in `root`, changing only what differs from what is shown. */
+/** Shows any state of the fold in `root`, changing only what differs. */
 export function timeline(root) {
   const runs = new Children(root, runView);
   return (state) => runs.show(state.runs);
