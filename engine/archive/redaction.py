@@ -2,50 +2,111 @@ r"""A ready-made redaction: keys, tokens, e-mail addresses, card numbers, and wh
 
     engine = Engine(provider, redact=Redaction(words=["Jane Doe"], patterns={"ticket": r"\bT-\d{4,}\b"}))
 
-It finds what has a form of its own. It does not find names, streets or a password without any: for these there are
-`words`, or a function of your own in its place.
+It finds what has a form of its own (many of them by gitleaks' rules) and what stands where a secret does: after
+`PASSWORD=` and `"token":`, in URLs, headers and connection strings. It does not find names, streets or a password that
+stands anywhere else: for these there are `words`, or a function of your own in its place.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
+from typing import Literal
 
 from ...decision import WrongUse
 from ...decision.errors import nearest
+from .secret_rules import SecretRule, looks_random, secret_rules
 
 # A word begins where no letter or digit stands before it, or an escape of JSON does. Each pattern takes time in
 # proportion to the text at most: runs are taken whole (`++`), and what may follow them is bounded.
 _START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf]))"
 
+_SEPARATOR = re.compile(r"=>|:=|[=:]")
+_VALUE = re.compile(
+    r"[ \t]{0,8}(?:(?:Bearer|Basic|Token)[ \t]{1,4})?"
+    r"(?:\\{0,4}[\"'`](?P<quoted>[^\"'`\\\s]{4,500})\\{0,4}[\"'`]"
+    r"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\]{6,500})(?=[\s\"'`,;&|<>)}\]\\]|\Z))",
+    re.IGNORECASE,
+)
+"""What is given to a name: in quotes, or up to what ends a word."""
+_PASSWORDS = ("password", "passwd", "passphrase", "pwd")
+_KEYS = (
+    "api access secret private auth account encryption signing master client app service shared storage license admin "
+    "deploy session subscription webhook role anon"
+)
+_SECRETS = (
+    "secret",
+    "token",
+    "credential",
+    "credentials",
+    "connectionstring",
+    "keybase",
+    *(f"{word}key" for word in _KEYS.split()),
+)
+_ALONE = ("pass", "sig", "signature")
+"""Names that count only as whole words: many others end so."""
+_NAME_ENDS = 40
+"""Characters before a separator in which a name ends."""
+
 KINDS: dict[str, str] = {
-    "private_key": r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)",
-    "credentials": r"(?<=://)[^\s/@:\"']{1,200}:[^\s/@\"']{1,200}(?=@)",
+    "private_key": (
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----(?s:.*?)"
+        r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)"
+        r"|PuTTY-User-Key-File-\d:(?s:.*?)(?:Private-MAC:[^\n]{0,200}|\Z)"
+    ),
+    "credentials": (
+        r"(?<=://)(?:[^\s/@:\"'<>]{0,100}:[^\s/@\"'<>]{1,200}(?:@[^\s/@\"'<>]{1,100}){0,2}(?=@)"
+        r"|[A-Za-z0-9_.~-]{20,200}(?=@))"
+        r"|(?<=[a-z]://)(?<!http://)(?<!https://)[^\s/@:\"'<>]{1,100}:[^\s@\"'<>]{1,200}(?=@[\w.-])"
+    ),
     "token": (
         r"(?i:\b(?:bearer|(?:basic|token)(?=[ \t]{1,4}\S{0,200}\d))[ \t]{1,4})(?P<secret>[A-Za-z0-9._~+/=-]{16,}+)"
-        rf"|{_START}eyJ[A-Za-z0-9_-]{{8,}}+\.[A-Za-z0-9_-]{{8,}}+\.[A-Za-z0-9_-]{{8,}}+"
+        rf"|{_START}eyJ[A-Za-z0-9_-]{{8,}}+(?:\.|%2E)[A-Za-z0-9_-]{{8,}}+(?:(?:\.|%2E)[A-Za-z0-9_-]{{8,}}+)?"
+        r"|(?i:\b(?:set-)?cookie[\"']?:[ \t]{0,4})[\"']?(?P<cookie>[^\r\n\"'\\]{8,4000}+)"
     ),
     "api_key": (
         rf"{_START}(?:"
-        r"sk-[A-Za-z0-9_-]{16,}+"
+        r"sk-(?=[a-z_-]{0,100}[0-9A-Z])[A-Za-z0-9_-]{16,}+"
         r"|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+"
         r"|(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])"
         r"|gh[pousr]_[A-Za-z0-9]{30,}+|github_pat_[A-Za-z0-9_]{30,}+"
-        r"|glpat-[A-Za-z0-9_-]{20,}+"
-        r"|xox[abeprs]-[A-Za-z0-9-]{10,}+"
+        r"|gl(?:pat|rt|dt|cbt|ptt|ft|soat|imt|agent)-[A-Za-z0-9_-]{20,}+"
+        r"|xox[abeprs]-[A-Za-z0-9-]{10,}+|xapp-\d-[A-Za-z0-9-]{20,}+"
         r"|AIza[A-Za-z0-9_-]{35}"
         r"|hf_[A-Za-z0-9]{30,}+"
         r"|npm_[A-Za-z0-9]{30,}+"
+        r"|ya29\.[A-Za-z0-9_-]{20,}+|GOCSPX-[A-Za-z0-9_-]{20,}+"
+        r"|gsk_[A-Za-z0-9]{30,}+|xai-[A-Za-z0-9]{30,}+|r8_[A-Za-z0-9]{30,}+|pplx-[A-Za-z0-9]{30,}+|whsec_[A-Za-z0-9+/=]{20,}+"
+        r"|sbp_[a-f0-9]{30,}+|dop_v1_[a-f0-9]{40,}+|shp(?:at|ca|pa|ss)_[a-fA-F0-9]{30,}+|dckr_pat_[A-Za-z0-9_-]{20,}+"
+        r"|hv[sb]\.[A-Za-z0-9_-]{20,}+|lin_(?:api|oauth)_[A-Za-z0-9]{30,}+|HRKU-[A-Za-z0-9_-]{30,}+|dapi[a-f0-9]{32}"
+        r"|pypi-[A-Za-z0-9_-]{50,}+|SG\.[A-Za-z0-9_-]{16,}+\.[A-Za-z0-9_-]{30,}+"
+        r"|AGE-SECRET-KEY-1[A-Z0-9]{50,}+|key-[a-f0-9]{32}(?![A-Za-z0-9])|SK[a-f0-9]{32}(?![A-Za-z0-9])"
+        r"|\d{8,10}:AA[A-Za-z0-9_-]{32,}+"
         r")"
+        r"|(?<=hooks\.slack\.com/)(?:services|workflows|triggers)/[A-Za-z0-9/]{20,}+"
+        r"|(?<=/api/webhooks/)\d{15,20}/[A-Za-z0-9_-]{40,}+"
+        r"|(?<=\.webhook\.office\.com/)[^\s\"'<>\\]{40,400}"
     ),
-    "email": (r"(?:(?<![\w.%+\\-])|(?<=\\[nrtbf]))[\w.%+-]++@(?:\w(?:[\w-]{0,61}\w)?\.){1,8}[^\W\d_]{2,63}"),
-    "card": r"(?<![\d.])\d(?:[ -]?\d){12,}+",
+    "password": (
+        r"\bcurl\b[^\n]{0,200}?[ \t](?:-u|--user)[ \t=]{1,3}[\"']?[^\s:\"']{1,60}:(?P<curl>[^\s\"']{3,100})"
+        r"|\blogin[ \t]{1,4}\S{1,100}[ \t]{1,4}password[ \t]{1,4}(?P<netrc>[^\s\"',\\]{3,200})"
+        r"|\$(?:1|2[abxy]|5|6|y|7|argon2(?:id|i|d))\$[./A-Za-z0-9$=,+]{20,}+"
+        r"|(?m:^)[\w.*-]{1,100}:(?:\d{2,5}|\*):[\w*-]{1,60}:[\w*-]{1,60}:(?P<pgpass>[^\s:\"',\\]{6,100})(?m:$)"
+    ),
+    "email": (
+        r"(?:(?<![\w.%+\\/:-])|(?<=mailto:)|(?<=\\[nrtbf]))[\w.%+-]++@(?:\w(?:[\w-]{0,61}\w)?\.){1,8}[^\W\d_]{2,63}(?!\w|:[\w/~])"
+    ),
+    "card": r"(?:(?<![\w.])|(?<=\\[nrtbf]))\d(?:[ -]?\d){12,}+",
+    "iban": r"(?<![A-Za-z0-9])[A-Z]{2}\d{2}(?:[ ]?[A-Z0-9]{4}){2,7}(?:[ ]?[A-Z0-9]{1,4})?(?![A-Za-z0-9])",
+    "ssn": r"(?<![\w.-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])",
     "phone": r"(?<![\w.-])(?!\d{4}-\d\d-\d\d)(?:\+|00)?\(?\d(?:[ ().\-/]{0,2}\d){7,14}(?!\w)",
 }
-"""What is looked for, by name. Cards by their first digits and their check digit, too (ISO/IEC 7812)."""
-DEFAULT = ("private_key", "credentials", "token", "api_key", "email", "card")
+"""What is looked for, by name. Cards by their first digits and their check digit, too (ISO/IEC 7812), account numbers
+by theirs (IBAN, ISO 13616). `api_key` has the forms of `secret_rules.toml` besides, `password` is whatever stands where
+a secret does (`KEY=value`, `"password":`, `curl -u`) and looks like one."""
+DEFAULT = ("private_key", "credentials", "token", "api_key", "password", "email", "card", "iban", "ssn")
 """All but telephone numbers, which too many other numbers look like."""
 _GROUPS = re.compile(r"\d+|[ -]")
 _ISSUERS = re.compile(r"3[0-9]|4|5[0-9]|6[0-9]|2[2-7]|81|82")
@@ -80,6 +141,7 @@ class Redaction:
         if key is not None and not 16 <= len(key) <= 64:
             raise WrongUse(f"the key of a redaction has {len(key)} bytes: use 16 to 64")
         self._key = os.urandom(32) if key is None else key
+        self._by_rules, self._by_names = "api_key" in kinds, "password" in kinds
         chosen = {kind: KINDS[kind] for kind in KINDS if kind in kinds}
         self._patterns = [(name, _compiled(name, text)) for name, text in {**chosen, **(patterns or {})}.items()]
         listed = sorted({word for word in words if word.strip()}, key=len, reverse=True)
@@ -92,14 +154,52 @@ class Redaction:
         """The text, redacted."""
         for name, pattern in self._patterns:
             text = pattern.sub(lambda found, name=name: self._marked(name, found), text)  # type: ignore[misc]
+            if name == "api_key" and self._by_rules:
+                text = self._without_known_forms(text)
+            elif name == "password" and self._by_names:
+                text = self._without_named(text)
         return text
+
+    def _without_known_forms(self, text: str) -> str:
+        lowered = text.lower()
+        for rule in secret_rules():
+            if any(keyword in lowered for keyword in rule.keywords):
+                text = rule.pattern.sub(lambda found, rule=rule: self._by(rule, found), text)  # type: ignore[misc]
+        return text
+
+    def _without_named(self, text: str) -> str:
+        """The text without values of things that are called a password, a token or a key."""
+        parts: list[str] = []
+        done = 0
+        for separator in _SEPARATOR.finditer(text):
+            begin = separator.start()
+            kind = _named(text[max(done, begin - _NAME_ENDS) : begin]) if begin >= done else ""
+            found = _VALUE.match(text, separator.end()) if kind else None
+            if found is None:
+                continue
+            group = "quoted" if found["quoted"] else "bare"
+            value = found[group]
+            if MARKED not in value and _is_secret(kind, value, quoted=group == "quoted"):
+                parts += [text[done : found.start(group)], self._mark("password", value)]
+                done = found.end(group)
+        return "".join([*parts, text[done:]]) if parts else text
+
+    def _by(self, rule: SecretRule, found: re.Match[str]) -> str:
+        secret = rule.secret(found)
+        if MARKED in found[0] or not rule.holds(found):
+            return found[0]
+        return found[0].replace(secret, self._mark("api_key", secret))
 
     def _marked(self, name: str, found: re.Match[str]) -> str:
         whole = found[0]
         if name == "card":
-            return self._without_cards(whole)
-        secret = found["secret"] if "secret" in found.re.groupindex and found["secret"] else whole
-        return whole.replace(secret, self._mark(name, secret))
+            return whole if _is_numbered(found) else self._without_cards(whole)
+        group = next((key for key, value in found.groupdict().items() if key != "name" and value), None)
+        secret = found[group] if group is not None else whole
+        if name in _PLAUSIBLE and (MARKED in whole or not _PLAUSIBLE[name](found, group, secret)):
+            return whole
+        before, _, after = whole.rpartition(secret)
+        return f"{before}{self._mark(name, secret)}{after}"
 
     def _mark(self, name: str, secret: str) -> str:
         mark = blake2b(secret.encode("utf-8", "surrogatepass"), key=self._key, digest_size=3).hexdigest()
@@ -115,6 +215,96 @@ class Redaction:
             left.append(self._mark("card", "".join(groups[at:end])) if end else groups[at])
             at = end or at + 1
         return "".join(left)
+
+
+MARKED = "[redacted:"
+_PLACEHOLDER = re.compile(
+    r"x+|\*+|\.+|•+|[<$%{#&].*|.*[{}<>].*|.*\.\.\."
+    r"|(?:your|my|some|the|new|old|user|test|example|dummy|fake|sample)[-_ ]?.*"
+    r"|change[-_]?me.*|none|null|nil|true|false|undefined|string|str|bytes|integer|number|boolean|object|array|any"
+    r"|required|optional|todo|placeholder|redacted|hidden|password|passwd|secret|token|process\.env.*|os\.environ.*"
+    r"|import\.meta.*|env[:.].*|vault:.*|arn:.*|file:.*|[a-z]+://.*|[~./]{0,3}/.*|self\..*|this\..*",
+    re.IGNORECASE | re.DOTALL,
+)
+_WORDS = re.compile(r"[A-Za-z_$]+(?:[-_.:/$ ]+[A-Za-z_$]+)*[!?.:]?")
+_ASSIGNED_ID = re.compile(
+    r"(?i:(?:^|[^A-Za-z])\w{0,30}(?:id|number|seq|nonce|timestamp|size|offset|no))[\"']?[ ]{0,4}[:=#][ ]{0,4}[\"']?\Z"
+    r"|(?i:\b(?:order|invoice|ticket|tracking|parcel|issue|build|run|job)(?:[ ](?:no\.?|number|id))?[ ]{1,2}#?)\Z"
+)
+
+
+def _named(before: str) -> Literal["password", "secret", ""]:
+    """What the name at the end of this text says of the value after it."""
+    word = before.rstrip(" \t\"'\\").rstrip("0123456789").lower()
+    for ending in ("_base", "_base64", "_value", "_hash", "_string"):
+        if word.endswith(ending) and not word.endswith("connection_string"):
+            word = word.removesuffix(ending)
+    word = word.replace("_", "").replace("-", "").replace(" ", "") if word[-1:].isalpha() else word.rstrip("_-")
+    if word.endswith(_PASSWORDS):
+        return "password"
+    if word.endswith(_SECRETS):
+        return "secret"
+    alone = re.search(r"[A-Za-z]*\Z", before.rstrip(" \t\"'\\"))
+    if alone is not None and alone[0].lower() in _ALONE:
+        return "password" if alone[0].lower() == "pass" else "secret"
+    return ""
+
+
+def _is_secret(kind: str, value: str, *, quoted: bool) -> bool:
+    """Whether what stands in the place of a secret is one: no word, no piece of code, no other thing's name."""
+    if _PLACEHOLDER.fullmatch(value):
+        return False
+    if kind == "secret":
+        return len(value) >= 10 and looks_random(value)
+    if _WORDS.fullmatch(value):
+        return looks_random(value)
+    return any(c.isdigit() for c in value) and not value.isdigit() and (quoted or len(value) >= 8)
+
+
+def _is_password(found: re.Match[str], group: str | None, value: str) -> bool:
+    """Whether what stands where commands and files take a password is one."""
+    if group is None:
+        return True  # a hash of a password has a form of its own
+    return not _PLACEHOLDER.fullmatch(value) and not _WORDS.fullmatch(value)
+
+
+def _is_token(found: re.Match[str], group: str | None, value: str) -> bool:
+    """Whether what follows `bearer` and the like is drawn and not written."""
+    if group == "cookie":
+        return any(looks_random(part.partition("=")[2] or part) for part in value.split(";"))
+    if group is None:
+        return True
+    if value.startswith("/") or (value.count("/") > 1 and not looks_random(value)):
+        return False
+    return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+
+
+def _is_login(found: re.Match[str], group: str | None, value: str) -> bool:
+    """Whether what stands before the host of a URL is a login: `user:password`, or a token."""
+    colon, password = value.partition(":")[1:]
+    if not colon:
+        return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+    return len(password) >= 3 and not re.match(r"\d{1,5}(?:/|\Z)", password) and not password.startswith(("$", "{"))
+
+
+def _is_iban(found: re.Match[str], group: str | None, value: str) -> bool:
+    """Whether the check digits are right (ISO 13616)."""
+    plain = value.replace(" ", "")
+    digits = "".join(str(int(letter, 36)) for letter in plain[4:] + plain[:4])
+    return 15 <= len(plain) <= 34 and int(digits) % 97 == 1
+
+
+_PLAUSIBLE: dict[str, Callable[[re.Match[str], str | None, str], bool]] = {
+    "password": _is_password,
+    "token": _is_token,
+    "credentials": _is_login,
+    "iban": _is_iban,
+}
+
+
+def _is_numbered(found: re.Match[str]) -> bool:
+    """Whether a number is named as another thing's: an id, a time, a size."""
+    return bool(_ASSIGNED_ID.search(found.string[max(0, found.start() - 40) : found.start()]))
 
 
 def _end_of_card(groups: Sequence[str], begin: int) -> int:

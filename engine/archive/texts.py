@@ -33,6 +33,8 @@ Redact = Callable[[str], str]
 """A function from a text to what may be written of it. Called with whole texts; the same text, the same answer."""
 FAILED = "[redacted: the function that redacts failed]"
 """Stands for a text with which the function raised, or for which it gave no text."""
+LONGEST_CALLED = 500
+"""Characters up to which a text is looked at together with its name."""
 S = TypeVar("S", bound=Struct)
 
 TEXTS: dict[type, Mapping[str, str]] = {
@@ -153,11 +155,21 @@ class Texts:
     def _members(self, value: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
         names: set[Any] = set()
         for name, part in value.items():
+            called = name
             name = redacted = self.text(name) if isinstance(name, str) else name
             while name in names:
                 name = f"{redacted} ({len(names)})"
             names.add(name)
-            yield name, self.plain(part)
+            yield name, self._called(called, part) if isinstance(part, str) else self.plain(part)
+
+    def _called(self, name: Any, text: str) -> str:
+        """A text with the name that it has: only that may say what it is, as in `{"password": ...}`."""
+        redacted = self.text(text)
+        if redacted != text or not isinstance(name, str) or len(text) > LONGEST_CALLED or '"' in text:
+            return redacted
+        begins = f'{name}="'
+        whole = self.text(f'{begins}{text}"')
+        return whole[len(begins) : -1] if whole.startswith(begins) and whole.endswith('"') else redacted
 
     def struct(self, struct: S) -> S:
         """An event, a message or a part of one."""

@@ -1,0 +1,69 @@
+"""Secrets that have a form of their own, by the rules of gitleaks (`secret_rules.toml`), and what looks random."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache, cached_property
+from itertools import pairwise
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class SecretRule:
+    """One form."""
+
+    id: str
+    regex: str
+    keywords: tuple[str, ...]
+    """One of them, in lower case, is in every text that has this form: what cannot match is not tried."""
+    entropy: float = 0.0
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled when it is first needed: most never are."""
+        return re.compile(self.regex)
+
+    def holds(self, found: re.Match[str]) -> bool:
+        """Whether what was found is random enough to be a secret."""
+        return entropy(self.secret(found)) >= self.entropy
+
+    def secret(self, found: re.Match[str]) -> str:
+        """The part that is secret."""
+        return (found[1] if self.pattern.groups and found[1] else found[0]) or found[0]
+
+
+@cache
+def secret_rules() -> tuple[SecretRule, ...]:
+    """All of them, in the order of the file."""
+    data = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    return tuple(
+        SecretRule(rule["id"], rule["regex"], tuple(rule["keywords"]), rule.get("entropy", 0.0))
+        for rule in data["rules"]
+    )
+
+
+def entropy(text: str) -> float:
+    """Bits a character (Shannon), by how often each stands in it."""
+    return -sum(times / len(text) * math.log2(times / len(text)) for times in Counter(text).values()) if text else 0.0
+
+
+_WORDS = re.compile(r"[A-Za-z]?[a-z]{3,}|[A-Z]{4,}")
+
+
+def looks_random(text: str) -> bool:
+    """Whether it was probably drawn and not written: digits and letters in turns, or capitals without a rule.
+
+    Identifiers, paths, words with numbers and plain numbers do not.
+    """
+    kinds = ["d" if c.isdigit() else "u" if c.isupper() else "l" for c in text if c.isalnum() and c.isascii()]
+    if len(kinds) < 8:
+        return False
+    turns = sum(one != other for one, other in pairwise(kinds)) / (len(kinds) - 1)
+    worded = sum(len(word) for word in _WORDS.findall(text)) / len(kinds)
+    if "d" in kinds and kinds.count("d") < len(kinds):
+        return turns >= 0.2 and worded < 0.6
+    return "u" in kinds and "l" in kinds and turns >= 0.35 and worded < 0.4
