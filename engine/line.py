@@ -145,7 +145,7 @@ def what_is_wrong(line: bytes) -> Literal["damaged", "blank", "unknown"]:
         plain: Any = msgspec.json.decode(line)
     except UNREADABLE:
         return "damaged"
-    kind = plain.get("type") if isinstance(plain, dict) else None
+    kind = plain.get("type", "") if isinstance(plain, dict) else None
     return "unknown" if isinstance(kind, str) and kind not in _KNOWN else "damaged"
 
 

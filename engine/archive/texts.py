@@ -129,7 +129,7 @@ class Texts:
             return self.text(text)
         if not isinstance(value, dict | list):
             return self.text(text)
-        redacted = {name: self.plain(part) for name, part in value.items()} if isinstance(value, dict) else None
+        redacted = {name: self._part(name, part) for name, part in value.items()} if isinstance(value, dict) else None
         redacted = self.plain(value) if redacted is None else redacted
         return text if redacted == value else msgspec.json.encode(redacted).decode()
 
@@ -160,11 +160,14 @@ class Texts:
             while name in names:
                 name = f"{redacted} ({len(names)})"
             names.add(name)
-            yield name, self._called(called, part) if isinstance(part, str) else self.plain(part)
+            yield name, self._part(called, part)
 
-    def _called(self, name: Any, text: str) -> str:
-        """A text with the name that it has: only that may say what it is, as in `{"password": ...}`."""
-        redacted = self.text(text)
+    def _part(self, name: Any, part: Any) -> Any:
+        """A part of plain data with the name that it has: only that may say what it is, as in `{"password": ...}`."""
+        redacted = self.plain(part)
+        if not isinstance(part, str):
+            return redacted
+        text = part
         if redacted != text or not isinstance(name, str) or len(text) > LONGEST_CALLED or '"' in text:
             return redacted
         begins = f'{name}="'
