@@ -76,7 +76,7 @@ async def told(path: Path, steps: int = 3, **options: Any) -> Path:
 
 async def limited(path: Path, steps: int = 5, **options: Any) -> Path:
     """Works until its limit of steps."""
-    policy = Policy(limits=Limits(steps=steps), reminder=None)
+    policy = Policy(limits=Limits(steps=steps), reminder=None, closing=False)
     return await play(path, work(steps), policy=policy, **options)
 
 

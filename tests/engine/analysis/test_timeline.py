@@ -38,7 +38,7 @@ async def test_each_step_is_a_cell_by_what_tells_most(tmp_path: Path) -> None:
 async def test_what_the_loop_says_stands_before_the_step_that_hears_it(tmp_path: Path) -> None:
     found = cells(await scenes.talkative(tmp_path / "a.jsonl", before=2, after=1))
     assert [(cell.mark, cell.said) for cell in found] == [("calls", ()), ("text", ()), ("completion", ("nudge",))]
-    policy = Policy(limits=Limits(steps=6))
+    policy = Policy(limits=Limits(steps=6), closing=False)
     found = cells(await scenes.play(tmp_path / "b.jsonl", scenes.work(6), policy=policy))
     assert [cell.said for cell in found] == [(), (), (), (), (), ("reminder",)]
 
@@ -66,7 +66,7 @@ async def test_calls_tokens_and_repetition_stand_in_the_cell(tmp_path: Path) -> 
 
 async def test_of_a_long_run_the_middle_and_of_many_runs_the_last_ones_are_left_out(tmp_path: Path) -> None:
     steps = 2 * ENDS + 7
-    policy = Policy(limits=Limits(steps=steps), reminder=None)
+    policy = Policy(limits=Limits(steps=steps), reminder=None, closing=False)
     path = await scenes.play(tmp_path / "a.jsonl", scenes.work(steps), policy=policy)
     (run,) = timeline_of_record(path).runs
     assert (len(run.cells), run.left_out, run.left_out_after) == (2 * ENDS, 7, ENDS)

@@ -296,6 +296,9 @@ const HEARD = {
   EVALUATION_FINISHED(run, { verdict, name = "", details = {} }) {
     add(run, { kind: "evaluation", verdict, name, details });
   },
+  LIMIT_REACHED(run) {
+    note(run, "warn", "■", "A limit was reached: what was under way is cut off");
+  },
   BUDGET_REFUSED(run, event) {
     run.refused = event;
     note(run, "warn", "■", "A budget shared with other runs is used up");
