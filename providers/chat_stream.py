@@ -6,6 +6,7 @@ list of chunks, or a ProviderError. Source: OpenAI API reference, "The chat comp
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
@@ -52,9 +53,11 @@ class _Delta(_Wire):
     reasoning: Any = None
     refusal: str | None = None
     tool_calls: list[_Call] | None = None
+    function_call: _Function | None = None  # what calls were before there could be several
 
 
 class _Choice(_Wire):
+    index: Any = None
     delta: _Delta | None = None
     message: _Delta | None = None
     text: str | None = None  # the older completions endpoint, which some servers put under this path
@@ -98,6 +101,8 @@ class ChatStream:
         self._events = EventStream()
         self.begun = False
         """Whether anything but white space has come."""
+        self._choice: Any = None
+        """The number of the answer that is read: the first that came."""
         self._heard = False
         self._foreign = b""
         self._error: ProviderError | None = None
@@ -148,11 +153,14 @@ class ChatStream:
             return
         try:
             chunk = _decode(data)
-        except (msgspec.DecodeError, RecursionError) as error:
-            if _is_error(value := _value(data)):
-                raise _in_stream(value) from None
-            shown = data[:200].decode("utf-8", "replace")
-            raise Broken(f"a chunk of the stream cannot be read ({error}): {shown!r}") from error
+        except (msgspec.DecodeError, RecursionError, ValueError) as error:
+            loose = None if _is_error(value := _value(data)) else _loosely(data)
+            if loose is None:
+                if _is_error(value) and not self.finished:
+                    raise _in_stream(value) from None
+                shown = data[:200].decode("utf-8", "replace")
+                raise Broken(f"a chunk of the stream cannot be read ({error}): {shown!r}") from error
+            chunk = loose
         choices = chunk.choices
         if choices is None or chunk.error is not None:
             if (chunk.error or _is_error(_value(data))) and not self.finished:
@@ -161,6 +169,10 @@ class ChatStream:
         if choices is not None:
             self._heard = True
         for choice in choices or ():
+            if choice.index != self._choice and choice.index is not None:
+                if self._choice is not None:
+                    continue  # a second answer beside the first one, which nobody asked for
+                self._choice = choice.index
             if (delta := choice.delta) is not None:
                 self.delta(delta, chunks)
             elif choice.text:
@@ -187,6 +199,8 @@ class ChatStream:
         if delta.refusal:
             self.refused = True
             chunks.append(TextDelta(delta.refusal))
+        if delta.function_call is not None and not delta.tool_calls:
+            delta.tool_calls = [_Call(index=0, function=delta.function_call)]
         if not delta.tool_calls:
             return
         for position, call in enumerate(delta.tool_calls):
@@ -241,11 +255,14 @@ def whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS) -> li
     """A reply that was not streamed, as chunks. `words`: finish words beside those of the table."""
     try:
         reply = _decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
-        if _is_error(value := _value(body)):
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        loose = None if _is_error(value := _value(body)) else _loosely(body)
+        if _is_error(value):
             raise _in_stream(value) from None
-        shown = body[:200].decode("utf-8", "replace")
-        raise Broken(f"the answer is neither a stream nor a completion ({error}): {shown!r}") from error
+        if loose is None:
+            shown = body[:200].decode("utf-8", "replace")
+            raise Broken(f"the answer is neither a stream nor a completion ({error}): {shown!r}") from error
+        reply = loose
     if reply.error or (not reply.choices and _is_error(_value(body))):
         raise _in_stream(_value(body))
     if not reply.choices:
@@ -257,6 +274,96 @@ def whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS) -> li
     raw = choice.finish_reason or ""
     chunks.append(FinishReport("content_filter" if reader.refused else finish_of(raw, words), raw))
     return chunks + _reported(reply.usage)
+
+
+def _loosely(data: bytes) -> _Chunk | None:
+    """A chunk that is not quite one: bytes that are no UTF-8, numbers that are no JSON, fields of another type.
+
+    What nobody needs is passed over, whatever it is. None if it is no JSON object at all.
+    """
+    try:
+        value = json.loads(data.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    choices, usage = value.get("choices"), value.get("usage")
+    if not (choices is None or isinstance(choices, list)) or not all(map(_is_readable, choices or ())):
+        return None
+    return _Chunk(
+        choices=[_choice(one) for one in choices if isinstance(one, dict)] if isinstance(choices, list) else None,
+        usage=msgspec.Raw(_encoded(usage)) if isinstance(usage, dict) else msgspec.Raw(),
+        error=value.get("error"),
+    )
+
+
+def _is_readable(choice: Any) -> bool:
+    """Whether what it says stands where it belongs: a part of the answer that cannot be read is not passed over."""
+    return isinstance(choice, dict) and all(
+        choice.get(name) is None or isinstance(choice[name], dict) for name in ("delta", "message")
+    )
+
+
+def _choice(value: dict[str, Any]) -> _Choice:
+    return _Choice(
+        index=_number(value.get("index")),
+        delta=_delta_of(value.get("delta")),
+        message=_delta_of(value.get("message")),
+        text=_text(value.get("text")),
+        finish_reason=_text(value.get("finish_reason")),
+    )
+
+
+def _delta_of(value: Any) -> _Delta | None:
+    if not isinstance(value, dict):
+        return None
+    calls = value.get("tool_calls")
+    content = value.get("content")
+    return _Delta(
+        content=_text(content) if isinstance(content, str) else content if isinstance(content, list) else None,
+        reasoning_content=_text(value.get("reasoning_content")),
+        reasoning=_text(value.get("reasoning")),
+        refusal=_text(value.get("refusal")),
+        tool_calls=[_call_of(one) for one in calls if isinstance(one, dict)] if isinstance(calls, list) else None,
+        function_call=_function_of(value.get("function_call")),
+    )
+
+
+def _call_of(value: dict[str, Any]) -> _Call:
+    id = value.get("id")
+    return _Call(
+        index=_number(value.get("index")),
+        id=_text(id) if isinstance(id, str) else str(id) if isinstance(id, int) else None,
+        function=_function_of(value.get("function")),
+    )
+
+
+def _function_of(value: Any) -> _Function | None:
+    if not isinstance(value, dict):
+        return None
+    arguments = value.get("arguments")
+    if isinstance(arguments, str):
+        arguments = _text(arguments)
+    elif arguments is not None:
+        arguments = _encoded(arguments).decode()
+    return _Function(name=_text(value.get("name")), arguments=arguments)
+
+
+def _number(value: Any) -> int | None:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _text(value: Any) -> str | None:
+    """A text that UTF-8 can hold: halves of a pair of surrogates are put together, and replaced where one is alone."""
+    if not isinstance(value, str):
+        return None
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _encoded(value: Any) -> bytes:
+    return json.dumps(value).encode()
 
 
 def _value(data: bytes) -> Any:

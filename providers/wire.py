@@ -23,6 +23,8 @@ from ..decision import (
 from ..decision.call_arguments import members
 from .provider import Request
 
+NO_OUTPUT = "(no output)"
+"""What is sent where a result has no text: some servers drop an empty one, and the call is then unanswered."""
 Thinking = Literal["none", "text", "signed", "details"]
 """How a model wants its reasoning back: not at all, as text beside calls, in blocks that bear its signature, or in
 such blocks as OpenRouter writes them."""
@@ -40,6 +42,8 @@ def message_out(message: Message, thinking: Thinking = "none", pictures: Picture
         case UserMessage(text):
             return {"role": "user", "content": text}
         case ToolResult(call_id=id, content=content, images=images):
+            if not content.strip():
+                content = NO_OUTPUT
             if images and pictures == "inside":
                 return {"role": "tool", "tool_call_id": id, "content": [_text(content), *map(_picture, images)]}
             return {"role": "tool", "tool_call_id": id, "content": content}

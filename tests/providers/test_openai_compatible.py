@@ -623,7 +623,7 @@ async def test_the_request_holds_the_messages_as_the_chat_format_wants_them() ->
             {"role": "tool", "tool_call_id": "a", "content": "found"},
             {"role": "tool", "tool_call_id": "b", "content": "no path"},
             {"role": "assistant", "content": None, "tool_calls": [call("c", "{}")]},
-            {"role": "tool", "tool_call_id": "c", "content": ""},
+            {"role": "tool", "tool_call_id": "c", "content": "(no output)"},
             {"role": "user", "content": "By the way."},
         ],
     }
