@@ -125,7 +125,7 @@ def kill_group(command: int) -> None:
 
 
 def descendants() -> list[int]:
-    """The processes that come from this one, the latest first."""
+    """The processes that come from this one, parents first: a dead shell says nothing of what it had started."""
     parents: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -139,7 +139,7 @@ def descendants() -> list[int]:
     found = [os.getpid()]
     for process in found:
         found += parents.get(process, [])
-    return found[:0:-1]
+    return found[1:]
 
 
 def leave_as(status: int | None) -> None:
