@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 from endstop.decision import Image, WrongUse
-from endstop.decision.events import ToolCallResult
+from endstop.decision.events import ResponseFinished, ToolCallResult
 from endstop.engine import Engine, Tool, read_record, tool
 from endstop.engine.archive.attachments import ABOVE, Attached, folder_of
 from endstop.engine.archive.files import records_in
@@ -43,7 +44,14 @@ def play(path: Path, script: list[Any] | None = None, **options: Any) -> Path:
 
 
 def results(path: Path, **options: bool) -> list[ToolCallResult]:
-    return [event for event in scan(path, **options) if isinstance(event, ToolCallResult)]
+    return in_order(scan(path, **options))
+
+
+def in_order(events: Iterable[Any]) -> list[ToolCallResult]:
+    """The results in the order of their calls; calls that run at once may end in any."""
+    found = list(events)
+    called = [call.id for event in found if isinstance(event, ResponseFinished) for call in event.message.calls]
+    return sorted((e for e in found if isinstance(e, ToolCallResult)), key=lambda result: called.index(result.call_id))
 
 
 def test_large_texts_and_pictures_lie_beside_the_record_under_the_hash_of_what_they_hold(tmp_path: Path) -> None:
@@ -62,7 +70,7 @@ def test_readers_bring_them_back_and_a_replay_needs_to_know_nothing_of_them(tmp_
     path = play(tmp_path / "r.jsonl", attach_above=50_000)
     plain = play(tmp_path / "plain.jsonl", attach_above=None)
     assert not folder_of(plain).exists()
-    events = [e for e in read_record(path).runs[0].events if isinstance(e, ToolCallResult)]
+    events = in_order(read_record(path).runs[0].events)
     assert [(e.content, e.images, e.attached) for e in events] == [(e.content, e.images, "") for e in results(plain)]
     assert results(path, attachments=True) == events
     assert read_record(path).missing == []
@@ -113,7 +121,7 @@ def test_one_that_is_missing_is_told_and_costs_only_itself(tmp_path: Path, harm:
     record = read_record(path)
     assert set(record.missing) == {sha256(LARGE.encode()).hexdigest(), sha256(PICTURE.data).hexdigest()}
     scanned = scan(path, attachments=True)
-    text, pictures, completion = (event for event in scanned if isinstance(event, ToolCallResult))
+    text, pictures, completion = in_order(scanned)
     assert scanned.missing == record.missing
     assert text.content.startswith(LARGE[:1000])
     assert text.content.endswith("[the attachment is missing]")

@@ -58,7 +58,7 @@ async def test_json_is_one_object_with_the_three_axes_of_the_outcome() -> None:
 
 async def test_what_it_cost_is_shown_and_limited_by_the_price_that_is_given(tmp_path: Path) -> None:
     policy = _policy(tmp_path, "[limits]\ncost_usd = 0.000001")
-    async with ChatServer(*[call("finish_task", summary=SUMMARY)] * 2) as server:
+    async with ChatServer(*[call("finish_task", summary=SUMMARY)] * 3) as server:
         done = await run(server, "--json", "--price", "1000,2000,500", "--policy", policy)
         told = await run(server, "--price", "1000,2000")
     usage = done.json["usage"]

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import anyio
-from endstop.decision import TextDelta
+from endstop.decision import Degeneration, Policy, TextDelta
 from endstop.engine import Engine
 from endstop.engine.service import tape as tapes
 from endstop.engine.service.reading import Missed
@@ -19,13 +19,16 @@ from hypothesis import strategies as st
 
 from ..held import seqs, to_end
 
+UNWATCHED = Policy(degeneration=Degeneration(text=None))
+"""A response may say the same for ever."""
+
 
 async def test_readers_that_begin_anywhere_and_stall_get_each_event_once() -> None:
     gates = [anyio.Event() for _ in range(4)]
     script: list[Any] = []
     for gate in gates:
         script += [*[TextDelta("x")] * 1500, gate]
-    async with Service(Engine(Scripted(script)), store=MemoryStore(), grace=0) as service:
+    async with Service(Engine(Scripted(script), policy=UNWATCHED), store=MemoryStore(), grace=0) as service:
         session = await service.start("Talk")
         run = await service.run(session.run_id or "")
         quick = asyncio.create_task(to_end(service.follow_run(run)))
@@ -49,7 +52,7 @@ async def test_readers_that_begin_anywhere_and_stall_get_each_event_once() -> No
 async def test_the_tape_lets_go_of_what_the_store_has() -> None:
     gate = anyio.Event()
     script = [[*[TextDelta("x")] * 9000, gate]]
-    async with Service(Engine(Scripted(*script)), store=MemoryStore(), grace=0) as service:
+    async with Service(Engine(Scripted(*script), policy=UNWATCHED), store=MemoryStore(), grace=0) as service:
         session = await service.start("Talk")
         await anyio.wait_all_tasks_blocked()
         tape = service._lives.tape_of(session.run_id or "")
