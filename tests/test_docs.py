@@ -113,6 +113,38 @@ def test_a_policy_file_that_is_shown_is_one(text: str) -> None:
     assert policy_from(tomllib.loads(text)) != Policy()
 
 
+def test_the_audit_that_the_readme_shows_is_what_the_command_prints() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"`endstop (audit \S+)`.*?```\n(.*?)```", text, re.DOTALL)
+    assert shown is not None
+    command = [sys.executable, "-m", "endstop.engine.hosts.command_line", *shown[1].split()]
+    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    assert ran.stdout == shown[2]
+
+
+def _promises() -> dict[str, list[str]]:
+    """The references to tests in each row of docs/promises.md, in their order."""
+    page = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([A-G]\d*) \| [^|]+ \| [^|]* ?\| ([^|]+) \|$", page, re.MULTILINE)
+    return {row: re.findall(r"`([^`]+)`", tests) for row, tests in rows}
+
+
+def test_every_promise_stands_on_its_page() -> None:
+    parts = {"A": 7, "B": 7, "C": 7, "D": 4, "E": 0, "F": 16, "G": 0}
+    rows = [f"{part}{number}" for part, last in parts.items() for number in range(1, last + 1)] + ["E", "G"]
+    assert list(_promises()) == sorted(rows, key=lambda row: (row[0], int(row[1:] or 0)))
+
+
+@pytest.mark.parametrize(("row", "tests"), _promises().items(), ids=_promises())
+def test_the_tests_that_hold_a_promise_exist(row: str, tests: list[str]) -> None:
+    assert tests, "no test is named"
+    for reference in tests:
+        path, _, prefix = reference.partition("::")
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        assert [name for name in functions if name.startswith(prefix or "test_")] != [], reference
+
+
 def test_a_table_whose_data_is_absent_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     tables = _tables()
     monkeypatch.setitem(tables.TABLES, "steps_foreign", lambda: "")

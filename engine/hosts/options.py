@@ -151,7 +151,7 @@ def add_ending(ending: argparse._ArgumentGroup) -> None:
     """When a run stops, and who says whether it was good."""
     ending.add_argument("--policy", metavar="P", help="chat, agent (default), strict, or a TOML file")
     ending.add_argument("--max-steps", type=int, metavar="N", help="hard limit of model steps in a run (default: 30)")
-    ending.add_argument("--no-closing", action="store_true", help="at a limit, do not ask the model to sum up")
+    ending.add_argument("--no-closing", action="store_true", help="where a run is exhausted, do not ask for a summary")
     ending.add_argument(
         "--gate",
         action="append",
