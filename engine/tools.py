@@ -195,6 +195,7 @@ def tool(
     kind: ToolKind = "ordinary",
     reads: bool = False,
     polls: bool = False,
+    completes: bool = False,
     timeout: float | None = TOOL_TIMEOUT,
     final: Callable[[Mapping[str, Any]], bool] | None = None,
     parameters: Mapping[str, Any] | None = None,

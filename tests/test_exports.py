@@ -25,7 +25,7 @@ PUBLIC = {
     """,
     "endstop.providers": """
         KINDS BadRequest Broken Cancelled Chaos Clock ContextOverflow Degenerate Exchange Exhausted Failure Fallback
-        Hedge Interrupted Limit LiteLLM NotFound OpenAICompatible Prices Provider ProviderError Race
+        Hedge Interrupted Limit LiteLLM NotFound OpenAICompatible Prices Provider ProviderError QuotaExceeded Race
         RateLimited Record Replay Request Retry Scripted SystemClock TimedOut Timeouts ToolChoice Unauthorized
         Unavailable Unreachable Wrapper call say
     """,
