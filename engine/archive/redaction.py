@@ -17,7 +17,8 @@ from typing import Literal
 
 from ...decision import WrongUse
 from ...decision.errors import nearest
-from .secret_rules import SecretRule, looks_random, secret_rules
+from .secret_places import Span, placed, prefixed
+from .secret_rules import SecretRule, entropy, looks_random, secret_rules
 
 # A word begins where no letter or digit stands before it, or an escape of JSON does. Each pattern takes time in
 # proportion to the text at most: runs are taken whole (`++`), and what may follow them is bounded.
@@ -43,9 +44,11 @@ _SECRETS = (
     "credentials",
     "connectionstring",
     "keybase",
+    "keydata",
+    "privatekeyid",
     *(f"{word}key" for word in _KEYS.split()),
 )
-_ALONE = ("pass", "sig", "signature")
+_ALONE = ("pass", "psk", "pat", "sig", "signature")
 """Names that count only as whole words: many others end so."""
 _NAME_ENDS = 40
 """Characters before a separator in which a name ends."""
@@ -104,8 +107,9 @@ KINDS: dict[str, str] = {
     "phone": r"(?<![\w.-])(?!\d{4}-\d\d-\d\d)(?:\+|00)?\(?\d(?:[ ().\-/]{0,2}\d){7,14}(?!\w)",
 }
 """What is looked for, by name. Cards by their first digits and their check digit, too (ISO/IEC 7812), account numbers
-by theirs (IBAN, ISO 13616). `api_key` has the forms of `secret_rules.toml` besides, `password` is whatever stands where
-a secret does (`KEY=value`, `"password":`, `curl -u`) and looks like one."""
+by theirs (IBAN, ISO 13616). `api_key` has the forms of `secret_rules.toml` and the prefixes of `secret_places.py`
+besides, `password` is whatever stands where a secret does (`KEY=value`, `"password":`, `curl -u`, and the places of
+`secret_places.py`) and looks like one."""
 DEFAULT = ("private_key", "credentials", "token", "api_key", "password", "email", "card", "iban", "ssn")
 """All but telephone numbers, which too many other numbers look like."""
 _GROUPS = re.compile(r"\d+|[ -]")
@@ -155,17 +159,27 @@ class Redaction:
         for name, pattern in self._patterns:
             text = pattern.sub(lambda found, name=name: self._marked(name, found), text)  # type: ignore[misc]
             if name == "api_key" and self._by_rules:
-                text = self._without_known_forms(text)
+                text = self._without_spans("api_key", self._without_known_forms(text), prefixed)
             elif name == "password" and self._by_names:
-                text = self._without_named(text)
+                text = self._without_spans("password", self._without_named(text), _placed)
         return text
 
     def _without_known_forms(self, text: str) -> str:
         lowered = text.lower()
         for rule in secret_rules():
             if any(keyword in lowered for keyword in rule.keywords):
+                if rule.at_start and not any(rule.begins(text, lowered)):
+                    continue
                 text = rule.pattern.sub(lambda found, rule=rule: self._by(rule, found), text)  # type: ignore[misc]
         return text
+
+    def _without_spans(self, name: str, text: str, spans: Callable[[str], Sequence[Span]]) -> str:
+        parts: list[str] = []
+        done = 0
+        for begin, end in spans(text):
+            parts += [text[done:begin], self._mark(name, text[begin:end])]
+            done = end
+        return "".join([*parts, text[done:]]) if parts else text
 
     def _without_named(self, text: str) -> str:
         """The text without values of things that are called a password, a token or a key."""
@@ -235,7 +249,7 @@ _ASSIGNED_ID = re.compile(
 
 def _named(before: str) -> Literal["password", "secret", ""]:
     """What the name at the end of this text says of the value after it."""
-    word = before.rstrip(" \t\"'\\").rstrip("0123456789").lower()
+    word = before.rstrip(" \t\"'\\]").rstrip("0123456789").lower()
     for ending in ("_base", "_base64", "_value", "_hash", "_string"):
         if word.endswith(ending) and not word.endswith("connection_string"):
             word = word.removesuffix(ending)
@@ -244,9 +258,9 @@ def _named(before: str) -> Literal["password", "secret", ""]:
         return "password"
     if word.endswith(_SECRETS):
         return "secret"
-    alone = re.search(r"[A-Za-z]*\Z", before.rstrip(" \t\"'\\"))
+    alone = re.search(r"[A-Za-z]*\Z", before.rstrip(" \t\"'\\]"))
     if alone is not None and alone[0].lower() in _ALONE:
-        return "password" if alone[0].lower() == "pass" else "secret"
+        return "password" if alone[0].lower() in ("pass", "psk") else "secret"
     return ""
 
 
@@ -255,10 +269,24 @@ def _is_secret(kind: str, value: str, *, quoted: bool) -> bool:
     if _PLACEHOLDER.fullmatch(value):
         return False
     if kind == "secret":
-        return len(value) >= 10 and looks_random(value)
+        drawn = len(value) >= 32 and value.isalnum() and entropy(value) >= 3.8 and sum(map(str.isdigit, value)) >= 3
+        return drawn or (len(value) >= 10 and (looks_random(value) or _has_many_humps(value)))
     if _WORDS.fullmatch(value):
-        return looks_random(value)
+        return looks_random(value) or _has_many_humps(value)
     return any(c.isdigit() for c in value) and not value.isdigit() and (quoted or len(value) >= 8)
+
+
+def _has_many_humps(value: str) -> bool:
+    """Whether small and capital letters change more often than in a name like `parseNextLine`."""
+    humps = _HUMPS.findall(value)
+    return len(value) >= 10 and value.isalpha() and len(humps) >= 4 and len(value) / len(humps) <= 3.5
+
+
+_HUMPS = re.compile(r"[A-Z]+[a-z]*|[a-z]+")
+
+
+def _placed(text: str) -> Sequence[Span]:
+    return placed(text, lambda kind, value: _is_secret(kind, value, quoted=False), MARKED)
 
 
 def _is_password(found: re.Match[str], group: str | None, value: str) -> bool:
@@ -284,6 +312,8 @@ def _is_login(found: re.Match[str], group: str | None, value: str) -> bool:
     colon, password = value.partition(":")[1:]
     if not colon:
         return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+    if re.fullmatch(r"(?:[A-Z]{1,20}_){0,3}(?:PASSWORD|PASSWD|PASS|PWD|TOKEN|SECRET|KEY)", password):
+        return False  # stands for one
     return len(password) >= 3 and not re.match(r"\d{1,5}(?:/|\Z)", password) and not password.startswith(("$", "{"))
 
 

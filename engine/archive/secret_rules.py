@@ -6,6 +6,7 @@ import math
 import re
 import tomllib
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import pairwise
@@ -21,11 +22,26 @@ class SecretRule:
     keywords: tuple[str, ...]
     """One of them, in lower case, is in every text that has this form: what cannot match is not tried."""
     entropy: float = 0.0
+    at_start: bool = False
+    """Whether what matches begins with one of the keywords: then only what follows them is looked at."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """Compiled when it is first needed: most never are."""
         return re.compile(self.regex)
+
+    def begins(self, text: str, lowered: str) -> Iterator[re.Match[str]]:
+        """Each place where a keyword begins a match."""
+        if len(lowered) != len(text):
+            yield from self.pattern.finditer(text)
+            return
+        for keyword in self.keywords:
+            at = lowered.find(keyword)
+            while at >= 0:
+                found = self.pattern.match(text, at)
+                if found:
+                    yield found
+                at = lowered.find(keyword, at + 1)
 
     def holds(self, found: re.Match[str]) -> bool:
         """Whether what was found is random enough to be a secret."""
@@ -41,7 +57,9 @@ def secret_rules() -> tuple[SecretRule, ...]:
     """All of them, in the order of the file."""
     data = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
     return tuple(
-        SecretRule(rule["id"], rule["regex"], tuple(rule["keywords"]), rule.get("entropy", 0.0))
+        SecretRule(
+            rule["id"], rule["regex"], tuple(rule["keywords"]), rule.get("entropy", 0.0), rule.get("at_start", False)
+        )
         for rule in data["rules"]
     )
 

@@ -11,13 +11,18 @@ import json
 import random
 import re
 import string
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from endstop.engine import Engine, Redaction, read_record
+from endstop.engine.archive.secret_rules import secret_rules
 from endstop.engine.replay import replay
 from endstop.providers import Scripted, call, say
+
+from .secret_shapes import HARMLESS, SHAPES
 
 ROOT = Path(__file__).parents[2]
 chance = random.Random(15)
@@ -175,6 +180,46 @@ def test_D2_95_of_100_shapes_of_secrets_are_found_those_that_were_kept_back_too(
         assert sum(missed.values()) <= 0.05 * 5 * len(shapes), missed
 
 
+def test_D2_neighbours_of_known_shapes_are_found_of_other_vendors_and_in_other_places() -> None:
+    missed = _missed({name: lambda shape=shape: _filled(*shape) for name, shape in SHAPES.items()})  # type: ignore[misc]
+    assert len(SHAPES) >= 200
+    assert sum(missed.values()) <= 0.05 * 5 * len(SHAPES), missed
+
+
+def _filled(text: str, draw: Callable[[], str]) -> tuple[str, str]:
+    secret = draw()
+    return f"before {text.replace('@@', secret)} after" if "\n" not in text else text.replace("@@", secret), secret
+
+
+@pytest.mark.parametrize("word", [" --password ", "mysql -p", "echo a:", "password", "a:b@tcp(", "密码", "figd_", "NT"])
+def test_D2_the_time_of_places_goes_with_the_length_of_the_text(word: str) -> None:
+    redaction = Redaction()
+
+    def seconds(length: int) -> float:
+        text = (word * length)[:length]
+        began = time.process_time()
+        redaction(text)
+        return time.process_time() - began
+
+    assert seconds(100_000) < 40 * max(seconds(5_000), 0.001)  # 20 times as long; its square would be 400
+
+
+def test_D2_a_rule_that_is_tried_only_at_its_keywords_finds_the_same() -> None:
+    at_start = [rule for rule in secret_rules() if rule.at_start]
+    assert at_start
+    texts = [
+        "npm" + "_" + drawn(36, HEX),
+        "AP" + "I-" + drawn(26, UPPER),
+        "s" + "." + drawn(24),
+        "hv" + "s." + drawn(95),
+    ]
+    for rule in at_start:
+        for text in (f"a.{' '.join(texts)}\\n{texts[0]} {texts[1].lower()}", "İ" + texts[0]):
+            lowered = text.lower()
+            places = sorted(found.span() for found in rule.begins(text, lowered))
+            assert places == [found.span() for found in rule.pattern.finditer(text)]
+
+
 # ---- harmless texts
 
 WORDS = (
@@ -275,6 +320,13 @@ def test_D2_of_1000_harmless_texts_at_most_20_are_changed() -> None:
     redaction = Redaction()
     changed = [(text[:200], redaction(text)[:200]) for text in texts if redaction(text) != text]
     assert len(changed) <= 20, changed
+
+
+def test_D2_of_300_harmless_neighbours_at_most_6_are_changed() -> None:
+    redaction = Redaction()
+    assert len(HARMLESS) >= 300
+    changed = [(text, redaction(text)) for text in HARMLESS if redaction(text) != text]
+    assert len(changed) <= 6, changed
 
 
 # ---- where they stand

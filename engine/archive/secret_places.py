@@ -1,0 +1,321 @@
+r"""Secrets that a fixed word leads to: the prefix of a vendor, the option of a command, an element, a sentence.
+
+Each is tried only where its word stands, which `str.find` finds: a text without the word costs next to nothing. Every
+run in a pattern is bounded, so the time is in proportion to the text.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+
+from .secret_rules import entropy, looks_random
+
+Judge = Callable[[str, str], bool]
+"""Whether a value is a secret, by the kind of place (`password`, `secret`) and the value."""
+Span = tuple[int, int]
+
+_ID = r"[A-Za-z0-9_-]"
+PREFIXES: dict[str, str] = {
+    # what keys begin with, and what follows; as the vendors' documents and the keys that they give show it
+    "AAAA": rf"{_ID}{{7}}:APA91b{_ID}{{100,300}}",  # Firebase Cloud Messaging
+    "AKID": r"[A-Za-z0-9]{28,36}",  # Tencent Cloud
+    "ATBB": r"[A-Za-z0-9]{32}",  # Bitbucket
+    "CCIPAT_": r"[A-Za-z0-9_]{40,90}",  # CircleCI
+    "CCIPRJ_": r"[A-Za-z0-9_]{40,90}",
+    "CFPAT-": rf"{_ID}{{40,50}}",  # Contentful
+    "NRAK-": r"[A-Z0-9]{27}",  # New Relic
+    "NRII-": rf"{_ID}{{32}}",
+    "access_token$": r"(?:production|sandbox)\$[a-z0-9]{16}\$[a-f0-9]{32}",  # PayPal
+    "apify_api_": r"[A-Za-z0-9]{30,50}",
+    "bkua_": r"[a-f0-9]{40}",  # Buildkite
+    "cio": r"[A-Za-z0-9]{32}",  # crates.io
+    "csk-": r"[a-z0-9]{40,60}",  # Cerebras
+    "dckr_oat_": rf"{_ID}{{20,60}}",
+    "dp.": r"(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}",  # Doppler
+    "e2b_": r"[a-f0-9]{40}",
+    "fc-": r"[a-f0-9]{32}",  # Firecrawl
+    "figd_": rf"{_ID}{{30,60}}",  # Figma
+    "fw_": r"[A-Za-z0-9]{22,40}",  # Fireworks
+    "jina_": r"[A-Za-z0-9_-]{50,80}",
+    "lsv2_": r"(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}",  # LangSmith
+    "mdb_sa_sk_": rf"{_ID}{{30,60}}",  # MongoDB Atlas
+    "napi_": r"[a-z0-9]{50,80}",  # Neon
+    "nfp_": r"[A-Za-z0-9]{30,50}",  # Netlify
+    "ntn_": r"[A-Za-z0-9]{40,60}",  # Notion
+    "nvapi-": rf"{_ID}{{50,80}}",  # NVIDIA
+    "pa-": rf"{_ID}{{43}}",  # Voyage
+    "pat": r"[A-Za-z0-9]{14}\.[a-f0-9]{64}",  # Airtable
+    "pat-": r"(?:na|eu|ap)\d-[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}",  # HubSpot
+    "pcsk_": r"[A-Za-z0-9]{4,8}_[A-Za-z0-9]{40,80}",  # Pinecone
+    "phx_": r"[A-Za-z0-9]{40,60}",  # PostHog
+    "re_": r"[A-Za-z0-9]{8}_[A-Za-z0-9]{24}",  # Resend
+    "rnd_": r"[A-Za-z0-9]{28,40}",  # Render
+    "rpa_": r"[A-Z0-9]{40,60}",  # RunPod
+    "sb_secret_": rf"{_ID}{{20,60}}",  # Supabase
+    "secret_": r"[A-Za-z0-9]{43}",  # Notion
+    "sk_": r"[a-f0-9]{48}",  # ElevenLabs
+    "sntrys_": r"[A-Za-z0-9+/=_-]{60,400}",  # Sentry
+    "sntryu_": r"[a-f0-9]{64}",
+    "sq0": rf"(?:atp|csp|idp)-{_ID}{{22,43}}",  # Square
+    "tgp_v1_": rf"{_ID}{{40,60}}",  # Together
+    "tskey-": r"(?:auth|api|client|webhook|scim)-[A-Za-z0-9]{8,30}-[A-Za-z0-9]{20,50}",  # Tailscale
+    "tvly-": rf"(?:dev-|prod-)?{_ID}{{20,60}}",  # Tavily
+    "xoxc-": r"[A-Za-z0-9-]{20,120}",  # Slack
+    "xoxd-": r"[A-Za-z0-9%+/=-]{20,400}",
+    # Asana: a version, one or two numbers, 32 hexadecimal digits
+    "1/1": r"\d{12,18}:[a-f0-9]{32}",
+    "2/1": r"\d{12,18}/\d{12,18}:[a-f0-9]{32}",
+    # Discord: a number in base64, a time, a signature
+    **dict.fromkeys("MD MT Mj Mz ND NT Nj Nz OD OT".split(), rf"{_ID}{{20,30}}\.{_ID}{{6}}\.{_ID}{{27,40}}"),
+}
+
+_QUOTE = r"\\{0,4}[\"'`]"
+_BARE = r"[^\s\"'`,;&|<>(){}\[\]\\]"
+_VALUE = rf"(?:{_QUOTE})?(?P<v>{_BARE}{{4,200}})"
+_LINE = r"[^\n|;&]{0,200}?"
+
+NAMES = (
+    "password passwd passphrase passcode pwd token secret credential credentials "
+    + " ".join(
+        f"{word}{joint}key"
+        for word in "api access secret private auth account encryption signing".split()
+        for joint in ("", "_", "-")
+    )
+).split()
+"""What things are called that are secret; a value stands after them in one of the ways of `_AFTER_NAME`."""
+
+_AFTER_NAME = (
+    r"\d{0,3}(?:"
+    rf"(?:[ \t][^<>\n]{{0,60}})?>(?P<element>[^<>\s\"\\]{{4,200}})</"  # <password>…</password>
+    rf"|{_QUOTE}\)?[ \t]{{0,4}},[ \t]{{0,4}}{_QUOTE}(?P<pair>[^\s\"'\\]{{6,200}}){_QUOTE}"  # define('PASSWORD', '…')
+    rf"|\([ \t]?{_QUOTE}(?P<call>[^\s\"'\\]{{6,200}}){_QUOTE}"  # setPassword("…")
+    rf"|{_QUOTE}[^<>\n]{{0,80}}?\bvalue={_QUOTE}(?P<value>[^\s\"'\\]{{4,200}}){_QUOTE}"  # type="password" value="…"
+    rf"|(?:[ \t]{{0,4}}:[ \t]{{0,4}}[&\w.\[\]|?]{{1,40}})?[ \t]{{0,8}}=[ \t]{{0,4}}[@$A-Za-z]{{0,2}}"
+    rf"{_QUOTE}(?P<typed>[^\s\"'\\]{{4,200}}){_QUOTE}"  # password: &str = "…"
+    rf"|{_QUOTE}?[ \t]{{1,8}}{_QUOTE}(?P<text>[^\s\"'\\]{{4,200}}){_QUOTE}"  # #define PASSWORD "…", PASSWORD '…'
+    rf"|[ \t]{{1,4}}(?:is|was|ist|est|es|è|é)[ :]{{1,3}}{_QUOTE}?(?P<prose>{_BARE}{{6,200}})"  # the password is …
+    rf"|[ \t]{{0,4}}[：＝][ \t]{{0,4}}{_QUOTE}?(?P<wide>{_BARE}{{6,200}})"
+    rf"|{_QUOTE}[ \t]{{0,4}}\{{[^{{}}]{{0,200}}?\bdefault[ \t]{{0,8}}=[ \t]{{0,4}}"
+    rf"{_QUOTE}(?P<default>[^\s\"'\\]{{4,200}})"  # variable "password" { default = "…" }
+    rf"|[ \t]{{1,4}}(?P<option>[^\W_]{_BARE}{{5,200}})(?=[\s\"'`,;&|<>)}}\]\\]|\Z)"  # --password …, setx TOKEN …
+    r")"
+)
+_OPTION = re.compile(
+    r"(?:^|[\s\"'`(])--?(?!no-)[\w-]{0,30}\Z"
+    r"|\b(?i:setx?|env)[ \t]{1,4}(?:-\w{1,8}[ \t]{1,4}){0,2}\w{0,40}\Z"
+)
+"""What stands before a name whose value comes after a space: an option, or a command that sets variables."""
+
+
+@dataclass(frozen=True)
+class SecretPlace:
+    """A place of a secret that words lead to."""
+
+    words: tuple[str, ...]
+    """In lower case; the pattern begins where one of them does, or up to `back` characters before."""
+    regex: str
+    """With a group `v` for the secret."""
+    kind: str = "password"
+    """`password`, `secret` (has to look random), `login` (`user:password` in base64), `form` (needs no second look)."""
+    back: int = 0
+
+
+_ASSIGNED = r"[ \t]{0,4}(?:[:=：＝]|是[:：]?|[为為はè]|(?:ist|lautet|est|es|é|is)(?=[ ]))[ \t]{0,4}"
+PLACES = (
+    SecretPlace(("mysql", "mariadb"), rf"(?:mysql|mariadb)[\w-]{{0,12}}{_LINE}[ \t]-p{_VALUE}"),
+    SecretPlace(("sshpass",), rf"sshpass{_LINE}[ \t]-p[ \t]?{_VALUE}"),
+    SecretPlace(("mongo",), rf"mongo(?:sh|dump|restore|export|import)?[ \t]{_LINE}[ \t]?-p[ \t]{_VALUE}"),
+    SecretPlace((" login",), rf"[ \t]login[ \t]{_LINE}(?<=[ \t])-p[ \t=]?{_VALUE}"),
+    SecretPlace((" login ",), rf"[ \t]login[ \t](?:--?\S{{1,30}}[ \t]){{0,3}}(?P<v>{_BARE}{{20,200}})", "secret"),
+    SecretPlace(("redis-cli",), rf"redis-cli{_LINE}[ \t]-a[ \t]{_VALUE}"),
+    SecretPlace(
+        ("ldap",),
+        rf"ldap\w{{3,9}}{_LINE}[ \t]-w[ \t]?{_VALUE}",
+    ),
+    SecretPlace(("7z", "unrar"), rf"(?:7za?|unrar)[ \t]{_LINE}[ \t]-p{_VALUE}"),
+    SecretPlace(("zip ",), rf"zip[ \t]{_LINE}-P[ \t]?{_VALUE}"),
+    SecretPlace(
+        ("htpasswd",), rf"htpasswd[ \t]-\w{{0,6}}b\w{{0,6}}[ \t]{_LINE}\S{{1,100}}[ \t]\S{{1,60}}[ \t]{_VALUE}"
+    ),
+    SecretPlace(("smbclient", "rpcclient"), rf"(?:smb|rpc)client{_LINE}[ \t]-U[ \t]?\S{{1,60}}?%{_VALUE}"),
+    SecretPlace(("/user:",), rf"/user:\S{{1,60}}[ \t]{_VALUE}"),
+    SecretPlace(
+        ("echo ",),
+        rf"echo[ \t](?:-n[ \t])?[\"']?[\w.-]{{1,60}}:(?P<v>{_BARE}{{4,200}})[\"']?[ \t]?"
+        r"\|[ \t]?\S{0,30}(?:[ \t]\S{0,30})?chpasswd",
+    ),
+    SecretPlace(("echo ",), rf"echo[ \t](?:-n[ \t])?{_VALUE}[\"']?[ \t]?\|[^\n]{{0,100}}?(?:-stdin\b|\bsudo[ \t]-S)"),
+    SecretPlace(("identified ",), rf"identified[ \t](?:with[ \t]\S{{1,40}}[ \t])?by[ \t](?:password[ \t])?{_VALUE}"),
+    SecretPlace(
+        ("convertto-securestring",), rf"convertto-securestring[^\n]{{0,40}}?[ \t]{_QUOTE}(?P<v>[^\s\"'\\]{{4,200}})"
+    ),
+    SecretPlace(
+        ("@tcp(", "@unix(", "@udp("), r"(?<![\w.-])[\w.-]{1,60}:(?P<v>[^\s:\"'`\\]{3,100})@(?:tcp|unix|udp)\(", back=162
+    ),
+    SecretPlace((":thin:",), r":thin:[\w$]{1,60}/(?P<v>[^\s@\"'\\]{3,100})@"),
+    SecretPlace(('auth"', "auth\\", "_auth"), rf"auth(?:{_QUOTE})?[ \t]{{0,4}}[:=][ \t]{{0,4}}{_VALUE}", "login"),
+    SecretPlace(("_auth",), rf"_auth[ \t]{{0,4}}=[ \t]{{0,4}}{_VALUE}", "login"),
+    SecretPlace(('response="',), r'response="(?P<v>[a-f0-9]{32,64})"', "form"),
+    SecretPlace(("?code=", "&code="), r"[?&]code=(?P<v>[^\s\"'`&#\\]{20,400})", "secret"),
+    SecretPlace(("ssws ",), rf"ssws[ \t]{{1,4}}(?P<v>{_ID}{{20,80}})", "form"),
+    SecretPlace(("$apr1$",), r"\$apr1\$[./A-Za-z0-9]{1,8}\$(?P<v>[./A-Za-z0-9]{22})", "form"),
+    SecretPlace(
+        ("pbkdf2",), r"pbkdf2[\w:.-]{0,20}\$[\w=,]{1,20}\$[^\s$]{4,100}\$(?P<v>[A-Za-z0-9+/=._-]{20,200})", "form"
+    ),
+    SecretPlace(("scrypt:",), r"scrypt:[\d:]{3,30}\$[^\s$]{4,100}\$(?P<v>[A-Za-z0-9+/=._-]{20,200})", "form"),
+    SecretPlace(("{ssha", "{sha", "{smd5"), r"\{(?:ssha|sha|smd5)\d{0,3}\}(?P<v>[A-Za-z0-9+/=]{20,200})", "form"),
+    SecretPlace(
+        ("authapikey(", "client("), rf"(?:authapikey|client)\({_QUOTE}(?P<v>[A-Za-z0-9_-]{{30,100}}){_QUOTE}", "secret"
+    ),
+    SecretPlace(
+        (
+            "passwort",
+            "kennwort",
+            "mot de passe",
+            "contrase",
+            "senha",
+            "palavra-passe",
+            "parola d'ordine",
+            "wachtwoord",
+            "heslo",
+            "salasana",
+            "adgangskode",
+            "hasło",
+            "lösenord",
+            "şifre",
+            "mật khẩu",
+            "пароль",
+            "密码",
+            "密碼",
+            "口令",
+            "秘密",
+            "密钥",
+            "密鑰",
+            "パスワード",
+            "暗号",
+            "비밀번호",
+            "암호",
+            "كلمة المرور",
+            "סיסמה",
+        ),
+        rf"[^\W_](?:[\w' -]){{1,14}}?{_ASSIGNED}{_VALUE}",
+    ),
+)
+"""Besides: what other languages call a password, with what says that a value follows."""
+
+
+_STEMS = {stem: [name for name in NAMES if stem in name] for stem in "pass pwd token secret credential key".split()}
+_BY_WORD = {word: [place for place in PLACES if word in place.words] for place in PLACES for word in place.words}
+_FOREIGN = re.compile("[\u00df-\u02ff\u0370-\u1fff\u3040-\uffef]")
+
+
+@cache
+def _compiled(regex: str, *, ignore_case: bool) -> re.Pattern[str]:
+    return re.compile(regex, re.IGNORECASE if ignore_case else 0)
+
+
+def prefixed(text: str) -> list[Span]:
+    """Where the keys of `PREFIXES` stand in the text."""
+    long = "\n".join(word for word in text.split() if len(word) >= 20)
+    spans: list[Span] = []
+    for prefix, rest in PREFIXES.items():
+        if prefix not in long:
+            continue
+        for at in _places(text, prefix):
+            if at and text[at - 1].isalnum() and text[at - 1].isascii() and text[at - 2 : at - 1] != "\\":
+                continue
+            found = _compiled(rf"{rest}(?![A-Za-z0-9_-])", ignore_case=False).match(text, at + len(prefix))
+            if found and any(map(str.isdigit, found[0])) and entropy(found[0]) >= 3:
+                spans.append((at, found.end()))
+    return _apart(spans)
+
+
+def placed(text: str, judge: Judge, mark: str) -> list[Span]:
+    """Where a secret stands in one of the `PLACES`, or after one of the `NAMES`. mark: how what is redacted begins."""
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        lowered = "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in text)
+    spans = list(_after_names(text, lowered, judge, mark))
+    foreign = not text.isascii() and _FOREIGN.search(text) is not None
+    for word, places in _BY_WORD.items():
+        if (not foreign and not word.isascii()) or word not in lowered:
+            continue
+        for at in _places(lowered, word):
+            for place in places:
+                pattern = _compiled(place.regex, ignore_case=True)
+                found = (
+                    pattern.search(text, max(0, at - place.back), at + 20) if place.back else pattern.match(text, at)
+                )
+                if found and mark not in found[0] and _holds(place.kind, found["v"], judge):
+                    spans.append(found.span("v"))
+    return _apart(spans)
+
+
+def _after_names(text: str, lowered: str, judge: Judge, mark: str) -> Iterator[Span]:
+    for stem in _STEMS:
+        if stem in lowered:
+            yield from _after_names_with(stem, text, lowered, judge, mark)
+
+
+def _after_names_with(stem: str, text: str, lowered: str, judge: Judge, mark: str) -> Iterator[Span]:
+    after = _compiled(_AFTER_NAME, ignore_case=True)
+    for name in _STEMS[stem]:
+        kind = "password" if name.startswith(("pass", "pwd")) else "secret"
+        for at in _places(lowered, name):
+            if text.endswith(mark, 0, at):
+                continue
+            found = after.match(text, at + len(name))
+            way = found.lastgroup if found else None
+            if found is None or way is None or mark in found[0]:
+                continue
+            begin, end = found.span(way)
+            if way in ("prose", "wide"):
+                end = begin + len(text[begin:end].rstrip(".!?:"))
+            value = text[begin:end]
+            if way == "option" and not _OPTION.search(text[max(0, at - 60) : at]):
+                continue
+            glued = at > 0 and text[at - 1].isalpha() and text[at].islower()  # `tiktoken("…")`
+            if way in _LOOSE and (not looks_drawn(value) or (glued and kind == "secret")):
+                continue
+            if judge(kind, value):
+                yield begin, end
+
+
+_LOOSE = ("pair", "call", "prose", "text")
+"""Ways in which much stands that is no secret, too."""
+
+
+def looks_drawn(value: str) -> bool:
+    """Whether a value looks random, or is no word at least: small and capital letters and digits together."""
+    mixed = any(map(str.islower, value)) and any(map(str.isupper, value)) and any(map(str.isdigit, value))
+    return looks_random(value) or (mixed and len(value) >= 8)
+
+
+def _holds(kind: str, value: str, judge: Judge) -> bool:
+    if kind == "login":
+        try:
+            return b":" in base64.b64decode(value, validate=True)[1:-1]
+        except binascii.Error:
+            return False
+    return kind == "form" or judge(kind, value)
+
+
+def _places(text: str, word: str) -> Iterator[int]:
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + 1)
+
+
+def _apart(spans: list[Span]) -> list[Span]:
+    """In order, and without those that lie over an earlier one."""
+    kept: list[Span] = []
+    for begin, end in sorted(spans):
+        if not kept or begin >= kept[-1][1]:
+            kept.append((begin, end))
+    return kept
