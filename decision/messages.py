@@ -11,6 +11,7 @@ from typing import Any, Literal
 from unicodedata import category
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .errors import WrongUse
 
@@ -150,6 +151,18 @@ class Usage(Struct, frozen=True, kw_only=True):
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cost_usd=cost,
             estimated=self.estimated or other.estimated,
+        )
+
+    def up_to_a_cut(self, *, input_tokens: int, output_tokens: int) -> Usage:
+        """The same for a response that was left before its end: what was stated of it by then, the rest estimated.
+
+        `input_tokens` counts where nothing was stated, `output_tokens` where it is more than what was stated.
+        """
+        return replace(
+            self,
+            input_tokens=self.input_tokens or input_tokens,
+            output_tokens=max(self.output_tokens, output_tokens),
+            estimated=True,
         )
 
 

@@ -235,7 +235,7 @@ class Attempts:
         return self._context.priced(self._tokens(message), self._speaker or self._context.provider.model)
 
     def _tokens(self, message: AssistantMessage) -> Usage:
-        """What the provider reported; estimated (4 characters a token) where a cut came before its report."""
+        """What the provider reported; estimated (4 characters a token) what it had not reported before a cut."""
         reported = self._assembler.usage
         if reported is not None and (self._assembler.finish is not None or self._counted):
             return reported
@@ -244,9 +244,7 @@ class Attempts:
         if then is not None and then.attempt == self._attempt and then.usage.estimated:
             return then.usage
         output = rough_tokens(size(message)) if self._meter is None else self._meter.tokens
-        if reported is not None:
-            return replace(reported, output_tokens=max(reported.output_tokens, output), estimated=True)
-        return Usage(input_tokens=self._context.tokens_now(), output_tokens=output, estimated=True)
+        return (reported or Usage()).up_to_a_cut(input_tokens=self._context.tokens_now(), output_tokens=output)
 
 
 def _failure(ended: AttemptEnded, attempt: str, usage: Usage | None, shown: bool, text: str = "") -> AttemptFailed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
+from math import inf
 from typing import Any
 
 import msgspec
@@ -30,6 +31,8 @@ from .errors import Broken, Interrupted, ProviderError
 from .sse import ErrorEvent, EventStream
 
 NULL = len(b"null")
+TICKS = 10**10
+"""What xAI counts a dollar as."""
 
 
 class _Wire(Struct, gc=False):
@@ -76,6 +79,10 @@ class _Usage(_Wire):
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
     prompt_cache_hit_tokens: int | None = None  # DeepSeek's word for cached tokens
+    cost: Any = None
+    cost_details: Any = None
+    is_byok: Any = None
+    cost_in_usd_ticks: Any = None
 
 
 class _Groq(_Wire):
@@ -248,7 +255,28 @@ def _usage(usage: _Usage) -> Usage:
         output_tokens=output,
         cached_tokens=(prompt.cached_tokens if prompt else None) or usage.prompt_cache_hit_tokens or 0,
         reasoning_tokens=reasoning,
+        cost_usd=stated_cost(usage),
     )
+
+
+def stated_cost(usage: Any) -> float | None:
+    """What a response cost in US dollars, where its usage says so; a cost of nothing says nothing.
+
+    OpenRouter gives a number, and with a key of one's own only its fee: what the vendor takes stands beside it
+    (OpenRouter documentation, "Usage Accounting"). Perplexity gives parts with a `total_cost`, xAI ticks (xAI
+    documentation, "Cost Tracking").
+    """
+    cost, details = getattr(usage, "cost", None), getattr(usage, "cost_details", None)
+    if isinstance(cost, Mapping):
+        cost = cost.get("total_cost")
+    found = _dollars(cost) or _dollars(getattr(usage, "cost_in_usd_ticks", None)) / TICKS
+    if getattr(usage, "is_byok", None) is True and isinstance(details, Mapping):
+        found += _dollars(details.get("upstream_inference_cost"))
+    return found or None
+
+
+def _dollars(value: Any) -> float:
+    return float(value) if type(value) in (int, float) and 0 < value < inf else 0.0
 
 
 def whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS) -> list[AnyChunk]:

@@ -12,7 +12,17 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from ..decision import AnyChunk, AttemptEnded, FinishReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, Voice
+from ..decision import (
+    AnyChunk,
+    AttemptEnded,
+    FinishReport,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageReport,
+    Voice,
+)
 from ..decision.errors import error_text
 from ..decision.transcript import rough_tokens, size
 from .clock import Clock
@@ -166,7 +176,10 @@ class Contest:
     def _given_up(self, loser: _Runner, winner: _Runner) -> AttemptEnded:
         asked = sum(size(message) for message in (*self._request.messages, *self._request.ephemeral))
         said = sum(len(getattr(chunk, "text", "") or getattr(chunk, "arguments", "")) for chunk in loser.held)
-        usage = Usage(input_tokens=rough_tokens(asked), output_tokens=rough_tokens(said), estimated=True)
+        stated = [chunk.usage for chunk in loser.held if isinstance(chunk, UsageReport)]
+        usage = (stated[-1] if stated else Usage()).up_to_a_cut(
+            input_tokens=rough_tokens(asked), output_tokens=rough_tokens(said)
+        )
         faster = Cancelled(f"{winner.provider.model} was faster")
         return ended_by(faster, loser.provider.model, beside=True, usage=usage)
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from time import monotonic
 from typing import Any
 
 import anyio.to_thread
-from msgspec.structs import replace
 
 from ..decision import AnyChunk, FinishReason, FinishReport, UsageReport, WrongUse
 from ..decision.errors import nearest
@@ -26,7 +25,7 @@ from .cache_marks import CacheMarks, knows_marks, on_tools
 from .closing import outlive
 from .errors import Broken, Interrupted, ProviderError, TimedOut
 from .litellm_errors import error_of
-from .litellm_stream import LISTENING, Overheard, Reader, characters
+from .litellm_stream import LISTENING, Overheard, Reader, StatedOnly, characters
 from .patience import BETWEEN_SECONDS, FIRST_SECONDS, Patience
 from .provider import Request, check_model, check_settings
 from .wire import Encoded, Pictures, Thinking, message_out, pictures_out, tools_out
@@ -38,6 +37,8 @@ SLICE_SECONDS = 0.002
 OTHER_KEYS = frozenset({"azure", "bedrock", "ollama", "ollama_chat", "sagemaker", "vertex_ai"})
 """Providers that may find their credentials elsewhere: nothing is said of theirs before a request."""
 OPENROUTER = "openrouter/"
+COUNTING = ("anthropic.chat.transformation", "bedrock.chat.converse_transformation")
+"""Modules of litellm that count tokens only to make up those of the reasoning (seen in 1.103.0 to 1.109.1)."""
 LARGEST_RESPONSE = 32 * 1024 * 1024
 """Characters that a response may have."""
 
@@ -50,14 +51,12 @@ class LiteLLM:
     content to the next (default 120); given alone, `timeout` bounds the first, too. `largest_response` is characters
     of a response; a larger one is `protocol`. A redirect to another host is not followed. `settings` go into every
     request (`temperature`, `max_tokens`, ...). `cache` marks what stays of a session for the provider's prompt cache,
-    where a model takes
-    such marks (Claude). `images`: whether the model can see the pictures of tools' results; by default what litellm
-    knows of it. `finish_words`: what finish words of the provider mean that the table does not know, or knows
-    otherwise, as `{"done": "stop"}`. Entering it raises WrongUse if litellm does not know the provider, or if a key is
-    missing (it names the environment variable).
+    where a model takes such marks (Claude). `images`: whether the model can see the pictures of tools' results; by
+    default what litellm knows of it. `finish_words`: what finish words of the provider mean that the table does not
+    know, or knows otherwise, as `{"done": "stop"}`. `reports_cost`: whether the usage of its responses names their
+    cost, so that a limit on cost needs no known price; by default OpenRouter's does. Entering it raises WrongUse if
+    litellm does not know the provider, or if a key is missing (it names the environment variable).
     """
-
-    reports_cost = False
 
     def __init__(
         self,
@@ -72,6 +71,7 @@ class LiteLLM:
         cache: bool = True,
         images: bool | None = None,
         finish_words: Mapping[str, FinishReason] | None = None,
+        reports_cost: bool | None = None,
     ) -> None:
         if api_base and parted(api_base)[1]:
             raise WrongUse(
@@ -92,6 +92,7 @@ class LiteLLM:
         self._images = images
         self._finish_words = checked_words(finish_words)
         self._marks = cache and knows_marks(model)
+        self.reports_cost = model.startswith(OPENROUTER) if reports_cost is None else reports_cost
         self._fixed: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
@@ -199,12 +200,10 @@ class LiteLLM:
                     chunk = await patience.on(anext(chunks))  # litellm's own time-outs do not cover every provider
                 finally:
                     LISTENING.set(None)
-                for part in reader.read(chunk):
+                for part in (*reader.stated(_kept(response)), *reader.read(chunk)):
                     if isinstance(part, FinishReport) and _invented(response):
                         raise self._no_end(reader)
-                    if isinstance(part, UsageReport) and not _reported_usage(response):
-                        part = UsageReport(replace(part.usage, estimated=True))
-                    elif not isinstance(part, UsageReport):
+                    if not isinstance(part, UsageReport):
                         patience.heard()
                         size += characters(part)
                     if size > self._largest:
@@ -221,10 +220,14 @@ class LiteLLM:
         except ProviderError:
             raise
         except TimeoutError as error:
+            for part in reader.stated(_kept(response)):
+                yield part
             raise TimedOut(f"{self.model} sent no content for {patience.seconds:g} s") from error
         except Exception as error:
             if reader.finished:
                 return  # the connection broke after the end (1.109 raises then): the response is whole
+            for part in reader.stated(_kept(response)):
+                yield part
             raise error_of(error, self.model, self._api_key, streaming=True) from None  # it quotes the key
         finally:
             patience.close()
@@ -256,9 +259,9 @@ def _invented(response: Any) -> bool:
     return known == (None, None)
 
 
-def _reported_usage(response: Any) -> bool:
-    """Whether the provider has said what was used; where it has not, litellm counts by itself."""
-    return any(getattr(chunk, "usage", None) for chunk in getattr(response, "chunks", None) or ())
+def _kept(response: Any) -> Sequence[Any]:
+    """The chunks that litellm keeps of a response, with the usage that it hands out at the end alone."""
+    return getattr(response, "chunks", None) or ()
 
 
 def _blank_keys(litellm: Any, model: str) -> list[str]:
@@ -279,6 +282,8 @@ def _import() -> Any:
     _keep_on_its_host()
     litellm.disable_hf_tokenizer_download = True  # or some names make it ask a model hub, for most of a minute
     _overhear(importlib.import_module("litellm.litellm_core_utils.core_helpers"))
+    for module in COUNTING:
+        _count_nothing(importlib.import_module(f"litellm.llms.{module}"))
     return litellm
 
 
@@ -287,6 +292,13 @@ def _overhear(helpers: Any) -> None:
     table = getattr(helpers, "_FINISH_REASON_MAP", None)
     if type(table) is dict:
         helpers._FINISH_REASON_MAP = Overheard(table)
+
+
+def _count_nothing(module: Any) -> None:
+    """Put `StatedOnly` in the place of a module's counter of tokens, once; it answers everybody else as before."""
+    count = getattr(module, "token_counter", None)
+    if count is not None and not isinstance(count, StatedOnly):
+        module.token_counter = StatedOnly(count)
 
 
 class LeavesHost(Exception):

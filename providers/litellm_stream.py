@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -21,6 +21,7 @@ from ..decision import (
     UsageReport,
 )
 from ..decision.finish_words import NO_WORDS, finish_of
+from .chat_stream import stated_cost
 
 SERVER_TOOL = "srvtoolu_"
 """Ids of tools that Anthropic runs itself begin with this (Anthropic API reference, "server tools")."""
@@ -63,6 +64,21 @@ class Overheard(dict[str, str]):
         return became
 
 
+class StatedOnly:
+    """litellm's counter of tokens, which answers as it did, but counts nothing in a stream of ours.
+
+    In its modules for Claude it is there to make up the reasoning tokens, which nobody stated, from the summary of the
+    reasoning that is shown.
+    """
+
+    def __init__(self, count: Callable[..., int]) -> None:
+        self._count = count
+
+    def __call__(self, *given: Any, **named: Any) -> int:
+        """How many tokens litellm takes a text for; 0 while a stream of ours is read."""
+        return self._count(*given, **named) if LISTENING.get() is None else 0
+
+
 class Reader:
     """litellm's chunks (OpenAI's, as pydantic objects) to ours. `words`: finish words beside those of the table."""
 
@@ -78,6 +94,28 @@ class Reader:
         self._shown: set[str] = set()
         self._server_tool: ProviderToolReport | None = None
         self._server_index: int | None = None
+        self._stated: Usage | None = None
+        self._looked_at = 0
+
+    def stated(self, chunks: Sequence[Any]) -> list[AnyChunk]:
+        """What the provider has said of its usage since the last time.
+
+        `chunks` are those that litellm keeps as they came. It hands out a sum of them at the end alone, so that a
+        stream that is cut would lose what Claude says at its beginning: the input, and how much of it was cached.
+        """
+        before = self._stated
+        for chunk in chunks[self._looked_at :]:
+            usage = getattr(chunk, "usage", None)
+            if usage is not None:
+                self._stated = _usage(usage)
+        self._looked_at = len(chunks)
+        return [] if self._stated is None or self._stated == before else [UsageReport(self._stated)]
+
+    def _whole(self, sum: Usage) -> Usage:
+        """The sum that litellm makes, without what it made up: reasoning tokens, or all where nothing was stated."""
+        if self._stated is None:
+            return replace(sum, estimated=True)
+        return replace(sum, reasoning_tokens=self._stated.reasoning_tokens, cost_usd=self._stated.cost_usd)
 
     def read(self, chunk: Any) -> list[AnyChunk]:
         """The chunks that one of litellm's holds."""
@@ -92,7 +130,9 @@ class Reader:
                 parts.append(FinishReport(self._finish(raw), raw))
         usage = _extra(chunk, "usage")
         if usage is not None:
-            parts.append(UsageReport(_usage(usage)))
+            whole = self._whole(_usage(usage))
+            if whole != self._stated:  # which is told already
+                parts.append(UsageReport(whole))
         return parts
 
     def _finish(self, raw: str) -> FinishReason:
@@ -166,6 +206,7 @@ def _usage(usage: Any) -> Usage:
         output_tokens=usage.completion_tokens or 0,
         cached_tokens=getattr(prompt, "cached_tokens", None) or 0,
         reasoning_tokens=getattr(completion, "reasoning_tokens", None) or 0,
+        cost_usd=stated_cost(usage),
     )
 
 

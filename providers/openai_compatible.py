@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     import aiohttp
 
 
+OPENROUTER = "openrouter.ai"
+"""The host that names what a response cost if asked to (OpenRouter documentation, "Usage Accounting")."""
 LARGEST_RESPONSE = 32 * 1024 * 1024
 """Bytes that a response may have, unpacked: some hundred times what the longest ones have."""
 LARGE_BODY = 1024 * 1024
@@ -62,12 +64,12 @@ class OpenAICompatible:
     `send_reasoning`: whether reasoning goes back with the calls that it
     led to; by default only to models of DeepSeek and Moonshot, which insist on it. `images`: whether the model can
     see; the pictures of tools' results then follow them in a message of their own. `finish_words`: what finish words
-    of this server mean that the table does not know, or knows otherwise, as `{"done": "stop"}`.
+    of this server mean that the table does not know, or knows otherwise, as `{"done": "stop"}`. `reports_cost`:
+    whether the usage of its responses names their cost, so that a limit on cost needs no known price; by default
+    OpenRouter's does, which is asked for it.
 
     Use it as an async context manager to keep its connections from one run to the next.
     """
-
-    reports_cost = False
 
     def __init__(
         self,
@@ -84,6 +86,7 @@ class OpenAICompatible:
         send_reasoning: bool | None = None,
         images: bool = True,
         finish_words: Mapping[str, FinishReason] | None = None,
+        reports_cost: bool | None = None,
     ) -> None:
         if not _is_url(api_base):
             raise WrongUse(f"api_base {masked(api_base)!r} is no URL: write it as http://host:port/v1")
@@ -114,6 +117,8 @@ class OpenAICompatible:
         self._thinking: Thinking = "text" if (insists if send_reasoning is None else send_reasoning) else "none"
         self._images = images
         self._finish_words = checked_words(finish_words)
+        self._asks_cost = self._place.hostname == OPENROUTER
+        self.reports_cost = self._asks_cost if reports_cost is None else reports_cost
         self._session: aiohttp.ClientSession | None = None
         self._holders = 0
 
@@ -184,6 +189,8 @@ class OpenAICompatible:
                 partial(_encode, self._thinking), _encode_tools, _encode_pictures if self._images else None
             )
         head: dict[str, Any] = {"model": self.model, "stream": True, "stream_options": {"include_usage": True}}
+        if self._asks_cost:
+            head["usage"] = {"include": True}
         if request.tools:
             head["tools"] = encoded.tools(request)
             if request.tool_choice != "auto":
