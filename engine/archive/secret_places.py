@@ -102,6 +102,9 @@ _AFTER_NAME = (
     rf"|[ \t]{{0,4}}[：＝][ \t]{{0,4}}{_QUOTE}?(?P<wide>{_BARE}{{6,200}})"
     rf"|{_QUOTE}[ \t]{{0,4}}\{{[^{{}}]{{0,200}}?\bdefault[ \t]{{0,8}}=[ \t]{{0,4}}"
     rf"{_QUOTE}(?P<default>[^\s\"'\\]{{4,200}})"  # variable "password" { default = "…" }
+    rf"|[ \t]{{0,4}}(?:->|→|\|)[ \t]{{0,4}}{_QUOTE}?(?P<arrow>{_BARE}{{6,200}})"  # password -> …, | password | … |
+    rf"|(?:{_QUOTE})?,?\s{{0,30}}(?:{_QUOTE})?value(?:{_QUOTE})?[ \t]?:[ \t]?(?:{_QUOTE})?(?P<entry>{_BARE}{{6,200}})"
+    rf"|\"\s{{2,6}}(?P<part>{_BARE}{{6,200}})"  # a part of a form: name="password", an empty line, …
     rf"|[ \t]{{1,4}}(?P<option>[^\W_]{_BARE}{{5,200}})(?=[\s\"'`,;&|<>)}}\]\\]|\Z)"  # --password …, setx TOKEN …
     r")"
 )
@@ -127,6 +130,17 @@ class SecretPlace:
 
 _ASSIGNED = r"[ \t]{0,4}(?:[:=：＝]|是[:：]?|[为為はè]|(?:ist|lautet|est|es|é|is)(?=[ ]))[ \t]{0,4}"
 PLACES = (
+    SecretPlace(("storepass", "keypass"), rf"(?:store|key)pass[ \t]{_VALUE}"),
+    SecretPlace(("http ", "https "), rf"https?[ \t]{_LINE}(?<=[ \t])-a[ \t][^\s:]{{1,60}}:{_VALUE}"),
+    SecretPlace((".login(",), rf"\.login\([^()\n]{{1,80}}?,[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){_QUOTE}"),
+    SecretPlace(
+        ("auth=(",), rf"auth=\({_QUOTE}[^\s\"'\\]{{1,80}}{_QUOTE},[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){_QUOTE}"
+    ),
+    SecretPlace(
+        ("jwt.",),
+        rf"jwt\.(?:sign|verify|encode|decode)\([^()\n]{{1,80}}?,[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{16,200}})",
+        "secret",
+    ),
     SecretPlace(("mysql", "mariadb"), rf"(?:mysql|mariadb)[\w-]{{0,12}}{_LINE}[ \t]-p{_VALUE}"),
     SecretPlace(("sshpass",), rf"sshpass{_LINE}[ \t]-p[ \t]?{_VALUE}"),
     SecretPlace(("mongo",), rf"mongo(?:sh|dump|restore|export|import)?[ \t]{_LINE}[ \t]?-p[ \t]{_VALUE}"),
@@ -277,7 +291,9 @@ def _after_names_with(stem: str, text: str, lowered: str, judge: Judge, mark: st
             if way in ("prose", "wide"):
                 end = begin + len(text[begin:end].rstrip(".!?:"))
             value = text[begin:end]
-            if way == "option" and not _OPTION.search(text[max(0, at - 60) : at]):
+            before = text[max(0, at - 60) : at]
+            said = kind == "password" and looks_drawn(value) and _SAID.search(before)
+            if way == "option" and not (said or _OPTION.search(before)):
                 continue
             glued = at > 0 and text[at - 1].isalpha() and text[at].islower()  # `tiktoken("…")`
             if way in _LOOSE and (not looks_drawn(value) or (glued and kind == "secret")):
@@ -286,7 +302,8 @@ def _after_names_with(stem: str, text: str, lowered: str, judge: Judge, mark: st
                 yield begin, end
 
 
-_LOOSE = ("pair", "call", "prose", "text")
+_SAID = re.compile(r"(?i:\b(?:use|using|with|my|new)[ ](?:the[ ])?)\Z")
+_LOOSE = ("pair", "call", "prose", "text", "arrow", "part")
 """Ways in which much stands that is no secret, too."""
 
 
