@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ...decision.messages import ResultStatus
 from .conversation import Conversation
-from .foreign import Foreign, Origin, Unreadable
+from .foreign import Foreign, Unreadable
 from .loose import TIMES, failure_in, first_time, first_word, listed, mapping, usage_of, word
-from .openai import describe, hear_failure, is_messages, messages_in
-from .parts import Content, content_of, drop
+from .openai import describe, hear_failure, hear_user, is_messages, messages_in
+from .parts import content_of, drop
 
 _BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"})
 _READ = frozenset({"system", "type", "role", "content", "stop_reason", "stop_sequence"})
@@ -174,7 +173,7 @@ def _hear(conversation: Conversation, message: Any) -> None:
     match message.get("role"):
         case "user":
             drop(content, foreign, calls=True, reasoning=True)
-            _hear_user(conversation, message, content, t)
+            hear_user(conversation, content, t, by_loop=message.get("loop") is True)
         case "assistant" if message.get("failed") or failure_in(message):
             conversation.failed(content.text or failure_in(message), t=t)
         case "assistant":
@@ -193,14 +192,3 @@ def _hear(conversation: Conversation, message: Any) -> None:
             conversation.system(content.text, t)
         case role:
             foreign.leave_out(f"role: {word(role)[:40] or 'none'}", message)
-
-
-def _hear_user(conversation: Conversation, message: dict[str, Any], content: Content, t: float | None) -> None:
-    for result in content.results:
-        inside = content_of(result.content, conversation.foreign, pictures=True)
-        drop(inside, conversation.foreign, calls=True, results=True, reasoning=True)
-        status: ResultStatus = "error" if result.is_error else "ok"
-        conversation.result(result.call_id, "", inside.text, status, inside.images, t)
-    if content.text or not content.results:
-        origin: Origin = "nudge" if message.get("loop") is True else "beside" if content.results else "user"
-        conversation.user(content.text, origin, t)

@@ -14,7 +14,7 @@ from typing import Any
 from ...decision import ToolSpec
 from ...decision.messages import ResultStatus
 from .conversation import Conversation, RawCall
-from .foreign import Ending, Foreign, Judged, Unreadable
+from .foreign import Ending, Foreign, Judged, Origin, Unreadable
 from .loose import TIMES, as_json, failure_in, first_time, first_word, listed, mapping, number, seconds, usage_of, word
 from .parts import Content, blocks_of, content_of, drop
 from .response_items import is_item, joined
@@ -156,7 +156,7 @@ def hear(conversation: Conversation, message: Any) -> None:
             conversation.system(content.text, t)
         case "user":
             drop(content, foreign, calls=True, reasoning=True)
-            _hear_user(conversation, content, t)
+            hear_user(conversation, content, t)
         case "assistant":
             drop(content, foreign, results=True)
             _hear_assistant(conversation, message, content, t)
@@ -171,15 +171,19 @@ def hear(conversation: Conversation, message: Any) -> None:
             foreign.leave_out(f"role: {word(role)[:40] or 'none'}", message)
 
 
-def _hear_user(conversation: Conversation, content: Content, t: float | None) -> None:
-    """A message in the user's role; results of tools may stand in it, as Anthropic has them."""
+def hear_user(conversation: Conversation, content: Content, t: float | None, *, by_loop: bool = False) -> None:
+    """A message in the user's role; results of tools may stand in it, as Anthropic has them.
+
+    by_loop: the foreign loop said it, and no user.
+    """
     for result in content.results:
         inside = content_of(result.content, conversation.foreign, pictures=True)
         drop(inside, conversation.foreign, calls=True, results=True, reasoning=True)
         status: ResultStatus = "error" if result.is_error else "ok"
         conversation.result(result.call_id, "", inside.text, status, inside.images, t)
     if content.text or not content.results:
-        conversation.user(content.text, "beside" if content.results else "user", t=t)
+        origin: Origin = "nudge" if by_loop else "beside" if content.results else "user"
+        conversation.user(content.text, origin, t)
 
 
 def hear_failure(conversation: Conversation, data: dict[str, Any]) -> None:
