@@ -19,9 +19,13 @@ from .digest import Point, RunDigest
 from .ending import closes
 from .facts import Facts
 from .finding import Finding, Parting
+from .limits import STOP_REASONS
+from .messages import AssistantMessage
 from .policy import Policy
 from .rounds import due_at_the_start, goes_on_by_itself
 from .rules import Rule
+from .spending import spending
+from .transcript import rough_tokens
 
 
 class Walker:
@@ -54,6 +58,10 @@ class Walker:
         alike = policy.degeneration == started.policy.degeneration
         self._degeneration = None if alike else policy.degeneration
         """By what it would cut responses that repeat themselves, if otherwise than was done then."""
+        self._limits_alike = _limits_inside(policy) == _limits_inside(started.policy)
+        """Whether it ends what is under way at the same limits as was done then."""
+        self._used_up = ""
+        """The limit of its own that was used up in the latest response, before anything in it was decided."""
         self._refused = policy.completion == "required" and not self._completing
 
     def take(self, event: ev.Event, facts: Facts) -> None:
@@ -153,6 +161,7 @@ class Walker:
         self._inner += 1
         self._gated = self._beside_completion = False
         self._ending = None
+        self._used_up = ""
 
     def _attempt(self, event: ev.AttemptStarted) -> None:
         self._ending = None
@@ -172,11 +181,32 @@ class Walker:
             repeated = repetition_in(event.message, self._degeneration)
             if repeated is not None:
                 self._part(f"it would have cut the response: {repeated}")
+        if not self._limits_alike:
+            self._used_up = self._used_up_in(event)
+            if event.cut_for:
+                self._part("the response was cut off at a limit, and its own are others")
         calls = event.message.calls
         completing = sum(call.name in self._completing for call in calls)
         if completing and self._policy.completion == "none" != self._recorded.completion:
             self._part("the model called a completion tool, and it offers none")
         self._beside_completion = 0 < completing < len(calls)
+
+    def _used_up_in(self, event: ev.ResponseFinished) -> str:
+        """The limit at which it may have cut this response off: by what was reported, or by what the engine counts."""
+        written = rough_tokens(_bytes_in(event.message))
+        if self._policy.response_tokens is not None and written > self._policy.response_tokens:
+            return "response_tokens"
+        unreported = max(0, written - event.usage.output_tokens)
+        for spent in spending(self._facts, self._policy, _INSIDE):
+            if not spent.use.soft and STOP_REASONS[spent.limit] in self._policy.guards:
+                more = unreported if spent.limit == "output_tokens" else 0
+                if spent.use.used + more >= spent.use.allowed:
+                    return spent.limit
+        return ""
+
+    def _limit_reached(self, event: ev.LimitReached) -> None:
+        if not self._limits_alike:
+            self._part(f"the step was cut off, since {event.limit} were used up, and its limits are others")
 
     def _rejected(self, event: ev.CompletionRejected) -> None:
         if event.by == "failed_call" and not self._policy.reject_after_failure:
@@ -246,6 +276,8 @@ class Walker:
         return decision
 
     def _stop(self, decision: Decision, facts: Facts) -> None:
+        if self._used_up and not (isinstance(decision, Stop) and decision.reason in STOP_REASONS.values()):
+            self._part(f"it would have cut the response off, since {self._used_up} were used up in it", facts.steps)
         by_text = isinstance(decision, Stop) and decision.reason == "text_final"
         if by_text and "gate" in self._asked_then and not self._gated:
             self._part("its gates would be asked about this text, and were not", facts.steps)
@@ -253,6 +285,8 @@ class Walker:
 
     def _compare(self, decision: GoOn | None, step: int) -> None:
         """Where both go on: whether the same is said to the model."""
+        if self._used_up:
+            self._part(f"it would have cut the response off, since {self._used_up} were used up in it", step)
         wanted = [words for words in (decision.say, decision.remind) if words] if decision is not None else []
         compacts = decision is not None and decision.compact
         if decision is not None and decision.topics:
@@ -272,6 +306,24 @@ def _words(wanted: Sequence[str], said: Sequence[str]) -> str:
     if not wanted:
         return f"it would not say: {said[0]}"
     return f"it would say: {next((words for words in wanted if words not in said), wanted[0])}"
+
+
+_INSIDE = ("output_tokens", "cost_usd", "seconds")
+"""The limits that are held inside a step."""
+
+
+def _limits_inside(policy: Policy) -> tuple[object, ...]:
+    """All by which a policy ends what is under way in a step."""
+    limits = [getattr(group, name) for group in (policy.limits, policy.session_limits) for name in _INSIDE]
+    guards = [STOP_REASONS[name] in policy.guards for name in _INSIDE]
+    return (*limits, *guards, policy.response_tokens)
+
+
+def _bytes_in(message: AssistantMessage) -> int:
+    """What the engine counts of a response while it streams, in bytes of UTF-8."""
+    texts = [message.text, *(block.text for block in message.reasoning)]
+    texts += [text for call in message.calls for text in (call.name, call.arguments)]
+    return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
 def _cuts(policy: Policy) -> bool:
@@ -300,6 +352,7 @@ _CHANGES: dict[type, Callable[[Walker, Any], None]] = {
     ev.ToolCallEnd: Walker._call_whole,
     ev.AttemptFailed: Walker._failed,
     ev.ResponseFinished: Walker._response,
+    ev.LimitReached: Walker._limit_reached,
     ev.CompletionRejected: Walker._rejected,
     ev.CompletionAccepted: Walker._accepted,
     ev.StepFinished: Walker._step_finished,
