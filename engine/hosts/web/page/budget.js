@@ -1,8 +1,38 @@
 // What is used of each limit, as bars: hard limits end at the right, soft ones and reminders are marks.
-import { budgets } from "./model.js";
 import { h, put } from "./dom.js";
 import { tokens, money } from "./text.js";
 import { allowedWords, budgetName } from "./words.js";
+
+const LIMITS = ["steps", "rounds", "tool_calls", "input_tokens", "output_tokens", "cost_usd", "seconds"];
+
+/** Each limit that is set, with what is used of it at time `t`: name, scope, used, hard, soft, reminder. */
+export function budgets(run, t = run.t) {
+  if (run.outcome) return fromOutcome(run.outcome.limits ?? {});
+  const { policy = {}, before = {} } = run.began;
+  const used = (name) => ({
+    steps: run.steps, rounds: run.rounds, tool_calls: run.toolCalls, seconds: (t + run.earlier) / 1000,
+  })[name] ?? run.usage[name] ?? 0;
+  const spent = (name) => used(name) + (name === "seconds" ? (before.elapsed_ms ?? 0) / 1000 : before[name] ?? before.usage?.[name] ?? 0);
+  const set = (limits, scope, of) => LIMITS.filter((name) => limits?.[name] != null || limits?.[`soft_${name}`] != null)
+    .map((name) => ({ name, scope, used: of(name), hard: limits[name] ?? null, soft: limits[`soft_${name}`] ?? null,
+      reminder: policy.reminder && limits[name] != null ? policy.reminder * limits[name] : null }));
+  const all = [...set(policy.limits, "", used), ...set(policy.session_limits, "session", spent)];
+  if (run.refused) {
+    all.push({ name: run.refused.limit, scope: "budget", used: run.refused.used, hard: run.refused.allowed, soft: null });
+  }
+  return all;
+}
+
+function fromOutcome(limits) {
+  const found = new Map();
+  for (const [key, { used, allowed, soft }] of Object.entries(limits)) {
+    const [, scope = "", name] = /^(?:(session|budget)_)?(?:soft_)?(.*)$/.exec(key);
+    const id = `${scope}:${name}`;
+    if (!found.has(id)) found.set(id, { name, scope, used, hard: null, soft: null });
+    found.get(id)[soft ? "soft" : "hard"] = allowed;
+  }
+  return [...found.values()];
+}
 
 export function showBudget(root, run, t) {
   const all = budgets(run, t);

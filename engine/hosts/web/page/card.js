@@ -1,7 +1,7 @@
 // How a run ended, on a card of its own: a report of completion as the moment of success, other ends calmly.
 import { h, put } from "./dom.js";
 import { brief, counted, duration, money, oneLine, parsed, tokens } from "./text.js";
-import { budgets } from "./model.js";
+import { budgets } from "./budget.js";
 import { ending, reached, workOf } from "./words.js";
 
 export function endCard(item) {

@@ -11,7 +11,8 @@ from .shown import RECORDS, Site, until
 
 NAMES = sorted(path.stem for path in RECORDS.glob("*.jsonl"))
 LAST_STATES = """async (events) => {
-    const { fold, budgets } = await import('./page/model.js');
+    const { fold } = await import('./page/model.js');
+    const { budgets } = await import('./page/budget.js');
     return fold(events).runs.map((run) => {
         const { outcome, ...live } = run;
         return {

@@ -1,0 +1,81 @@
+"""What a backtest says of another policy is what the engine does under that policy with the same model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from endstop.decision import Policy
+from endstop.decision import events as ev
+from endstop.decision.backtest import backtest
+from endstop.decision.finding import Finding
+from hypothesis import event as note
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from .scripts import POLICIES, SCRIPTS, World
+from .test_runs import drive
+
+PAIRS = st.builds(
+    lambda then, other, fields: (then, replace(then, **{name: getattr(other, name) for name in fields})),
+    POLICIES,
+    POLICIES,
+    st.sets(st.sampled_from([name for name in Policy.__struct_fields__ if name not in ("name", "rules", "guards")])),
+)
+"""Two policies that differ in some sections: those that differ in all part at once."""
+examples = settings(max_examples=2500, deadline=None)
+
+
+def finding(events: list[Any], policy: Policy) -> Finding:
+    (tested,) = backtest(events, [policy])
+    return tested.findings[0]
+
+
+@examples
+@given(SCRIPTS, POLICIES)
+def test_the_policy_of_the_record_is_the_same_to_the_last_step(script: Any, policy: Policy) -> None:
+    events, run, _ = drive(World(script, policy))
+    found = finding(events, policy)
+    assert found.parting == "same", found
+    assert found.stop_reason == run.outcome.stop_reason
+
+
+@examples
+@given(SCRIPTS, PAIRS)
+def test_where_a_policy_stops_in_a_backtest_it_stops_in_the_engine(script: Any, pair: tuple[Policy, Policy]) -> None:
+    then, now = pair
+    recorded, _, _ = drive(World(script, then))
+    found = finding(recorded, now)
+    note(found.parting)
+    _, run, _ = drive(World(script, now))
+    outcome = run.outcome
+    match found.parting:
+        case "same" | "earlier":
+            assert found.stops is not None
+            assert (found.stops.steps, found.stop_reason) == (outcome.steps, outcome.stop_reason), found
+        case "later" | "diverges":
+            assert outcome.steps >= (found.step or 0), found
+        case "refused":
+            raise AssertionError("a completion tool is offered in all of these runs")
+
+
+@examples
+@given(SCRIPTS, PAIRS)
+def test_what_was_said_until_the_two_part_is_what_the_engine_says(script: Any, pair: tuple[Policy, Policy]) -> None:
+    then, now = pair
+    recorded, _, _ = drive(World(script, then))
+    found = finding(recorded, now)
+    events, _, _ = drive(World(script, now))
+    until = (found.stops.steps if found.stops else 0) if found.parting in ("same", "earlier") else found.step or 0
+    assert _said(recorded, until) == _said(events, until), found
+
+
+def _said(events: list[Any], until: int) -> list[str]:
+    """What the loop says to the model before its step of this number."""
+    said, step = [], 0
+    for event in events:
+        if isinstance(event, ev.StepStarted) and not event.closing:
+            step = event.step
+        elif isinstance(event, ev.MessageAdded) and step < until and event.origin in ("nudge", "reminder"):
+            said.append(event.text)
+    return said
