@@ -276,7 +276,7 @@ class Walker:
         return decision
 
     def _stop(self, decision: Decision, facts: Facts) -> None:
-        if self._used_up and not (isinstance(decision, Stop) and decision.reason in STOP_REASONS.values()):
+        if self._used_up and _reason(decision) not in ("step_limit", STOP_REASONS.get(self._used_up)):
             self._part(f"it would have cut the response off, since {self._used_up} were used up in it", facts.steps)
         by_text = isinstance(decision, Stop) and decision.reason == "text_final"
         if by_text and "gate" in self._asked_then and not self._gated:

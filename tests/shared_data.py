@@ -87,6 +87,7 @@ class Said:
     output_tokens: int = 0
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    cost_usd: float | None = None
 
 
 def said_by_chat(events: Iterable[Any]) -> Said:
@@ -114,6 +115,8 @@ def said_by_chat(events: Iterable[Any]) -> Said:
             said.reasoning_tokens = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
             if usage.get("total_tokens", 0) > said.input_tokens + said.output_tokens:
                 said.output_tokens += said.reasoning_tokens  # xAI bills it beside the output
+            if ticks := usage.get("cost_in_usd_ticks"):
+                said.cost_usd = ticks / 10_000_000_000
     said.calls = [(id, name, arguments) for id, name, arguments in calls.values()]
     return said
 

@@ -136,6 +136,7 @@ async def test_the_direct_provider_keeps_the_raw_finish_reason_and_all_of_the_us
         output_tokens=said.output_tokens,
         cached_tokens=said.cached_tokens,
         reasoning_tokens=said.reasoning_tokens,
+        cost_usd=said.cost_usd,
     )
 
 
