@@ -95,6 +95,8 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     # control flow
     accepted: str | None = None
     """Call id of the completion that was accepted first."""
+    accepted_at: int = 0
+    """The step in which it was accepted."""
     answer: str = ""
     pending_issues: tuple[str, ...] = ()
     accepted_by: tuple[str, ...] = ()
@@ -324,6 +326,8 @@ def _said_by_completion(message: AssistantMessage, completing: tuple[str, ...]) 
 
 def _tool_call_result(facts: Facts, event: ev.ToolCallResult) -> Facts:
     status = event.status
+    # in the completion's own step whatever its place: calls that run at once may end in any order
+    counts = facts.accepted is None or facts.accepted_at == facts.steps
     return replace(
         facts,
         answered=facts.answered + 1,
@@ -331,7 +335,7 @@ def _tool_call_result(facts: Facts, event: ev.ToolCallResult) -> Facts:
         invalid=facts.invalid + (status == "invalid"),
         tool_calls=facts.tool_calls + (status in ("ok", "error", "rejected")),
         trail=facts.trail.with_result(event.fingerprint),
-        failures=facts.failures.with_result(event.name, status) if facts.accepted is None else facts.failures,
+        failures=facts.failures.with_result(event.name, status) if counts else facts.failures,
     )
 
 
@@ -353,6 +357,7 @@ def _completion_accepted(facts: Facts, event: ev.CompletionAccepted) -> Facts:
     return replace(
         facts,
         accepted=event.call_id,
+        accepted_at=facts.steps,
         answer=event.answer,
         pending_issues=event.pending_issues,
         accepted_by=by,
