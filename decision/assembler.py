@@ -3,9 +3,11 @@
 Fed like a protocol parser, without I/O. When is a call complete? With the brace that closes its arguments, if they
 have at least one member (`call_arguments.py`). An empty one or `{}` only at the finish, because some providers send
 `{}` first and the arguments after it, and some begin all parallel calls before they send the arguments of any. What
-comes for a call after its end is no new fragment: the same once more is ignored, anything else is added to its
-arguments, which makes them invalid. A chunk may say by itself that a call goes on or is whole (`ToolCallDelta.whole`):
-a wire that marks the ends of calls, and a record, know it better.
+comes for a call after that brace is no new fragment: the same once more is ignored, anything else is added to its
+arguments, which makes them invalid. It is shown before the next call ends, at the latest when the response does: who
+reads the events, as a replay, then knows at the end of a call what was known when it ended. A chunk may say by itself
+that a call goes on or is whole (`ToolCallDelta.whole`): a wire that marks the ends of calls, and a record, know it
+better.
 
 What providers get wrong with ids and indexes is settled here: a missing or doubled id becomes `{step}.{index}`, a new
 id under an old index is a new call, and a call is shown once its name and its id, or the first of its arguments, have
@@ -64,6 +66,8 @@ class Assembler:
         self._reasoning: list[Reasoning] = []
         self._thinking: list[str] = []
         self._calls: list[_Building] = []
+        self._followed: list[_Building] = []
+        """Calls for which something came after their end that is not shown yet."""
         self._open: deque[_Building] = deque()
         """In their order, from the first one that has not ended: a response may hold many thousands that have."""
         self._announced = 0
@@ -104,16 +108,14 @@ class Assembler:
 
     def call(self, call_id: str) -> ToolCall:
         """The call of this id, as far as it has come."""
-        building = next(b for b in reversed(self._calls) if b.id == call_id)
+        building = self._calls[self._numbers[call_id]]
         return ToolCall(building.id, building.name, building.arguments.text)
 
     def close(self) -> list[ev.Event]:
-        """Nothing more will come. What came for calls after their end stands in the events from here on."""
-        return [
-            ev.ToolCallArgs(attempt=self._attempt, call_id=building.id, delta=late)
-            for building in self._calls
-            if (late := building.arguments.settle())
-        ]
+        """Nothing more will come. What came for calls after their end is shown."""
+        events: list[ev.Event] = []
+        self._show_late(events)
+        return events
 
     def all_whole_before(self, call_id: str) -> bool:
         """Whether each call that began before this one has come to its end."""
@@ -122,17 +124,23 @@ class Assembler:
             waiting.popleft()
         return not waiting or waiting[0].number > self._numbers[call_id]
 
-    def break_off(self) -> None:
+    def break_off(self) -> list[ev.Event]:
         """Nothing more will come, although the response has not ended: a call that is not whole was cut inside."""
+        events: list[ev.Event] = []
         empty: list[str] = []
         for building in self._open:
             if building.ended or building.waiting is not None:
+                continue
+            if building.arguments.whole:
+                self._show(building, building.arguments.finish(), events)
+                self._end(building, events)
                 continue
             building.ended, self.truncated = True, building.id
             if building.arguments.text.strip() in ("", "{}"):
                 empty.append(building.id)
         self.without_arguments = tuple(empty)
         self._open.clear()
+        return events
 
     @property
     def message(self) -> AssistantMessage:
@@ -173,11 +181,13 @@ class Assembler:
         arguments, fragment = building.arguments, chunk.arguments
         shown = ""
         if fragment:
+            if building.ended:
+                self._followed.append(building)
             shown = arguments.feed(fragment) if chunk.whole is None else arguments.add(fragment)
         if building.waiting is not None and building.name and (building.raw_id or fragment or chunk.whole):
             self._announce(building, events)
         self._show(building, shown, events)
-        if (arguments.whole or chunk.whole) and not building.ended:
+        if ((arguments.whole and not arguments.doubtful) or chunk.whole) and not building.ended:
             self._end(building, events)
         return events
 
@@ -220,9 +230,15 @@ class Assembler:
         else:
             events.append(ev.ToolCallArgs(attempt=self._attempt, call_id=building.id, delta=shown))
 
+    def _show_late(self, events: list[ev.Event]) -> None:
+        for building in self._followed:
+            self._show(building, building.arguments.settle(), events)
+        self._followed.clear()
+
     def _end(self, building: _Building, events: list[ev.Event]) -> None:
         if building.waiting is not None:
             self._announce(building, events)
+        self._show_late(events)
         building.ended = True
         events.append(ev.ToolCallEnd(attempt=self._attempt, call_id=building.id))
 

@@ -30,11 +30,15 @@ _IN_STRING = re.compile(r'["\\]')
 class Arguments:
     """Takes the pieces; tells what of them is to be shown, and whether they are whole."""
 
-    __slots__ = ("_depth", "_empty", "_escaped", "_held", "_in_string", "_late", "_mode", "_parts", "_raw", "whole")
+    __slots__ = (
+        "_depth", "_empty", "_escaped", "_held", "_in_string", "_late", "_mode", "_parts", "_raw", "doubtful", "whole",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.whole = False
         """Whether they form an object with members that is closed."""
+        self.doubtful = False
+        """Whether more came in the piece that closed them: only the finish tells whether that was the same again."""
         self._mode: Literal["begins", "object", "string", "other"] = "begins"
         self._parts: list[str] = []
         """What is shown."""
@@ -81,7 +85,7 @@ class Arguments:
     def finish(self) -> str:
         """No more will come; gives what had been held back."""
         if self.whole:
-            return ""
+            return self.settle()
         if self._mode == "begins" and self._empty:
             self._held = "" if self._parts else self._empty
         self._mode, self._empty = "other", ""
@@ -141,6 +145,7 @@ class Arguments:
         self.whole = True
         if rest:
             self._late.append(rest)
+            self.doubtful = bool(self.contradiction())
         return self._show(piece)
 
     def _end_in(self, piece: str) -> int:

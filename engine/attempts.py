@@ -7,6 +7,8 @@ what came to nothing. Reading calls that a void attempt began are given up; writ
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from ..decision import (
@@ -14,8 +16,10 @@ from ..decision import (
     Assembler,
     AssistantMessage,
     AttemptEnded,
+    Event,
     FinishReason,
     FinishReport,
+    ToolCall,
     Usage,
     UsageReport,
     Voice,
@@ -56,8 +60,8 @@ class Attempts:
         """How many attempts took the place of one that was cut."""
         self._counted = False
         self._speaker = ""
-        self._completion: str | None = None
-        """The completion call at which the stream is cut as soon as all calls before it are whole."""
+        self._completions: list[ToolCall] = []
+        """Those that may end the run: the stream is cut at the first one before which all calls are whole."""
         self._begin(context.provider.model)
 
     @property
@@ -89,18 +93,10 @@ class Attempts:
         else:
             if type(chunk) is FinishReport and (taught := self._context.finish_words.get(chunk.raw)) is not None:
                 chunk = FinishReport(taught, chunk.raw)
-            watch, t = self._watch, 0
-            for event in self._assembler.feed(chunk):
-                if watch is not None and (repeated := watch.take(event)) is not None:
-                    self.repeated = repeated
-                if type(event) is not ToolCallEnd:
-                    t = self._log.append(event).t
-                    continue
-                self.repeated = None  # a call that has come whole is not endless
-                if self._calls is not None and self._ends(self._calls, event) and self._completion is None:
-                    self._completion = event.call_id
-            if self._completion is not None and self._assembler.all_whole_before(self._completion):
-                self.cut_at, self.repeated = self._completion, None
+            t = self._tell(self._assembler.feed(chunk))
+            self.cut_at = self._completion() if self._completions else None
+            if self.cut_at is not None:
+                self.repeated = None
             elif self._meter is not None and self._assembler.finish is None:
                 self.cut_for = self._meter.take(chunk, t)
 
@@ -140,7 +136,7 @@ class Attempts:
         """The response as a whole, or as far as it had come when it was cut."""
         assembler = self._assembler
         if self.cut_for:
-            assembler.break_off()
+            self._tell(assembler.break_off())
         message = assembler.message
         for event in assembler.close():
             self._log.append(event)
@@ -170,7 +166,7 @@ class Attempts:
     def _begin(self, model: str) -> None:
         self._attempt = self._next_id()
         self._ended = False
-        self._completion = None
+        self._completions = []
         self._assembler = Assembler(self._step, self._attempt, self._context.taken_ids)
         self._watch = self._watching()
         self.repeated = None
@@ -220,14 +216,41 @@ class Attempts:
     def _cost_of(self, ended: AttemptEnded) -> Usage | None:
         return None if ended.usage is None else self._context.priced(ended.usage, ended.model)
 
-    def _ends(self, calls: Calls, event: ToolCallEnd) -> bool:
-        """Take a call that has become whole; True if the stream is to be cut at it."""
+    # ---- what a chunk makes
+
+    def _tell(self, events: Iterable[Event]) -> int:
+        """Write events of the response; gives the time of the latest, in milliseconds since the run began."""
+        watch, t = self._watch, 0
+        for event in events:
+            if watch is not None and (repeated := watch.take(event)) is not None:
+                self.repeated = repeated
+            if type(event) is ToolCallEnd:
+                self.repeated = None  # a call that has come whole is not endless
+                self._end_call(event)
+            else:
+                t = self._log.append(event).t
+        return t
+
+    def _end_call(self, event: ToolCallEnd) -> None:
+        """Take a call that has become whole."""
+        if self._calls is None:
+            return
         call = self._assembler.call(event.call_id)
-        may_end = calls.may_end(call)
+        may_end = self._calls.may_end(call)
         self._log.append(replace(event, may_end=may_end))
-        calls.offer(call)
+        self._calls.offer(call)
         policy = self._context.policy
-        return may_end is True and not calls.asked and policy.inner_cancel and policy.mixed != "all"
+        if may_end and not self._calls.asked and policy.inner_cancel and policy.mixed != "all":
+            self._completions.append(call)
+
+    def _completion(self) -> str | None:
+        """The completion call at which the stream is to be cut now."""
+        waiting = self._completions
+        while waiting and self._assembler.all_whole_before(waiting[0].id):
+            if self._assembler.call(waiting[0].id) == waiting[0]:
+                return waiting[0].id
+            waiting.pop(0)  # more of its arguments came, which makes them invalid
+        return None
 
     # ---- what it cost
 

@@ -34,6 +34,12 @@ _broken = st.builds(
     st.sampled_from(["look", "change", "finish_task", "", "nobody"]),
     st.sampled_from(["", "{}", "{", '{"path":', "[]", "null", '{"path": 3}', '{"other": "x"}', "}{", '{"path":"a"} x']),
 )
+_more = st.builds(
+    lambda index, text: [ToolCallDelta(index, arguments=text)],
+    st.integers(100, 103),
+    st.sampled_from([" ", "x", '{"path":"a"}', '{"path"', ':"a"}', '{"path":"a"}{"pa', '"}']),
+)
+"""More for a call, whether or not it was whole."""
 
 CALLS = st.one_of(
     _call("look", path=WORDS),
@@ -45,6 +51,7 @@ CALLS = st.one_of(
     _call("submit", report=st.sampled_from(["good", "continue", "bad", "crash"])),
     _call("task_done", summary=WORDS, completion_percentage=st.sampled_from([30, 100])),
     _broken,
+    _more,
 )
 PARTS = st.one_of(
     st.builds(say, WORDS, st.integers(1, 3)),
