@@ -64,13 +64,13 @@ class Repeated(Struct, frozen=True, kw_only=True):
     part: Part
     how: Literal["same", "counting", "circling"]
     start: int
-    """Characters of the part that came before; where it circles, before something was seen again."""
+    """Where the repetition begins: so many characters of the part came before it."""
     end: int
-    """Characters of it that had been read when it was noticed."""
+    """How many characters of the part had been read when the repetition was noticed."""
     period: str = ""
-    """What is repeated; empty for what circles."""
+    """The text that is repeated. Empty with `how="circling"`, where sentences come back in changing order."""
     tool: str = ""
-    """Of arguments: the tool that is called."""
+    """The tool that is called, where `part` is a call's arguments."""
 
     def __str__(self) -> str:
         whose = f"the arguments of {self.tool or 'a call'}" if self.part == "arguments" else f"the {self.part}"

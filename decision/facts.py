@@ -72,7 +72,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     degenerate: str | None = None
     """Which attempt repeated itself, and how, as long as none has taken its place; `text` is what came before that."""
     latest_text: str = ""
-    """What the model wrote last in this run that a person can see, in whatever step."""
+    """The latest text that the model wrote for the user, in any step of this run; reasoning does not count."""
     latest_text_partial: bool = False
     """Whether its response was cut off or failed."""
     completion_said: str = ""
@@ -171,9 +171,14 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
 def _run_resumed(facts: Facts, event: ev.RunResumed) -> Facts:
     if event.interrupted_step is None:
         return replace(facts, t=event.t)
+    reached, refused = facts.limit_reached, facts.refused
+    if reached is not None and reached.step == event.interrupted_step and not facts.closing:
+        reached = refused = None  # by a response that counts as not asked for
     return replace(
         facts,
         t=event.t,
+        limit_reached=reached,
+        refused=refused,
         steps=facts.steps - (not facts.closing),
         inner_steps=max(0, facts.inner_steps - 1),
         provider_error=None,

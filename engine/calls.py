@@ -69,8 +69,9 @@ class Calls:
             return
         self._ledger.asked = self._ledger.asked or tool.kind == "question"
         if tool.spec.reads and self._early and tool.kind == "ordinary" and not self._lost(call):
-            if call.id not in self._ledger:
-                self._start(tool, call)
+            taken = call.id in self._ledger or self._answered_late(call)
+            if not taken and (arguments := self._arguments(tool, call)) is not None:
+                self._start(tool, call, arguments)
         elif tool.kind != "completion" or self._context.policy.mixed != "all":
             self._early = False
 
@@ -101,6 +102,15 @@ class Calls:
             if call.id in halfway.whole:
                 self.offer(call)
 
+    def stop_changed(self, message: AssistantMessage) -> None:
+        """Give up the calls that run with other arguments than they have come to have."""
+        recalled = self._context.recalled
+        ended = () if recalled is None else recalled.ended  # before their arguments turned out to be others
+        for call in message.calls:
+            if call.id not in ended and call.id in self._begun and self._begun[call.id].arguments != call.arguments:
+                self._ledger.answer(call, RAN_EARLY, "invalid")
+                self._running[call.id].cancel()
+
     async def settle(self, message: AssistantMessage, truncated: Collection[str]) -> None:
         """Give every call of the response its result, open questions apart. `truncated`: where it broke off."""
         whole = [call for call in message.calls if call.id not in truncated]
@@ -121,17 +131,19 @@ class Calls:
                 self._ledger.answer(call, TRUNCATED, "truncated")
             elif tool is None:
                 self._ledger.answer(call, self._unknown(call.name), "invalid")
-            elif call.id in self._running:  # began while the response was streaming
-                self._stop_if_changed(call)
+            elif call.id in self._running:
+                pass  # it began while the response was streaming
+            elif (arguments := self._arguments(tool, call)) is None:
+                pass  # answered
             elif tool.kind not in BEYOND and self._out_of_time():
                 self._ledger.answer(call, OUT_OF_TIME, "cancelled")
                 if not tool.spec.reads:
                     self._ledger.fail(call.id, call.name, OUT_OF_TIME)
             elif tool.spec.reads and tool.kind == "ordinary":
-                self._start(tool, call)
+                self._start(tool, call, arguments)
             else:
                 await self._finish_running(before)
-                done = await self._run_alone(tool, call, before) or done
+                done = await self._run_alone(tool, call, arguments, before) or done
                 await self._scope.checkpoint()  # accepted: all that follows is cancelled, this loop as well
             before.append(call.id)
         await self._finish_running(before)
@@ -155,6 +167,10 @@ class Calls:
         if not limits.reached and limits.out_of_time:
             limits.strike(self._log.facts.steps)
         return limits.reached
+
+    def _answered_late(self, call: ToolCall) -> bool:
+        """In a replay: whether this call never ran, and waited for its result until the response was whole."""
+        return self._context.recalled is not None and call.id in self._context.recalled.answered_late
 
     def _lost(self, call: ToolCall) -> bool:
         """In a replay: whether the process was killed before this call had its result."""
@@ -184,12 +200,15 @@ class Calls:
 
     # ---- running
 
-    def _start(self, tool: Tool, call: ToolCall) -> None:
+    def _arguments(self, tool: Tool, call: ToolCall) -> dict[str, Any] | None:
+        """The call's arguments; None if they are invalid, which is then its result."""
         try:
-            arguments = tool.parse(call.arguments)
+            return tool.parse(call.arguments)
         except InvalidArguments as error:
             self._ledger.answer(call, str(error), "invalid")
-            return
+            return None
+
+    def _start(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
         self._begun[call.id] = call
         self._running[call.id] = self._scope.start(self._read(tool, call, arguments, self._ledger), call.name)
 
@@ -209,19 +228,8 @@ class Calls:
             await asyncio.wait(running)
         await self._scope.checkpoint()
 
-    def _stop_if_changed(self, call: ToolCall) -> None:
-        """Give up a call that runs with other arguments than it has come to have."""
-        if self._begun[call.id].arguments != call.arguments:
-            self._ledger.answer(call, RAN_EARLY, "invalid")
-            self._running[call.id].cancel()
-
-    async def _run_alone(self, tool: Tool, call: ToolCall, before: Sequence[str]) -> bool:
+    async def _run_alone(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], before: Sequence[str]) -> bool:
         """Run a call beside which nothing else runs; True if it was a completion that nothing may follow."""
-        try:
-            arguments = tool.parse(call.arguments)
-        except InvalidArguments as error:
-            self._ledger.answer(call, str(error), "invalid")
-            return False
         match tool.kind:
             case "ordinary" if tool.spec.completes:
                 value = await execute(self._context, self._scope, tool, call, arguments)

@@ -23,13 +23,13 @@ from msgspec import Struct
 
 from ..decision import Facts, Message, ToolCall, Usage
 from ..decision.confirmation import Reply
-from ..decision.events import BudgetRefused, LimitReached, MessageAdded, ResponseFinished, VerdictGiven
+from ..decision.events import AttemptFailed, BudgetRefused, LimitReached, MessageAdded, ResponseFinished, VerdictGiven
 from ..providers import Prices
 from .answers import Completion
 from .child_process import check_names, environment, supervised
 
 LONGEST_OUTPUT = 200_000
-"""Bytes of a command's output that are looked at, from its end."""
+"""How many bytes of a command's output are kept: the last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +82,16 @@ class Recalled(Protocol):
         """Ids of calls that were open when the process was killed: they are answered `unknown` again."""
         ...
 
+    @property
+    def answered_late(self) -> Collection[str]:
+        """Ids of calls that never ran, and had their result only once the response was whole."""
+        ...
+
+    @property
+    def ended(self) -> Collection[str]:
+        """Ids of calls that ran to their end."""
+        ...
+
     def __call__(self, role: str, name: str, call_id: str | None, /) -> VerdictGiven | None:
         """The recorded verdict for a role, a name and a call id."""
         ...
@@ -92,6 +102,10 @@ class Recalled(Protocol):
 
     def fingerprint(self, call_id: str, content: str, /) -> str:
         """That of the recorded result, if this is it: what was redacted in it must not make two results one."""
+        ...
+
+    def failed_before(self, step: int, /) -> Sequence[AttemptFailed]:
+        """The attempts of this step that failed before the process was killed in it; the step was begun anew."""
         ...
 
     def refused(self, step: int, /) -> BudgetRefused | None:

@@ -109,6 +109,8 @@ async def _refused(context: Context, step: int) -> BudgetRefused | None:
 
 async def _run_step(context: Context, scope: RoundScope, step: _Step) -> None:
     context.log.append(StepStarted(step=step.number, round=context.log.facts.rounds))
+    for failed in () if context.recalled is None else context.recalled.failed_before(step.number):
+        context.log.append(failed)
     step.calls = calls = Calls(context, scope)
     response = await _respond(context, scope, step.number, calls)
     if response is not None:
@@ -130,6 +132,7 @@ async def _settle(context: Context, scope: RoundScope, step: _Step, response: Re
     """All that follows from a response that stands in the log."""
     assert step.calls is not None
     step.message = response.message
+    step.calls.stop_changed(response.message)
     cut_off = context.limits.reached
     if not cut_off:
         await ask_text_rule(context, response.message)

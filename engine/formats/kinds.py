@@ -38,7 +38,7 @@ class Kinds(Struct, frozen=True, kw_only=True):
     completion: tuple[str, ...] = ()
     question: tuple[str, ...] = ()
     finish_words: dict[str, FinishReason] = {}
-    """What finish words mean that the table does not know."""
+    """The meaning of finish words that `decision/finish_words.py` does not list."""
 
     def of(self, name: str, format: str) -> ToolKind:
         """The kind of a tool."""

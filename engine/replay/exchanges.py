@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ...decision import (
     AnyChunk,
@@ -39,7 +40,7 @@ class Response(Struct, frozen=True):
 def responses_of(recorded: RecordedRun) -> dict[int, Response]:
     """The responses of a run by step. Of a step that was killed and asked for again, the later one."""
     beside = {e.attempt for e in recorded.events if isinstance(e, ev.AttemptFailed) and e.beside}
-    ended = {e.call_id for e in recorded.events if type(e) is ev.ToolCallEnd}
+    marked = bool(recorded.started.engine) or any(type(event) is ev.ToolCallEnd for event in recorded.events)
     gathered: dict[str, _Gathered] = {}
     latest: _Gathered | None = None
     for event in recorded.events:
@@ -49,7 +50,7 @@ def responses_of(recorded: RecordedRun) -> dict[int, Response]:
             if (response := gathered.get(step)) is not None:
                 response.take(event)
         elif isinstance(event, ev.StepStarted):
-            latest = gathered[str(event.step)] = _Gathered(beside, ended, event)
+            latest = gathered[str(event.step)] = _Gathered(beside, marked, event)
         elif isinstance(event, ev.ToolExecutionStarted) and latest is not None:
             latest.pause()
     for rest in recorded.after_cut:
@@ -61,14 +62,15 @@ def responses_of(recorded: RecordedRun) -> dict[int, Response]:
 class _Gathered:
     """One step's response as one stream, in which an attempt that took over is announced as it was then."""
 
-    def __init__(self, beside: Collection[str], ended: Collection[str], started: ev.StepStarted) -> None:
+    def __init__(self, beside: Collection[str], marked: bool, started: ev.StepStarted) -> None:
         self.step = started.step
         self.asked = False
         self.after_cut: list[AnyChunk] = []
         self._closing = started.closing
         self._start = self._end = started.t
         self._beside = beside
-        self._ended_calls = ended
+        self._marked = False if marked else None
+        """`ToolCallDelta.whole` of a call's pieces: when it is whole is for the record to say, if it says so at all."""
         self._attempt = ""
         self._chunks: list[AnyChunk] = []
         self._times: list[int] = []
@@ -137,11 +139,22 @@ class _Gathered:
     def _finish(self, event: ev.ResponseFinished) -> None:
         self.asked = self._ended = True
         self._end = event.t
+        if event.cut_at is not None and event.cut_at_end:
+            self._end_at_finish(event.cut_at)
         self._make_whole(event)
         if event.model and event.attempt == self._attempt:  # for a later attempt it stands there already
             self._chunks.insert(0, Voice(event.model))
             self._times.insert(0, 0)
             self._pauses = {number + 1 for number in self._pauses}
+
+    def _end_at_finish(self, completion: str) -> None:
+        """Leave those ends of calls to the finish with which the completion would cut the response before it."""
+        open_calls = set(range(self._index.get(completion, -1) + 1))
+        for number, chunk in enumerate(self._chunks[self._spoken :], self._spoken):
+            if type(chunk) is ToolCallDelta and chunk.whole:
+                open_calls.discard(chunk.index)
+                if not open_calls:
+                    self._chunks[number] = replace(chunk, whole=False)
 
     def _make_whole(self, event: ev.ResponseFinished) -> None:
         """Add what a record from elsewhere may lack, which has responses but no streams."""
@@ -168,19 +181,15 @@ class _Gathered:
                 return ReasoningDelta(delta, signature, redacted)
             case ev.ToolCallStart(call_id=id, name=name):
                 self._index[id] = len(self._index)
-                return ToolCallDelta(self._index[id], id, name, whole=self._goes_on(id))
+                return ToolCallDelta(self._index[id], id, name, whole=self._marked)
             case ev.ToolCallArgs(call_id=id, delta=delta) if id in self._index:
-                return ToolCallDelta(self._index[id], arguments=delta, whole=self._goes_on(id))
+                return ToolCallDelta(self._index[id], arguments=delta, whole=self._marked)
             case ev.ToolCallEnd(call_id=id) if id in self._index:
                 return ToolCallDelta(self._index[id], whole=True)
             case ev.ProviderToolReported():
                 return ProviderToolReport(event.id, event.name, event.arguments, event.result)
             case _:
                 return None
-
-    def _goes_on(self, call_id: str) -> bool | None:
-        """When a call was whole is for the record to say, where it says so at all."""
-        return False if call_id in self._ended_calls else None
 
 
 def _failure(event: ev.AttemptFailed) -> Failure:

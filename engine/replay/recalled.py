@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...decision import Outcome
@@ -79,9 +79,14 @@ class RecordedVerdicts:
                     self._replies.setdefault(id, "no")
                 case _:
                     pass
-        self.lost = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "unknown"}
+        results = [event for event in events if isinstance(event, ev.ToolCallResult)]
+        self.lost = {result.call_id for result in results if result.status == "unknown"}
+        self.answered_late = _answered_late(recorded, events)
+        self.ended = {result.call_id for result in results if result.status in ("ok", "error")}
         self._results: dict[str, ev.ToolCallResult] = {}
         waiting: list[ev.MessageAdded] = []
+        self._failed: dict[int, list[ev.AttemptFailed]] = {}
+        failed: list[ev.AttemptFailed] = []
         for event in events:
             if isinstance(event, ev.MessageAdded) and event.origin == "user":
                 waiting.append(event)
@@ -96,7 +101,14 @@ class RecordedVerdicts:
                 self._reached[event.step, event.step == begun] = event
             elif isinstance(event, ev.ResponseFinished):
                 self._responses[event.step] = event
+            elif isinstance(event, ev.RunResumed) and begun is not None and event.interrupted_step == begun:
+                self._reached.pop((begun, True), None)  # the step is begun anew
+            elif isinstance(event, ev.AttemptFailed):
+                failed.append(event)
             elif isinstance(event, ev.StepStarted):
+                if event.step == begun:  # the process was killed in it
+                    self._failed.setdefault(begun, []).extend(failed)
+                failed = []
                 begun = event.step
                 self._refused.pop(event.step, None)  # the process was killed after it, and another budget had room
                 self._reached.pop((event.step, False), None)
@@ -135,6 +147,10 @@ class RecordedVerdicts:
             self._reach(reached.t)
         return reached
 
+    def failed_before(self, step: int) -> Sequence[ev.AttemptFailed]:
+        """The attempts of this step that failed before the process was killed in it."""
+        return self._failed.get(step, ())
+
     def response(self, step: int) -> ev.ResponseFinished | None:
         """What this step's response was then."""
         return self._responses.get(step)
@@ -153,3 +169,21 @@ class RecordedVerdicts:
     def stand_in(self, role: str) -> Any:
         """The only one in this role, if there was one."""
         return next(iter(self._names.get(role, {}).values()), None)
+
+
+def _answered_late(recorded: RecordedRun, events: Sequence[ev.Event]) -> set[str]:
+    """The calls that never ran and were answered after their response. None where the record never says what ran."""
+    ran: set[str] = set()
+    asked: set[str] = set()
+    answered: set[str] = set()
+    for event in events:
+        match event:
+            case ev.ToolExecutionStarted(call_id=id):
+                ran.add(id)
+            case ev.ResponseFinished(message=message):
+                asked.update(call.id for call in message.calls)
+            case ev.ToolCallResult(call_id=id) if id in asked:
+                answered.add(id)
+            case _:
+                pass
+    return answered - ran if recorded.started.engine or ran else set()

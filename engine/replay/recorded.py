@@ -54,28 +54,40 @@ class RecordedTool(Tool):
         raise NotImplementedError("a recorded tool has no function")
 
 
+_PARTS = frozenset({ev.ToolCallStart, ev.ToolCallArgs, ev.ResponseFinished})
+
+
 def recorded_tools(recorded: RecordedRun) -> list[Tool]:
     """The tools of a recorded run, those included that were called and answered though the record does not list them.
 
     A record from elsewhere may not know what was offered.
     """
     arguments = _arguments(recorded)
+    shown: dict[str, tuple[str, list[str]]] = {}
+
+    def given(call_id: str) -> tuple[str, str]:
+        """A call's arguments, and as they stood at this event: more may have come for it afterwards."""
+        _, whole = arguments[call_id]
+        return whole, "".join(shown[call_id][1]) if call_id in shown else whole
+
     complaints: dict[str, dict[str, str]] = {}
     not_final: dict[str, set[str]] = {}
     specs = {spec.name: spec for spec in recorded.started.tools}
     for event in recorded.events:
         kind = type(event)
+        if kind in _PARTS:
+            _gather(event, shown)
         if kind is not ev.ToolCallResult and kind is not ev.ToolCallEnd:
             continue
         match event:
             case ev.ToolCallResult(call_id=id, status="invalid") if id in arguments:
-                name, given = arguments[id]
-                complaints.setdefault(name, {})[given] = event.content
+                name, _ = arguments[id]
+                complaints.setdefault(name, {}).update(dict.fromkeys(given(id), event.content))
             case ev.ToolCallResult(name=name, status="ok" | "error") if name not in specs:
                 specs[name] = ToolSpec(name=name, description="not listed in the record", parameters={})
             case ev.ToolCallEnd(call_id=id, may_end=False) if id in arguments:
-                name, given = arguments[id]
-                not_final.setdefault(name, set()).add(given)
+                name, _ = arguments[id]
+                not_final.setdefault(name, set()).update(given(id))
             case _:
                 pass
     return [
@@ -87,8 +99,7 @@ def _arguments(recorded: RecordedRun) -> dict[str, tuple[str, str]]:
     """Name and arguments of each call, by call id; also of calls whose response failed."""
     parts: dict[str, tuple[str, list[str]]] = {}
     for event in recorded.events:
-        kind = type(event)
-        if kind is ev.ToolCallArgs or kind is ev.ToolCallStart or kind is ev.ResponseFinished:
+        if type(event) in _PARTS:
             _gather(event, parts)
     return {id: (name, "".join(pieces)) for id, (name, pieces) in parts.items()}
 

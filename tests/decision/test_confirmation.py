@@ -1,31 +1,20 @@
 """Row F4: what a reply to a confirmation says, on labelled replies in six languages."""
 
-from pathlib import Path
-from typing import NamedTuple
-
 import pytest
 from endstop.decision.confirmation import Reply, reply_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from .labelled import Labelled, labelled
 
-class Labelled(NamedTuple):
-    """One line of replies.tsv."""
-
-    language: str
-    says: str
-    text: str
-
-
-LINES = (Path(__file__).with_name("replies.tsv")).read_text(encoding="utf-8").splitlines()
-REPLIES = [Labelled(*line.split("\t")) for line in LINES if not line.startswith("#")]
+REPLIES = labelled("replies.tsv")
 HELD_OUT = REPLIES[::3]
 TUNED_ON = [reply for number, reply in enumerate(REPLIES) if number % 3]
 
 
 @pytest.mark.parametrize("part", [HELD_OUT, TUNED_ON], ids=["held out", "tuned on"])
 def test_F4_98_percent_of_labelled_replies_are_read_right(part: list[Labelled]) -> None:
-    wrong = [(reply, reply_of(reply.text)) for reply in part if reply_of(reply.text) != reply.says]
+    wrong = [(reply, reply_of(reply.text)) for reply in part if reply_of(reply.text) != reply.label]
     assert len(wrong) <= 0.02 * len(part), wrong
 
 
@@ -33,7 +22,7 @@ def test_F4_the_labelled_set_is_large_and_has_six_languages_and_three_answers() 
     assert len(REPLIES) >= 200
     assert {reply.language for reply in REPLIES} == {"en", "zh", "es", "de", "fr", "ja"}
     for language in ("en", "zh", "es", "de", "fr", "ja"):
-        assert {r.says for r in REPLIES if r.language == language} == {"yes", "no", "unclear"}
+        assert {r.label for r in REPLIES if r.language == language} == {"yes", "no", "unclear"}
     assert len({(reply.language, reply.text) for reply in REPLIES}) == len(REPLIES)
 
 

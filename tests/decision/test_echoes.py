@@ -1,8 +1,5 @@
 """Row F5: short texts that only echo an instruction, on labelled texts, and in any script."""
 
-from pathlib import Path
-from typing import NamedTuple
-
 import pytest
 from endstop.decision.policy import Echo, Policy
 from endstop.decision.settings import recorded
@@ -12,30 +9,22 @@ from endstop.providers import Scripted
 from hypothesis import given
 from hypothesis import strategies as st
 
+from .labelled import Labelled, labelled
 
-class Labelled(NamedTuple):
-    """One line of short_texts.tsv."""
-
-    language: str
-    what: str
-    text: str
-
-
-LINES = (Path(__file__).with_name("short_texts.tsv")).read_text(encoding="utf-8").splitlines()
-TEXTS = [Labelled(*line.split("\t")) for line in LINES if not line.startswith("#")]
+TEXTS = labelled("short_texts.tsv")
 HELD_OUT = TEXTS[::3]
 TUNED_ON = [text for number, text in enumerate(TEXTS) if number % 3]
 
 
 @pytest.mark.parametrize("part", [HELD_OUT, TUNED_ON], ids=["held out", "tuned on"])
 def test_F5_98_percent_of_labelled_texts_are_told_apart_by_default(part: list[Labelled]) -> None:
-    wrong = [one for one in part if echoes(one.text, Echo()) != (one.what == "echo")]
+    wrong = [one for one in part if echoes(one.text, Echo()) != (one.label == "echo")]
     assert len(wrong) <= 0.02 * len(part), wrong
 
 
 def test_F5_the_labelled_set_is_large_and_half_of_it_are_real_answers() -> None:
     assert len(TEXTS) >= 200
-    assert 80 <= sum(one.what == "answer" for one in TEXTS) <= 120
+    assert 80 <= sum(one.label == "answer" for one in TEXTS) <= 120
     assert len({one.text for one in TEXTS}) == len(TEXTS)
 
 

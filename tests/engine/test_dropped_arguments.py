@@ -164,3 +164,55 @@ async def test_C3_a_record_in_which_an_empty_call_was_whole_before_the_finish_re
     run = await played(tmp_path, chunks, ran)
     assert run.finished.outcome.stop_reason == "completed"
     assert b"FINISH_REPORTED" not in (tmp_path / "record.jsonl").read_bytes()
+
+
+def whole(index: int, id: str, name: str, arguments: str) -> ToolCallDelta:
+    return ToolCallDelta(index, id, name, arguments)
+
+
+DONE = '{"summary": "It is done."}'
+
+
+@pytest.mark.parametrize("late", [" x", "{}", '{"summary"'])
+async def test_C3_a_completion_with_more_in_its_last_piece_cuts_nothing_off_and_is_invalid(
+    late: str, tmp_path: Path
+) -> None:
+    run = await played(tmp_path, [whole(0, "f", "finish_task", DONE + late), CALLS], [])
+    (response, _) = [e for e in run.events if isinstance(e, ResponseFinished)]
+    assert response.cut_at is None
+    assert response.message.calls[0].arguments == DONE + late.strip()
+    assert results(run)["f"][0] == "invalid"
+
+
+@pytest.mark.parametrize("piece", ["x", DONE])
+async def test_C3_a_completion_that_waits_for_a_call_before_it_may_still_get_more_arguments(
+    piece: str, tmp_path: Path
+) -> None:
+    ran: list[Any] = []
+    chunks: list[AnyChunk] = [
+        ToolCallDelta(0, "a", "change"),
+        whole(1, "f", "finish_task", DONE),
+        ToolCallDelta(1, arguments=piece),
+        ToolCallDelta(0, arguments='{"place": "here"}'),
+        CALLS,
+    ]
+    run = await played(tmp_path, chunks, ran)
+    assert ran == [("change", "here")]
+    response = next(e for e in run.events if isinstance(e, ResponseFinished))
+    again = piece == DONE  # the same once more says nothing new
+    assert response.cut_at == ("f" if again else None)
+    assert results(run)["f"][0] == ("ok" if again else "invalid")
+
+
+async def test_C3_a_replay_cuts_nothing_off_that_only_the_finish_made_whole(tmp_path: Path) -> None:
+    chunks: list[AnyChunk] = [
+        ToolCallDelta(0, "a", "look"),
+        whole(1, "f", "finish_task", DONE),
+        ToolCallDelta(2, "b", "look"),
+        CALLS,
+    ]
+    run = await played(tmp_path, chunks, [])
+    response = next(e for e in run.events if isinstance(e, ResponseFinished))
+    assert (response.cut_at, response.cut_at_end) == ("f", True)
+    report = await replay(str(tmp_path / "record.jsonl"))
+    assert report.runs[0].difference is None

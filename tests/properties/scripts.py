@@ -27,19 +27,28 @@ def _call(name: str, **arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[l
     )
 
 
+ARGUMENTS = [
+    "",
+    "{}",
+    "{",
+    "[]",
+    "null",
+    '{"path": 3}',
+    '{"other": "x"}',
+    "}{",
+    '{"path":"a"} x',
+    '{"summary":"a"}',
+    "x",
+]
+PIECES = ['{"path":', '"a"}', '{"path":"a"}', '{"path":"a"}{"pa', 'th":"a"}', '{"path":"a"}{"path":"a"}']
+
 _broken = st.builds(
     lambda index, call_id, name, text: [ToolCallDelta(index, call_id, name, text)],
     st.integers(100, 103),
     st.sampled_from(["", "x"]),
     st.sampled_from(["look", "change", "finish_task", "", "nobody"]),
-    st.sampled_from(["", "{}", "{", '{"path":', "[]", "null", '{"path": 3}', '{"other": "x"}', "}{", '{"path":"a"} x']),
+    st.sampled_from(ARGUMENTS + PIECES),
 )
-_more = st.builds(
-    lambda index, text: [ToolCallDelta(index, arguments=text)],
-    st.integers(100, 103),
-    st.sampled_from([" ", "x", '{"path":"a"}', '{"path"', ':"a"}', '{"path":"a"}{"pa', '"}']),
-)
-"""More for a call, whether or not it was whole."""
 
 CALLS = st.one_of(
     _call("look", path=WORDS),
@@ -51,7 +60,6 @@ CALLS = st.one_of(
     _call("submit", report=st.sampled_from(["good", "continue", "bad", "crash"])),
     _call("task_done", summary=WORDS, completion_percentage=st.sampled_from([30, 100])),
     _broken,
-    _more,
 )
 PARTS = st.one_of(
     st.builds(say, WORDS, st.integers(1, 3)),
@@ -70,7 +78,11 @@ PARTS = st.one_of(
     ),
     st.sampled_from([RateLimited("slow down"), Unavailable("overloaded"), Interrupted("cut")]),
 )
-STEPS = st.one_of(st.lists(CALLS, min_size=1, max_size=4), st.lists(PARTS, max_size=5))
+STEPS = st.one_of(
+    st.lists(CALLS, min_size=1, max_size=4),
+    st.lists(PARTS, max_size=5),
+    st.lists(_broken, min_size=2, max_size=6),  # pieces for the same calls, also after they were whole
+)
 SCRIPTS = st.lists(STEPS, min_size=1, max_size=8).map(lambda script: [*script, *[[say("The end.")]] * 8])
 
 

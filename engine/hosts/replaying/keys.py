@@ -74,9 +74,13 @@ class Keys:
             signal.signal(number, before)
 
     def restore(self) -> None:
-        """Leave the terminal as it was found. What was typed and not read is dropped: it was meant for us."""
+        """Leave the terminal as it was found. What was typed and not read is dropped: it was meant for us.
+
+        At once: `TCSAFLUSH` waits until all that was written has been shown, and a signal that comes then undoes it.
+        """
         with suppress(termios.error):  # it is gone
-            termios.tcsetattr(_STDIN, termios.TCSAFLUSH, self._found)
+            termios.tcsetattr(_STDIN, termios.TCSANOW, self._found)
+            termios.tcflush(_STDIN, termios.TCIFLUSH)
 
     def _take(self) -> None:
         tty.setcbreak(_STDIN, termios.TCSANOW)

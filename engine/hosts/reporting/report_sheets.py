@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -94,37 +94,43 @@ def ratings_told(figures: RatingFigures) -> str:
 
 def endings(figures: Figures) -> Sheet:
     """How runs ended."""
-    rows = []
-    for name, share in figures.ended.items():
-        if share.runs:
-            words, tone = ENDS[name]
-            rows.append((words, Bar(share.runs / share.of, tone), f"{share.runs:,}", part(share), between(share.share)))
     reasons = ", ".join(f"{reason} {many:,}" for reason, many in figures.stop_reasons.items())
-    return Sheet(
+    return _shares(
+        figures.ended,
+        ENDS,
         title="How runs ended",
         caption="Runs by how they ended, with the 95 % confidence of each share",
-        head=("", "", "runs", "share", "95 %"),
-        rows=rows,
-        figures=(2, 3, 4),
-        spare=(4,),
         note=f"Stop reasons: {reasons}.",
     )
 
 
 def work(figures: Figures) -> Sheet:
     """What is known of the work."""
-    rows: list[tuple[Cell, ...]] = []
-    for name, share in figures.known.items():
-        if share.runs:
-            words, tone = KNOWN[name]
-            rows.append((words, Bar(share.runs / share.of, tone), f"{share.runs:,}", part(share), between(share.share)))
-    return Sheet(
+    return _shares(
+        figures.known,
+        KNOWN,
         title="What is known of the work",
         caption="Runs by what is known of their work, with the 95 % confidence of each share",
+    )
+
+
+def _shares(
+    shares: Mapping[str, Share], words: Mapping[str, tuple[str, Tone]], *, title: str, caption: str, note: str = ""
+) -> Sheet:
+    """One row for each kind of run that there is, with its share of all runs."""
+    rows: list[tuple[Cell, ...]] = []
+    for name, share in shares.items():
+        if share.runs:
+            said, tone = words[name]
+            rows.append((said, Bar(share.runs / share.of, tone), f"{share.runs:,}", part(share), between(share.share)))
+    return Sheet(
+        title=title,
+        caption=caption,
         head=("", "", "runs", "share", "95 %"),
         rows=rows,
         figures=(2, 3, 4),
         spare=(4,),
+        note=note,
     )
 
 

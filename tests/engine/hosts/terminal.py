@@ -24,11 +24,11 @@ _BEGUN = re.compile(r"\x1b(\[[?\d;]*)?$")
 class Terminal:
     """What a person sees: `lines`, everything that scrolled away included. Unknown sequences fail the test."""
 
-    def __init__(self, descriptor: int, columns: int) -> None:
+    def __init__(self, descriptor: int, columns: int, found: list[Any]) -> None:
         self.raw = ""
         self.lines = [""]
         self.cursor_shown = True
-        self.found = termios.tcgetattr(descriptor)
+        self.found = found
         """How it treated what is typed before anybody used it."""
         self._columns = columns
         self._row = self._column = 0
@@ -143,6 +143,7 @@ async def in_terminal(
     """`endstop` with stdin, stdout and stderr in a terminal of this size, which it controls (Ctrl-C works)."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+    found = termios.tcgetattr(theirs)
     process = await asyncio.create_subprocess_exec(
         "/bin/sh",
         "-c",
@@ -155,7 +156,7 @@ async def in_terminal(
         start_new_session=True,
         env=environment({"TERM": "xterm-256color", "PYTHONIOENCODING": "utf-8", **(env or {})}),
     )
-    terminal = Terminal(ours, columns or 80)
+    terminal = Terminal(ours, columns or 80, found)
     try:
         await terminal.opened()
         os.close(theirs)
