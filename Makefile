@@ -57,7 +57,7 @@ lint: $(VENV)/.ready ## ruff: rules and format
 	@$(BIN)/ruff format --quiet --check .
 
 types: $(VENV)/.ready ## mypy, strict, of the installed package
-	@$(BIN)/mypy $(ROOMS:%=-p endstop.%)
+	@$(BIN)/mypy -p endstop
 
 bench: $(VENV)/.ready ## measure against hand-written loops; writes docs/performance.md
 	@$(BIN)/python tests/benchmarks/run.py

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from endstop import read_record
 from endstop.decision import RECOMMENDED
 from endstop.decision.events import StepStarted
-from endstop.engine import read_record
 
 ROOT = Path(__file__).resolve().parent.parent
 FOREIGN = ROOT.parent / "shared" / "data" / "sessions"

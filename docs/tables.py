@@ -22,10 +22,10 @@ from typing import Any, NamedTuple, get_args, get_origin
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
 from endstop.decision.finish_words import DOES, FINISH_WORDS
 from endstop.decision.settings import Settings, kinds, wanted
-from endstop.engine.evaluation import EVALUATED
-from endstop.engine.hosts.run_command import EXIT_CODES
-from endstop.engine.hosts.web.ag_ui.translator import HOW
-from endstop.engine.hosts.web.ag_ui.wire import custom_name
+from endstop.evaluation import EVALUATED
+from endstop.hosts.run_command import EXIT_CODES
+from endstop.hosts.web.ag_ui.translator import HOW
+from endstop.hosts.web.ag_ui.wire import custom_name
 from msgspec import Struct
 
 ROOT = Path(__file__).parent.parent

@@ -1,61 +1,27 @@
-"""The body: everything that waits. Runs agents, calls tools, keeps records."""
+"""endstop: the agent loop that knows when to stop, and can prove it.
 
-from ..decision import Image
-from ..providers.clock import Clock, SystemClock
-from .answers import Completion, Continue, Happened, NotHappened, Phase, Unclear
-from .archive.redaction import Redaction
-from .budget import Budget
-from .bus import Bus, Lagged
-from .engine import Engine
-from .fleet import Fleet
-from .identity import ThisCall, this_call
-from .mcp_connection import Stdio
-from .race import RaceResult
-from .record import SessionRecord, read_record
-from .run import Run
-from .schema import InvalidArguments
-from .session import Session
-from .subscriber import Subscriber
-from .summary import ProviderSummary, Summary
-from .tasks import Task, TaskResult
-from .toolbox import Toolbox
-from .tools import Tool, tool
-from .tools_mcp import mcp_tools
-from .tools_yaml import tools_from_yaml
+`from endstop import Engine, Policy, Limits, tool`. A name is imported when it is first used, so that who needs only a
+part, such as `endstop.decision`, does not load the engine.
+"""
 
-__all__ = [
-    "Budget",
-    "Bus",
-    "Clock",
-    "Completion",
-    "Continue",
-    "Engine",
-    "Fleet",
-    "Happened",
-    "Image",
-    "InvalidArguments",
-    "Lagged",
-    "NotHappened",
-    "Phase",
-    "ProviderSummary",
-    "RaceResult",
-    "Redaction",
-    "Run",
-    "Session",
-    "SessionRecord",
-    "Stdio",
-    "Subscriber",
-    "Summary",
-    "SystemClock",
-    "Task",
-    "TaskResult",
-    "ThisCall",
-    "Tool",
-    "Toolbox",
-    "Unclear",
-    "mcp_tools",
-    "read_record",
-    "this_call",
-    "tool",
-    "tools_from_yaml",
-]
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ._exports import *  # noqa: F403
+    from ._exports import __all__ as __all__
+    from ._exports import __version__ as __version__
+else:
+
+    def __getattr__(name: str) -> Any:
+        """One of the public names; nothing for modules, which the import system asks for here first."""
+        public = name in ("__all__", "__version__") or not (name.startswith("_") or find_spec(f"{__name__}.{name}"))
+        exports = import_module("._exports", __name__) if public else None
+        if not hasattr(exports, name):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(exports, name)
+        return value
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *import_module("._exports", __name__).__all__})

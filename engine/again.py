@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..decision import ToolCall
-from ..decision.events import VerdictGiven
 from .answers import Asked, Happened, NotHappened, Settled, Unclear
 from .calling import apart, in_words
 from .calling import call as call_function
 from .context import Context
+from .decision import ToolCall
+from .decision.events import VerdictGiven
 from .hooks import qualified
 from .results import UNKNOWN, shortened
 from .tools import Tool

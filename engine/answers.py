@@ -21,9 +21,9 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from ..decision import Image, WrongUse
-from ..decision.messages import ResultStatus
-from ..decision.settings import wanted
+from .decision import Image, WrongUse
+from .decision.messages import ResultStatus
+from .decision.settings import wanted
 
 
 class _Checked:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..decision import (
+from .connections import begin_aside, hear_out
+from .decision import (
     AnyChunk,
     AssistantMessage,
     FinishReason,
@@ -15,10 +16,9 @@ from ..decision import (
     UsageReport,
     UserMessage,
 )
-from ..decision.prices import priced
-from ..decision.transcript import rough_tokens
-from ..providers import Prices, Provider, Request
-from .connections import begin_aside, hear_out
+from .decision.prices import priced
+from .decision.transcript import rough_tokens
+from .providers import Prices, Provider, Request
 
 BROKEN: frozenset[FinishReason] = frozenset({"content_filter", "context_full", "error", "pause", "retry"})
 """Ends after which an answer is none. One that its length cut off may still say what was asked."""

@@ -11,7 +11,9 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ..decision import (
+from .calls import Calls
+from .context import Context
+from .decision import (
     AnyChunk,
     Assembler,
     AssistantMessage,
@@ -24,15 +26,13 @@ from ..decision import (
     UsageReport,
     Voice,
 )
-from ..decision.degeneration import Repeated, RepetitionWatch
-from ..decision.events import AttemptFailed, AttemptRetracted, AttemptStarted, ResponseFinished, ToolCallEnd
-from ..decision.messages import blank
-from ..decision.transcript import rough_tokens, size
-from ..providers import ProviderError
-from ..providers.errors import Degenerate, ended_by
-from .calls import Calls
-from .context import Context
+from .decision.degeneration import Repeated, RepetitionWatch
+from .decision.events import AttemptFailed, AttemptRetracted, AttemptStarted, ResponseFinished, ToolCallEnd
+from .decision.messages import blank
+from .decision.transcript import rough_tokens, size
 from .hard_limits import RESPONSE_TOKENS
+from .providers import ProviderError
+from .providers.errors import Degenerate, ended_by
 
 SHOWN = 200
 """Characters that are kept of a response's text where nothing came before its repetition."""

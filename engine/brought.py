@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, get_args
 
-from ..decision import Policy, Rule, WrongUse
-from ..decision.limits import STOP_REASONS
-from ..providers import Provider, ToolChoice
-from ..providers.wrapper import leaves
 from .budget import Budget
+from .decision import Policy, Rule, WrongUse
+from .decision.limits import STOP_REASONS
+from .providers import Provider, ToolChoice
+from .providers.wrapper import leaves
 
 CALLABLE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 """Names of tools that some provider takes: Anthropic up to 128 characters, Gemini dots and colons, too."""

@@ -14,9 +14,9 @@ from __future__ import annotations
 import asyncio
 from math import inf
 
-from ..decision import Event, Price, Usage, WrongUse
-from ..decision.events import AttemptFailed, BudgetRefused, ResponseFinished, StepFinished, VerdictGiven
-from ..decision.prices import priced
+from .decision import Event, Price, Usage, WrongUse
+from .decision.events import AttemptFailed, BudgetRefused, ResponseFinished, StepFinished, VerdictGiven
+from .decision.prices import priced
 
 FIRST_OUTPUT = 500
 """Output tokens that a run's first response is expected to have; a later one, as many as the one before it."""

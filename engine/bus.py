@@ -13,8 +13,8 @@ from collections.abc import AsyncIterator
 
 from msgspec import Struct
 
-from ..decision import Event
-from ..decision.events import RunFinished
+from .decision import Event
+from .decision.events import RunFinished
 
 KEPT = 4096
 """Events that a bus keeps for its readers by default."""

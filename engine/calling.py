@@ -20,10 +20,10 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 
-from ..decision.errors import error_text
-from ..providers.closing import outlive
 from .complaints import complain
+from .decision.errors import error_text
 from .event_loop import watch
+from .providers.closing import outlive
 
 T = TypeVar("T")
 

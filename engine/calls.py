@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..decision import AssistantMessage, ToolCall
-from ..decision.events import CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded
 from .answers import Asked, Completion, Continue, Phase
 from .completions import Completions
 from .context import Context
+from .decision import AssistantMessage, ToolCall
+from .decision.events import CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded
 from .durable.steps import LostRun
 from .execution import BEYOND, execute
 from .halfway import Halfway

@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..decision import WrongUse
+from .decision import WrongUse
 
 ALLOWED = frozenset(
     {

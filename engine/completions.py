@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..decision import ToolCall
-from ..decision.events import CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked
-from ..decision.text import not_accepted
 from .answers import Asked, Completion, Continue, Phase, Settled
 from .context import Context
+from .decision import ToolCall
+from .decision.events import CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked
+from .decision.text import not_accepted
 from .execution import execute
 from .gates import ask_gates
 from .ledger import Ledger

@@ -9,19 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..decision import Decision, Event, Facts, FinishReason, Message, Policy, Price, ToolCall, Transcript, Usage
-from ..decision.events import CutOff, StageFinished
-from ..decision.prices import priced
-from ..decision.transcript import rough_tokens
-from ..providers import Prices, Provider, ToolChoice
-from ..providers.clock import Clock
 from .budget import Share
+from .decision import Decision, Event, Facts, FinishReason, Message, Policy, Price, ToolCall, Transcript, Usage
+from .decision.events import CutOff, StageFinished
+from .decision.prices import priced
+from .decision.transcript import rough_tokens
 from .durable.steps import StepKey, Steps
 from .halfway import Halfway
 from .hard_limits import HardLimits
 from .hooks import Gate, Judge, Recalled, TextRule
 from .interrupted import Interrupted
 from .log import Log
+from .providers import Prices, Provider, ToolChoice
+from .providers.clock import Clock
 from .scope import Cause, RoundScope
 from .toolbox import Toolbox
 from .tools import Tool

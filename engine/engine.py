@@ -11,15 +11,6 @@ from functools import partial
 from typing import Any, Literal
 from uuid import uuid4
 
-from ..decision import Event, Facts, FinishReason, Outcome, Policy, Price, Rule, WrongUse
-from ..decision import decide as built_in_decide
-from ..decision.errors import nearest
-from ..decision.events import RunFinished
-from ..decision.finish_words import checked_words
-from ..providers import Prices, Provider, ToolChoice
-from ..providers.clock import Clock, SystemClock
-from ..providers.provider import check_settings
-from ..providers.wrapper import leaves
 from .archive.attachments import ABOVE
 from .archive.texts import Redact
 from .around import Around
@@ -40,6 +31,11 @@ from .budget import Budget
 from .bus import KEPT, Lagged
 from .connections import held_open
 from .context import Decide, Execute, execute_here
+from .decision import Event, Facts, FinishReason, Outcome, Policy, Price, Rule, WrongUse
+from .decision import decide as built_in_decide
+from .decision.errors import nearest
+from .decision.events import RunFinished
+from .decision.finish_words import checked_words
 from .evaluation import Evaluator
 from .fleet import Fleet, fleet_of
 from .hooks import Gate, Judge, Recalled, TextRule, qualified
@@ -47,6 +43,10 @@ from .intents import Handler
 from .journal import Kept
 from .presets import finish_task
 from .prompts import system_prompt
+from .providers import Prices, Provider, ToolChoice
+from .providers.clock import Clock, SystemClock
+from .providers.provider import check_settings
+from .providers.wrapper import leaves
 from .race import RaceResult, racing
 from .run import Run
 from .session import Session

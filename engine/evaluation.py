@@ -19,10 +19,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..decision import Outcome, Status, Verdict
-from ..decision.events import EvaluationFinished, StageFinished, StageStatus
 from .calling import apart, call, in_words
 from .context import Context
+from .decision import Outcome, Status, Verdict
+from .decision.events import EvaluationFinished, StageFinished, StageStatus
 from .hooks import qualified, run_command
 from .results import plain
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from ..decision import ToolCall, WrongUse
-from ..decision.events import ToolExecutionStarted
-from ..decision.messages import ResultStatus
 from .again import RUN, found_out
 from .answers import Settled
 from .calling import apart, in_words
 from .context import Context
+from .decision import ToolCall, WrongUse
+from .decision.events import ToolExecutionStarted
+from .decision.messages import ResultStatus
 from .durable.keeping import keep_value
 from .identity import PRESENT, call_of
 from .results import LEFT_AT, OUT_OF_TIME, STOPPED, UNKNOWN, completion_of

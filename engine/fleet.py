@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
-from ..decision import Outcome, Usage, WrongUse
-from ..decision.errors import error_text
-from ..decision.events import RunFinished
-from ..providers import Provider
-from ..providers.clock import Clock, SystemClock
-from ..providers.closing import outlive
+from .decision import Outcome, Usage, WrongUse
+from .decision.errors import error_text
+from .decision.events import RunFinished
+from .providers import Provider
+from .providers.clock import Clock, SystemClock
+from .providers.closing import outlive
 from .run import TIDY_SECONDS, Run
 from .summary import Summary, Tally
 from .tasks import Job, Task, TaskResult, jobs_of

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..decision import Event
-from ..decision.events import (
+from .decision import Event
+from .decision.events import (
     AttemptFailed,
     CompletionAccepted,
     CompletionRejected,

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 import anyio
 from msgspec.structs import replace
 
-from ..decision import AnyChunk, ProviderToolReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport
-from ..decision.events import LimitReached
-from ..decision.limits import STOP_REASONS
-from ..decision.spending import Spent, spending
+from .decision import AnyChunk, ProviderToolReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport
+from .decision.events import LimitReached
+from .decision.limits import STOP_REASONS
+from .decision.spending import Spent, spending
 
 if TYPE_CHECKING:
     from .context import Context

@@ -12,8 +12,8 @@ from contextvars import ContextVar
 
 from msgspec import Struct
 
-from ..decision import WrongUse
 from .context import Context
+from .decision import WrongUse
 from .durable.steps import StepKey
 
 

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from ..decision.events import MessageAdded
 from .brought import check_prompt
 from .context import Context
+from .decision.events import MessageAdded
 
 
 class Said(Struct, frozen=True):

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
-from ..decision.events import MessageAdded, StageFinished, StageStatus
 from .context import Context
+from .decision.events import MessageAdded, StageFinished, StageStatus
 from .hooks import Progress, Verdict, qualified
 from .verdicts import ask, progress
 

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import msgspec
 
-from ..decision import Decision, Event, Facts, Price, Question, ToolSpec
-from ..decision.confirmation import Reply
-from ..decision.events import (
+from .decision import Decision, Event, Facts, Price, Question, ToolSpec
+from .decision.confirmation import Reply
+from .decision.events import (
     CompletionAccepted,
     CompletionRejected,
     ContextCompacted,
@@ -34,7 +34,7 @@ from ..decision.events import (
 )
 from .halfway import Halfway
 
-OURS = "endstop.engine.archive.redaction:Redaction"
+OURS = "endstop.archive.redaction:Redaction"
 MARKED = "[redacted:"
 """What our own redaction leaves in place of what it found; what another one leaves, nobody knows."""
 

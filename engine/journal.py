@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from ..decision import Event
+from .decision import Event
 from .line import AfterCut
 from .record import RecordWriter
-from .version import VERSION
+from .version import __version__
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -66,7 +66,7 @@ def journal_of(kept: Kept, engine: Engine, session_id: str) -> Iterator[Journal 
     if isinstance(kept, str | os.PathLike):
         now = engine.clock.wall().isoformat(timespec="milliseconds")
         redact, above = engine.redact, engine.attach_above
-        journal = FileJournal(RecordWriter(kept, session_id, now, VERSION, redact=redact, attach_above=above))
+        journal = FileJournal(RecordWriter(kept, session_id, now, __version__, redact=redact, attach_above=above))
     else:
         journal = kept
     try:

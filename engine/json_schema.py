@@ -13,8 +13,8 @@ from copy import deepcopy
 from functools import cached_property
 from typing import Any
 
-from ..decision import WrongUse
-from ..decision.errors import nearest
+from .decision import WrongUse
+from .decision.errors import nearest
 from .schema import Arguments, InvalidArguments
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..decision import Message, UserMessage, WrongUse
-from ..providers import Provider
 from .asking import BROKEN, answer_of, as_told
+from .decision import Message, UserMessage, WrongUse
 from .hooks import Progress, Verdict
+from .providers import Provider
 
 QUESTION = (
     "Above is the record of an agent at work on a user's task. Is the task complete, so that nothing of what the user "

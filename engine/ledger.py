@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..decision import Image, ToolCall
-from ..decision.events import QuestionAsked, ToolCallResult
-from ..decision.messages import ResultStatus
 from .context import Context
+from .decision import Image, ToolCall
+from .decision.events import QuestionAsked, ToolCallResult
+from .decision.messages import ResultStatus
 from .results import fingerprint
 
 FAILED: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown"})

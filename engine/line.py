@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import NODEFAULT, Raw, Struct
 
-from ..decision import (
+from .decision import (
     AnyChunk,
     Event,
     FinishReport,
@@ -22,9 +22,9 @@ from ..decision import (
     ToolSpec,
     WrongUse,
 )
-from ..decision.events import CutOff, RunStarted
-from ..decision.settings import recorded
-from ..decision.transcript import rough_tokens
+from .decision.events import CutOff, RunStarted
+from .decision.settings import recorded
+from .decision.transcript import rough_tokens
 
 FORMAT = "endstop-record"
 BEGINNING = f'{{"type":"HEADER","format":"{FORMAT}"'.encode()

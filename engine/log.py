@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from ..decision import Event, Facts, fold
-from ..decision.events import STREAM_PARTS, RunFinished
-from ..providers.clock import Clock
+from .decision import Event, Facts, fold
+from .decision.events import STREAM_PARTS, RunFinished
 from .durable.steps import LostRun
+from .providers.clock import Clock
 
 E = TypeVar("E", bound=Event)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ..decision import Decision, GoOn, Outcome, Pause, Stop, UserMessage, conclude
-from ..decision.ending import closes
-from ..decision.events import (
+from .compaction import compact
+from .context import Context
+from .decision import Decision, GoOn, Outcome, Pause, Stop, UserMessage, conclude
+from .decision.ending import closes
+from .decision.events import (
     CancelRequested,
     Carried,
     ContextCompacted,
@@ -13,10 +15,8 @@ from ..decision.events import (
     RoundStarted,
     ToolCallResult,
 )
-from ..decision.rounds import due_at_the_start
-from ..decision.transcript import UNANSWERED
-from .compaction import compact
-from .context import Context
+from .decision.rounds import due_at_the_start
+from .decision.transcript import UNANSWERED
 from .judge import ModelJudge
 from .step import run_closing_step, run_round
 from .verdicts import ask, progress, read_judge

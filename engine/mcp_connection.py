@@ -16,11 +16,11 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
-from ..decision import WrongUse
-from ..providers.address import shown
-from ..providers.closing import outlive
 from .calling import Failed
 from .child_process import environment
+from .decision import WrongUse
+from .providers.address import shown
+from .providers.closing import outlive
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

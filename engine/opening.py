@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..decision import AssistantMessage, Facts, Question, ToolCall, ToolSpec, UserMessage, WrongUse
-from ..decision.confirmation import Reply, reply_of
-from ..decision.events import (
+from .answers import Completion
+from .completions import record_acceptance
+from .context import Context
+from .decision import AssistantMessage, Facts, Question, ToolCall, ToolSpec, UserMessage, WrongUse
+from .decision.confirmation import Reply, reply_of
+from .decision.events import (
     Carried,
     CompletionRejected,
     QuestionAnswered,
@@ -17,14 +20,11 @@ from ..decision.events import (
     StepFinished,
     ToolCallResult,
 )
-from .answers import Completion
-from .completions import record_acceptance
-from .context import Context
 from .halfway import Halfway
 from .interrupted import Interrupted
 from .results import AT_THE_LIMIT, CANCELLED, UNKNOWN
 from .toolbox import Toolbox
-from .version import VERSION
+from .version import __version__
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -89,7 +89,7 @@ def start(
             carried=carried(paused) if paused else None,
             before=before if before != Carried() else None,
             started_at=context.started_at,
-            engine=VERSION,
+            engine=__version__,
         )
     )
     if isinstance(opening, AnswerGiven):

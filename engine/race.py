@@ -17,11 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..decision import Usage, WrongUse
-from ..providers import Provider
-from ..providers.clock import Clock
 from .brought import check_prompt, shortly
+from .decision import Usage, WrongUse
 from .fleet import Fleet
+from .providers import Provider
+from .providers.clock import Clock
 from .summary import Summary
 from .tasks import Job, Records, TaskResult, job, numbered
 

@@ -15,13 +15,13 @@ from typing import IO
 
 from msgspec import Struct
 
-from ..decision import Event, WrongUse
-from ..decision.events import RunFinished, RunStarted, ToolCallResult
 from .archive.attachments import ABOVE, Attached, Attaching
 from .archive.lines import batches
 from .archive.redacting import Redactor
 from .archive.texts import Redact
 from .archive.zst import SUFFIX, is_compressed
+from .decision import Event, WrongUse
+from .decision.events import RunFinished, RunStarted, ToolCallResult
 from .line import BEGINNING, NO_RUN, AfterCut, Header, encoded, header_in, lines_of, read_line
 
 try:

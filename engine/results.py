@@ -9,9 +9,9 @@ from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 from typing import Any
 
-from ..decision import Image, ToolCall
-from ..decision.messages import ResultStatus
 from .answers import Asked, Completion, Continue, Phase, Settled
+from .decision import Image, ToolCall
+from .decision.messages import ResultStatus
 
 LONGEST = 100_000
 """Characters of one result that reach the model and the record; the middle of a longer one is left out."""

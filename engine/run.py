@@ -17,18 +17,18 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from uuid import uuid4
 
-from ..decision import Event, Facts, Outcome, Stop, WrongUse, conclude
-from ..decision.errors import error_text
-from ..decision.events import DecisionMade, RunFinished
-from ..providers.closing import outlive
 from .bus import Bus, Lagged
 from .complaints import complain
 from .context import Context
+from .decision import Event, Facts, Outcome, Stop, WrongUse, conclude
+from .decision.errors import error_text
+from .decision.events import DecisionMade, RunFinished
 from .durable.steps import LostRun
 from .evaluation import Evaluator, evaluated
 from .inbox import Said, said
 from .intents import Handler, ask_handlers
 from .loop import run_rounds
+from .providers.closing import outlive
 
 TIDY_SECONDS = 10.0
 """How long a run that was cancelled may take to tidy up before it is left behind."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from ..decision import WrongUse
+from .decision import WrongUse
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

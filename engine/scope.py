@@ -19,8 +19,8 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import Struct
 
-from ..providers.closing import outlive
 from .complaints import complain
+from .providers.closing import outlive
 
 SETTLING_SECONDS = 2.0
 """How long a step waits for what the step before it has left in flight: a stream that is still being closed."""

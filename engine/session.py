@@ -12,13 +12,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..decision import Event, Facts, Outcome, Question, ToolSpec, Transcript, Usage, WrongUse, fold
-from ..decision.events import STREAM_PARTS, Carried, CutOff, ToolCallStart
-from ..providers import Exchange, Provider, Record
 from .around import all_around
 from .brought import check_prompt
 from .bus import Bus
 from .context import Context, nothing_to_flush
+from .decision import Event, Facts, Outcome, Question, ToolSpec, Transcript, Usage, WrongUse, fold
+from .decision.events import STREAM_PARTS, Carried, CutOff, ToolCallStart
 from .durable.steps import Steps
 from .interrupted import Interrupted
 from .journal import Journal, Kept, journal_of
@@ -36,6 +35,7 @@ from .opening import (
     resume,
     start,
 )
+from .providers import Exchange, Provider, Record
 from .record import RecordedRun
 from .run import Run, new_run_id
 

@@ -12,8 +12,12 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from ..decision import AnyChunk, AssistantMessage, ToolCall, UsageReport, UserMessage
-from ..decision.events import (
+from .attempts import Attempts
+from .calls import Calls
+from .connections import hear_out
+from .context import Context
+from .decision import AnyChunk, AssistantMessage, ToolCall, UsageReport, UserMessage
+from .decision.events import (
     BudgetRefused,
     MessageAdded,
     ResponseFinished,
@@ -21,16 +25,12 @@ from ..decision.events import (
     StepStarted,
     ToolCallResult,
 )
-from ..decision.rounds import goes_on_by_itself
-from ..providers import Broken, Cancelled, Interrupted, ProviderError, Request, ToolChoice
-from .attempts import Attempts
-from .calls import Calls
-from .connections import hear_out
-from .context import Context
+from .decision.rounds import goes_on_by_itself
 from .durable.keeping import keep_response
 from .durable.steps import LostRun
 from .halfway import Halfway
 from .inbox import hear
+from .providers import Broken, Cancelled, Interrupted, ProviderError, Request, ToolChoice
 from .results import AT_THE_LIMIT
 from .scope import RoundScope
 from .texts import ask_text_rule, check_text

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from ..decision import Event
-from ..decision.errors import error_text
 from .bus import Lagged
 from .complaints import complain
+from .decision import Event
+from .decision.errors import error_text
 
 if TYPE_CHECKING:
     from .run import Run

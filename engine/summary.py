@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
-from ..decision import Usage
-from ..providers.clock import Clock
+from .decision import Usage
+from .providers.clock import Clock
 from .tasks import TaskResult
 
 DETAIL = 200

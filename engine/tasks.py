@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from ..decision import Facts, Outcome, Status, WrongUse
-from ..providers import Provider
+from .decision import Facts, Outcome, Status, WrongUse
 from .evaluation import Evaluator
+from .providers import Provider
 from .run import Run
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..decision import AssistantMessage, Stop
-from ..decision.events import CompletionRejected
 from .answers import Completion
 from .context import Context
+from .decision import AssistantMessage, Stop
+from .decision.events import CompletionRejected
 from .gates import ask_gates
 from .verdicts import ask, read_text_rule
 

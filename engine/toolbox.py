@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
-from ..decision import Policy, ToolSpec, WrongUse
+from .decision import Policy, ToolSpec, WrongUse
 from .tools import Tool
 
 

@@ -24,11 +24,11 @@ from typing import Any, get_args, overload
 
 import docstring_parser
 
-from ..decision import ToolKind, ToolSpec, WrongUse
-from ..decision.errors import nearest
-from ..decision.messages import blank
 from .brought import check_functions, yields
 from .calling import call
+from .decision import ToolKind, ToolSpec, WrongUse
+from .decision.errors import nearest
+from .decision.messages import blank
 from .json_schema import SchemaArguments
 from .results import holds_iterator, read_out
 from .schema import Arguments, InvalidArguments

@@ -22,9 +22,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ..decision import Image, ToolKind, WrongUse
-from ..decision.errors import nearest
 from .answers import Settled
+from .decision import Image, ToolKind, WrongUse
+from .decision.errors import nearest
 from .mcp_connection import Connection, Stdio
 from .tools import TOOL_TIMEOUT, Function, Tool
 

@@ -26,8 +26,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
-from ..decision import ToolKind, WrongUse
-from ..decision.errors import error_text, nearest
+from .decision import ToolKind, WrongUse
+from .decision.errors import error_text, nearest
 from .tools import TOOL_TIMEOUT, Tool
 
 KEYS = ("name", "description", "parameters", "kind", "reads", "polls", "timeout", "handler", "check")

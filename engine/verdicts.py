@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal
 
-from ..decision.events import VerdictGiven
 from .calling import apart, call, in_words
 from .context import Context
+from .decision.events import VerdictGiven
 from .hooks import Accept, Progress, Reject, Verdict, qualified
 
 Role = Literal["gate", "judge", "text_rule", "handler", "compactor"]

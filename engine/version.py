@@ -3,6 +3,6 @@
 from importlib.metadata import PackageNotFoundError, version
 
 try:
-    VERSION = version("endstop")
+    __version__ = version("endstop")
 except PackageNotFoundError:  # imported from a checkout that was never installed
-    VERSION = "unknown"
+    __version__ = "unknown"

@@ -26,8 +26,8 @@ from typing import Any
 
 COMMANDS = ("run", "race", "replay", "report", "backtest", "audit", "import", "export", "redact", "serve", "worker")
 WHAT_ALL_NEED = (
-    *(f"endstop.engine.hosts.{name}_command" for name in COMMANDS),
-    *("endstop.engine", "endstop.engine.presets", "endstop.engine.replay", "endstop.providers"),
+    *(f"endstop.hosts.{name}_command" for name in COMMANDS),
+    *("endstop", "endstop.presets", "endstop.replay", "endstop.providers"),
     *("aiohttp", "anyio._backends._asyncio", "pydantic", "rich.live", "structlog"),
 )
 MOST_BYTES = 1_000_000
@@ -120,7 +120,7 @@ if __name__ == "__main__":
     gc.collect()
     gc.freeze()
     words = _serve(listening)
-    from endstop.engine.hosts.command_line import main
+    from endstop.hosts.command_line import main
 
     code = main(words)
     atexit._run_exitfuncs()

@@ -117,7 +117,7 @@ def test_the_audit_that_the_readme_shows_is_what_the_command_prints() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = re.search(r"`endstop (audit \S+)`.*?```\n(.*?)```", text, re.DOTALL)
     assert shown is not None
-    command = [sys.executable, "-m", "endstop.engine.hosts.command_line", *shown[1].split()]
+    command = [sys.executable, "-m", "endstop.hosts.command_line", *shown[1].split()]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout == shown[2]
 

@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from endstop import Engine, Run, tool
 from endstop.decision import ToolResult
-from endstop.engine import Engine, Run, tool
 from endstop.providers import LiteLLM, Provider, Scripted, call
 
 LIMIT = 2

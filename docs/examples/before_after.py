@@ -14,10 +14,10 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from endstop import Engine, tool
 from endstop.decision import AssistantMessage, GoOn, Limits, Policy, Rule, Usage, UsageReport, UserMessage
 from endstop.decision.transcript import rough_tokens, size
-from endstop.engine import Engine, tool
-from endstop.engine.presets import task_done
+from endstop.presets import task_done
 from endstop.providers import Scripted, call, say
 
 MORE = "What is the next step? Use tools, or go on."

@@ -18,9 +18,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from endstop import Engine, Session, tool
 from endstop.decision import Outcome, ToolResult
-from endstop.engine import Engine, Session, tool
-from endstop.engine.presets import ask_user, finish_task
+from endstop.presets import ask_user, finish_task
 from endstop.providers import LiteLLM, Provider, Scripted, call, say
 
 

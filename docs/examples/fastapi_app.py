@@ -16,10 +16,10 @@ from typing import Annotated, Any
 
 import httpx
 import uvicorn
-from endstop.engine import Engine, tool
-from endstop.engine.hosts.web import engine_of, service_of, until_disconnect, web
-from endstop.engine.service import Service
+from endstop import Engine, tool
+from endstop.hosts.web import engine_of, service_of, until_disconnect, web
 from endstop.providers import LiteLLM, Provider, Scripted, call, say
+from endstop.service import Service
 from fastapi import Depends, FastAPI, Request
 
 CONFIG = {"host": "example.org", "port": "8080"}

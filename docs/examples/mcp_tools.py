@@ -17,7 +17,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from endstop.engine import Engine, Stdio, mcp_tools
+from endstop import Engine, Stdio, mcp_tools
 from endstop.providers import LiteLLM, Provider, Scripted, call
 
 PROMPT = "Move the note about milk from the old shelf to the new one."

@@ -12,7 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ...decision import RECOMMENDED
+from ..decision import RECOMMENDED
 from .comparison import FEW
 from .figures import Figures, Share
 from .intervals import Interval

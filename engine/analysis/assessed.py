@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from ...decision.digest import Point, RunDigest
+from ..decision.digest import Point, RunDigest
 
 GOOD = 0.5
 """A reward or rating of this or more is good."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ...decision import GUARDS, RULES, Event, Facts, Policy, Usage, fold
-from ...decision import events as ev
-from ...decision.backtest import Backtested, backtest
-from ...decision.finding import Finding
-from ...decision.limits import STOP_REASONS
-from ...decision.messages import ResultStatus
+from ..decision import GUARDS, RULES, Event, Facts, Policy, Usage, fold
+from ..decision import events as ev
+from ..decision.backtest import Backtested, backtest
+from ..decision.finding import Finding
+from ..decision.limits import STOP_REASONS
+from ..decision.messages import ResultStatus
 from .audited import Audit, AuditedCall, AuditedRun, AuditedStep, Repeated, Stopping
 
 SHOWN = 2_000

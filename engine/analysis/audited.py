@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from ...decision import Status, ToolKind, Usage, Verdict, Work
-from ...decision.finding import Parting
-from ...decision.messages import ResultStatus
+from ..decision import Status, ToolKind, Usage, Verdict, Work
+from ..decision.finding import Parting
+from ..decision.messages import ResultStatus
 
 
 class AuditedCall(Struct, kw_only=True):

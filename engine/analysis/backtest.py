@@ -12,12 +12,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...decision import Policy
-from ...decision.digest import Point
 from ..archive.index import Index, remembered
 from ..archive.pool import Failure, Progress
 from ..archive.scan import scan
-from ..version import VERSION
+from ..decision import Policy
+from ..decision.digest import Point
+from ..version import __version__
 from .sessions import SessionTested, session_tested
 from .totals import Case, PolicyTotals, Tally, case_of
 from .unread import BadRecord, read_in_part
@@ -65,7 +65,7 @@ def tested_record(policies: Sequence[Policy], path: Path) -> bytes:
 def index_for(policies: Sequence[Named], place: str | None = None) -> Index:
     """The index of what these policies make of records."""
     plain = msgspec.json.encode([named.policy for named in policies])
-    return Index(f"backtest {sha256(plain).hexdigest()[:16]}", f"{VERSION}.{MADE}", place)
+    return Index(f"backtest {sha256(plain).hexdigest()[:16]}", f"{__version__}.{MADE}", place)
 
 
 def backtest_records(

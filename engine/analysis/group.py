@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, get_args
 
-from ...decision.digest import Point, ToolFigures
+from ..decision.digest import Point, ToolFigures
 from .assessed import Assessed, Known
 from .figures import (
     FalseNegatives,

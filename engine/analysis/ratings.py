@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 
 IDS = ("session_id", "session", "run_id", "run", "id")
 WORDS = {

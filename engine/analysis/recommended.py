@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ...decision import RECOMMENDED
+from ..decision import RECOMMENDED
 from .figures import Share
 from .group import Group, share_of
 

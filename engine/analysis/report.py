@@ -9,14 +9,14 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from ...decision import RECOMMENDED, WrongUse
-from ...decision.backtest import backtest
-from ...decision.digest import RunDigest
-from ...decision.errors import nearest
 from ..archive.index import Index, remembered
 from ..archive.pool import Failure, Progress
 from ..archive.scan import scan
-from ..version import VERSION
+from ..decision import RECOMMENDED, WrongUse
+from ..decision.backtest import backtest
+from ..decision.digest import RunDigest
+from ..decision.errors import nearest
+from ..version import __version__
 from .advice import Advice, advise
 from .assessed import Assessed, assess
 from .comparison import Comparison, compare
@@ -174,7 +174,7 @@ def digested_record(path: Path) -> bytes:
 
 def index_of_digests(place: str | None = None) -> Index:
     """The index of records' runs in figures."""
-    return Index("digests", f"{VERSION}.{MADE}", place)
+    return Index("digests", f"{__version__}.{MADE}", place)
 
 
 def assessed_runs(digests: Sequence[RunDigest], ratings: Ratings, *, whole: bool = True) -> list[Assessed]:

@@ -6,8 +6,8 @@ import tomllib
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
-from ...decision import Policy, WrongUse
-from ...decision.policy_files import with_setting
+from ..decision import Policy, WrongUse
+from ..decision.policy_files import with_setting
 from .backtest import Named
 
 MOST = 200

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from ...decision import Image
-from ...decision.events import ToolCallResult
+from ..decision import Image
+from ..decision.events import ToolCallResult
 from .files import ATTACHMENTS, SUFFIXES
 from .lines import LONGEST
 

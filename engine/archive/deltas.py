@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ...decision import events as ev
-from ...decision.chunks import ReasoningDelta, TextDelta, ToolCallDelta
+from ..decision import events as ev
+from ..decision.chunks import ReasoningDelta, TextDelta, ToolCallDelta
 from ..line import AfterCut
 from .texts import Texts
 

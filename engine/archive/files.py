@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 
 SUFFIXES = (".jsonl", ".jsonl.zst")
 """How the names of records end that are found in a folder. A file that is named by itself may have any name."""

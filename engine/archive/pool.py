@@ -24,8 +24,8 @@ from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from ...decision import WrongUse
-from ...decision.errors import error_text
+from ..decision import WrongUse
+from ..decision.errors import error_text
 
 R = TypeVar("R")
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...decision import Event
-from ...decision.events import STREAM_PARTS, AttemptFailed, ResponseFinished, RunFinished, StepFinished
+from ..decision import Event
+from ..decision.events import STREAM_PARTS, AttemptFailed, ResponseFinished, RunFinished, StepFinished
 from ..line import AfterCut
 from .deltas import Deltas
 from .texts import Redact, Texts

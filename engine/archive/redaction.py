@@ -15,8 +15,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Literal
 
-from ...decision import WrongUse
-from ...decision.errors import nearest
+from ..decision import WrongUse
+from ..decision.errors import nearest
 from .secret_places import Span, placed, prefixed
 from .secret_rules import SecretRule, entropy, looks_random, secret_rules
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from ...decision import Event
-from ...decision.events import ToolCallResult
+from ..decision import Event
+from ..decision.events import ToolCallResult
 from ..line import AfterCut, Header, encoded, header_in, read_line
 from .attachments import ABOVE, Attached, Attaching
 from .lines import batches

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from ...decision import Event, WrongUse
-from ...decision.events import STREAM_PARTS, RunFinished, RunStarted, ToolCallResult
+from ..decision import Event, WrongUse
+from ..decision.events import STREAM_PARTS, RunFinished, RunStarted, ToolCallResult
 from ..line import NO_RUN, STARTED, UNREADABLE, AfterCut, Header, decode, decode_started, header_in, what_is_wrong
 from .attachments import Attached
 from .lines import batches

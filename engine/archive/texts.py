@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...decision import (
+from ..decision import (
     AssistantMessage,
     Image,
     Outcome,
@@ -23,10 +23,10 @@ from ...decision import (
     ToolSpec,
     UserMessage,
 )
-from ...decision import events as ev
-from ...decision.chunks import AttemptEnded, ProviderToolReport
-from ...decision.decisions import Considered, GoOn, Pause, Stop
-from ...decision.policy import Echo, Policy, Prompts
+from ..decision import events as ev
+from ..decision.chunks import AttemptEnded, ProviderToolReport
+from ..decision.decisions import Considered, GoOn, Pause, Stop
+from ..decision.policy import Echo, Policy, Prompts
 from ..line import AfterCut
 
 Redact = Callable[[str], str]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 """The first bytes of a frame."""

@@ -6,8 +6,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from ...decision import Event, ToolCall
-from ...decision.events import (
+from ..answers import Settled
+from ..complaints import complain
+from ..context import Context
+from ..decision import Event, ToolCall
+from ..decision.events import (
     FinishReported,
     ReasoningMessageContent,
     ResponseFinished,
@@ -17,9 +20,6 @@ from ...decision.events import (
     ToolCallStart,
     UsageReported,
 )
-from ..answers import Settled
-from ..complaints import complain
-from ..context import Context
 from .kept import KEPT, KeptResponse, kept_response, kept_value, response_kept, value_kept
 from .steps import NotKept, StepKey
 

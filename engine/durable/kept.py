@@ -8,8 +8,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...decision import Event, Image
-from ...decision.events import (
+from ..answers import Asked, Completion, Continue, Phase, Settled
+from ..decision import Event, Image
+from ..decision.events import (
     AttemptFailed,
     AttemptRetracted,
     AttemptStarted,
@@ -19,8 +20,7 @@ from ...decision.events import (
     ToolCallEnd,
     UsageReported,
 )
-from ...decision.messages import ResultStatus
-from ..answers import Asked, Completion, Continue, Phase, Settled
+from ..decision.messages import ResultStatus
 from ..results import as_text, images_in, shortened
 
 KEPT: frozenset[type] = frozenset(

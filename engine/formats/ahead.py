@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...decision import AssistantMessage, ToolResult, UserMessage
+from ..decision import AssistantMessage, ToolResult, UserMessage
 from .foreign import Said
 
 

@@ -18,11 +18,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...decision import AnyChunk, Assembler, AssistantMessage, Usage
-from ...providers import ProviderError
-from ...providers.chat_stream import ChatStream, whole_reply
-from ...providers.error_replies import said_in
-from ...providers.sse import EventStream
+from ..decision import AnyChunk, Assembler, AssistantMessage, Usage
+from ..providers import ProviderError
+from ..providers.chat_stream import ChatStream, whole_reply
+from ..providers.error_replies import said_in
+from ..providers.sse import EventStream
 from .conversation import Conversation
 from .foreign import Foreign, Unreadable
 from .loose import cost_of, listed, mapping, seconds, word

@@ -10,9 +10,9 @@ import re
 from collections import deque
 from collections.abc import Sequence
 
-from ...decision import AssistantMessage, AttemptEnded, Image, Reasoning, ToolCall, ToolResult, Usage, UserMessage
-from ...decision.messages import ResultStatus
-from ...providers.error_replies import error_of, said_in
+from ..decision import AssistantMessage, AttemptEnded, Image, Reasoning, ToolCall, ToolResult, Usage, UserMessage
+from ..decision.messages import ResultStatus
+from ..providers.error_replies import error_of, said_in
 from .foreign import Foreign, Origin, Said
 from .loose import letters
 from .nudges import is_nudge

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ...decision import (
+from ..decision import (
     AssistantMessage,
     Degeneration,
     Echo,
@@ -22,7 +22,7 @@ from ...decision import (
     ToolSpec,
     decide,
 )
-from ...decision.rules import LONGEST_WORD
+from ..decision.rules import LONGEST_WORD
 from .foreign import Ending, Foreign
 
 _MANY = 1_000_000

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...decision import (
+from ..decision import (
     AssistantMessage,
     Event,
     Facts,
@@ -29,8 +29,8 @@ from ...decision import (
     conclude,
     decide,
 )
-from ...decision import events as ev
-from ...decision.finish_words import finish_of
+from ..decision import events as ev
+from ..decision.finish_words import finish_of
 from ..evaluation import STAGE
 from ..opening import added, carried
 from .ahead import looked_ahead

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from ...decision import AttemptEnded, Message, Status, ToolSpec, Usage
+from ..decision import AttemptEnded, Message, Status, ToolSpec, Usage
 from .loose import held_in
 
 Origin = Literal["user", "nudge", "beside"]

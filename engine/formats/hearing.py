@@ -12,8 +12,8 @@ from typing import IO, Any
 
 from msgspec import Struct
 
-from ...decision import AssistantMessage
-from ...decision.errors import error_text
+from ..decision import AssistantMessage
+from ..decision.errors import error_text
 from .decoding import TOO_DEEP
 from .foreign import Foreign, Unreadable
 from .source import Value, files_in, values_in

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 from .events import tell
 from .hearing import Found, Skipped, why
 from .kinds import Kinds

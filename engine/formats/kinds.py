@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...decision import AssistantMessage, FinishReason, ToolKind, ToolSpec
+from ..decision import AssistantMessage, FinishReason, ToolKind, ToolSpec
 from .foreign import Foreign
 
 COMPLETION = frozenset(

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from ...decision import Event, Facts, fold
-from ...decision.events import STREAM_PARTS
+from ..decision import Event, Facts, fold
+from ..decision.events import STREAM_PARTS
 
 Sink = Callable[[Event], None]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ...decision import Usage
+from ..decision import Usage
 
 _LAST_YEAR = 253_402_300_799.0
 """Seconds from 1970 to the end of the year 9999, the last that ISO 8601 writes with four digits."""

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from ...decision import ToolSpec
-from ...decision.messages import ResultStatus
+from ..decision import ToolSpec
+from ..decision.messages import ResultStatus
 from .conversation import Conversation, RawCall
 from .foreign import Ending, Foreign, Judged, Origin, Unreadable
 from .loose import TIMES, as_json, failure_in, first_time, first_word, listed, mapping, number, seconds, usage_of, word

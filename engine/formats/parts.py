@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from ...decision import Image, Reasoning
+from ..decision import Image, Reasoning
 from .conversation import RawCall
 from .foreign import Foreign
 from .loose import as_json, first_word, listed, mapping, word

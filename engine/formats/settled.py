@@ -7,8 +7,10 @@ from typing import Any
 
 import msgspec
 
-from ...decision import ToolCall, ToolKind, ToolResult
-from ...decision.events import (
+from ..answers import Completion, Continue, Phase
+from ..calls import SKIPPED
+from ..decision import ToolCall, ToolKind, ToolResult
+from ..decision.events import (
     CompletionAccepted,
     CompletionRejected,
     PhaseReported,
@@ -17,9 +19,7 @@ from ...decision.events import (
     ToolCallResult,
     ToolExecutionStarted,
 )
-from ...decision.messages import ResultStatus
-from ..answers import Completion, Continue, Phase
-from ..calls import SKIPPED
+from ..decision.messages import ResultStatus
 from ..results import ANSWERS, completion_of, fingerprint
 from .foreign import Said
 from .log import RunLog

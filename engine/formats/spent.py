@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from ...decision import AssistantMessage, ToolSpec, Usage
-from ...decision.transcript import rough_tokens, size
+from ..decision import AssistantMessage, ToolSpec, Usage
+from ..decision.transcript import rough_tokens, size
 from .foreign import Foreign
 
 

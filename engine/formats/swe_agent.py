@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ...decision import AssistantMessage, ToolResult, ToolSpec, Usage
+from ..decision import AssistantMessage, ToolResult, ToolSpec, Usage
 from .conversation import Conversation, RawCall
 from .foreign import Ending, Foreign, Unreadable
 from .loose import first_word, listed, mapping, number, word

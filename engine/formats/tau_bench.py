@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ...decision import ToolSpec
+from ..decision import ToolSpec
 from .conversation import Conversation
 from .foreign import Ending, Foreign, Judged, Unreadable
 from .loose import failure_in, first_time, listed, mapping, number, word

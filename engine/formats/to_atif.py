@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from ...decision import Event, Image, Outcome, ToolCall, Usage
-from ...decision import events as ev
-from ...providers.wire import tools_out
+from ..decision import Event, Image, Outcome, ToolCall, Usage
+from ..decision import events as ev
+from ..providers.wire import tools_out
 from .loose import iso, seconds
 from .untold import untold
 

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ...decision import AssistantMessage, Event, Message, SystemMessage, ToolResult, Transcript, UserMessage
-from ...decision import events as ev
-from ...providers.wire import tools_out
+from ..decision import AssistantMessage, Event, Message, SystemMessage, ToolResult, Transcript, UserMessage
+from ..decision import events as ev
+from ..providers.wire import tools_out
 from .untold import UNTOLD, untold
 
 _LEFT_OUT = UNTOLD.keys() - {"arguments"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
-from ...decision import AssistantMessage
-from ...decision import events as ev
+from ..decision import AssistantMessage
+from ..decision import events as ev
 
 UNTOLD: dict[str, str] = {
     "decision": "decisions of the loop, with what was considered",

@@ -9,12 +9,12 @@ from pathlib import Path
 from shutil import copyfileobj, rmtree
 from typing import TypeVar
 
-from ...decision import WrongUse
 from ..archive import zst
 from ..archive.attachments import folder_of
 from ..archive.texts import Redact
+from ..decision import WrongUse
 from ..record import RecordWriter, header_of
-from ..version import VERSION
+from ..version import __version__
 from .log import Sink
 from .loose import iso
 
@@ -62,7 +62,7 @@ class Folder:
         strangers = os.path.lexists(beside)
         try:
             part.unlink(missing_ok=True)
-            writer = RecordWriter(part, name, iso(now), VERSION, redact=self._redact, named=path)
+            writer = RecordWriter(part, name, iso(now), __version__, redact=self._redact, named=path)
             try:
                 told = tell(writer.write)
             finally:

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from ...decision import POLICIES, Policy, WrongUse
 from ..analysis.audit import audit
 from ..analysis.audited import Audit
 from ..archive.scan import scan
+from ..decision import POLICIES, Policy, WrongUse
 from ..formats import FORMATS, Found, Kinds, Skipped, events_of, found_in
 from ..formats.hearing import AUTO
 from ..record import is_record

@@ -9,11 +9,11 @@ from typing import IO, Any
 
 import msgspec
 
-from ...decision import POLICIES, WrongUse
 from ..analysis.backtest import Named, backtest_records, index_for
 from ..analysis.sweep import sweep
 from ..analysis.totals import Case
 from ..archive.files import records_in
+from ..decision import POLICIES, WrongUse
 from .channels import Channels
 from .choices import policy_of
 from .options import add_records, parser_of

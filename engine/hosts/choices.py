@@ -20,16 +20,16 @@ from types import ModuleType
 
 from msgspec.structs import replace
 
-from ...decision import POLICIES, Policy, Price, WrongUse, policy_from
-from ...decision.errors import error_text, nearest
-from ...decision.events import RunStarted
-from ...providers import LiteLLM, OpenAICompatible, Prices, Provider, Retry, Timeouts
-from ...providers.patience import BETWEEN_SECONDS, FIRST_SECONDS
-from ...providers.retry import PASSING
+from ..decision import POLICIES, Policy, Price, WrongUse, policy_from
+from ..decision.errors import error_text, nearest
+from ..decision.events import RunStarted
 from ..evaluation import CommandEvaluator
 from ..hooks import CommandGate
 from ..presets import ask_user, finish_task
 from ..presets.workspace import workspace_tools
+from ..providers import LiteLLM, OpenAICompatible, Prices, Provider, Retry, Timeouts
+from ..providers.patience import BETWEEN_SECONDS, FIRST_SECONDS
+from ..providers.retry import PASSING
 from ..tools import Tool
 from ..tools_yaml import tools_from_yaml
 

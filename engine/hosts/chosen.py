@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import cast
 
-from ...providers import ToolChoice
 from ..engine import Engine
+from ..providers import ToolChoice
 from .choices import (
     evaluator_of,
     gates_of,

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from ..version import VERSION
+from ..version import __version__
 from .arguments import Parser
 from .channels import open_what_is_closed
 from .concealment import conceal
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser(words: Sequence[str]) -> Parser:
     """The parser of the command that is meant, so that one need not wait for the others; of all, if none is."""
     parser = Parser(prog="endstop", description="The agent loop that knows when to stop.", allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"endstop {VERSION}")
+    parser.add_argument("--version", action="version", version=f"endstop {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in words[:1] if words[:1] and words[0] in COMMANDS else COMMANDS:
         importlib.import_module(f".{name}_command", __package__).add_to(commands)

@@ -6,8 +6,8 @@ import argparse
 import sys
 import traceback
 
-from ...decision import WrongUse
-from ...decision.errors import error_text
+from ..decision import WrongUse
+from ..decision.errors import error_text
 from .arguments import WRONG_USE
 from .interrupts import EXIT_CODE
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ...decision import Event, WrongUse
+from ..decision import Event, WrongUse
 from ..formats import to_atif, to_openai
 from ..formats.untold import UNTOLD
 from ..record import read_record

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 from ..formats.foreign import GROUPS, LOST
 from ..formats.hearing import AUTO, Found, Skipped, found_in, found_in_stream
 from ..formats.importing import Imported, Importer, lost_in

@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from ...decision import FinishReason, WrongUse
-from ...decision.finish_words import checked_words
-from ...providers.patience import BETWEEN_SECONDS, FIRST_SECONDS
 from ..archive.redaction import DEFAULT, KINDS, Redaction
+from ..decision import FinishReason, WrongUse
+from ..decision.finish_words import checked_words
+from ..providers.patience import BETWEEN_SECONDS, FIRST_SECONDS
 from ..store.process import LEASE
 from .choices import RETRIES
 

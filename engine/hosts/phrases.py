@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Literal
 
-from ...decision import LimitUse, Outcome, Policy, Usage, Work
-from ...decision.events import AttemptFailed, CutOff, ResponseFinished
-from ...decision.limits import STOP_REASONS
+from ..decision import LimitUse, Outcome, Policy, Usage, Work
+from ..decision.events import AttemptFailed, CutOff, ResponseFinished
+from ..decision.limits import STOP_REASONS
 from ..replay.comparison import RECORD_ENDS
 from .clean import one_line
 

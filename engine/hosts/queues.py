@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from urllib.parse import urlsplit
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 from ..durable import Queue
 from ..durable.dbos import Dbos
 from ..durable.temporal import Temporal

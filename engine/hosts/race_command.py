@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ...decision import Status, WrongUse
+from ..decision import Status, WrongUse
 from ..race import RaceResult, Racing
 from ..tasks import Job, Records, job
 from .channels import Channels

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ...decision import Event, WrongUse
-from ...providers import Provider
 from ..bus import Lagged
+from ..decision import Event, WrongUse
 from ..engine import Engine
+from ..providers import Provider
 from ..run import Run
 from ..tasks import numbered
 from .choices import (

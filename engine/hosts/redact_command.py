@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from ...decision import WrongUse
 from ..archive.files import records_in
 from ..archive.pool import Failure, each
 from ..archive.redaction import Redaction
 from ..archive.rewriting import Rewritten, redacted_copy
+from ..decision import WrongUse
 from .channels import Channels
 from .clean import one_line
 from .options import add_places, add_redaction, parser_of, redaction_of

@@ -12,7 +12,7 @@ from shutil import get_terminal_size
 from types import TracebackType
 from typing import Any
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 from ..record import SessionRecord, being_written, read_record
 from ..replay import ReplayedRun, ReplayReport, replayed_runs
 from ..replay.places import Beginning

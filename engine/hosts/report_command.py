@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from ...decision import WrongUse
 from ..analysis.ratings import Ratings, ratings_from
 from ..analysis.report import SESSIONS, Report, index_of_digests, report_records
 from ..analysis.timeline import timeline_of_record
 from ..archive.files import records_in
 from ..archive.pool import Failure, each
+from ..decision import WrongUse
 from .channels import Channels
 from .options import add_records, parser_of
 from .phrases import counted

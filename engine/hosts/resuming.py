@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ...decision import Facts, Policy, Question, WrongUse, fold
-from ...decision.events import RunStarted
-from ...providers.address import masked
 from .. import presets
+from ..decision import Facts, Policy, Question, WrongUse, fold
+from ..decision.events import RunStarted
 from ..presets import workspace_tools
+from ..providers.address import masked
 from ..record import RecordedRun, SessionRecord, read_record
 from ..run import Run
 from ..session import Session

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ...decision import Event, Outcome, Status, WrongUse
+from ..decision import Event, Outcome, Status, WrongUse
 from ..record import read_record
 from ..run import Run
 from .channels import Channels

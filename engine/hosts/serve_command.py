@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 from ..engine import Engine
 from .chosen import engine_of
 from .leaving import run_to_end

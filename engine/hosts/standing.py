@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 from .interrupts import EXIT_CODE
 
 if TYPE_CHECKING:

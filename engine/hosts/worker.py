@@ -7,7 +7,7 @@ import asyncio
 from contextlib import suppress
 from multiprocessing import parent_process
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 from ..service.service import Service
 from ..store.place import masked
 from ..store.store import StoreError

@@ -22,13 +22,13 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
-from ...decision import POLICIES, Limits, Policy, WrongUse
-from ...decision.errors import error_text
-from ...providers import Provider
-from ...providers.clock import Clock, SystemClock
 from ..answers import Completion, Continue, Phase, Settled
 from ..calling import apart
+from ..decision import POLICIES, Limits, Policy, WrongUse
+from ..decision.errors import error_text
 from ..engine import Engine
+from ..providers import Provider
+from ..providers.clock import Clock, SystemClock
 from ..results import LONGEST, as_text, completion_of, shortened
 from ..schema import InvalidArguments
 from ..tools import COMPLETION_MARK, Tool

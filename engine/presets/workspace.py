@@ -12,8 +12,8 @@ import os
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
 
-from ...decision import WrongUse
 from ..child_process import check_names
+from ..decision import WrongUse
 from ..tools import Tool
 from .command import LONGEST_RUN, run_in
 from .folder import LONGEST_TEXT, VERSION_CONTROL, Folder, Parts, WorkspaceError

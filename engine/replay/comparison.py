@@ -16,8 +16,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...decision import Decision, Event, GoOn, Outcome, Stop
-from ...decision import events as ev
+from ..decision import Decision, Event, GoOn, Outcome, Stop
+from ..decision import events as ev
 from ..record import RecordedRun
 from .places import Place, Places
 from .recorded import unstreamed

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...decision import (
+from ..decision import (
     AnyChunk,
     AttemptEnded,
     FinishReport,
@@ -18,8 +18,8 @@ from ...decision import (
     UsageReport,
     Voice,
 )
-from ...decision import events as ev
-from ...providers import Exchange, Failure
+from ..decision import events as ev
+from ..providers import Exchange, Failure
 from ..record import RecordedRun
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from ...decision import Event
-from ...decision import events as ev
+from ..decision import Event
+from ..decision import events as ev
 from ..record import RecordedRun
 
 Place = tuple[type, int | str, int]

@@ -12,14 +12,14 @@ import anyio
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
-from ...decision import GUARDS, RULES, AnyChunk, Decision, Facts, GoOn, Policy, Rule, ToolCall, ToolSpec, WrongUse
-from ...decision import events as ev
-from ...providers import Exchange, Exhausted, Interrupted, Prices, Request
-from ...providers.replay import error_of
 from .. import presets
 from ..answers import Settled
 from ..context import Execute, execute_here
+from ..decision import GUARDS, RULES, AnyChunk, Decision, Facts, GoOn, Policy, Rule, ToolCall, ToolSpec, WrongUse
+from ..decision import events as ev
 from ..engine import Engine
+from ..providers import Exchange, Exhausted, Interrupted, Prices, Request
+from ..providers.replay import error_of
 from ..record import RecordedRun
 from ..run import Run
 from ..session import Session
@@ -280,7 +280,7 @@ def _check_rules(recorded: RecordedRun, rules: Sequence[Rule]) -> None:
     if own:
         raise WrongUse(
             f"{started.run_id} was decided by rules that no record can hold: {', '.join(map(repr, own))}; "
-            "bring them in Python: endstop.engine.replay.replay(path, rules=[...])"
+            "bring them in Python: endstop.replay.replay(path, rules=[...])"
         )
 
 

@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Sequence
 
 from msgspec import Struct
 
-from ...decision import AnyChunk, Event, Outcome, Rule, WrongUse
-from ...decision.events import CutOff, ResponseFinished
 from ..bus import Lagged
+from ..decision import AnyChunk, Event, Outcome, Rule, WrongUse
+from ..decision.events import CutOff, ResponseFinished
 from ..line import rest_of, step_of
 from ..record import RecordedRun, SessionRecord, read_record
 from ..run import Run

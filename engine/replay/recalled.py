@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...decision import Outcome
-from ...decision import events as ev
-from ...decision.confirmation import Reply
+from ..decision import Outcome
+from ..decision import events as ev
+from ..decision.confirmation import Reply
 from ..evaluation import Evaluated, Evaluation
 from ..record import RecordedRun
 from .recorded import unstreamed

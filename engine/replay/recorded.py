@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ...decision import Event, ToolSpec
-from ...decision import events as ev
-from ...decision.text import not_accepted
 from ..answers import Asked, Completion, Continue, Phase, Settled
 from ..completions import noted
+from ..decision import Event, ToolSpec
+from ..decision import events as ev
+from ..decision.text import not_accepted
 from ..record import RecordedRun
 from ..schema import InvalidArguments
 from ..tools import Tool

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from uuid import uuid4
 
-from ...decision import WrongUse
 from ..archive.texts import Redact, Texts
+from ..decision import WrongUse
 from ..harmless import one_line
 
 TITLE = 120

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from ...decision.errors import error_text
 from ..complaints import complain
+from ..decision.errors import error_text
 from ..durable.steps import LostRun
 from ..engine import Engine
 from ..run import Run

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from time import monotonic
 
-from ...decision import WrongUse
 from ..complaints import complain
+from ..decision import WrongUse
 from ..durable.queue import Queue
 from ..engine import Engine
 from ..store.store import Orphan, Store

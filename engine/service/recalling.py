@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from anyio import to_thread
 
-from ...decision import Event
-from ...decision.events import QuestionAnswered, RunStarted
+from ..decision import Event
+from ..decision.events import QuestionAnswered, RunStarted
 from ..engine import Engine
 from ..line import AfterCut, Header, read_line
 from ..record import RecordedRun

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 from ..durable.queue import Queue
 from ..engine import Engine
 from ..store.place import store_at

@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator
 
 from msgspec.structs import replace
 
-from ...decision import Outcome
+from ..decision import Outcome
 from ..line import Header, encoded
 from ..store.store import GOING, SessionStatus, Store, StoredRun, StoredSession, Wanted
-from ..version import VERSION
+from ..version import __version__
 from .errors import Unknown
 from .lives import Lives
 from .reading import Portion, Reader
@@ -97,7 +97,7 @@ class Shelf:
 
     async def record(self, session: StoredSession) -> AsyncGenerator[bytes, None]:
         """The session as a record, in pieces."""
-        header = Header(session_id=session.id, created_at=session.created_at, engine=VERSION)
+        header = Header(session_id=session.id, created_at=session.created_at, engine=__version__)
         yield encoded(header) + b"\n"
         for run in await self.store.runs(session.id):
             seq = 0

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
-from ...decision import Event
-from ...decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..archive.redacting import Redactor
 from ..archive.texts import Redact
 from ..complaints import complain
+from ..decision import Event
+from ..decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..durable.steps import LostRun
 from ..line import AfterCut, encoded
 from ..store.store import Batch, Diverged, Held, Store

@@ -15,8 +15,8 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from ...decision.errors import error_text
 from ..complaints import complain
+from ..decision.errors import error_text
 from ..durable.steps import LostRun
 from ..store.orphans import give_up_dead
 from ..store.process import this_process

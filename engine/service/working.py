@@ -9,8 +9,8 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-from ...decision import WrongUse
 from ..complaints import complain
+from ..decision import WrongUse
 from ..durable.queue import Job
 from ..durable.steps import LostRun, StepKey, Steps
 from ..engine import Engine

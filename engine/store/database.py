@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 from .migrate import migrate
 from .store import StoreError
 from .trouble import told

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 from .memory_holding import MemoryHolding, fresh
 from .store import Batch, Held, Message, NewSession, Page, StoredRun, StoredSession, Wanted
 

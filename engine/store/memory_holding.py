@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import asdict, replace
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 from .store import (
     GOING,
     Crowded,

@@ -14,7 +14,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 from .tables import VERSION_TABLE
 
 _FOLDER = Path(__file__).parent / "migrations"

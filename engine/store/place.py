@@ -10,7 +10,7 @@ from pathlib import Path
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 from .database import Database, Postgresql, Sqlite
 from .sql import SqlStore
 

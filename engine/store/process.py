@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from ..version import VERSION
+from ..version import __version__
 from .enrolled import Process
 
 LEASE = 15.0
@@ -32,7 +32,7 @@ def this_process(kind: str, *, lease_seconds: float = LEASE) -> Process:
         pid=os.getpid(),
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
         lease_seconds=lease_seconds,
-        version=VERSION,
+        version=__version__,
         about={name: value for name, value in about.items() if value},
     )
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Integer, Row, Select, bindparam, exists, func, literal_column, select, tuple_
 
-from ...decision import Outcome, Question, WrongUse
+from ..decision import Outcome, Question, WrongUse
 from .changes import ENDED, LAST_SEQ
 from .leases import now
 from .store import Message, Orphan, Page, StoredRun, StoredSession, Wanted

@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from ...decision import WrongUse
+from ..decision import WrongUse
 from . import leases, reads
 from .changes import Changes
 from .database import READERS, Database

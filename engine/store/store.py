@@ -11,8 +11,8 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from ...decision import Outcome, Question
-from ...decision.events import RunStarted
+from ..decision import Outcome, Question
+from ..decision.events import RunStarted
 from .enrolled import Enrolled, Orphan, Process, StoredProcess
 from .errors import Crowded, Diverged, Held, LeaseLost, NotAtRest, StoreError
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...decision import events as ev
 from ..bus import Lagged
+from ..decision import events as ev
 
 if TYPE_CHECKING:
     from ..run import Run

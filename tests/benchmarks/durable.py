@@ -26,9 +26,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from endstop.engine.durable import Job, Queue, StepKey, Steps
-from endstop.engine.durable.dbos import Dbos
-from endstop.engine.durable.temporal import Temporal
+from endstop.durable import Job, Queue, StepKey, Steps
+from endstop.durable.dbos import Dbos
+from endstop.durable.temporal import Temporal
 from postgres import Missing, Server  # type: ignore[import-not-found]
 from table import commit, machine, write_page  # type: ignore[import-not-found]
 from temporal import Missing as NoTemporal  # type: ignore[import-not-found]

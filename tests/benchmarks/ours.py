@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from endstop import Engine, tool
 from endstop.decision import Limits, Policy
-from endstop.engine import Engine, tool
 from endstop.providers import Fallback, Hedge, Limit, LiteLLM, OpenAICompatible, Provider, Race, Retry, Timeouts
 from task import add
 

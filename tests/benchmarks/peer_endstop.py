@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import common  # the harness's: its tools note when they are called
+from endstop import Engine, Tool, tool
 from endstop.decision import Limits, Policy
-from endstop.engine import Engine, Tool, tool
 from endstop.providers import OpenAICompatible
 
 

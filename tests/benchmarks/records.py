@@ -28,14 +28,14 @@ from typing import Any
 
 import anyio
 import msgspec
+from endstop import Engine, tool
+from endstop.archive.zst import writing
 from endstop.decision import AssistantMessage, Limits, Policy, Price, Repetition, ToolCall, Usage, UsageReport
 from endstop.decision import events as ev
-from endstop.engine import Engine, tool
-from endstop.engine.archive.zst import writing
-from endstop.engine.hooks import Accept, Reject
-from endstop.engine.line import Header
-from endstop.engine.record import read_record
+from endstop.hooks import Accept, Reject
+from endstop.line import Header
 from endstop.providers import Prices, Scripted, call, say
+from endstop.record import read_record
 
 KINDS = ("done", "late", "done", "text", "limit", "done", "premature", "repeats", "rejected", "done")
 """How sessions end, by turns, at their last step unless said otherwise.

@@ -15,10 +15,10 @@ import random
 import time
 from collections.abc import Callable
 
+from endstop import Engine
 from endstop.decision import Degeneration, Policy
 from endstop.decision import events as ev
 from endstop.decision.degeneration import RepetitionWatch
-from endstop.engine import Engine
 from endstop.providers import Scripted, say
 
 BUDGET = 0.3

@@ -23,10 +23,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from endstop import Engine, read_record, tool
 from endstop.decision import Limits, Policy
-from endstop.engine import Engine, read_record, tool
-from endstop.engine.replay import replay
 from endstop.providers import Scripted, call, say
+from endstop.replay import replay
 
 PIECES = 20
 STEPS_OF_A_RUN = 50

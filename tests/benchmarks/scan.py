@@ -18,13 +18,13 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from endstop import read_record
+from endstop.archive.files import records_in
+from endstop.archive.lines import batches
+from endstop.archive.pool import Failure, each
+from endstop.archive.scan import scan
 from endstop.decision import Facts, decide, fold
 from endstop.decision.events import RunStarted, StepFinished
-from endstop.engine import read_record
-from endstop.engine.archive.files import records_in
-from endstop.engine.archive.lines import batches
-from endstop.engine.archive.pool import Failure, each
-from endstop.engine.archive.scan import scan
 
 
 def lines(paths: Sequence[Path]) -> int:

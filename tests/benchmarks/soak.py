@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
+from endstop import Engine, tool
 from endstop.decision import Limits, Policy
 from endstop.decision.events import AttemptFailed, RunFinished
-from endstop.engine import Engine, tool
 from endstop.providers import Fallback, Limit, OpenAICompatible, Provider, Retry, Timeouts
 from task import Scenario, add
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from endstop import Engine, Tool, tool
 from endstop.decision import Compaction, Event, Limits, Policy, Prompts, WrongUse
 from endstop.decision import events as ev
 from endstop.decision.backtest import Backtested, backtest
 from endstop.decision.finding import Finding
 from endstop.decision.policy import POLICIES
-from endstop.engine import Engine, Tool, tool
-from endstop.engine.hooks import Accept, Progress, Reject
-from endstop.engine.presets import ask_user, finish_task
+from endstop.hooks import Accept, Progress, Reject
+from endstop.presets import ask_user, finish_task
 from endstop.providers import Interrupted, Scripted, call, say
 from msgspec.structs import replace
 

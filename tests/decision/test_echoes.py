@@ -1,10 +1,10 @@
 """Row F5: short texts that only echo an instruction, on labelled texts, and in any script."""
 
 import pytest
+from endstop import Engine
 from endstop.decision.policy import Echo, Policy
 from endstop.decision.settings import recorded
 from endstop.decision.text import echoes
-from endstop.engine import Engine
 from endstop.providers import Scripted
 from hypothesis import given
 from hypothesis import strategies as st

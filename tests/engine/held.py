@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 import anyio
-from endstop.engine import Engine, tool
-from endstop.engine.presets import ask_user, finish_task
-from endstop.engine.service.reading import Missed, Portion
+from endstop import Engine, tool
+from endstop.presets import ask_user, finish_task
 from endstop.providers import Scripted
+from endstop.service.reading import Missed, Portion
 
 
 class Held:

@@ -9,9 +9,9 @@ from contextvars import ContextVar
 from typing import Any
 
 import pytest
+from endstop import Engine, Run, tool
+from endstop.around import Around
 from endstop.decision import WrongUse
-from endstop.engine import Engine, Run, tool
-from endstop.engine.around import Around
 from endstop.providers import Scripted, call
 
 TENANT: ContextVar[str] = ContextVar("TENANT", default="nobody")

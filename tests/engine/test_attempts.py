@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+from endstop import Engine, Tool
 from endstop.decision import Policy, ToolResult, Usage, UsageReport
 from endstop.decision import events as ev
-from endstop.engine import Engine, Tool
-from endstop.engine.replay import replay
-from endstop.engine.testing import FakeClock, check_transcript
 from endstop.providers import Fallback, Interrupted, Race, RateLimited, Retry, Scripted, Unavailable, call, say
+from endstop.replay import replay
+from endstop.testing import FakeClock, check_transcript
 
 DONE = [call("finish_task", summary="done")]
 

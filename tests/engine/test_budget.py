@@ -8,13 +8,13 @@ from typing import Any
 
 import anyio
 import pytest
+from endstop import Budget, Engine, read_record, tool
 from endstop.decision import Compaction, Limits, Patience, Policy, Price, Usage, UsageReport, WrongUse
 from endstop.decision import events as ev
-from endstop.engine import Budget, Engine, read_record, tool
-from endstop.engine.judge import ModelJudge
-from endstop.engine.replay import replay
-from endstop.engine.testing import settle
+from endstop.judge import ModelJudge
 from endstop.providers import LiteLLM, Prices, Request, Scripted, Unavailable, call, say
+from endstop.replay import replay
+from endstop.testing import settle
 
 FREE = Usage()
 PRICES = Prices({"scripted": Price(input=0, output=100_000)})

@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
+from endstop import Bus, Engine, Lagged
 from endstop.decision import Outcome
 from endstop.decision.events import RoundStarted, RunFinished
-from endstop.engine import Bus, Engine, Lagged
 from endstop.providers import Scripted, call, say
 
 END = RunFinished(outcome=Outcome(run_id="r", session_id="s", status="completed", stop_reason="completed"))

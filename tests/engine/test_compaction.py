@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
+from endstop import Engine, Tool, read_record
 from endstop.decision import (
     AssistantMessage,
     Compaction,
@@ -19,12 +20,11 @@ from endstop.decision import (
     UserMessage,
 )
 from endstop.decision import events as ev
-from endstop.engine import Engine, Tool, read_record
-from endstop.engine.presets import ask_user, finish_task
-from endstop.engine.replay import replay
-from endstop.engine.session import Session
-from endstop.engine.testing import FakeClock, check_transcript
+from endstop.presets import ask_user, finish_task
 from endstop.providers import ContextOverflow, Request, Scripted, call
+from endstop.replay import replay
+from endstop.session import Session
+from endstop.testing import FakeClock, check_transcript
 
 BIG = "x" * 4000
 """A result of about 1000 tokens."""

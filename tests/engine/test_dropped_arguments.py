@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Engine, Tool, read_record
 from endstop.decision import AnyChunk, FinishReport, Policy, TextDelta, ToolCallDelta
 from endstop.decision.events import ResponseFinished, ToolCallResult
 from endstop.decision.policy import Limits
-from endstop.engine import Engine, Tool, read_record
-from endstop.engine.replay import replay
 from endstop.providers import Scripted
+from endstop.replay import replay
 
 CALLS = FinishReport("tool_calls", "tool_calls")
 

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Engine, read_record
 from endstop.decision import GUARDS, Policy, Rule, WrongUse
 from endstop.decision import events as ev
-from endstop.engine import Engine, read_record
-from endstop.engine.evaluation import Evaluation
-from endstop.engine.judge import ModelJudge
-from endstop.engine.presets import ask_user, finish_task
+from endstop.evaluation import Evaluation
+from endstop.judge import ModelJudge
+from endstop.presets import ask_user, finish_task
 from endstop.providers import Scripted, call
 
 DONE = [call("finish_task", summary="done")]

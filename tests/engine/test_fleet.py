@@ -11,11 +11,11 @@ from typing import Any
 
 import anyio
 import pytest
+from endstop import Engine, Fleet, Task, TaskResult, read_record, tool
 from endstop.decision import Limits, Outcome, Policy, Usage, UserMessage, WrongUse
 from endstop.decision.events import RunFinished
-from endstop.engine import Engine, Fleet, Task, TaskResult, read_record, tool
-from endstop.engine.testing import FakeClock, settle
 from endstop.providers import OpenAICompatible, RateLimited, Request, Scripted, call
+from endstop.testing import FakeClock, settle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,8 +9,8 @@ import anyio
 import pytest
 from endstop.decision import Stop
 from endstop.decision.events import ResponseFinished
-from endstop.engine.replay import ReplayedRun, replay
-from endstop.engine.replay.comparison import Divergence
+from endstop.replay import ReplayedRun, replay
+from endstop.replay.comparison import Divergence
 
 from ..handmade import FINISH, READ, TOOLS, finished, started, step, steps, stopped, write
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop.engine import read_record
-from endstop.engine.presets import workspace_tools
-from endstop.engine.replay import replay
+from endstop import read_record
+from endstop.presets import workspace_tools
+from endstop.replay import replay
 
 from ..real_model.tasks import TASKS, files_in, put
 

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop.decision import Policy, UserMessage, WrongUse
-from endstop.decision import events as ev
-from endstop.engine import (
+from endstop import (
     Completion,
     Engine,
     Happened,
@@ -22,12 +20,14 @@ from endstop.engine import (
     this_call,
     tool,
 )
-from endstop.engine.hooks import Accept, Progress
-from endstop.engine.presets import ask_user, finish_task, task_done, think
-from endstop.engine.replay import replay
-from endstop.engine.session import Session
-from endstop.engine.testing import FakeClock, check_transcript, settle
+from endstop.decision import Policy, UserMessage, WrongUse
+from endstop.decision import events as ev
+from endstop.hooks import Accept, Progress
+from endstop.presets import ask_user, finish_task, task_done, think
 from endstop.providers import Scripted, call
+from endstop.replay import replay
+from endstop.session import Session
+from endstop.testing import FakeClock, check_transcript, settle
 
 END = [call("finish_task", summary="done", id="end")]
 

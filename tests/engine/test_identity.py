@@ -1,8 +1,8 @@
 """Who a call is."""
 
 import pytest
+from endstop import Engine, ThisCall, this_call, tool
 from endstop.decision import WrongUse
-from endstop.engine import Engine, ThisCall, this_call, tool
 from endstop.providers import Scripted, call
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import anyio
 import pytest
+from endstop import Engine
 from endstop.decision import ToolResult, UserMessage, WrongUse
 from endstop.decision.events import MessageAdded
-from endstop.engine import Engine
-from endstop.engine.record import read_record
-from endstop.engine.replay import replay
-from endstop.engine.testing import check_transcript
 from endstop.providers import Scripted, call, say
+from endstop.record import read_record
+from endstop.replay import replay
+from endstop.testing import check_transcript
 
 from .held import Held
 

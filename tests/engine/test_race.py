@@ -9,11 +9,11 @@ from typing import Any
 
 import anyio
 import pytest
+from endstop import Engine, read_record, tool
 from endstop.decision import POLICIES, Limits, Policy, WrongUse
 from endstop.decision.events import CancelRequested, RunFinished
-from endstop.engine import Engine, read_record, tool
-from endstop.engine.testing import settle
 from endstop.providers import OpenAICompatible, RateLimited, Request, Scripted, call
+from endstop.testing import settle
 
 from ..console import PATIENCE
 from ..servers import STALL, ChatServer

@@ -7,12 +7,12 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from endstop import Engine, read_record, tool
 from endstop.decision import Policy, WrongUse
 from endstop.decision.events import RunFinished
-from endstop.engine import Engine, read_record, tool
-from endstop.engine.record import RecordWriter
-from endstop.engine.replay import replay
 from endstop.providers import Scripted, call, say
+from endstop.record import RecordWriter
+from endstop.replay import replay
 
 
 @tool

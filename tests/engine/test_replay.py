@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from endstop import Engine, Run, Tool, read_record, tool
 from endstop.decision import Deadlines, Event, Limits, Policy, WrongUse
 from endstop.decision.events import (
     AttemptStarted,
@@ -19,15 +20,14 @@ from endstop.decision.events import (
     ToolCallResult,
     ToolExecutionStarted,
 )
-from endstop.engine import Engine, Run, Tool, read_record, tool
-from endstop.engine.hooks import Progress, Verdict
-from endstop.engine.presets import ask_user, finish_task, task_done
-from endstop.engine.record import RecordedRun
-from endstop.engine.replay import Watcher, player, replay
-from endstop.engine.replay.comparison import Divergence
-from endstop.engine.replay.places import Beginning
-from endstop.engine.testing import FakeClock, settle
+from endstop.hooks import Progress, Verdict
+from endstop.presets import ask_user, finish_task, task_done
 from endstop.providers import Scripted, call, say
+from endstop.record import RecordedRun
+from endstop.replay import Watcher, player, replay
+from endstop.replay.comparison import Divergence
+from endstop.replay.places import Beginning
+from endstop.testing import FakeClock, settle
 
 
 def worker(log: list[str]) -> Tool:

@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Completion, Engine, Tool, read_record, tool
 from endstop.decision import Limits, Policy, Prompts, SessionLimits, ToolResult, UserMessage, WrongUse
 from endstop.decision import events as ev
-from endstop.engine import Completion, Engine, Tool, read_record, tool
-from endstop.engine.evaluation import Evaluated
-from endstop.engine.hooks import Accept, Progress, Reject, Verdict
-from endstop.engine.intents import Prepare
-from endstop.engine.presets import ask_user, finish_task, task_done, think
-from endstop.engine.replay import replay
-from endstop.engine.session import Session
-from endstop.engine.testing import check_transcript
+from endstop.evaluation import Evaluated
+from endstop.hooks import Accept, Progress, Reject, Verdict
+from endstop.intents import Prepare
+from endstop.presets import ask_user, finish_task, task_done, think
 from endstop.providers import Scripted, call, say
+from endstop.replay import replay
+from endstop.session import Session
+from endstop.testing import check_transcript
 
 POLICY = Policy(
     limits=Limits(steps=6),

@@ -6,9 +6,9 @@ from typing import Any
 
 import anyio
 import pytest
+from endstop import Engine, Run, tool
 from endstop.decision import AnyChunk, Outcome, TextDelta
 from endstop.decision.events import AttemptFailed, RunFinished, TextMessageContent
-from endstop.engine import Engine, Run, tool
 from endstop.providers import Interrupted, RateLimited, Scripted, Unauthorized, call, say
 
 

@@ -4,9 +4,9 @@ import asyncio
 
 import anyio
 import pytest
+from endstop import Engine
 from endstop.decision import UserMessage, WrongUse
-from endstop.engine import Engine
-from endstop.engine.presets import ask_user
+from endstop.presets import ask_user
 from endstop.providers import Scripted, call, say
 
 

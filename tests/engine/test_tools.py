@@ -4,12 +4,12 @@ from typing import Any, Literal
 
 import anyio
 import pytest
+from endstop import Engine, InvalidArguments, Tool, Toolbox, tool
 from endstop.decision import Policy, ToolCallDelta, ToolResult, WrongUse
 from endstop.decision.events import ToolCallResult
-from endstop.engine import Engine, InvalidArguments, Tool, Toolbox, tool
-from endstop.engine.results import LONGEST
-from endstop.engine.testing import FakeClock
 from endstop.providers import Scripted, call
+from endstop.results import LONGEST
+from endstop.testing import FakeClock
 from pydantic import BaseModel
 
 

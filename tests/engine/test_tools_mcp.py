@@ -15,13 +15,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from endstop import Engine, Stdio, Tool, mcp_tools
+from endstop import mcp_connection as connections
+from endstop.calling import Failed
 from endstop.decision import Image, ToolResult, WrongUse
-from endstop.engine import Engine, Stdio, Tool, mcp_tools
-from endstop.engine import mcp_connection as connections
-from endstop.engine.calling import Failed
-from endstop.engine.mcp_connection import Connection
-from endstop.engine.tools_mcp import result_of
+from endstop.mcp_connection import Connection
 from endstop.providers import Scripted, call
+from endstop.tools_mcp import result_of
 from mcp import Client, MCPError
 
 SERVER = Path(__file__).with_name("mcp_server.py")

@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Engine, InvalidArguments, Tool, tools_from_yaml
 from endstop.decision import WrongUse
-from endstop.engine import Engine, InvalidArguments, Tool, tools_from_yaml
-from endstop.engine.hosts.choices import tools_of
-from endstop.engine.presets import finish_task
-from endstop.engine.tools import TOOL_TIMEOUT
+from endstop.hosts.choices import tools_of
+from endstop.presets import finish_task
 from endstop.providers import Scripted, call
+from endstop.tools import TOOL_TIMEOUT
 
 HANDLERS = '''
-from endstop.engine import Tool, tool
+from endstop import Tool, tool
 
 calls = []
 
@@ -97,7 +97,7 @@ def test_what_is_left_out_comes_from_the_handler(tmp_path: Path) -> None:
     (tool,) = tools_from_yaml(written(tmp_path, "[{name: ponder, handler: 'handlers.py:muse'}]"))
     assert (tool.name, tool.kind, tool.timeout, tool.spec.description) == ("ponder", "think", 5, "Think aloud.")
     assert tool.spec.parameters["required"] == ["thought"]
-    (end,) = tools_from_yaml(written(tmp_path, "tools: {end: {handler: 'endstop.engine.presets:finish_task'}}"))
+    (end,) = tools_from_yaml(written(tmp_path, "tools: {end: {handler: 'endstop.presets:finish_task'}}"))
     assert end.spec.parameters == finish_task.spec.parameters
     assert end.spec.description == finish_task.spec.description
 
@@ -199,9 +199,9 @@ def test_the_command_line_takes_a_yaml_file_and_says_where_a_bad_one_came_from(t
 
 
 async def test_a_check_stands_beside_its_handler(tmp_path: Path) -> None:
-    from endstop.engine import Happened
+    from endstop import Happened
 
-    handlers = HANDLERS + "\nfrom endstop.engine import Happened\n\ndef is_set(**given):\n    return Happened(given)\n"
+    handlers = HANDLERS + "\nfrom endstop import Happened\n\ndef is_set(**given):\n    return Happened(given)\n"
     text = (
         "tools: [{name: t, description: d, handler: 'handlers.py:anything', check: 'handlers.py:is_set', parameters: }]"
     )

@@ -12,7 +12,7 @@ import os
 import time
 from pathlib import Path
 
-from endstop.engine import Image, this_call, tool
+from endstop import Image, this_call, tool
 
 SIDE_LOG = Path(os.environ["ENDSTOP_SIDE_LOG"])
 _log = os.open(SIDE_LOG, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

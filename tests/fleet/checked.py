@@ -7,8 +7,8 @@ from collections import Counter
 from pathlib import Path
 
 from endstop.decision.events import ResponseFinished, RunFinished, RunResumed, StepFinished, ToolCallResult
-from endstop.engine.record import RecordedRun, read_record
-from endstop.engine.replay import replay
+from endstop.record import RecordedRun, read_record
+from endstop.replay import replay
 
 from .script import Script
 

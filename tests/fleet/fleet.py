@@ -188,7 +188,7 @@ class Fleet:
                 *before,
                 sys.executable,
                 "-m",
-                "endstop.engine.hosts.command_line",
+                "endstop.hosts.command_line",
                 *words,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=stderr,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endstop.engine import tool
+from endstop import tool
 
 
 @tool(reads=True)

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from endstop import Engine, Run, Tool, read_record
 from endstop.decision import events as ev
-from endstop.engine import Engine, Run, Tool, read_record
-from endstop.engine.replay import replay
 from endstop.providers import Provider
+from endstop.replay import replay
 
 
 async def broken_promises(path: Path, last: int | None = None) -> list[str]:

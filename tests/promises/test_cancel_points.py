@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from endstop import Engine, Tool, read_record
 from endstop.decision import Policy
-from endstop.engine import Engine, Tool, read_record
 from endstop.providers import LiteLLM, OpenAICompatible, Scripted, call
 
 from .cut_short import broken_promises, cancels, endpoint, tools, turns_of

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Completion, Engine, tool
 from endstop.decision import ToolResult
 from endstop.decision.events import CompletionAccepted, CompletionRejected, PhaseReported
-from endstop.engine import Completion, Engine, tool
-from endstop.engine.presets import task_done
-from endstop.engine.replay import replay
-from endstop.engine.testing import MemorySteps, check_transcript
+from endstop.presets import task_done
 from endstop.providers import Scripted, call
+from endstop.replay import replay
+from endstop.testing import MemorySteps, check_transcript
 from pydantic import BaseModel
 
 from ..engine.formats.heard import answer, hear, says, user

@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Engine, Session
 from endstop.decision import ToolResult
 from endstop.decision.events import CompletionRejected, QuestionAnswered
-from endstop.engine import Engine, Session
-from endstop.engine.presets import task_done
-from endstop.engine.replay import replay
-from endstop.engine.testing import check_transcript
+from endstop.presets import task_done
 from endstop.providers import Scripted, call
+from endstop.replay import replay
+from endstop.testing import check_transcript
 
 
 def paused(record: Path | None = None) -> tuple[Scripted, Session]:

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from endstop.engine import Engine, Redaction, read_record
-from endstop.engine.archive.secret_rules import secret_rules
-from endstop.engine.replay import replay
+from endstop import Engine, Redaction, read_record
+from endstop.archive.secret_rules import secret_rules
 from endstop.providers import Scripted, call, say
+from endstop.replay import replay
 
 from .secret_shapes import HARMLESS, SHAPES
 

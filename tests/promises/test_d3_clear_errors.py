@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Completion, Continue, Engine, Phase, read_record, tool
+from endstop.archive.scan import scan
 from endstop.decision import Image, WrongUse
 from endstop.decision import events as ev
-from endstop.engine import Completion, Continue, Engine, Phase, read_record, tool
-from endstop.engine.archive.scan import scan
-from endstop.engine.replay import replay
 from endstop.providers import Scripted, call
+from endstop.replay import replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import read_record
 from endstop.decision import Degeneration
 from endstop.decision import events as ev
 from endstop.decision.degeneration import Part, Repeated, find_repetition
-from endstop.engine import read_record
 
 from ..shared_data import ABSENT, SESSIONS, SHARED, STREAMS, events_in, said_by, said_by_chat, sessions
 

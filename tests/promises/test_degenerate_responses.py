@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from endstop import Engine, Redaction, Tool, read_record
 from endstop.decision import (
     Degeneration,
     Limits,
@@ -23,10 +24,7 @@ from endstop.decision import (
 from endstop.decision import events as ev
 from endstop.decision.backtest import backtest
 from endstop.decision.prices import Price
-from endstop.engine import Engine, Redaction, Tool, read_record
-from endstop.engine.presets import finish_task
-from endstop.engine.replay import replay
-from endstop.engine.testing import FakeClock, MemorySteps, check_transcript
+from endstop.presets import finish_task
 from endstop.providers import (
     Fallback,
     Hedge,
@@ -42,6 +40,8 @@ from endstop.providers import (
     call,
     say,
 )
+from endstop.replay import replay
+from endstop.testing import FakeClock, MemorySteps, check_transcript
 from msgspec.structs import replace
 
 from ..console import endstop as console

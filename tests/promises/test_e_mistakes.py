@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Budget, Engine, Redaction, Run, Tool, tool
 from endstop.decision import Limits, Policy, WrongUse
-from endstop.engine import Budget, Engine, Redaction, Run, Tool, tool
-from endstop.engine.replay import replay
 from endstop.providers import LiteLLM, OpenAICompatible, Scripted, call
+from endstop.replay import replay
 
 from ..console import endstop
 

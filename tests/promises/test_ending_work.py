@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from endstop import Engine, Tool, read_record
 from endstop.decision import Facts, Limits, Outcome, Policy, ToolSpec, fold
 from endstop.decision import events as ev
-from endstop.engine import Engine, Tool, read_record
-from endstop.engine.formats import to_atif, to_openai
-from endstop.engine.hooks import Accept
-from endstop.engine.presets import ask_user, finish_task, task_done
+from endstop.formats import to_atif, to_openai
+from endstop.hooks import Accept
+from endstop.presets import ask_user, finish_task, task_done
 from endstop.providers import Scripted, Unavailable, call
 
 from ..engine.hosts.web.site import site

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-from endstop.engine import Engine
-from endstop.engine.evaluation import CommandEvaluator
-from endstop.engine.presets import finish_task
-from endstop.engine.testing import FakeClock
+from endstop import Engine
+from endstop.evaluation import CommandEvaluator
+from endstop.presets import finish_task
 from endstop.providers import Scripted, call
+from endstop.testing import FakeClock
 
 from ..console import endstop
 from ..servers import ChatServer

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from endstop import Engine, read_record, tool
 from endstop.decision import Compaction, FinishReport, Limits, Patience, Policy, UserMessage
 from endstop.decision import events as ev
 from endstop.decision.messages import FinishReason
-from endstop.engine import Engine, read_record, tool
-from endstop.engine.judge import ModelJudge
-from endstop.engine.replay import replay
+from endstop.judge import ModelJudge
 from endstop.providers import Provider, Retry, Scripted, call, say
+from endstop.replay import replay
 
 from ..console import endstop
 from ..servers import ChatServer, finish

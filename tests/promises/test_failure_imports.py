@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from endstop.decision import events as ev
-from endstop.engine.formats import FORMATS, guess
-from endstop.engine.replay import replay
+from endstop.formats import FORMATS, guess
+from endstop.replay import replay
 
 from ..console import endstop
 from ..engine.formats.heard import answer, call, hear, says, user

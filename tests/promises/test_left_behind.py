@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 import structlog
+from endstop import Engine, Run, Tool, event_loop, read_record, tool
 from endstop.decision import AnyChunk, FinishReport, Policy, TextDelta, WrongUse
 from endstop.decision import events as ev
-from endstop.engine import Engine, Run, Tool, event_loop, read_record, tool
-from endstop.engine.hooks import Accept
-from endstop.engine.judge import ModelJudge
-from endstop.engine.replay import replay
-from endstop.engine.testing import FakeClock
+from endstop.hooks import Accept
+from endstop.judge import ModelJudge
 from endstop.providers import Provider, Request, Scripted, call
+from endstop.replay import replay
+from endstop.testing import FakeClock
 from pydantic import BaseModel
 
 BOUND = 30

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from endstop import Budget, Engine, Tool
 from endstop.decision import (
     POLICIES,
     FinishReport,
@@ -25,13 +26,12 @@ from endstop.decision.outcome import STATUS_OF
 from endstop.decision.policy import Compaction
 from endstop.decision.rules import Rule
 from endstop.decision.settings import recorded
-from endstop.engine import Budget, Engine, Tool
-from endstop.engine.hooks import Reject, Verdict
-from endstop.engine.intents import Answer
-from endstop.engine.presets import ask_user, attempt_completion, finish_task, task_done
-from endstop.engine.replay import replay
-from endstop.engine.testing import FakeClock, check_transcript
+from endstop.hooks import Reject, Verdict
+from endstop.intents import Answer
+from endstop.presets import ask_user, attempt_completion, finish_task, task_done
 from endstop.providers import Request, Scripted, Unavailable, call, say
+from endstop.replay import replay
+from endstop.testing import FakeClock, check_transcript
 from msgspec.structs import replace
 
 EMPTY = ["", "  ", "\n", "\t\r\n", "\u200b", "\u200b \u2060\ufeff", "\u00a0\u3000", "\u2800", "\u3164", "\ufe0f"]

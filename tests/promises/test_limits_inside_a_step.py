@@ -10,6 +10,8 @@ from typing import Any
 
 import anyio
 import pytest
+from endstop import Budget, Engine, Tool
+from endstop.answers import Completion
 from endstop.decision import (
     AnyChunk,
     FinishReport,
@@ -27,12 +29,7 @@ from endstop.decision import (
 )
 from endstop.decision import events as ev
 from endstop.decision.policy import Degeneration
-from endstop.engine import Budget, Engine, Tool
-from endstop.engine.answers import Completion
-from endstop.engine.hooks import Accept, Progress, Verdict
-from endstop.engine.replay import replay
-from endstop.engine.run import Run
-from endstop.engine.testing import FakeClock, MemorySteps, check_transcript
+from endstop.hooks import Accept, Progress, Verdict
 from endstop.providers import (
     Fallback,
     Limit,
@@ -47,6 +44,9 @@ from endstop.providers import (
     call,
     say,
 )
+from endstop.replay import replay
+from endstop.run import Run
+from endstop.testing import FakeClock, MemorySteps, check_transcript
 
 OFF = Degeneration(text=None, reasoning=None, arguments=None)
 WORDS = "word " * 80

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from endstop.decision import events as ev
 from endstop.decision.messages import AssistantMessage, ToolResult
-from endstop.engine.formats import FORMATS, Found, Said, Skipped, events_of, found_in
+from endstop.formats import FORMATS, Found, Said, Skipped, events_of, found_in
 
 from ..console import endstop
 from ..engine.formats.heard import answer, call, hear, says, user

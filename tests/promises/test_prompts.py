@@ -1,11 +1,11 @@
 """Rows F2 and F12: what we say to a model about completing: make sure, go on if unsure, then report and stop."""
 
 import pytest
+from endstop import Engine, Tool, tool
 from endstop.decision import Limits, Policy, Prompts
-from endstop.engine import Engine, Tool, tool
-from endstop.engine.presets import attempt_completion, finish_task, task_done
-from endstop.engine.presets.plan_execute_think import think_tool
-from endstop.engine.prompts import system_prompt
+from endstop.presets import attempt_completion, finish_task, task_done
+from endstop.presets.plan_execute_think import think_tool
+from endstop.prompts import system_prompt
 from endstop.providers import Scripted, call
 
 COMPLETIONS = {tool.name: tool.spec.description for tool in (finish_task, task_done, attempt_completion, think_tool())}

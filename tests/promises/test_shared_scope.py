@@ -12,12 +12,12 @@ from typing import Any
 
 import anyio
 import pytest
+from endstop import Engine, Run, Tool, scope, tool
 from endstop.decision import AnyChunk, Limits, Policy
 from endstop.decision import events as ev
-from endstop.engine import Engine, Run, Tool, scope, tool
-from endstop.engine.scope import Cause, RoundScope
-from endstop.engine.testing import FakeClock, settle
 from endstop.providers import Hedge, Provider, Race, Request, Scripted, call
+from endstop.scope import Cause, RoundScope
+from endstop.testing import FakeClock, settle
 
 DONE = call("finish_task", summary="done", id="end")
 BOUND = 30

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Engine, Tool, read_record
 from endstop.decision import AssistantMessage, FinishReport, TextDelta, ToolCallDelta
 from endstop.decision import events as ev
-from endstop.engine import Engine, Tool, read_record
-from endstop.engine.presets import finish_task, task_done, think
-from endstop.engine.presets.plan_execute_think import plan_execute_think
-from endstop.engine.replay import replay
+from endstop.presets import finish_task, task_done, think
+from endstop.presets.plan_execute_think import plan_execute_think
 from endstop.providers import Scripted, call, say
+from endstop.replay import replay
 
 from ..console import endstop
 
@@ -92,8 +92,8 @@ async def test_A6_what_was_drained_stands_in_the_events_of_a_replay_too(tmp_path
 
 
 async def test_A6_a_rest_that_was_not_read_to_its_end_is_a_least() -> None:
-    from endstop.engine.hosts.phrases import cut_words
-    from endstop.engine.line import rest_of
+    from endstop.hosts.phrases import cut_words
+    from endstop.line import rest_of
 
     rest = rest_of([TextDelta("word " * 40)])
     assert not rest.whole
@@ -102,14 +102,14 @@ async def test_A6_a_rest_that_was_not_read_to_its_end_is_a_least() -> None:
 
 
 async def test_A6_calls_after_a_cut_are_counted_each_whatever_index_they_bear() -> None:
-    from endstop.engine.line import rest_of
+    from endstop.line import rest_of
 
     chunks = [ToolCallDelta(0, "a", "read_file", "{}"), ToolCallDelta(0, "b", "read_file", "{}")]
     assert rest_of(chunks).calls == ("read_file", "read_file")
 
 
 async def test_A6_a_completion_that_is_handed_back_is_shown_with_its_reason(tmp_path: Path) -> None:
-    from endstop.engine.hooks import Reject
+    from endstop.hooks import Reject
 
     said: list[Any] = [Reject("The README is missing."), True]
     path = await record_of(tmp_path, [[DONE], [DONE]], gates=[lambda completion, progress: said.pop(0)])

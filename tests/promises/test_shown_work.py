@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Engine, Tool
 from endstop.decision import Outcome
-from endstop.engine import Engine, Tool
-from endstop.engine.hosts.phrases import Ending, ending_of
-from endstop.engine.presets import finish_task
+from endstop.hosts.phrases import Ending, ending_of
+from endstop.presets import finish_task
 from endstop.providers import Scripted, call
 
 from ..console import endstop

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import anyio
+from endstop import Completion, Continue, Engine, Tool, tool
 from endstop.decision import Compaction, FinishReport, Limits, Patience, Policy, Prompts, ReasoningDelta, ToolCallDelta
 from endstop.decision.limits import SessionLimits
 from endstop.decision.policy import Echo, Repetition
-from endstop.engine import Completion, Continue, Engine, Tool, tool
-from endstop.engine.hooks import Accept, Progress, Reject
-from endstop.engine.presets import ask_user, finish_task, task_done, think
+from endstop.hooks import Accept, Progress, Reject
+from endstop.presets import ask_user, finish_task, task_done, think
 from endstop.providers import Chaos, Interrupted, RateLimited, Scripted, Unavailable, call, say
 from hypothesis import strategies as st
 

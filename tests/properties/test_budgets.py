@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio.lowlevel
+from endstop import Budget, Engine, Run, read_record, tool
+from endstop.budget import FIRST_OUTPUT
 from endstop.decision import Limits, Outcome, Policy, Price, Usage, UsageReport
-from endstop.engine import Budget, Engine, Run, read_record, tool
-from endstop.engine.budget import FIRST_OUTPUT
-from endstop.engine.judge import ModelJudge
-from endstop.engine.replay import replay
+from endstop.judge import ModelJudge
 from endstop.providers import Prices, Scripted, Unavailable, call, say
+from endstop.replay import replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

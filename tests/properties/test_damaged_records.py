@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 from endstop.decision import Policy, WrongUse
-from endstop.engine.replay import ReplayReport, replay
+from endstop.replay import ReplayReport, replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

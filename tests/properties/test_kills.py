@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from endstop import Tool, read_record, this_call
+from endstop.context import execute_here
 from endstop.decision import Event, Policy, ToolCall
 from endstop.decision import events as ev
-from endstop.engine import Tool, read_record, this_call
-from endstop.engine.context import execute_here
-from endstop.engine.record import RecordWriter
-from endstop.engine.replay import replay
-from endstop.engine.session import Session
-from endstop.engine.testing import MemorySteps, check_transcript
 from endstop.providers import Request
+from endstop.record import RecordWriter
+from endstop.replay import replay
+from endstop.session import Session
+from endstop.testing import MemorySteps, check_transcript
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from endstop import read_record
+from endstop.archive.attachments import folder_of
+from endstop.archive.scan import scan
+from endstop.archive.zst import writing
 from endstop.decision import Facts, Policy, fold
 from endstop.decision.events import STREAM_PARTS
-from endstop.engine import read_record
-from endstop.engine.archive.attachments import folder_of
-from endstop.engine.archive.scan import scan
-from endstop.engine.archive.zst import writing
-from endstop.engine.replay import replay
+from endstop.replay import replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import anyio.lowlevel
 import msgspec
+from endstop import Lagged, read_record
 from endstop.decision import Event, Facts, Policy, fold
 from endstop.decision import events as ev
-from endstop.engine import Lagged, read_record
-from endstop.engine.replay import replay
-from endstop.engine.testing import check_transcript
+from endstop.replay import replay
+from endstop.testing import check_transcript
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -126,7 +126,7 @@ def test_a_subscriber_that_lags_raises_or_never_reads_changes_nothing(script: An
         if how == "never returns":
             await asyncio.get_running_loop().create_future()
 
-    import endstop.engine.engine as module
+    import endstop.engine as module
 
     alone, _, _ = drive(World(script, policy))
     patience, module.CATCH_UP_SECONDS = module.CATCH_UP_SECONDS, 0.0

@@ -7,12 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from endstop import Engine, Tool, read_record
 from endstop.decision import Facts, Policy, fold
 from endstop.decision import events as ev
-from endstop.engine import Engine, Tool, read_record
-from endstop.engine.replay import replay
-from endstop.engine.testing import check_transcript
 from endstop.providers import Chaos, Fallback, Hedge, Limit, Provider, Race, Retry, Scripted, Timeouts, call, say
+from endstop.replay import replay
+from endstop.testing import check_transcript
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

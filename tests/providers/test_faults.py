@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Engine, read_record
 from endstop.decision.events import AttemptFailed
-from endstop.engine import Engine, read_record
 from endstop.providers.conformance import CASES, Case, Endpoint
 
 from .voices import direct_to, litellm_to

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Engine, tool
 from endstop.decision import FinishReport, UserMessage
-from endstop.engine import Engine, tool
 from endstop.providers import LiteLLM, OpenAICompatible, Provider, Request
 
 from ..shared_data import STREAMS, serve_fixture

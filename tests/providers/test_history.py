@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from endstop import Engine, Tool
 from endstop.decision import (
     AssistantMessage,
     Message,
@@ -18,7 +19,6 @@ from endstop.decision import (
     ToolSpec,
     UserMessage,
 )
-from endstop.engine import Engine, Tool
 from endstop.providers import LiteLLM, OpenAICompatible, Provider, Request
 
 from .endpoint import Endpoint, Reply, call_delta, delta, stream

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Engine, Tool, read_record
 from endstop.decision import Image
-from endstop.engine import Engine, Tool, read_record
 from endstop.providers import LiteLLM, OpenAICompatible, Provider
 
 from .endpoint import Endpoint, call_delta, delta, stream

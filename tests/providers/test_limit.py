@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 from endstop.decision import Usage, WrongUse
-from endstop.engine.testing import FakeClock
 from endstop.providers import Fallback, Limit, RateLimited, Request, Scripted
 from endstop.providers.rates import Bucket
+from endstop.testing import FakeClock
 
 from .streams import ASK, Slow, chunks_of, heard, nobody_left
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
+from endstop import Engine, Tool
 from endstop.decision import (
     AnyChunk,
     AssistantMessage,
@@ -30,8 +31,7 @@ from endstop.decision import (
     UserMessage,
     WrongUse,
 )
-from endstop.engine import Engine, Tool
-from endstop.engine.presets import finish_task
+from endstop.presets import finish_task
 from endstop.providers import (
     BadRequest,
     Broken,

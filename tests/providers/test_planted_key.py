@@ -27,7 +27,7 @@ UNSHAPED = "51c7a0f3be8402d951c7a0f3be8402d9"
 """A key that does not look like one."""
 TOOLS = """
 import litellm
-from endstop.engine import tool
+from endstop import tool
 
 litellm._turn_on_debug()
 

@@ -129,7 +129,7 @@ def test_a_price_takes_neither_the_import_of_litellm_nor_the_network_and_a_plain
 import socket, sys
 def refuse(*a, **k): raise AssertionError("the network was asked")
 socket.socket.connect = socket.getaddrinfo = socket.create_connection = refuse
-import endstop.engine
+import endstop
 from endstop.providers import OpenAICompatible, Prices, prices
 assert prices._table.cache_info().currsize == 0, "importing the engine read the table"
 assert Prices().price("scripted") is None

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from endstop.decision import AttemptEnded, WrongUse
-from endstop.engine.testing import FakeClock
 from endstop.providers import Fallback, Hedge, Interrupted, Race, Retry, Scripted, Unavailable
+from endstop.testing import FakeClock
 
 from .streams import ASK, Slow, chunks_of, ended, heard, nobody_left
 

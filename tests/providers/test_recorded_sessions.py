@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from endstop import Completion, Engine, Session, Tool
 from endstop.decision import AssistantMessage, Outcome, Policy, ToolResult, UserMessage, fold
 from endstop.decision.events import CompletionAccepted, ResponseFinished, StepFinished, ToolExecutionStarted
 from endstop.decision.facts import Facts
-from endstop.engine import Completion, Engine, Session, Tool
-from endstop.engine.presets import attempt_completion
-from endstop.engine.testing import check_transcript
+from endstop.presets import attempt_completion
+from endstop.testing import check_transcript
 
 from ..shared_data import ABSENT, SESSIONS, Said, events_of_sse, plain, said_by_chat, serve_fixture, sessions
 from .voices import VOICES, Voice, direct

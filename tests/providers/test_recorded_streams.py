@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Engine, Tool
 from endstop.decision import Assembler, FinishReport, ProviderToolReport, UsageReport, UserMessage
 from endstop.decision.events import ToolCallEnd
 from endstop.decision.messages import AssistantMessage, FinishReason, Usage
-from endstop.engine import Engine, Tool
 from endstop.providers import Broken, Interrupted, LiteLLM, OpenAICompatible, Provider, ProviderError, Request, TimedOut
 from endstop.providers.chat_stream import ChatStream
 from endstop.providers.errors import QuotaExceeded, Unavailable

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from endstop.decision import WrongUse
-from endstop.engine.testing import FakeClock
 from endstop.providers import (
     BadRequest,
     Exhausted,
@@ -21,6 +20,7 @@ from endstop.providers import (
     Unavailable,
     say,
 )
+from endstop.testing import FakeClock
 
 from .streams import ASK, chunks_of, ended, heard
 

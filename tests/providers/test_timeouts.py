@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from endstop.decision import WrongUse
-from endstop.engine.testing import FakeClock
 from endstop.providers import Race, Retry, Scripted, TimedOut, Timeouts
+from endstop.testing import FakeClock
 
 from .streams import Slow, chunks_of, heard, nobody_left
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from endstop import Engine
 from endstop.decision import (
     AnyChunk,
     Event,
@@ -23,7 +24,6 @@ from endstop.decision import (
     WrongUse,
 )
 from endstop.decision import events as ev
-from endstop.engine import Engine
 from endstop.providers import LiteLLM, OpenAICompatible, Prices, Provider, Race, Request
 
 from .endpoint import Endpoint, Reply, delta, stream

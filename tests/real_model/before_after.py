@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import tasks
 from ask_again import ASK_AGAIN, before
+from endstop import Engine, Tool, read_record, tool
 from endstop.decision import Policy, SystemMessage
-from endstop.engine import Engine, Tool, read_record, tool
-from endstop.engine.hooks import Progress
-from endstop.engine.intents import Answer, Handler
-from endstop.engine.presets import finish_task, workspace_tools
+from endstop.hooks import Progress
+from endstop.intents import Answer, Handler
+from endstop.presets import finish_task, workspace_tools
 from endstop.providers import OpenAICompatible
 from run_tasks import counted
 

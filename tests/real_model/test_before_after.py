@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from endstop.engine.replay import replay
+from endstop.replay import replay
 
 from .ask_again import ASK_AGAIN
 

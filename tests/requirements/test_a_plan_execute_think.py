@@ -6,15 +6,15 @@ from typing import Any
 
 import anyio
 import pytest
+from endstop import Completion, Engine, Tool, tool
 from endstop.decision import Limits, Policy, ToolResult, WrongUse
 from endstop.decision.events import PhaseReported
-from endstop.engine import Completion, Engine, Tool, tool
-from endstop.engine.hooks import Accept, Progress, Reject
-from endstop.engine.presets import ask_user, task_done
-from endstop.engine.presets.plan_execute_think import PLANNED, SYSTEM, plan_execute_think
-from endstop.engine.replay import replay
-from endstop.engine.testing import FakeClock, check_transcript
+from endstop.hooks import Accept, Progress, Reject
+from endstop.presets import ask_user, task_done
+from endstop.presets.plan_execute_think import PLANNED, SYSTEM, plan_execute_think
 from endstop.providers import Scripted, call
+from endstop.replay import replay
+from endstop.testing import FakeClock, check_transcript
 
 
 def plan(*steps: tuple[str, dict[str, Any]]) -> Any:

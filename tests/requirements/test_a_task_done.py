@@ -5,6 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
+from endstop import Completion, Engine, Tool, tool
 from endstop.decision import POLICIES, AssistantMessage, Limits, Policy, ToolResult, UserMessage
 from endstop.decision.events import (
     CompletionAccepted,
@@ -14,12 +15,11 @@ from endstop.decision.events import (
     ToolExecutionStarted,
     VerdictGiven,
 )
-from endstop.engine import Completion, Engine, Tool, tool
-from endstop.engine.hooks import Accept, CommandGate, Progress, Reject
-from endstop.engine.presets import attempt_completion, finish_task, task_done, think
-from endstop.engine.replay import replay
-from endstop.engine.testing import FakeClock, check_transcript
+from endstop.hooks import Accept, CommandGate, Progress, Reject
+from endstop.presets import attempt_completion, finish_task, task_done, think
 from endstop.providers import Request, Scripted, call, say
+from endstop.replay import replay
+from endstop.testing import FakeClock, check_transcript
 
 
 def spy(name: str, log: list[str], *, reads: bool = False) -> Tool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
+from endstop import Engine, Tool, read_record
 from endstop.decision import (
     POLICIES,
     STATUS_OF,
@@ -22,14 +23,13 @@ from endstop.decision import (
 from endstop.decision import events as ev
 from endstop.decision.limits import SessionLimits
 from endstop.decision.policy import Echo, Repetition
-from endstop.engine import Engine, Tool, read_record
-from endstop.engine.hooks import Progress, Reject, Verdict
-from endstop.engine.intents import Answer, Prepare
-from endstop.engine.judge import ModelJudge
-from endstop.engine.presets import ask_user, finish_task
-from endstop.engine.replay import replay
-from endstop.engine.testing import FakeClock
+from endstop.hooks import Progress, Reject, Verdict
+from endstop.intents import Answer, Prepare
+from endstop.judge import ModelJudge
+from endstop.presets import ask_user, finish_task
 from endstop.providers import Scripted, Unavailable, call, say
+from endstop.replay import replay
+from endstop.testing import FakeClock
 
 
 async def work(n: int = 1) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from endstop import Completion, Continue, Engine, Run, Tool, tool
 from endstop.decision import (
     GUARDS,
     RULES,
@@ -23,10 +24,9 @@ from endstop.decision import (
     fold,
 )
 from endstop.decision import events as ev
-from endstop.engine import Completion, Continue, Engine, Run, Tool, tool
-from endstop.engine.presets import ask_user, finish_task, think
-from endstop.engine.testing import check_transcript
+from endstop.presets import ask_user, finish_task, think
 from endstop.providers import Scripted, call, say
+from endstop.testing import check_transcript
 
 WITHOUT_P05 = tuple(name for name in Policy().rules if name != "control_flow")
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import anyio
 import pytest
+from endstop import Engine, Tool, read_record
 from endstop.decision import Limits, Outcome, Policy, ToolResult, Usage, UsageReport, UserMessage, WrongUse, policy_from
 from endstop.decision import events as ev
 from endstop.decision.limits import STOP_REASONS
 from endstop.decision.policy import Patience, Repetition
-from endstop.engine import Engine, Tool, read_record
-from endstop.engine.evaluation import CommandEvaluator, Evaluated, Evaluation
-from endstop.engine.intents import Answer
-from endstop.engine.presets import ask_user, finish_task
-from endstop.engine.replay import replay
-from endstop.engine.testing import FakeClock, check_transcript
+from endstop.evaluation import CommandEvaluator, Evaluated, Evaluation
+from endstop.intents import Answer
+from endstop.presets import ask_user, finish_task
 from endstop.providers import Scripted, Unavailable, call, say
+from endstop.replay import replay
+from endstop.testing import FakeClock, check_transcript
 
 
 async def work(n: int = 1) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from endstop.analysis.report import Report, report_records
+from endstop.archive.files import records_in
 from endstop.decision import RECOMMENDED, Limits, Policy
-from endstop.engine.analysis.report import Report, report_records
-from endstop.engine.archive.files import records_in
 
 from ..engine.analysis import scenes
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from endstop import Engine, tool
 from endstop.decision import RECOMMENDED, Policy, WrongUse, policy_from
-from endstop.engine import Engine, tool
 from endstop.providers import Scripted, call
 
 from ..shared_data import ABSENT

@@ -6,6 +6,27 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import assert_type
 
+from endstop import (
+    Bus,
+    Completion,
+    Continue,
+    Engine,
+    Fleet,
+    Lagged,
+    RaceResult,
+    Redaction,
+    Run,
+    Session,
+    SessionRecord,
+    Stdio,
+    Summary,
+    Task,
+    TaskResult,
+    Tool,
+    mcp_tools,
+    read_record,
+    tool,
+)
 from endstop.decision import (
     POLICIES,
     RULES,
@@ -30,30 +51,9 @@ from endstop.decision import (
     policy_from,
 )
 from endstop.decision.events import RunFinished
-from endstop.engine import (
-    Bus,
-    Completion,
-    Continue,
-    Engine,
-    Fleet,
-    Lagged,
-    RaceResult,
-    Redaction,
-    Run,
-    Session,
-    SessionRecord,
-    Stdio,
-    Summary,
-    Task,
-    TaskResult,
-    Tool,
-    mcp_tools,
-    read_record,
-    tool,
-)
-from endstop.engine.presets import ask_user, finish_task, think
-from endstop.engine.subscribers import progress, traced
+from endstop.presets import ask_user, finish_task, think
 from endstop.providers import KINDS, OpenAICompatible, Provider, ProviderError, Record, Request, Scripted, call, say
+from endstop.subscribers import progress, traced
 
 
 @tool

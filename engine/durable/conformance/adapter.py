@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ....decision import WrongUse
+from ...decision import WrongUse
 from ..queue import Queue
 
 

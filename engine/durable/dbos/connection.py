@@ -12,7 +12,7 @@ from dbos import DBOS, DBOSClient, WorkflowStatus, error
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
-from ....decision import WrongUse
+from ...decision import WrongUse
 from ...store.trouble import told
 from ..queue import Job
 from .coding import Json

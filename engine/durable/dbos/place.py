@@ -13,7 +13,7 @@ from sqlalchemy import URL
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
-from ....decision import WrongUse
+from ...decision import WrongUse
 from ...store import place as stores
 from ...store.database import ALIVE
 

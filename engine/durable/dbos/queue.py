@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ....decision import WrongUse
+from ...decision import WrongUse
 from ..queue import Job, Work
 from .place import place_of
 

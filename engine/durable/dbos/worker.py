@@ -13,8 +13,8 @@ import anyio
 import msgspec
 from dbos import DBOS
 
-from ....decision import WrongUse
 from ...complaints import complain
+from ...decision import WrongUse
 from ..queue import Job, Work
 from ..steps import LostRun
 from .coding import Json

@@ -17,7 +17,7 @@ from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
 from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from temporalio.service import PayloadLimitsConfig, RetryConfig, RPCError, RPCStatusCode
 
-from ....decision import WrongUse
+from ...decision import WrongUse
 from .polling import CALL, Polling, away, raw
 from .workflow import ACTIVITY, NAME
 

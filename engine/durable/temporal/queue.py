@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ....decision import WrongUse
+from ...decision import WrongUse
 from ..queue import Job, Work
 from .taking import Taking
 

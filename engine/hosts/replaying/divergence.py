@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ....decision import Considered, Decision
-from ....decision import events as ev
+from ...decision import Considered, Decision
+from ...decision import events as ev
 from ...replay.comparison import Difference, Divergence
 from ..clean import one_line
 from ..watching.telling import Shade

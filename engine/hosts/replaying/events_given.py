@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....decision import WrongUse
+from ...decision import WrongUse
 from ...record import RecordedRun, SessionRecord
 from ...replay.places import Beginning
 from ..clean import one_line

@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
-from ....decision import WrongUse
+from ...decision import WrongUse
 
 try:
     import termios

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ....decision import AssistantMessage, Event, Message, SystemMessage, ToolResult, Transcript, UserMessage
-from ....decision import events as ev
+from ...decision import AssistantMessage, Event, Message, SystemMessage, ToolResult, Transcript, UserMessage
+from ...decision import events as ev
 from ...record import RecordedRun
 from ..clean import arguments, first_lines, one_line
 from ..phrases import counted

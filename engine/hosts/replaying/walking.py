@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Literal
 
-from ....decision import Event
-from ....decision import events as ev
+from ...decision import Event
+from ...decision import events as ev
 from ...record import RecordedRun, SessionRecord
 from ...replay import Watcher
 from ...replay.comparison import Divergence

@@ -11,7 +11,7 @@ from ...analysis.markup import Markup, foreign, join, tag
 from ...analysis.page import bullets, figure, page, section, table
 from ...analysis.totals import Case, PolicyTotals
 from ...analysis.unread import BadRecord
-from ...version import VERSION
+from ...version import __version__
 from ..clean import one_line
 from ..phrases import counted
 from .backtest_view import MEANING, case_words, headline, recorded_under
@@ -31,7 +31,7 @@ def backtest_page(report: BacktestReport) -> str:
         section("saved", "What it saves, and what it cuts", *_saved(report)) if not report.swept else Markup(),
         section("cases", "Sessions that say most", *_cases(report)) if not report.swept else Markup(),
         section("files", "Files", *_files(report)),
-        foot=f"Made by endstop {VERSION}. What each figure means exactly stands in its docs/backtest.md.",
+        foot=f"Made by endstop {__version__}. What each figure means exactly stands in its docs/backtest.md.",
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from ....decision import WrongUse
+from ...decision import WrongUse
 
 
 def check_writable(place: str, records: Sequence[Path]) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
-from ....decision import WrongUse
 from ...archive.index import Index
 from ...archive.pool import Progress
+from ...decision import WrongUse
 from ...subscribers.bar import Shown, bar
 from ..phrases import duration
 from ..watching.views import can_draw

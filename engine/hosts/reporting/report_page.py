@@ -15,7 +15,7 @@ from ...analysis.report import Report, assessed_runs
 from ...analysis.spread import Bin, Distribution
 from ...analysis.telling import REASONS
 from ...analysis.unread import BadRecord
-from ...version import VERSION
+from ...version import __version__
 from ..clean import one_line
 from ..phrases import counted
 from .numbers import dollars, long, of, part, short
@@ -59,7 +59,7 @@ def report_page(report: Report, shown: Sequence[Shown], ratings: Ratings) -> str
         section("baseline", "Beside the baseline", *_baseline(report)),
         section("sessions", "Sessions", *_sessions(report, shown, ratings)),
         section("files", "Files and ratings that did not fit", *_unfit(report)),
-        foot=f"Made by endstop {VERSION}. What each figure means exactly stands in its docs/report.md.",
+        foot=f"Made by endstop {__version__}. What each figure means exactly stands in its docs/report.md.",
         script=SCRIPT if shown else "",
     )
 

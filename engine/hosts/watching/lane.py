@@ -11,9 +11,9 @@ from rich.console import Group
 from rich.panel import Panel
 from rich.text import Text
 
-from ....decision import Decision, Event, Outcome
-from ....decision.events import RunStarted
 from ...bus import Lagged
+from ...decision import Decision, Event, Outcome
+from ...decision.events import RunStarted
 from ..clean import arguments, clean, first_lines, one_line
 from ..phrases import Ending, Tone, counted, duration
 from .rounds import Round

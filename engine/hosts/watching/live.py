@@ -16,10 +16,10 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.text import Text
 
-from ....decision import Decision, Event, Outcome
-from ....decision.events import RunStarted
-from ....decision.messages import ResultStatus
 from ...bus import Lagged
+from ...decision import Decision, Event, Outcome
+from ...decision.events import RunStarted
+from ...decision.messages import ResultStatus
 from ..channels import Channels
 from ..clean import arguments, clean, first_lines, one_line
 from ..phrases import Ending, Recorded, Tone, actions_line, allowances, duration, figures

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from shutil import get_terminal_size
 
-from ....decision import Decision, Event, Outcome
-from ....decision.events import RunStarted
 from ...bus import Lagged
+from ...decision import Decision, Event, Outcome
+from ...decision.events import RunStarted
 from ..clean import arguments, clean, first_lines, one_line
 from ..phrases import Ending, Recorded, actions_line, allowances, duration, figures
 from ..replaying.columns import Line, plain

@@ -14,8 +14,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ....decision import Event
 from ...bus import Lagged
+from ...decision import Event
 from ...race import RaceResult
 from ..channels import Channels
 from ..clean import clean, one_line

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
-from ....decision import Event, Outcome, Usage
 from ...bus import Lagged
+from ...decision import Event, Outcome, Usage
 from ...race import RaceResult
 from ...summary import aligned
 from ...tasks import TaskResult

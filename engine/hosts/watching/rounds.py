@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ....decision import ToolSpec
+from ...decision import ToolSpec
 from ..clean import brief
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from ....decision import AnyChunk
+from ...decision import AnyChunk
 from ...line import rest_of
 from ..phrases import saved_words
 

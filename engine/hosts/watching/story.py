@@ -11,12 +11,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ....decision import Event, Facts, Policy, fold
-from ....decision import events as ev
-from ....decision.ending import renewed
-from ....decision.messages import ToolKind
-from ....decision.spending import spending
 from ...bus import Lagged
+from ...decision import Event, Facts, Policy, fold
+from ...decision import events as ev
+from ...decision.ending import renewed
+from ...decision.messages import ToolKind
+from ...decision.spending import spending
 from ..clean import brief, clean, last_lines, one_line
 from ..phrases import Recorded, called, cut_words, ending_of, failure_words, spent
 from .rounds import Round, takes_plans

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from ....decision import Decision, Outcome
-from ....decision import events as ev
-from ....decision.messages import ResultStatus, ToolKind
+from ...decision import Decision, Outcome
+from ...decision import events as ev
+from ...decision.messages import ResultStatus, ToolKind
 from ..phrases import Ending
 from .rounds import Round
 

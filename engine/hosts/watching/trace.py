@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ....decision import Decision
+from ...decision import Decision
 from ..clean import one_line
 
 

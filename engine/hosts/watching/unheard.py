@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....decision import Decision, Outcome
-from ....decision.events import RunStarted
+from ...decision import Decision, Outcome
+from ...decision.events import RunStarted
 from ..clean import clean
 from ..phrases import Ending
 from .rounds import Round

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
-from ....decision import Event
 from ...bus import Lagged
+from ...decision import Event
 from ..channels import Channels
 from ..phrases import Recorded
 from ..replaying.columns import Line

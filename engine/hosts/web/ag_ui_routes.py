@@ -12,7 +12,7 @@ from hashlib import sha256
 
 from starlette.responses import Response
 
-from ....decision import Event
+from ...decision import Event
 from ...line import decode_any
 from ...service.errors import Unknown
 from ...service.reading import Portion

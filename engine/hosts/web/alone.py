@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from ....decision import WrongUse
+from ...decision import WrongUse
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
-from ....decision import Outcome, Question, Usage
+from ...decision import Outcome, Question, Usage
 from ...engine import Engine
 from ...store.store import SessionStatus, StoredRun, StoredSession
 

@@ -23,8 +23,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ....decision import WrongUse
-from ....providers.clock import Clock, SystemClock
+from ...decision import WrongUse
+from ...providers.clock import Clock, SystemClock
 from ...service.errors import Unavailable
 from ...service.service import Service
 from .asked import Asked, Desk

@@ -11,7 +11,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ....providers.clock import Clock
+from ...providers.clock import Clock
 from ...service.service import Service
 from . import frames
 from .limits import Place, Rates, Readers, WebLimits

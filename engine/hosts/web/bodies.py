@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from starlette.requests import Request
 
-from ....providers.clock import Clock
+from ...providers.clock import Clock
 from ...store.store import SessionStatus
 from .problems import Refused
 

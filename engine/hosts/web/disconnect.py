@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.types import Receive
 
-from ....decision import Outcome
+from ...decision import Outcome
 from ...run import Run
 
 T = TypeVar("T")

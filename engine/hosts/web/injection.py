@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from starlette.requests import Request
 
-from ....decision import WrongUse
+from ...decision import WrongUse
 from ...engine import Engine
 from ...service.errors import Unavailable
 from ...service.service import Service

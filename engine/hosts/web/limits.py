@@ -6,9 +6,9 @@ from collections import Counter, OrderedDict
 
 from msgspec import Struct
 
-from ....decision import WrongUse
-from ....providers.clock import Clock
-from ....providers.rates import Bucket
+from ...decision import WrongUse
+from ...providers.clock import Clock
+from ...providers.rates import Bucket
 from ...service.errors import TooMany
 from .lateness import Lateness
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ...version import VERSION
+from ...version import __version__
 from .frames import MEDIA_TYPE as SSE
 from .limits import WebLimits
 from .operations import JSON, Operation
@@ -66,7 +66,7 @@ def described(operations: Iterable[Operation], limits: WebLimits, *, protected: 
         "openapi": "3.1.0",
         "info": {
             "title": "endstop",
-            "version": VERSION,
+            "version": __version__,
             "description": "Sessions of agents that know when to stop: start them, follow them, answer, steer, cancel.",
         },
         "paths": paths,

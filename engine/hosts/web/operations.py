@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from ....decision import Outcome
+from ...decision import Outcome
 from . import about, ag_ui_routes, runs, sessions
 from .ag_ui import RunAgentInput
 from .answers import AgentsTold, Health, MessageTold, RunTold, SessionsTold, SessionTold

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from starlette.requests import Request
 
-from ....decision import WrongUse
+from ...decision import WrongUse
 from .problems import Refused
 
 Auth = Callable[[Request], Awaitable[str | None] | str | None]

@@ -17,8 +17,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from ....decision import WrongUse
-from ....decision.errors import error_text
+from ...decision import WrongUse
+from ...decision.errors import error_text
 from ...service.errors import Conflict, Refusal, TooMany, Unavailable, Unknown
 from ...store.store import StoreError
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from uvicorn import Config
 from uvicorn import Server as UvicornServer
 
-from ....decision import WrongUse
-from ....providers.address import masked
+from ...decision import WrongUse
 from ...durable.queue import Queue
 from ...engine import Engine
+from ...providers.address import masked
 from ...service.service import Service
 from ...store.place import file_at
 from ...store.store import StoreError

@@ -15,9 +15,9 @@ import anyio.lowlevel
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from ....providers.clock import Clock, SystemClock
-from ....providers.patience import Patience
 from ...harmless import one_line
+from ...providers.clock import Clock, SystemClock
+from ...providers.patience import Patience
 from .problems import log_failure
 
 ABORT = "endstop.abort"

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from ....decision import Outcome, ToolCall, Usage
-from ....providers import Provider, Request
-from ....providers.prices import VENDORS
-from ....providers.wrapper import leaves
+from ...decision import Outcome, ToolCall, Usage
+from ...providers import Provider, Request
+from ...providers.prices import VENDORS
+from ...providers.wrapper import leaves
 from ...tools import Tool
 
 PROVIDERS: Mapping[str, str] = {

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
 
-from ....decision import AnyChunk, AttemptEnded, FinishReport, UsageReport, Voice
-from ....decision import events as ev
-from ....providers import Provider, ProviderError, Request, Wrapper
-from ....providers.errors import ended_by
+from ...decision import AnyChunk, AttemptEnded, FinishReport, UsageReport, Voice
+from ...decision import events as ev
+from ...providers import Provider, ProviderError, Request, Wrapper
+from ...providers.errors import ended_by
 from .attributes import of_provider, of_request, of_usage
 from .content import Content
 from .spans import Span, Spans

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from ....decision import (
+from ...archive.texts import Redact, Texts
+from ...decision import (
     AssistantMessage,
     FinishReason,
     Image,
@@ -20,7 +21,6 @@ from ....decision import (
     ToolResult,
     UserMessage,
 )
-from ...archive.texts import Redact, Texts
 
 FINISHES = {"tool_calls": "tool_call", "context_full": "length", "retry": "error"}
 """Finish reasons that the schema of output messages names otherwise."""

@@ -12,10 +12,10 @@ from contextlib import contextmanager, suppress
 from contextvars import Token
 from typing import TYPE_CHECKING, Any
 
-from ....decision import WrongUse
-from ....decision.errors import error_text
 from ...complaints import complain
-from ...version import VERSION
+from ...decision import WrongUse
+from ...decision.errors import error_text
+from ...version import __version__
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider as TracerProvider
@@ -38,7 +38,7 @@ class Spans:
             raise WrongUse(f"traced: tracer_provider {tracer_provider!r} has no method `get_tracer`")
         self.trace = trace
         self.context = context
-        self._tracer = trace.get_tracer("endstop", VERSION, tracer_provider, SCHEMA)
+        self._tracer = trace.get_tracer("endstop", __version__, tracer_provider, SCHEMA)
         self._complained = False
 
     def start(

@@ -25,9 +25,9 @@ from contextlib import asynccontextmanager
 from time import time_ns
 from typing import TYPE_CHECKING, Any
 
-from ....decision import Event, Outcome, ToolCall, WrongUse
-from ....decision import events as ev
 from ...context import Context
+from ...decision import Event, Outcome, ToolCall, WrongUse
+from ...decision import events as ev
 from ...tools import Tool
 from .attributes import of_call, of_outcome, of_provider
 from .chat import Chat, TracedProvider

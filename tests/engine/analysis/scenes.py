@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from endstop import Engine, tool
 from endstop.decision import Limits, Policy, Price, Repetition
-from endstop.engine import Engine, tool
-from endstop.engine.hooks import Accept, Reject
-from endstop.engine.presets import finish_task
+from endstop.hooks import Accept, Reject
+from endstop.presets import finish_task
 from endstop.providers import Prices, Scripted, call
 
 AGENT = Policy(reminder=None)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from endstop import Engine, tool
+from endstop.analysis.audit import audit
+from endstop.analysis.audited import Audit
+from endstop.archive.scan import scan
 from endstop.decision import Limits, Policy
 from endstop.decision.policy import POLICIES
-from endstop.engine import Engine, tool
-from endstop.engine.analysis.audit import audit
-from endstop.engine.analysis.audited import Audit
-from endstop.engine.archive.scan import scan
-from endstop.engine.presets import ask_user
+from endstop.presets import ask_user
 from endstop.providers import Scripted, call, say
 from msgspec.structs import replace
 
@@ -88,7 +88,7 @@ async def test_the_line_of_the_policy_is_named_that_would_have_ended_it() -> Non
 
 
 async def test_a_run_of_very_many_steps_keeps_its_ends_and_counts_all(monkeypatch: Any) -> None:
-    monkeypatch.setattr("endstop.engine.analysis.audit.STEPS_KEPT", 6)
+    monkeypatch.setattr("endstop.analysis.audit.STEPS_KEPT", 6)
     endless = replace(Policy(), limits=Limits(steps=50), reminder=None)
     script = [[call("look", path=str(number))] for number in range(20)]
     told = await audited(*script, [call("finish_task", summary="x")], policy=endless)

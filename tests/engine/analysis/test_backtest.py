@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Engine, tool
+from endstop.analysis.backtest import BacktestReport, Named, backtest_records, index_for
+from endstop.analysis.intervals import Ratio, share
+from endstop.analysis.sweep import sweep
+from endstop.archive.files import records_in
 from endstop.decision import Limits, Policy, WrongUse
 from endstop.decision.policy import POLICIES
-from endstop.engine import Engine, tool
-from endstop.engine.analysis.backtest import BacktestReport, Named, backtest_records, index_for
-from endstop.engine.analysis.intervals import Ratio, share
-from endstop.engine.analysis.sweep import sweep
-from endstop.engine.archive.files import records_in
 from endstop.providers import Scripted, call
 from msgspec.structs import replace
 

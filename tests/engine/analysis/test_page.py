@@ -9,11 +9,11 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from endstop.engine.analysis import plots
-from endstop.engine.analysis.drawing import scale_ticks
-from endstop.engine.analysis.markup import VOID, Markup, foreign, join, tag, text
-from endstop.engine.analysis.page import figure, page, section, table, tiles
-from endstop.engine.analysis.style import DARK, LIGHT, TONES
+from endstop.analysis import plots
+from endstop.analysis.drawing import scale_ticks
+from endstop.analysis.markup import VOID, Markup, foreign, join, tag, text
+from endstop.analysis.page import figure, page, section, table, tiles
+from endstop.analysis.style import DARK, LIGHT, TONES
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from endstop.analysis.ratings import Rating, ratings_from
 from endstop.decision import WrongUse
-from endstop.engine.analysis.ratings import Rating, ratings_from
 
 
 def file_of(tmp_path: Path, text: str | bytes) -> Path:

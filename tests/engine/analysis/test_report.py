@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from endstop.decision import RECOMMENDED, Policy, WrongUse
-from endstop.engine import Engine
-from endstop.engine.analysis.ratings import Rating, Ratings
-from endstop.engine.analysis.report import (
+from endstop import Engine
+from endstop.analysis.ratings import Rating, Ratings
+from endstop.analysis.report import (
     OTHERS,
     Report,
     Reporter,
@@ -16,9 +15,10 @@ from endstop.engine.analysis.report import (
     index_of_digests,
     report_records,
 )
-from endstop.engine.analysis.report import _decode as decoded
-from endstop.engine.archive.files import records_in
-from endstop.engine.presets import ask_user, finish_task
+from endstop.analysis.report import _decode as decoded
+from endstop.archive.files import records_in
+from endstop.decision import RECOMMENDED, Policy, WrongUse
+from endstop.presets import ask_user, finish_task
 from endstop.providers import Scripted, call
 from msgspec.structs import replace
 
@@ -194,14 +194,14 @@ async def test_a_second_report_is_made_from_the_index_and_is_the_same(
     paths = records_in([tmp_path])
     with index_of_digests(str(tmp_path / "index")) as index:
         first = report_records(paths, index=index)
-    monkeypatch.setattr("endstop.engine.analysis.report.scan", None)
+    monkeypatch.setattr("endstop.analysis.report.scan", None)
     with index_of_digests(str(tmp_path / "index")) as index:
         assert report_records(paths, index=index) == first
     assert index.trouble == ""
 
 
 async def test_names_without_end_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endstop.engine.analysis.report.MOST_NAMES", 3)
+    monkeypatch.setattr("endstop.analysis.report.MOST_NAMES", 3)
     digested = decoded(digested_record(await scenes.done(tmp_path / "a.jsonl")))
     reporter = Reporter()
     for number in range(10):

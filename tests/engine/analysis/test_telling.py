@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from endstop.analysis.assessed import Assessed, assess
+from endstop.analysis.telling import REASONS, Telling
 from endstop.decision.digest import Point, RunDigest
 from endstop.decision.outcome import Status
-from endstop.engine.analysis.assessed import Assessed, assess
-from endstop.engine.analysis.telling import REASONS, Telling
 
 
 def run(steps: int, *, rating: float | None = None, status: Status = "completed", reason: str = "completed",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from endstop import Engine
+from endstop.analysis.timeline import CALLS, ENDS, RUNS, Cell, timeline_of_record
 from endstop.decision import Limits, Policy
-from endstop.engine import Engine
-from endstop.engine.analysis.timeline import CALLS, ENDS, RUNS, Cell, timeline_of_record
-from endstop.engine.presets import ask_user, finish_task
+from endstop.presets import ask_user, finish_task
 from endstop.providers import Interrupted, Retry, Scripted, call
 
 from . import scenes

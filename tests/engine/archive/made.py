@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from endstop.engine import Engine, tool
+from endstop import Engine, tool
 from endstop.providers import Scripted, call, say
 
 

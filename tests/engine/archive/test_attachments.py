@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Engine, Tool, read_record, tool
+from endstop.archive.attachments import ABOVE, Attached, folder_of
+from endstop.archive.files import records_in
+from endstop.archive.scan import scan
+from endstop.archive.zst import writing
 from endstop.decision import Image, WrongUse
 from endstop.decision.events import ResponseFinished, ToolCallResult
-from endstop.engine import Engine, Tool, read_record, tool
-from endstop.engine.archive.attachments import ABOVE, Attached, folder_of
-from endstop.engine.archive.files import records_in
-from endstop.engine.archive.scan import scan
-from endstop.engine.archive.zst import writing
-from endstop.engine.line import encoded
-from endstop.engine.replay import replay
+from endstop.line import encoded
 from endstop.providers import Scripted, call
+from endstop.replay import replay
 
 LARGE = "漢字 and more\n" * 6_000
 PICTURE = Image(b"\x89PNG" + bytes(range(256)) * 1200)

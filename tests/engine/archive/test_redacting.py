@@ -13,6 +13,9 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from endstop import Completion, Engine, read_record, tool
+from endstop.archive.redacting import Redactor
+from endstop.archive.texts import FAILED, TEXTS, Texts
 from endstop.decision import Event, Policy, ReasoningDelta, ToolSpec
 from endstop.decision import events as ev
 from endstop.decision.chunks import AttemptEnded, ProviderToolReport, TextDelta, ToolCallDelta
@@ -27,14 +30,11 @@ from endstop.decision.messages import (
     UserMessage,
 )
 from endstop.decision.outcome import Outcome, Question
-from endstop.engine import Completion, Engine, read_record, tool
-from endstop.engine.archive.redacting import Redactor
-from endstop.engine.archive.texts import FAILED, TEXTS, Texts
-from endstop.engine.hooks import Reject
-from endstop.engine.line import AfterCut, encoded
-from endstop.engine.presets import ask_user, finish_task, think
-from endstop.engine.replay import replay
+from endstop.hooks import Reject
+from endstop.line import AfterCut, encoded
+from endstop.presets import ask_user, finish_task, think
 from endstop.providers import RateLimited, Scripted, call, say
+from endstop.replay import replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from endstop import read_record
+from endstop.archive import scan as scan_module
+from endstop.archive import zst
+from endstop.archive.scan import Scan, scan
 from endstop.decision import Event, Limits, Policy, WrongUse
 from endstop.decision.events import STREAM_PARTS, RunFinished, RunStarted, ToolCallResult
-from endstop.engine import read_record
-from endstop.engine.archive import scan as scan_module
-from endstop.engine.archive import zst
-from endstop.engine.archive.scan import Scan, scan
-from endstop.engine.line import STARTED, UNREADABLE, decode, decode_started
+from endstop.line import STARTED, UNREADABLE, decode, decode_started
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

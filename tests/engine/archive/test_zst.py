@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from endstop import Engine, read_record
+from endstop.archive import zst
+from endstop.archive.scan import scan
+from endstop.archive.zst import Torn, blocks, is_compressed, writing
 from endstop.decision import WrongUse
-from endstop.engine import Engine, read_record
-from endstop.engine.archive import zst
-from endstop.engine.archive.scan import scan
-from endstop.engine.archive.zst import Torn, blocks, is_compressed, writing
-from endstop.engine.record import header_of
-from endstop.engine.replay import replay
 from endstop.providers import Scripted
+from endstop.record import header_of
+from endstop.replay import replay
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

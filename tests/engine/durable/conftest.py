@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from endstop.engine.durable.dbos import Dbos
+from endstop.durable.dbos import Dbos
 
 from ...postgres import Server, server
 
 multiprocessing.set_forkserver_preload(
-    ["endstop.engine.durable.conformance.worker", "endstop.engine.durable.dbos.worker", "structlog"]
+    ["endstop.durable.conformance.worker", "endstop.durable.dbos.worker", "structlog"]
 )
 
 

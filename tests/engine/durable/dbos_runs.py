@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from endstop.engine.durable import Job, StepKey, Steps
-from endstop.engine.durable.dbos import Dbos
-from endstop.engine.durable.dbos.place import place_of
+from endstop.durable import Job, StepKey, Steps
+from endstop.durable.dbos import Dbos
+from endstop.durable.dbos.place import place_of
 from sqlalchemy import create_engine, text
 
 Work = Callable[[Job, Steps], Awaitable[None]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from endstop.engine.durable.conformance import CASES, Adapter, Case, check
+from endstop.durable.conformance import CASES, Adapter, Case, check
 
 
 def plain(folder: Path, fault: str = "") -> Adapter:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from dbos import DBOS
-from endstop.engine.durable.conformance import CASES, Adapter, Case, check
+from endstop.durable.conformance import CASES, Adapter, Case, check
 
 from ...postgres import PASSWORD, Server
 from .chosen import cases
@@ -17,7 +17,7 @@ POLL = 0.02
 
 def dbos(url: str, away: str) -> Adapter:
     return Adapter(
-        make="endstop.engine.durable.dbos:Dbos",
+        make="endstop.durable.dbos:Dbos",
         arguments={"url": url, "poll_seconds": POLL},
         limited={"running_in_all": 2},
         away={"url": away},

@@ -12,8 +12,8 @@ import pytest
 import structlog
 from dbos import DBOS, DBOSClient
 from endstop.decision import WrongUse
-from endstop.engine.durable import Job, LostRun, NotKept, Steps
-from endstop.engine.durable.dbos.place import place_of
+from endstop.durable import Job, LostRun, NotKept, Steps
+from endstop.durable.dbos.place import place_of
 
 from .dbos_runs import done, giving, job, key, opened, rows, until
 
@@ -96,7 +96,7 @@ async def test_a_step_that_is_asked_for_twice_at_once_happens_once(path: Path) -
 
 
 async def test_what_is_no_json_or_too_long_is_not_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endstop.engine.durable.dbos.steps.LARGEST", 1000)
+    monkeypatch.setattr("endstop.durable.dbos.steps.LARGEST", 1000)
 
     async def work(job: Job, steps: Steps) -> None:
         with pytest.raises(NotKept, match="cannot be written as JSON"):

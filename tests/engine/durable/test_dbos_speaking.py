@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import structlog
 from dbos import DBOS
-from endstop.engine.durable import Job, Steps
+from endstop.durable import Job, Steps
 
 from ...postgres import PASSWORD, Server
 from .dbos_runs import done, giving, key, opened
@@ -24,8 +24,8 @@ def hook(event, args):
     if event in ("socket.connect", "socket.getaddrinfo", "socket.gethostbyname", "socket.sendto"):
         seen.append((event, args[1:] if event == "socket.connect" else args))
 sys.addaudithook(hook)
-from endstop.engine.durable import Job, StepKey
-from endstop.engine.durable.dbos import Dbos
+from endstop.durable import Job, StepKey
+from endstop.durable.dbos import Dbos
 
 async def main():
     ended = asyncio.Event()

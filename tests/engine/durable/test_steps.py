@@ -9,16 +9,16 @@ from typing import Any
 
 import anyio.lowlevel
 import pytest
+from endstop import Completion, Engine, Run, read_record, this_call, tool
 from endstop.decision import Event, Image, Limits, Policy
 from endstop.decision import events as ev
-from endstop.engine import Completion, Engine, Run, read_record, this_call, tool
-from endstop.engine.durable import LostRun
-from endstop.engine.presets import ask_user, finish_task, task_done, think
-from endstop.engine.record import RecordWriter
-from endstop.engine.replay import replay
-from endstop.engine.session import Session
-from endstop.engine.testing import FakeClock, MemorySteps, check_transcript, settle
+from endstop.durable import LostRun
+from endstop.presets import ask_user, finish_task, task_done, think
 from endstop.providers import Interrupted, Retry, Scripted, call, say
+from endstop.record import RecordWriter
+from endstop.replay import replay
+from endstop.session import Session
+from endstop.testing import FakeClock, MemorySteps, check_transcript, settle
 
 END = [call("finish_task", summary="done", id="end")]
 DONE: list[str] = []

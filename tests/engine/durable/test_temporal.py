@@ -10,11 +10,11 @@ from typing import Any
 import anyio
 import pytest
 from endstop.decision import WrongUse
-from endstop.engine.durable import Job, LostRun, StepKey, Steps
-from endstop.engine.durable.conformance import Adapter, Case, check
-from endstop.engine.durable.queue import Work
-from endstop.engine.durable.temporal import Temporal
-from endstop.engine.durable.temporal.results import LIMIT
+from endstop.durable import Job, LostRun, StepKey, Steps
+from endstop.durable.conformance import Adapter, Case, check
+from endstop.durable.queue import Work
+from endstop.durable.temporal import Temporal
+from endstop.durable.temporal.results import LIMIT
 
 from ...temporal import Server
 from .chosen import cases
@@ -29,7 +29,7 @@ SHORT_LEASE = 3.0
 async def test_the_conformance_suite(case: Case, temporal: Server) -> None:
     lease = SHORT_LEASE if "freezing" in case.needs else LEASE
     adapter = Adapter(
-        make="endstop.engine.durable.temporal:Temporal",
+        make="endstop.durable.temporal:Temporal",
         arguments={"address": temporal.address, "namespace": temporal.namespace(), "lease": lease},
         away={"address": "127.0.0.1:1"},
     )
@@ -289,6 +289,6 @@ async def test_nothing_is_asked_of_a_queue_that_is_not_open() -> None:
 
 
 def test_without_the_driver_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endstop.engine.durable.temporal.queue.find_spec", lambda name: None)
+    monkeypatch.setattr("endstop.durable.temporal.queue.find_spec", lambda name: None)
     with pytest.raises(WrongUse, match=r'pip install "endstop\[temporal\]"'):
         Temporal()

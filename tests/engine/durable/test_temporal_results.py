@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from endstop.engine.durable import NotKept, StepKey
-from endstop.engine.durable.temporal.results import CARRIED, LIMIT, Results
+from endstop.durable import NotKept, StepKey
+from endstop.durable.temporal.results import CARRIED, LIMIT, Results
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from endstop.decision import Event, Facts, Message, Outcome, SystemMessage, ToolCall, ToolResult, Transcript, fold
 from endstop.decision import events as ev
-from endstop.engine.formats import FORMATS, Foreign, Kinds, events_of
-from endstop.engine.testing import check_transcript
+from endstop.formats import FORMATS, Foreign, Kinds, events_of
+from endstop.testing import check_transcript
 
 
 class Heard:

@@ -6,7 +6,7 @@ from typing import Any
 
 from endstop.decision import AssistantMessage, Image, Reasoning, SystemMessage, ToolResult, Usage, UserMessage
 from endstop.decision import events as ev
-from endstop.engine.formats import guess
+from endstop.formats import guess
 
 from .heard import called, hear, user
 

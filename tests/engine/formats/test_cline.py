@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from endstop.decision import AssistantMessage, ToolResult, Usage
 from endstop.decision import events as ev
-from endstop.engine.formats import FORMATS, Unreadable, guess
+from endstop.formats import FORMATS, Unreadable, guess
 
 from .heard import hear
 

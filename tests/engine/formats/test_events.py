@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Engine, read_record, tool
 from endstop.decision import Event, Policy, ToolResult
 from endstop.decision import events as ev
-from endstop.engine import Engine, read_record, tool
-from endstop.engine.formats import FORMATS, Kinds, events_of
-from endstop.engine.formats.settled import MOST_QUESTIONS
-from endstop.engine.record import RecordWriter
-from endstop.engine.replay import replay
+from endstop.formats import FORMATS, Kinds, events_of
+from endstop.formats.settled import MOST_QUESTIONS
 from endstop.providers import Scripted
 from endstop.providers import call as calls
 from endstop.providers import say as text
+from endstop.record import RecordWriter
+from endstop.replay import replay
 
 from .heard import Heard, answer, call, hear, says, user
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from endstop import read_record
 from endstop.decision import Event
-from endstop.engine import read_record
-from endstop.engine.formats import to_atif, to_openai
-from endstop.engine.formats.untold import UNTOLD
+from endstop.formats import to_atif, to_openai
+from endstop.formats.untold import UNTOLD
 
 from .heard import answer, call, hear, says, user
 

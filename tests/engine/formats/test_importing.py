@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import read_record
 from endstop.decision import Event, WrongUse
-from endstop.engine import read_record
-from endstop.engine.formats import Kinds, Skipped, events_of, found_in
-from endstop.engine.formats.importing import Imported, Importer, lost_in
-from endstop.engine.formats.naming import LONGEST, Names, named
-from endstop.engine.formats.openai import sessions
-from endstop.engine.formats.written import AlreadyThere, Folder
-from endstop.engine.record import RecordWriter
-from endstop.engine.version import VERSION
+from endstop.formats import Kinds, Skipped, events_of, found_in
+from endstop.formats.importing import Imported, Importer, lost_in
+from endstop.formats.naming import LONGEST, Names, named
+from endstop.formats.openai import sessions
+from endstop.formats.written import AlreadyThere, Folder
+from endstop.record import RecordWriter
+from endstop.version import VERSION
 from hypothesis import given
 from hypothesis import strategies as st
 

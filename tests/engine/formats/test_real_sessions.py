@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import read_record
 from endstop.decision import AssistantMessage, ToolResult, Transcript
 from endstop.decision import events as ev
-from endstop.engine import read_record
-from endstop.engine.formats import found_in, guess, to_atif, to_openai
-from endstop.engine.formats.importing import Imported, Importer
-from endstop.engine.formats.written import Folder
-from endstop.engine.replay import replay
+from endstop.formats import found_in, guess, to_atif, to_openai
+from endstop.formats.importing import Imported, Importer
+from endstop.formats.written import Folder
+from endstop.replay import replay
 
 from ...shared_data import ABSENT, SESSIONS, events_of_sse, recorded, said_by_chat, sessions
 from .heard import hear

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from endstop.decision import AssistantMessage, ToolResult, UserMessage
 from endstop.decision import events as ev
-from endstop.engine.formats import FORMATS, Unreadable, guess
+from endstop.formats import FORMATS, Unreadable, guess
 
 from .heard import answer, call, called, hear, says, user
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import read_record
 from endstop.decision.events import ResponseFinished
-from endstop.engine import read_record
 
 from ...console import COMMAND, Done, ended, endstop, environment, started
 from ...servers import CUT, NO_END, STALL, ChatServer, Refusal, call
@@ -149,7 +149,7 @@ async def test_the_workspace_tools_change_a_real_file(tmp_path: Path) -> None:
 
 TOOLS = """
 import os, sys
-from endstop.engine import tool
+from endstop import tool
 
 print("imported")
 
@@ -399,7 +399,7 @@ async def test_a_file_that_holds_a_record_is_not_written_to(tmp_path: Path) -> N
 def test_version_and_wrong_use_import_nothing_heavy() -> None:
     code = """if True:
         import sys
-        from endstop.engine.hosts.command_line import main
+        from endstop.hosts.command_line import main
         for arguments in (["--version"], ["run", "--max-steps", "0", "--model", "m"], ["run", "Hi"]):
             try:
                 main(arguments)
@@ -435,7 +435,7 @@ async def test_each_command_does_its_work_in_an_interpreter_that_has_imported_no
 
 
 def test_the_command_is_also_a_module() -> None:
-    command = [sys.executable, "-m", "endstop.engine.hosts.command_line", "--version"]
+    command = [sys.executable, "-m", "endstop.hosts.command_line", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith("endstop ")
 
@@ -445,7 +445,7 @@ def test_a_program_that_calls_it_keeps_its_own_threads_and_goes_on(where: str) -
     """Only what the command itself has left hanging is a reason to leave the process."""
     code = f"""if True:
         import threading
-        from endstop.engine.hosts.command_line import main
+        from endstop.hosts.command_line import main
 
         over, codes = threading.Event(), []
         other = threading.Thread(target=over.wait)
@@ -487,7 +487,7 @@ async def test_a_signal_in_mid_stream_ends_cleanly_with_130(tmp_path: Path, numb
 
 HANGING = """
 import threading
-from endstop.engine import tool
+from endstop import tool
 
 @tool(timeout=None)
 def hang(fifo: str) -> str:

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from endstop import read_record
 from endstop.decision import Limits, LimitUse, Policy, SessionLimits, Usage
 from endstop.decision import events as ev
-from endstop.engine import read_record
-from endstop.engine.hosts.phrases import Recorded, allowances, called, ending_of, figures, spent
-from endstop.engine.hosts.watching.plain import Plain
+from endstop.hosts.phrases import Recorded, allowances, called, ending_of, figures, spent
+from endstop.hosts.watching.plain import Plain
 
 from ...console import Done, endstop
 from ...servers import ChatServer, call
@@ -179,7 +179,7 @@ def test_every_end_that_leaves_work_says_how_to_go_on_from_the_record() -> None:
 
 def test_functions_are_called_by_their_short_names_and_commands_by_themselves() -> None:
     assert called("my.module:Checks.tests_pass") == "Checks.tests_pass"
-    assert called("endstop.engine.hooks:CommandGate('a:b c')") == "`a:b c`"
+    assert called("endstop.hooks:CommandGate('a:b c')") == "`a:b c`"
 
 
 def test_what_is_not_the_loops_own_is_told(capsys: pytest.CaptureFixture[str]) -> None:

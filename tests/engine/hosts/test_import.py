@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop.engine import read_record
+from endstop import read_record
 
 from ...console import endstop
 

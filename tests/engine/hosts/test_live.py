@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from endstop.engine import read_record
-from endstop.engine.hosts.watching.screen import rows_of
+from endstop import read_record
+from endstop.hosts.watching.screen import rows_of
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -18,8 +18,8 @@ from .terminal import in_terminal
 
 TOOLS = """
 import os
-from endstop.engine import tool
-from endstop.engine.presets import think
+from endstop import tool
+from endstop.presets import think
 
 @tool
 def noisy() -> str:

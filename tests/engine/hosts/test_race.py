@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop.engine import read_record
+from endstop import read_record
 
 from ...console import PATIENCE, Done, ended, endstop, started
 from ...servers import STALL, ChatServer, Refusal, call
@@ -109,7 +109,7 @@ async def test_the_same_model_can_race_against_itself_at_one_endpoint(tmp_path: 
 
 async def test_settings_policy_gates_and_tools_are_those_of_every_racer(tmp_path: Path) -> None:
     (tmp_path / "tools.py").write_text(
-        'from endstop.engine import tool\n@tool\ndef look() -> str:\n    "Look."\n    return "seen"\n'
+        'from endstop import tool\n@tool\ndef look() -> str:\n    "Look."\n    return "seen"\n'
     )
     async with ChatServer([call("look")], FINISH) as one, ChatServer([call("look")], FINISH) as other:
         arguments = ("--tools", tmp_path / "tools.py", "--temperature", 0.5, "--policy", "strict", "--gate", "true")

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from endstop.engine import Engine, read_record
-from endstop.engine.archive.attachments import folder_of
-from endstop.engine.archive.redaction import Redaction
-from endstop.engine.archive.rewriting import redacted_copy
-from endstop.engine.archive.scan import scan
-from endstop.engine.replay import replay
+from endstop import Engine, read_record
+from endstop.archive.attachments import folder_of
+from endstop.archive.redaction import Redaction
+from endstop.archive.rewriting import redacted_copy
+from endstop.archive.scan import scan
 from endstop.providers import Scripted, call, say
+from endstop.replay import replay
 
 from ...console import endstop
 from ...servers import ChatServer
@@ -82,7 +82,7 @@ async def test_nothing_is_written_over_and_no_copy_is_taken_for_a_record(tmp_pat
 
 
 async def test_a_text_that_lies_beside_a_record_is_redacted_too(tmp_path: Path) -> None:
-    from endstop.engine import tool
+    from endstop import tool
 
     @tool
     async def read_all() -> str:

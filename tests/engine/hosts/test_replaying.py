@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Engine, read_record, tool
 from endstop.decision import Considered, GoOn, Stop
 from endstop.decision.events import ResponseFinished, ToolCallResult
 from endstop.decision.messages import AssistantMessage, ToolCall
-from endstop.engine import Engine, read_record, tool
-from endstop.engine.hosts.replaying.columns import cells, folded, plain
-from endstop.engine.hosts.replaying.divergence import divergence_lines
-from endstop.engine.record import RecordWriter
-from endstop.engine.replay.comparison import Difference, Divergence
-from endstop.engine.testing import FakeClock
+from endstop.hosts.replaying.columns import cells, folded, plain
+from endstop.hosts.replaying.divergence import divergence_lines
 from endstop.providers import Scripted, call, say
+from endstop.record import RecordWriter
+from endstop.replay.comparison import Difference, Divergence
+from endstop.testing import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ from .terminal import in_terminal
 GOLDEN = Path(__file__).parents[2] / "records"
 
 LIVE = """
-from endstop.engine import tool
+from endstop import tool
 
 @tool(kind="completion")
 def submit(report: str) -> str:

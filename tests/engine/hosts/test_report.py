@@ -6,14 +6,14 @@ import re
 from pathlib import Path
 
 import pytest
+from endstop import Engine, tool
+from endstop.analysis.ratings import Ratings
+from endstop.analysis.report import report_records
+from endstop.analysis.timeline import timeline_of_record
+from endstop.archive.files import records_in
 from endstop.decision import Limits, Policy
-from endstop.engine import Engine, tool
-from endstop.engine.analysis.ratings import Ratings
-from endstop.engine.analysis.report import report_records
-from endstop.engine.analysis.timeline import timeline_of_record
-from endstop.engine.archive.files import records_in
-from endstop.engine.hosts.reporting import report_page as page_module
-from endstop.engine.hosts.reporting.report_page import SCRIPT, Shown, report_page
+from endstop.hosts.reporting import report_page as page_module
+from endstop.hosts.reporting.report_page import SCRIPT, Shown, report_page
 from endstop.providers import Scripted, call
 from rich.cells import cell_len
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import SessionRecord, read_record
 from endstop.decision.events import RunResumed, ToolCallResult
-from endstop.engine import SessionRecord, read_record
 
 from ...console import PATIENCE, Done, ended, endstop, started
 from ...servers import STALL, ChatServer, call
@@ -85,7 +85,7 @@ async def test_several_questions_are_answered_by_name_together_or_one_by_one(tmp
     assert "Which file?" in first.err
 
 
-CONFIRM = "from endstop.engine.presets import task_done"
+CONFIRM = "from endstop.presets import task_done"
 
 
 @pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("No, restart it too", 3)])
@@ -109,7 +109,7 @@ async def test_a_completion_is_confirmed_or_handed_back_by_the_user(tmp_path: Pa
 # ---- a process that was killed
 
 TOOLS = """
-from endstop.engine import tool
+from endstop import tool
 
 @tool
 def add_line(path: str) -> str:
@@ -178,7 +178,7 @@ def whole(record: Path) -> SessionRecord:
 HALFWAY = """
 import sys, time
 from pathlib import Path
-from endstop.engine import this_call, tool
+from endstop import this_call, tool
 
 HERE = Path(__file__).parent
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from endstop.decision import STATUS_OF, Event, Outcome, TextDelta, ToolCallDelta
 from endstop.decision.events import AttemptFailed
-from endstop.engine.hosts.clean import arguments, brief, clean, first_lines, one_line
-from endstop.engine.hosts.phrases import actions_line, duration, ending_of, figures
-from endstop.engine.hosts.watching.saved import savings_of
-from endstop.engine.hosts.watching.story import TOLD, UNTOLD
-from endstop.engine.hosts.watching.views import CarefulView
+from endstop.hosts.clean import arguments, brief, clean, first_lines, one_line
+from endstop.hosts.phrases import actions_line, duration, ending_of, figures
+from endstop.hosts.watching.saved import savings_of
+from endstop.hosts.watching.story import TOLD, UNTOLD
+from endstop.hosts.watching.views import CarefulView
 from endstop.providers import KINDS
 from hypothesis import example, given
 from hypothesis import strategies as st

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop import Engine, read_record, tool
 from endstop.decision import Limits, Message, Policy, Repetition, UserMessage
 from endstop.decision.events import StepStarted
-from endstop.engine import Engine, read_record, tool
-from endstop.engine.hosts.replaying.columns import cells, plain
-from endstop.engine.hosts.replaying.messages import message_lines, request_messages
-from endstop.engine.presets import finish_task, think
-from endstop.engine.testing import settle
+from endstop.hosts.replaying.columns import cells, plain
+from endstop.hosts.replaying.messages import message_lines, request_messages
+from endstop.presets import finish_task, think
 from endstop.providers import Request, Scripted, call, say
+from endstop.testing import settle
 
 from ...console import PATIENCE
 from .terminal import Terminal, in_terminal
@@ -28,7 +28,7 @@ from .terminal import Terminal, in_terminal
 KEYS = "Enter step · n decision · r run · g go to"
 
 LIVE = """
-from endstop.engine import tool
+from endstop import tool
 
 @tool
 def look(place: int) -> str:
@@ -329,7 +329,7 @@ async def test_a_platform_without_termios_is_told_so(tmp_path: Path) -> None:
     record = await recorded(tmp_path / "r.jsonl")
     script = (
         "import sys; sys.modules['termios'] = None\n"
-        "from endstop.engine.hosts.command_line import main\n"
+        "from endstop.hosts.command_line import main\n"
         f"sys.exit(main(['replay', {str(record)!r}, '--step']))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE)

@@ -13,10 +13,10 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+from endstop import Engine
 from endstop.decision import ToolResult, WrongUse
-from endstop.engine import Engine
-from endstop.engine.presets import finish_task, workspace_tools
-from endstop.engine.presets.folder import LONGEST_TEXT, Folder, WorkspaceError
+from endstop.presets import finish_task, workspace_tools
+from endstop.presets.folder import LONGEST_TEXT, Folder, WorkspaceError
 from endstop.providers import Scripted, call
 from hypothesis import given, settings
 from hypothesis import strategies as st

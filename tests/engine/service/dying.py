@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from endstop.engine import Engine, tool
-from endstop.engine.service import Service
+from endstop import Engine, tool
 from endstop.providers import OpenAICompatible
+from endstop.service import Service
 
 
 @tool

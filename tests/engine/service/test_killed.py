@@ -7,10 +7,10 @@ import signal
 import sys
 from pathlib import Path
 
-from endstop.engine import Engine, tool
-from endstop.engine.service import Service
-from endstop.engine.testing import check_transcript
+from endstop import Engine, tool
 from endstop.providers import Scripted, call
+from endstop.service import Service
+from endstop.testing import check_transcript
 
 from ...servers import STALL, ChatServer
 from ...servers import call as called

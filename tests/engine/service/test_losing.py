@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from endstop.engine.durable import Job, LostRun, StepKey
-from endstop.engine.durable.queue import Work
-from endstop.engine.service import driving
-from endstop.engine.service.service import Service
-from endstop.engine.store.store import Diverged, Held, StoreError
-from endstop.engine.testing import settle
+from endstop.durable import Job, LostRun, StepKey
+from endstop.durable.queue import Work
 from endstop.providers import call
+from endstop.service import driving
+from endstop.service.service import Service
+from endstop.store.store import Diverged, Held, StoreError
+from endstop.testing import settle
 from msgspec import structs
 
 from .. import held

@@ -7,15 +7,15 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from endstop.engine import Engine
-from endstop.engine.archive.texts import FAILED
-from endstop.engine.presets import finish_task
-from endstop.engine.service import driving
-from endstop.engine.service.errors import Refusal
-from endstop.engine.service.service import Service
-from endstop.engine.store.memory import MemoryStore
-from endstop.engine.store.store import NewSession, StoreError
+from endstop import Engine
+from endstop.archive.texts import FAILED
+from endstop.presets import finish_task
 from endstop.providers import Scripted, call
+from endstop.service import driving
+from endstop.service.errors import Refusal
+from endstop.service.service import Service
+from endstop.store.memory import MemoryStore
+from endstop.store.store import NewSession, StoreError
 
 from ..held import Held, seqs, to_end
 from .stage import Stage

@@ -6,14 +6,14 @@ import asyncio
 from typing import Any
 
 import anyio
+from endstop import Engine
 from endstop.decision import Degeneration, Policy, TextDelta
-from endstop.engine import Engine
-from endstop.engine.service import tape as tapes
-from endstop.engine.service.reading import Missed
-from endstop.engine.service.service import Service
-from endstop.engine.store.memory import MemoryStore
-from endstop.engine.store.store import Page
 from endstop.providers import Scripted
+from endstop.service import tape as tapes
+from endstop.service.reading import Missed
+from endstop.service.service import Service
+from endstop.store.memory import MemoryStore
+from endstop.store.store import Page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import anyio
 import pytest
+from endstop import Engine, read_record
 from endstop.decision import WrongUse
-from endstop.engine import Engine, read_record
-from endstop.engine.replay import replay
-from endstop.engine.service.errors import Conflict, Refusal, TooMany, Unavailable, Unknown
-from endstop.engine.service.service import Service
-from endstop.engine.store.memory import MemoryStore
-from endstop.engine.store.store import Batch, StoreError
 from endstop.providers import Scripted, call, say
+from endstop.replay import replay
+from endstop.service.errors import Conflict, Refusal, TooMany, Unavailable, Unknown
+from endstop.service.service import Service
+from endstop.store.memory import MemoryStore
+from endstop.store.store import Batch, StoreError
 
 from ..held import Held, seqs, to_end
 

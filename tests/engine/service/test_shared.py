@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop.engine import Engine
-from endstop.engine.presets import ask_user, finish_task
-from endstop.engine.service.errors import Conflict, TooMany
-from endstop.engine.service.service import Service
-from endstop.engine.store.place import store_at
-from endstop.engine.store.store import Message, Store
+from endstop import Engine
+from endstop.presets import ask_user, finish_task
 from endstop.providers import Scripted, call
+from endstop.service.errors import Conflict, TooMany
+from endstop.service.service import Service
+from endstop.store.place import store_at
+from endstop.store.store import Message, Store
 
 from ...postgres import Server
 from ..durable.plain import Plain

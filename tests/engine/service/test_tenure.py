@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from endstop.engine.durable.steps import LostRun, StepKey
-from endstop.engine.service.tenure import Tenure
-from endstop.engine.service.working import SureSteps
-from endstop.engine.store.memory import MemoryStore
-from endstop.engine.store.store import Orphan
+from endstop.durable.steps import LostRun, StepKey
+from endstop.service.tenure import Tenure
+from endstop.service.working import SureSteps
+from endstop.store.memory import MemoryStore
+from endstop.store.store import Orphan
 
 LEASE = 0.3
 

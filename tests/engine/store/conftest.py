@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from endstop.engine.store.memory import MemoryStore
-from endstop.engine.store.place import store_at
-from endstop.engine.store.sql import SqlStore
-from endstop.engine.store.store import Store
+from endstop.store.memory import MemoryStore
+from endstop.store.place import store_at
+from endstop.store.sql import SqlStore
+from endstop.store.store import Store
 
 from ...postgres import Server, server
 

@@ -9,9 +9,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest_asyncio
-from endstop.engine.store.database import READERS
-from endstop.engine.store.place import store_at
-from endstop.engine.store.sql import SqlStore
+from endstop.store.database import READERS
+from endstop.store.place import store_at
+from endstop.store.sql import SqlStore
 from sqlalchemy import text
 
 from ...postgres import Server

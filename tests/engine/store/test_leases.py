@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from endstop.engine.durable import LostRun
-from endstop.engine.store.memory import MemoryStore
-from endstop.engine.store.process import this_process
-from endstop.engine.store.sql import SqlStore
-from endstop.engine.store.store import Held, LeaseLost, Store, StoreError
+from endstop.durable import LostRun
+from endstop.store.memory import MemoryStore
+from endstop.store.process import this_process
+from endstop.store.sql import SqlStore
+from endstop.store.store import Held, LeaseLost, Store, StoreError
 
 from .made import all_pages, batch, beginning, ended, ending, message, seqs, session
 from .others import interrupt_orphans, latest, process, refused, stored, waiting

@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from endstop.engine.store import leases
-from endstop.engine.store.holding import Holding
-from endstop.engine.store.place import store_at
-from endstop.engine.store.store import LeaseLost, StoreError
+from endstop.store import leases
+from endstop.store.holding import Holding
+from endstop.store.place import store_at
+from endstop.store.store import LeaseLost, StoreError
 
 from ...postgres import Server
 from .made import batch, beginning, session

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from endstop.decision import WrongUse
-from endstop.engine.store import place as places
-from endstop.engine.store.place import masked, store_at
-from endstop.engine.store.store import StoreError
+from endstop.store import place as places
+from endstop.store.place import masked, store_at
+from endstop.store.store import StoreError
 
 from ...postgres import PASSWORD, Server
 from .made import session

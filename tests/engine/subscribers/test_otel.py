@@ -13,12 +13,9 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
+from endstop import Completion, Engine, Redaction, Tool, tool
 from endstop.decision import Compaction, Image, Limits, Policy, ToolCall, Usage, UsageReport, WrongUse
-from endstop.engine import Completion, Engine, Redaction, Tool, tool
-from endstop.engine.presets import ask_user, finish_task
-from endstop.engine.subscribers import traced
-from endstop.engine.subscribers.otel.attributes import of_call, of_provider, provider_name
-from endstop.engine.testing import FakeClock, settle
+from endstop.presets import ask_user, finish_task
 from endstop.providers import (
     Chaos,
     Fallback,
@@ -32,6 +29,9 @@ from endstop.providers import (
     call,
     say,
 )
+from endstop.subscribers import traced
+from endstop.subscribers.otel.attributes import of_call, of_provider, provider_name
+from endstop.testing import FakeClock, settle
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult

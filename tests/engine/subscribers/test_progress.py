@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 
+from endstop import Engine
 from endstop.decision import Usage
-from endstop.engine import Engine
-from endstop.engine.subscribers import progress
 from endstop.providers import RateLimited, Scripted, call
+from endstop.subscribers import progress
 from rich.console import Console
 
 

@@ -1,9 +1,9 @@
 """The log of a run's landmarks."""
 
+from endstop import Engine
 from endstop.decision import Policy
-from endstop.engine import Engine
-from endstop.engine.subscribers import log_run
 from endstop.providers import RateLimited, Scripted, call, say
+from endstop.subscribers import log_run
 from structlog.testing import capture_logs
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .....decision import Outcome, Question, Usage
+from ....decision import Outcome, Question, Usage
 from . import events as say
 
 PAUSED = "endstop:paused"

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from .....decision import Question, WrongUse
+from ....decision import Question, WrongUse
 from .endings import PAUSED
 
 ABANDONED = "The user does not answer this question. Go on without the answer, or finish with what is known."

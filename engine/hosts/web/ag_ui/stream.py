@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from .....decision import AssistantMessage
+from ....decision import AssistantMessage
 from . import events as say
 from .events import AgUiEvent
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from .....decision import AssistantMessage, Event, WrongUse
-from .....decision import events as ev
+from ....decision import AssistantMessage, Event, WrongUse
+from ....decision import events as ev
 from ....line import encoded
 from . import events as say
 from .endings import Used, ending

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from .....decision import Image
+from ....decision import Image
 
 
 class Lagged(Struct, frozen=True, kw_only=True):

@@ -17,17 +17,17 @@ from typing import Any, TypeVar
 import httpx
 import msgspec
 import uvicorn
+from endstop import Engine, tool
 from endstop.decision import AssistantMessage, Event, Limits, Policy, UserMessage
-from endstop.engine import Engine, tool
-from endstop.engine.hosts.web import web
-from endstop.engine.hosts.web.owners import Tokens
-from endstop.engine.line import encoded
-from endstop.engine.presets import ask_user, task_done, think
-from endstop.engine.record import read_record
-from endstop.engine.service.service import Service
-from endstop.engine.store.memory import MemoryStore
-from endstop.engine.store.store import Batch, NewSession
+from endstop.hosts.web import web
+from endstop.hosts.web.owners import Tokens
+from endstop.line import encoded
+from endstop.presets import ask_user, task_done, think
 from endstop.providers import Request, Scripted
+from endstop.record import read_record
+from endstop.service.service import Service
+from endstop.store.memory import MemoryStore
+from endstop.store.store import Batch, NewSession
 from starlette.applications import Starlette
 from starlette.routing import Mount
 

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from endstop import Engine
 from endstop.decision import Policy
-from endstop.engine import Engine
-from endstop.engine.hosts.web import Connection, WebLimits, web
-from endstop.engine.presets import ask_user, finish_task
-from endstop.engine.service.service import Service
-from endstop.engine.store.memory import MemoryStore
+from endstop.hosts.web import Connection, WebLimits, web
+from endstop.presets import ask_user, finish_task
 from endstop.providers import Request, Scripted, call, say
+from endstop.service.service import Service
+from endstop.store.memory import MemoryStore
 from uvicorn import Config
 from uvicorn.server import ServerState
 

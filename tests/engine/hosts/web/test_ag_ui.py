@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from endstop import Engine, Tool, read_record
 from endstop.decision import (
     AssistantMessage,
     Event,
@@ -24,9 +25,8 @@ from endstop.decision import (
 )
 from endstop.decision import events as ev
 from endstop.decision.call_arguments import members
-from endstop.engine import Engine, Tool, read_record
-from endstop.engine.hosts.web.ag_ui import AgUi, framed
-from endstop.engine.presets import ask_user, task_done
+from endstop.hosts.web.ag_ui import AgUi, framed
+from endstop.presets import ask_user, task_done
 from endstop.providers import Chaos, Interrupted, Retry, Scripted, Unavailable, call, say
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from endstop.engine.hosts.web import Tokens, WebLimits
+from endstop.hosts.web import Tokens, WebLimits
 from endstop.providers import Scripted, call, say
 
 from .site import Event, Gate, Site, done, site

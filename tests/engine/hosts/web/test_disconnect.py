@@ -9,9 +9,9 @@ from typing import Any
 
 import httpx
 import pytest
+from endstop import Engine
 from endstop.decision import Outcome
-from endstop.engine import Engine
-from endstop.engine.hosts.web import Disconnected, until_disconnect
+from endstop.hosts.web import Disconnected, until_disconnect
 from endstop.providers import Request as ModelRequest
 from endstop.providers import Scripted
 from fastapi import FastAPI, Request

@@ -12,14 +12,14 @@ from typing import Annotated, Any
 import httpx
 import pytest
 import structlog
+from endstop import Engine
 from endstop.decision import WrongUse
-from endstop.engine import Engine
-from endstop.engine.hosts.web import WebLimits, engine_of, service_of, web
-from endstop.engine.hosts.web.stopping import stopping_at_signals
-from endstop.engine.service import Service, Unavailable
-from endstop.engine.store.memory import MemoryStore
-from endstop.engine.testing import settle
+from endstop.hosts.web import WebLimits, engine_of, service_of, web
+from endstop.hosts.web.stopping import stopping_at_signals
 from endstop.providers import Scripted
+from endstop.service import Service, Unavailable
+from endstop.store.memory import MemoryStore
+from endstop.testing import settle
 from fastapi import Depends, FastAPI
 from starlette.applications import Starlette
 from starlette.requests import Request

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from endstop.engine.hosts.web.lateness import LONGEST, Lateness
-from endstop.engine.hosts.web.limits import Readers, WebLimits
+from endstop.hosts.web.lateness import LONGEST, Lateness
+from endstop.hosts.web.limits import Readers, WebLimits
 
 
 async def busy_until(late: Lateness, seconds: float) -> None:

@@ -12,9 +12,9 @@ import msgspec
 import pytest
 import requests
 import schemathesis
-from endstop.engine.hosts.web import Tokens, WebLimits, web
-from endstop.engine.hosts.web.openapi import described
-from endstop.engine.hosts.web.operations import OPERATIONS
+from endstop.hosts.web import Tokens, WebLimits, web
+from endstop.hosts.web.openapi import described
+from endstop.hosts.web.operations import OPERATIONS
 from endstop.providers import Scripted
 from hypothesis import HealthCheck, settings
 from starlette.routing import Route

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from endstop.decision import Outcome
-from endstop.engine.hosts.phrases import ending_of
+from endstop.hosts.phrases import ending_of
 from endstop.providers import call
 
 from .shown import Site, until

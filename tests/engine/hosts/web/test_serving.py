@@ -18,8 +18,8 @@ from typing import Any
 
 import httpx
 import pytest
-from endstop.engine.hosts.command_line import main
-from endstop.engine.hosts.serve_command import default_store
+from endstop.hosts.command_line import main
+from endstop.hosts.serve_command import default_store
 
 from ....console import PATIENCE, environment, started
 from ....servers import STALL, ChatServer
@@ -258,9 +258,9 @@ def test_a_store_that_is_none_is_told(capsys: pytest.CaptureFixture[str], tmp_pa
 APP = """
 import asyncio, sys
 import uvicorn
-from endstop.engine import Engine
-from endstop.engine.hosts.web import web
-from endstop.engine.service import Service
+from endstop import Engine
+from endstop.hosts.web import web
+from endstop.service import Service
 from endstop.providers import Scripted, say
 from fastapi import FastAPI
 

@@ -6,11 +6,11 @@ import asyncio
 from copy import deepcopy
 from pathlib import Path
 
-from endstop.engine import Engine, read_record
-from endstop.engine.service.service import Service
-from endstop.engine.store.memory import MemoryStore
-from endstop.engine.store.store import Batch, NewSession, StoreError
+from endstop import Engine, read_record
 from endstop.providers import Scripted, call, say
+from endstop.service.service import Service
+from endstop.store.memory import MemoryStore
+from endstop.store.store import Batch, NewSession, StoreError
 
 from .site import Gate, by_prompt, done, service_with, site
 

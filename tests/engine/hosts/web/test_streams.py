@@ -12,13 +12,13 @@ import msgspec
 import pytest
 from endstop.decision import Policy
 from endstop.decision.events import RunFinished
-from endstop.engine.hosts.web import Connection, WebLimits
-from endstop.engine.hosts.web.frames import framed
-from endstop.engine.line import decode
-from endstop.engine.service.reading import Missed
-from endstop.engine.service.tape import Frame
-from endstop.engine.testing import FakeClock
+from endstop.hosts.web import Connection, WebLimits
+from endstop.hosts.web.frames import framed
+from endstop.line import decode
 from endstop.providers import Scripted, say
+from endstop.service.reading import Missed
+from endstop.service.tape import Frame
+from endstop.testing import FakeClock
 
 from .site import PATIENCE, Event, Gate, done, service_with, site
 
