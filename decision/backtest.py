@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from . import events as ev
-from .digest import HEARD, Digester, RunDigest
 from .facts import Facts, fold
 from .finding import Finding
 from .policy import Policy
 from .rules import Rule
+from .summary import HEARD, Digester, RunDigest
 from .walker import WALKED, Walker
 
 _HEARD = HEARD | WALKED

@@ -10,7 +10,7 @@ from .limits import STOP_REASONS
 from .messages import blank
 from .outcome import AnswerFrom, Outcome
 from .policy import Policy
-from .spending import spending
+from .usage import spending
 
 
 def conclude(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .digest import Point
+from .summary import Point
 
 Parting = Literal["same", "earlier", "later", "diverges", "refused"]
 """How a policy's run compares with the record.

@@ -13,7 +13,7 @@ from .facts import Facts
 from .limits import STOP_REASONS
 from .policy import Policy
 from .rules import Rule
-from .spending import Spent, spending
+from .usage import Spent, spending
 
 
 def _judged(facts: Facts, policy: Policy) -> Decision | None:

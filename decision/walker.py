@@ -15,7 +15,6 @@ from . import events as ev
 from .decide import decide
 from .decisions import Decision, GoOn, Stop
 from .degeneration import repetition_in
-from .digest import Point, RunDigest
 from .ending import closes
 from .facts import Facts
 from .finding import Finding, Parting
@@ -24,8 +23,9 @@ from .messages import AssistantMessage
 from .policy import Policy
 from .rounds import due_at_the_start, goes_on_by_itself
 from .rules import Rule
-from .spending import spending
+from .summary import Point, RunDigest
 from .transcript import rough_tokens
+from .usage import spending
 
 
 class Walker:

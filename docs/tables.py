@@ -19,13 +19,13 @@ from pathlib import Path
 from types import CodeType, FunctionType, NoneType
 from typing import Any, NamedTuple, get_args, get_origin
 
+from endstop.cli.run import EXIT_CODES
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
 from endstop.decision.finish_words import DOES, FINISH_WORDS
 from endstop.decision.settings import Settings, kinds, wanted
 from endstop.evaluation import EVALUATED
-from endstop.hosts.run_command import EXIT_CODES
-from endstop.hosts.web.ag_ui.translator import HOW
-from endstop.hosts.web.ag_ui.wire import custom_name
+from endstop.web.ag_ui.translate import HOW
+from endstop.web.ag_ui.wire import custom_name
 from msgspec import Struct
 
 ROOT = Path(__file__).parent.parent

@@ -1,29 +1,29 @@
 """The public names of `endstop`. `__init__.py` imports this module when one of them is first used."""
 
-from .answers import Completion, Continue, Happened, NotHappened, Phase, Unclear
-from .archive.redaction import Redaction
+from ._version import __version__
+from .batch import Fleet
 from .budget import Budget
-from .bus import Bus, Lagged
 from .decision import Image, Limits, Outcome, Policy, WrongUse
 from .engine import Engine
-from .fleet import Fleet
+from .event_bus import Bus, Lagged
 from .identity import ThisCall, this_call
-from .mcp_connection import Stdio
 from .providers import LiteLLM, OpenAICompatible
 from .providers.clock import Clock, SystemClock
 from .race import RaceResult
-from .record import SessionRecord, read_record
+from .records.reader import SessionRecord, read_record
+from .records.redaction import Redaction
 from .run import Run
-from .schema import InvalidArguments
 from .session import Session
 from .subscriber import Subscriber
 from .summary import ProviderSummary, Summary
 from .tasks import Task, TaskResult
-from .toolbox import Toolbox
-from .tools import Tool, tool
-from .tools_mcp import mcp_tools
-from .tools_yaml import tools_from_yaml
-from .version import __version__
+from .tools.answers import Completion, Continue, Happened, NotHappened, Phase, Unclear
+from .tools.mcp import mcp_tools
+from .tools.mcp_connection import Stdio
+from .tools.schema import InvalidArguments
+from .tools.tool import Tool, tool
+from .tools.toolbox import Toolbox
+from .tools.yaml import tools_from_yaml
 
 __all__ = [
     "Budget",

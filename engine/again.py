@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .answers import Asked, Happened, NotHappened, Settled, Unclear
-from .calling import apart, in_words
-from .calling import call as call_function
 from .context import Context
 from .decision import ToolCall
 from .decision.events import VerdictGiven
 from .hooks import qualified
-from .results import UNKNOWN, shortened
-from .tools import Tool
+from .tools._callables import apart, in_words
+from .tools._callables import call as call_function
+from .tools.answers import Asked, Happened, NotHappened, Settled, Unclear
+from .tools.results import UNKNOWN, shortened
+from .tools.tool import Tool
 
 RUN = NotHappened()
 """It had no effect, or none that counts: it is to be run."""

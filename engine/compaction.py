@@ -16,8 +16,8 @@ from .context import Context
 from .decision import Message, SystemMessage, ToolResult, UserMessage
 from .decision.events import ContextCompacted
 from .decision.transcript import rough_tokens, shorten_results, size
+from .hook_runner import ask
 from .hooks import Verdict
-from .verdicts import ask
 
 
 async def compact(context: Context) -> None:

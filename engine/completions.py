@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .answers import Asked, Completion, Continue, Phase, Settled
 from .context import Context
 from .decision import ToolCall
 from .decision.events import CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked
 from .decision.text import not_accepted
-from .execution import execute
 from .gates import ask_gates
 from .ledger import Ledger
-from .results import as_text
-from .schema import InvalidArguments
 from .scope import Cause, RoundScope
-from .tools import Tool
+from .tool_execution import execute
+from .tools.answers import Asked, Completion, Continue, Phase, Settled
+from .tools.results import as_text
+from .tools.schema import InvalidArguments
+from .tools.tool import Tool
 
 
 def record_acceptance(context: Context, call_id: str, name: str, completion: Completion) -> None:

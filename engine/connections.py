@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-from .calling import in_words
-from .complaints import complain
+from ._logging import complain
 from .decision import AnyChunk
 from .providers import Interrupted, Provider, Request
+from .tools._callables import in_words
 
 Begin = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
 """Begins a task, under a name, and keeps it."""

@@ -14,17 +14,17 @@ from .decision import Decision, Event, Facts, FinishReason, Message, Policy, Pri
 from .decision.events import CutOff, StageFinished
 from .decision.prices import priced
 from .decision.transcript import rough_tokens
-from .durable.steps import StepKey, Steps
+from .durability import StepKey, Steps
+from .event_log import Log
 from .halfway import Halfway
 from .hard_limits import HardLimits
 from .hooks import Gate, Judge, Recalled, TextRule
-from .interrupted import Interrupted
-from .log import Log
 from .providers import Prices, Provider, ToolChoice
 from .providers.clock import Clock
+from .resume_point import Interrupted
 from .scope import Cause, RoundScope
-from .toolbox import Toolbox
-from .tools import Tool
+from .tools.tool import Tool
+from .tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from .inbox import Said

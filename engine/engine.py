@@ -11,10 +11,37 @@ from functools import partial
 from typing import Any, Literal
 from uuid import uuid4
 
-from .archive.attachments import ABOVE
-from .archive.texts import Redact
 from .around import Around
-from .brought import (
+from .batch import Fleet, fleet_of
+from .budget import Budget
+from .connections import held_open
+from .context import Decide, Execute, execute_here
+from .decision import Event, Facts, FinishReason, Outcome, Policy, Price, Rule, WrongUse
+from .decision import decide as built_in_decide
+from .decision.errors import nearest
+from .decision.events import RunFinished
+from .decision.finish_words import checked_words
+from .evaluation import Evaluator
+from .event_bus import KEPT, Lagged
+from .hooks import Gate, Judge, Recalled, TextRule, qualified
+from .intents import Handler
+from .journal import Kept
+from .prompts import system_prompt
+from .providers import Prices, Provider, ToolChoice
+from .providers._wrapper import leaves
+from .providers.clock import Clock, SystemClock
+from .providers.provider import check_settings
+from .race import RaceResult, racing
+from .records.attachments import ABOVE
+from .records.texts import Redact
+from .run import Run
+from .session import Session
+from .subscriber import Subscriber, deliver
+from .tasks import Task
+from .tools import finish_task
+from .tools.tool import Tool
+from .tools.toolbox import Toolbox
+from .validation import (
     as_tuple,
     check_budget,
     check_functions,
@@ -27,33 +54,6 @@ from .brought import (
     check_together,
     check_tools,
 )
-from .budget import Budget
-from .bus import KEPT, Lagged
-from .connections import held_open
-from .context import Decide, Execute, execute_here
-from .decision import Event, Facts, FinishReason, Outcome, Policy, Price, Rule, WrongUse
-from .decision import decide as built_in_decide
-from .decision.errors import nearest
-from .decision.events import RunFinished
-from .decision.finish_words import checked_words
-from .evaluation import Evaluator
-from .fleet import Fleet, fleet_of
-from .hooks import Gate, Judge, Recalled, TextRule, qualified
-from .intents import Handler
-from .journal import Kept
-from .presets import finish_task
-from .prompts import system_prompt
-from .providers import Prices, Provider, ToolChoice
-from .providers.clock import Clock, SystemClock
-from .providers.provider import check_settings
-from .providers.wrapper import leaves
-from .race import RaceResult, racing
-from .run import Run
-from .session import Session
-from .subscriber import Subscriber, deliver
-from .tasks import Task
-from .toolbox import Toolbox
-from .tools import Tool
 
 
 class Engine:
@@ -79,7 +79,7 @@ class Engine:
     tool_choice: passed to the provider: `auto`, `required` or `none`.
     settings: passed to the provider with each request (`temperature`, `max_tokens`, ...).
     finish_words: what finish words mean that the table does not know, as `{"done": "stop"}`; for every provider.
-    redact: applied to each text of a user, a model or a tool that goes into a record; see `archive/redaction.py`.
+    redact: applied to each text of a user, a model or a tool that goes into a record; see `records/redaction.py`.
     attach_above: bytes from which on a text or a picture lies beside the record, in a file of its own; None: never.
     buffer: events that each run keeps for its readers, 1 or more.
     around: entered around each run, in the run's own task; see `around.py`.

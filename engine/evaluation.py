@@ -19,12 +19,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from .calling import apart, call, in_words
 from .context import Context
 from .decision import Outcome, Status, Verdict
 from .decision.events import EvaluationFinished, StageFinished, StageStatus
 from .hooks import qualified, run_command
-from .results import plain
+from .tools._callables import apart, call, in_words
+from .tools.results import plain
 
 EVALUATED: frozenset[Status] = frozenset({"completed", "exhausted"})
 """The statuses of runs whose work is evaluated."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .answers import Completion
 from .context import Context
+from .hook_runner import ask, progress, read_gate
 from .hooks import qualified
-from .verdicts import ask, progress, read_gate
+from .tools.answers import Completion
 
 
 async def ask_gates(context: Context, completion: Completion, call_id: str | None = None) -> tuple[str, str] | None:

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from .decision import AnyChunk, ProviderToolReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport
 from .decision.events import LimitReached
 from .decision.limits import STOP_REASONS
-from .decision.spending import Spent, spending
+from .decision.usage import Spent, spending
 
 if TYPE_CHECKING:
     from .context import Context

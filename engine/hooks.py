@@ -21,12 +21,12 @@ from typing import Any, Protocol
 import anyio.to_thread
 from msgspec import Struct
 
-from .answers import Completion
 from .child_process import check_names, environment, supervised
 from .decision import Facts, Message, ToolCall, Usage
 from .decision.confirmation import Reply
 from .decision.events import AttemptFailed, BudgetRefused, LimitReached, MessageAdded, ResponseFinished, VerdictGiven
 from .providers import Prices
+from .tools.answers import Completion
 
 LONGEST_OUTPUT = 200_000
 """How many bytes of a command's output are kept: the last ones."""

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from .context import Context
 from .decision import WrongUse
-from .durable.steps import StepKey
+from .durability import StepKey
 
 
 class ThisCall(Struct, frozen=True):

@@ -10,9 +10,9 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from .brought import check_prompt
 from .context import Context
 from .decision.events import MessageAdded
+from .validation import check_prompt
 
 
 class Said(Struct, frozen=True):

@@ -17,8 +17,8 @@ import msgspec
 
 from .context import Context
 from .decision.events import MessageAdded, StageFinished, StageStatus
+from .hook_runner import ask, progress
 from .hooks import Progress, Verdict, qualified
-from .verdicts import ask, progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from ._version import __version__
 from .decision import Event
-from .line import AfterCut
-from .record import RecordWriter
-from .version import __version__
+from .records.format import AfterCut
+from .records.reader import RecordWriter
 
 if TYPE_CHECKING:
     from .engine import Engine

@@ -8,7 +8,7 @@ from .context import Context
 from .decision import Image, ToolCall
 from .decision.events import QuestionAsked, ToolCallResult
 from .decision.messages import ResultStatus
-from .results import fingerprint
+from .tools.results import fingerprint
 
 FAILED: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown"})
 """What keeps a completion beside it from being accepted (`policy.reject_after_failure`)."""

@@ -17,9 +17,9 @@ from .decision.events import (
 )
 from .decision.rounds import due_at_the_start
 from .decision.transcript import UNANSWERED
+from .hook_runner import ask, progress, read_judge
 from .judge import ModelJudge
 from .step import run_closing_step, run_round
-from .verdicts import ask, progress, read_judge
 
 LOOKED_BACK = 3
 """The next-step prompt is not added while it is among so many of the user's latest messages."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .answers import Completion
+from ._version import __version__
 from .completions import record_acceptance
 from .context import Context
 from .decision import AssistantMessage, Facts, Question, ToolCall, ToolSpec, UserMessage, WrongUse
@@ -21,10 +21,10 @@ from .decision.events import (
     ToolCallResult,
 )
 from .halfway import Halfway
-from .interrupted import Interrupted
-from .results import AT_THE_LIMIT, CANCELLED, UNKNOWN
-from .toolbox import Toolbox
-from .version import __version__
+from .resume_point import Interrupted
+from .tools.answers import Completion
+from .tools.results import AT_THE_LIMIT, CANCELLED, UNKNOWN
+from .tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from .engine import Engine

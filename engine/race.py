@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .brought import check_prompt, shortly
+from .batch import Fleet
 from .decision import Usage, WrongUse
-from .fleet import Fleet
 from .providers import Provider
 from .providers.clock import Clock
 from .summary import Summary
 from .tasks import Job, Records, TaskResult, job, numbered
+from .validation import check_prompt, shortly
 
 if TYPE_CHECKING:
     from .engine import Engine

@@ -17,14 +17,14 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from uuid import uuid4
 
-from .bus import Bus, Lagged
-from .complaints import complain
+from ._logging import complain
 from .context import Context
 from .decision import Event, Facts, Outcome, Stop, WrongUse, conclude
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished
-from .durable.steps import LostRun
+from .durability import LostRun
 from .evaluation import Evaluator, evaluated
+from .event_bus import Bus, Lagged
 from .inbox import Said, said
 from .intents import Handler, ask_handlers
 from .loop import run_rounds

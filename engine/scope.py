@@ -19,7 +19,7 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import Struct
 
-from .complaints import complain
+from ._logging import complain
 from .providers.closing import outlive
 
 SETTLING_SECONDS = 2.0

@@ -13,16 +13,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from .around import all_around
-from .brought import check_prompt
-from .bus import Bus
 from .context import Context, nothing_to_flush
 from .decision import Event, Facts, Outcome, Question, ToolSpec, Transcript, Usage, WrongUse, fold
 from .decision.events import STREAM_PARTS, Carried, CutOff, ToolCallStart
-from .durable.steps import Steps
-from .interrupted import Interrupted
+from .durability import Steps
+from .event_bus import Bus
+from .event_log import Log
 from .journal import Journal, Kept, journal_of
-from .line import AfterCut, rest_of, step_of
-from .log import Log
 from .opening import (
     AnswerGiven,
     Opening,
@@ -36,8 +33,11 @@ from .opening import (
     start,
 )
 from .providers import Exchange, Provider, Record
-from .record import RecordedRun
+from .records.format import AfterCut, rest_of, step_of
+from .records.reader import RecordedRun
+from .resume_point import Interrupted
 from .run import Run, new_run_id
+from .validation import check_prompt
 
 if TYPE_CHECKING:
     from .engine import Engine

@@ -12,8 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from .attempts import Attempts
-from .calls import Calls
+from .checkpoint import keep_response
 from .connections import hear_out
 from .context import Context
 from .decision import AnyChunk, AssistantMessage, ToolCall, UsageReport, UserMessage
@@ -26,14 +25,15 @@ from .decision.events import (
     ToolCallResult,
 )
 from .decision.rounds import goes_on_by_itself
-from .durable.keeping import keep_response
-from .durable.steps import LostRun
+from .durability import LostRun
 from .halfway import Halfway
 from .inbox import hear
 from .providers import Broken, Cancelled, Interrupted, ProviderError, Request, ToolChoice
-from .results import AT_THE_LIMIT
+from .response import Attempts
 from .scope import RoundScope
 from .texts import ask_text_rule, check_text
+from .tool_calls import Calls
+from .tools.results import AT_THE_LIMIT
 
 
 class _Step:

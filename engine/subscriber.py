@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
-from .bus import Lagged
-from .complaints import complain
+from ._logging import complain
 from .decision import Event
 from .decision.errors import error_text
+from .event_bus import Lagged
 
 if TYPE_CHECKING:
     from .run import Run

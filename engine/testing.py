@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from .decision import AssistantMessage, Message, SystemMessage, ToolResult
-from .durable.steps import LostRun, NotKept, StepKey
+from .durability import LostRun, NotKept, StepKey
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .answers import Completion
 from .context import Context
 from .decision import AssistantMessage, Stop
 from .decision.events import CompletionRejected
 from .gates import ask_gates
-from .verdicts import ask, read_text_rule
+from .hook_runner import ask, read_text_rule
+from .tools.answers import Completion
 
 
 async def ask_text_rule(context: Context, message: AssistantMessage) -> None:

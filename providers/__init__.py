@@ -1,5 +1,6 @@
 """The voices: each turns a request into a stream of chunks; some wrap one another."""
 
+from ._wrapper import Wrapper
 from .chaos import Chaos
 from .clock import Clock, SystemClock
 from .errors import (
@@ -33,7 +34,6 @@ from .replay import Replay
 from .retry import Retry
 from .scripted import Scripted, call, say
 from .timeouts import Timeouts
-from .wrapper import Wrapper
 
 __all__ = [
     "KINDS",

@@ -15,9 +15,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from ..decision import AnyChunk, FinishReport, TextDelta, ToolCallDelta
+from ._wrapper import Wrapper
 from .errors import Interrupted, RateLimited, Unavailable
 from .provider import Provider, Request
-from .wrapper import Wrapper
 
 
 class Chaos(Wrapper):

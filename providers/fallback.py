@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from ..decision import AnyChunk
+from ._wrapper import Wrapper
 from .attempts import Attempts
 from .errors import ProviderError
 from .provider import Provider, Request
-from .wrapper import Wrapper
 
 FINAL = frozenset({"cancelled", "exhausted"})
 """Kinds of errors that are no trouble of a provider: another one would not help."""

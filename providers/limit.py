@@ -7,11 +7,11 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 from ..decision import AnyChunk, UsageReport, WrongUse
 from ..decision.transcript import rough_tokens, size
+from ._wrapper import Wrapper
 from .clock import Clock, SystemClock
 from .errors import RateLimited
 from .provider import Provider, Request
-from .rates import Bucket, Gate
-from .wrapper import Wrapper
+from .rate_limit import Bucket, Gate
 
 
 class Limit(Wrapper):

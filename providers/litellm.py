@@ -26,9 +26,9 @@ from .closing import outlive
 from .errors import Broken, Interrupted, ProviderError, TimedOut
 from .litellm_errors import error_of
 from .litellm_stream import LISTENING, Overheard, Reader, StatedOnly, characters
+from .openai_format import Encoded, Pictures, Thinking, message_out, pictures_out, tools_out
 from .patience import BETWEEN_SECONDS, FIRST_SECONDS, Patience
 from .provider import Request, check_model, check_settings
-from .wire import Encoded, Pictures, Thinking, message_out, pictures_out, tools_out
 
 CLOSING_SECONDS = 2.0
 """How long closing a stream may take before it is left behind."""

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Literal
 
 from ..decision import AnyChunk
+from ._wrapper import Wrapper
 from .clock import Clock, SystemClock
 from .contest import Contest
 from .provider import Provider, Request
-from .wrapper import Wrapper
 
 
 class Race(Wrapper):

@@ -18,9 +18,9 @@ import msgspec
 from msgspec import Struct
 
 from ..decision import AnyChunk
+from ._wrapper import Wrapper
 from .errors import ProviderError
 from .provider import Provider, Request
-from .wrapper import Wrapper
 
 
 class Failure(Struct, frozen=True, kw_only=True):

@@ -8,11 +8,11 @@ from random import Random
 from types import MappingProxyType
 
 from ..decision import AnyChunk, WrongUse
+from ._wrapper import Wrapper
 from .attempts import Attempts
 from .clock import Clock, SystemClock
 from .errors import KINDS, ProviderError
 from .provider import Provider, Request
-from .wrapper import Wrapper
 
 PASSING: Mapping[str, int] = MappingProxyType(
     {"rate_limit": 5, "server": 3, "connection": 3, "timeout": 2, "interrupted": 2, "protocol": 1}

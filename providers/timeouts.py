@@ -6,11 +6,11 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from ..decision import AnyChunk, AttemptEnded, UsageReport, Voice, WrongUse
+from ._wrapper import Wrapper
 from .clock import Clock, SystemClock
 from .errors import TimedOut
 from .patience import BETWEEN_SECONDS, FIRST_SECONDS
 from .provider import Provider, Request
-from .wrapper import Wrapper
 
 
 class Timeouts(Wrapper):

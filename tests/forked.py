@@ -26,8 +26,8 @@ from typing import Any
 
 COMMANDS = ("run", "race", "replay", "report", "backtest", "audit", "import", "export", "redact", "serve", "worker")
 WHAT_ALL_NEED = (
-    *(f"endstop.hosts.{name}_command" for name in COMMANDS),
-    *("endstop", "endstop.presets", "endstop.replay", "endstop.providers"),
+    *(f"endstop.cli.{name}_command" for name in COMMANDS),
+    *("endstop", "endstop.tools", "endstop.replay", "endstop.providers"),
     *("aiohttp", "anyio._backends._asyncio", "pydantic", "rich.live", "structlog"),
 )
 MOST_BYTES = 1_000_000
@@ -120,7 +120,7 @@ if __name__ == "__main__":
     gc.collect()
     gc.freeze()
     words = _serve(listening)
-    from endstop.hosts.command_line import main
+    from endstop.cli.main import main
 
     code = main(words)
     atexit._run_exitfuncs()

@@ -82,8 +82,8 @@ def test_every_stop_reason_has_one_cause_in_a_sentence_and_what_stops_with_it() 
 
 def test_what_the_endings_name_to_go_on_exists() -> None:
     settings = set(_leaves(msgspec.to_builtins(Policy())))
-    hosts = ROOT / "engine" / "hosts"
-    options = "".join((hosts / name).read_text(encoding="utf-8") for name in ("run_command.py", "options.py"))
+    cli = ROOT / "engine" / "cli"
+    options = "".join((cli / name).read_text(encoding="utf-8") for name in ("run.py", "options.py"))
     for reason, ending in _tables().ENDINGS.items():
         assert ending.go_on.endswith("."), reason
         named = re.findall(r"`(\w+\.\w+)`", ending.go_on)
@@ -117,7 +117,7 @@ def test_the_audit_that_the_readme_shows_is_what_the_command_prints() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = re.search(r"`endstop (audit \S+)`.*?```\n(.*?)```", text, re.DOTALL)
     assert shown is not None
-    command = [sys.executable, "-m", "endstop.hosts.command_line", *shown[1].split()]
+    command = [sys.executable, "-m", "endstop.cli.main", *shown[1].split()]
     ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert ran.stdout == shown[2]
 

@@ -53,16 +53,16 @@ PUBLIC = {
     "endstop.formats": """
         FORMATS Ending Foreign Format Found Judged Kinds Said Skipped Unreadable events_of found_in guess
     """,
-    "endstop.hosts.web": """
+    "endstop.web": """
         Auth Connection Disconnected Tokens WebLimits engine_of service_of until_disconnect web
     """,
-    "endstop.presets": """
+    "endstop.tools": """
         ask_user attempt_completion finish_task task_done think workspace_tools
     """,
-    "endstop.subscribers": """
+    "endstop.observers": """
         log_run progress traced
     """,
-    "endstop.subscribers.otel": """
+    "endstop.observers.otel": """
         traced
     """,
     "endstop.testing": """
@@ -111,7 +111,7 @@ def test_an_init_file_holds_imports_and_names_and_no_logic() -> None:
 
 def test_importing_the_engine_imports_no_heavy_package() -> None:
     heavy = {"litellm", "aiohttp", "opentelemetry", "mcp", "httpx2", "temporalio"}
-    rooms = "endstop.subscribers, endstop.durable.temporal, endstop.providers"
+    rooms = "endstop.observers, endstop.durable.temporal, endstop.providers"
     code = f"import sys, {rooms}; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "set()"

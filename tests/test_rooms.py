@@ -47,9 +47,9 @@ WHEN_FIRST_USED = {
 ONLY_IN = {
     "litellm": "providers/litellm.py",
     "aiohttp": "providers/openai_compatible.py",
-    "opentelemetry": "engine/subscribers/otel/spans.py",
-    "mcp": "engine/mcp_connection.py",
-    "httpx2": "engine/mcp_connection.py",
+    "opentelemetry": "engine/observers/otel/spans.py",
+    "mcp": "engine/tools/mcp_connection.py",
+    "httpx2": "engine/tools/mcp_connection.py",
 }
 """Packages with one module of ours around them."""
 
@@ -58,27 +58,27 @@ WITHIN = {
     "sqlalchemy": ("engine/store/", "engine/durable/dbos/"),
     "alembic": "engine/store/",
     "psycopg": "engine/store/",
-    "starlette": "engine/hosts/web/",
-    "uvicorn": "engine/hosts/web/",
-    "uvloop": "engine/hosts/standing.py",
+    "starlette": "engine/web/",
+    "uvicorn": "engine/web/",
+    "uvloop": "engine/process/daemon.py",
     "temporalio": "engine/durable/temporal/",
 }
 """Heavy packages that one subpackage imports as it likes: who does without it imports none of them."""
 
-WATCHING = "engine/hosts/watching"
+VIEWS = "engine/cli/views"
 LATE = {
     ("providers/openai_compatible.py", "urllib.request"): "takes 40 ms, and aiohttp brings it along when it is used",
-    (f"{WATCHING}/views.py", "endstop.hosts.watching.live"): "imports rich, which plain lines do without",
-    ("engine/hosts/serve_command.py", "endstop.hosts.web.serving"): "imports starlette, uvicorn and SQLAlchemy",
-    ("engine/hosts/serve_command.py", "endstop.hosts.queues"): "imports SQLAlchemy",
-    ("engine/hosts/worker_command.py", "endstop.hosts.worker"): "imports SQLAlchemy",
-    ("engine/durable/dbos/queue.py", "endstop.durable.dbos.connection"): "imports dbos: 0.9 s, and an extra",
+    (f"{VIEWS}/select.py", "endstop.cli.views.live"): "imports rich, which plain lines do without",
+    ("engine/cli/serve.py", "endstop.web.server"): "imports starlette, uvicorn and SQLAlchemy",
+    ("engine/cli/serve.py", "endstop.cli.queues"): "imports SQLAlchemy",
+    ("engine/cli/worker_command.py", "endstop.cli.worker"): "imports SQLAlchemy",
+    ("engine/durable/dbos/queue.py", "endstop.durable.dbos.client"): "imports dbos: 0.9 s, and an extra",
     ("engine/durable/dbos/queue.py", "endstop.durable.dbos.worker"): "the same",
     (
         "engine/durable/temporal/queue.py",
-        "endstop.durable.temporal.link",
+        "endstop.durable.temporal.client",
     ): "imports temporalio: 0.6 s",
-    (f"{WATCHING}/race_views.py", "endstop.hosts.watching.race_live"): "the same",
+    (f"{VIEWS}/race.py", "endstop.cli.views.race_live"): "the same",
 }
 """Other imports inside a function: (file, module) -> why. None may be there to walk round a cycle."""
 
@@ -185,7 +185,7 @@ def test_the_mind_neither_awaits_nor_opens_nor_prints() -> None:
 
 
 def test_nothing_imports_a_host() -> None:
-    wrong = [i for i in IMPORTS if "endstop.hosts" in i.module and not i.file.startswith("engine/hosts/")]
+    wrong = [i for i in IMPORTS if "endstop.cli" in i.module and not i.file.startswith("engine/cli/")]
     assert not wrong, "\n".join(map(str, wrong))
 
 
@@ -204,7 +204,7 @@ def test_one_subpackage_of_ours_stands_around(package: str) -> None:
 
 def test_importing_the_engine_or_the_command_line_imports_no_package_of_a_server() -> None:
     heavy = {*WITHIN, "starlette", "uvicorn"}
-    imports = "import sys, endstop.hosts.command_line as _; from endstop import Engine"
+    imports = "import sys, endstop.cli.main as _; from endstop import Engine"
     code = f"{imports}; print({heavy!r} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "set()"

@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 from endstop import Engine, tool
 from endstop.decision import AssistantMessage, GoOn, Limits, Policy, Rule, Usage, UsageReport, UserMessage
 from endstop.decision.transcript import rough_tokens, size
-from endstop.presets import task_done
 from endstop.providers import Scripted, call, say
+from endstop.tools import task_done
 
 MORE = "What is the next step? Use tools, or go on."
 ASK_AGAIN = Rule("P3", "ask_again", "Always goes on, with one more prompt.", (), lambda f, p: GoOn(rule="", say=MORE))

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from endstop import Engine, Session, tool
 from endstop.decision import Outcome, ToolResult
-from endstop.presets import ask_user, finish_task
 from endstop.providers import LiteLLM, Provider, Scripted, call, say
+from endstop.tools import ask_user, finish_task
 
 
 class Place(NamedTuple):

@@ -15,8 +15,8 @@ import tempfile
 from pathlib import Path
 
 from endstop import read_record
-from endstop.hosts.watching.saved import savings_of
-from endstop.record import AfterCut
+from endstop.cli.views.saved import savings_of
+from endstop.records.reader import AfterCut
 
 RECORDS = Path(__file__).resolve().parents[2] / "tests" / "records"
 
@@ -33,7 +33,7 @@ def main(name: str = "port_write") -> int:
         print(_indented(_read_all(workspace)), flush=True)
         played = subprocess.run(
             [
-                *(sys.executable, "-m", "endstop.hosts.command_line"),
+                *(sys.executable, "-m", "endstop.cli.main"),
                 *("replay", str(record), "--live-tools", "--workspace", folder, "--explain"),
             ],
             check=False,

@@ -17,9 +17,9 @@ from typing import Annotated, Any
 import httpx
 import uvicorn
 from endstop import Engine, tool
-from endstop.hosts.web import engine_of, service_of, until_disconnect, web
 from endstop.providers import LiteLLM, Provider, Scripted, call, say
 from endstop.service import Service
+from endstop.web import engine_of, service_of, until_disconnect, web
 from fastapi import Depends, FastAPI, Request
 
 CONFIG = {"host": "example.org", "port": "8080"}

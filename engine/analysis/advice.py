@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from ..decision import RECOMMENDED
 from .comparison import FEW
-from .figures import Figures, Share
 from .intervals import Interval
+from .metrics import Figures, Share
 from .recommended import Recommendation
 
 WORTH = 0.10

@@ -12,12 +12,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..archive.index import Index, remembered
-from ..archive.pool import Failure, Progress
-from ..archive.scan import scan
+from .._version import __version__
 from ..decision import Policy
-from ..decision.digest import Point
-from ..version import __version__
+from ..decision.summary import Point
+from ..records.index import Index, remembered
+from ..records.parallel import Failure, Progress
+from ..records.scan import scan
 from .sessions import SessionTested, session_tested
 from .totals import Case, PolicyTotals, Tally, case_of
 from .unread import BadRecord, read_in_part

@@ -12,10 +12,10 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .figures import Share
 from .group import Group
 from .intervals import Interval, Z
-from .spread import Spread
+from .metrics import Share
+from .statistics import Spread
 
 FEW = 30
 """Below so many runs in a group the intervals are rough."""

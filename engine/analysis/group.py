@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, get_args
 
-from ..decision.digest import Point, ToolFigures
-from .assessed import Assessed, Known
-from .figures import (
+from ..decision.summary import Point, ToolFigures
+from .intervals import Ratio, share
+from .metrics import (
     FalseNegatives,
     FalsePositives,
     Figures,
@@ -19,8 +19,8 @@ from .figures import (
     ToolTotals,
     Waste,
 )
-from .intervals import Ratio, share
-from .spread import Bin, Spread
+from .scoring import Assessed, Known
+from .statistics import Bin, Spread
 
 ENDED = ("completion", "text", "limit", "other", "unfinished")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from ..harmless import clean
+from .._sanitize import clean
 
 VOID = frozenset({"br", "link", "meta"})
 """Elements that have no content and no end."""

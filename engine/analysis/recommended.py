@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ..decision import RECOMMENDED
-from .figures import Share
 from .group import Group, share_of
+from .metrics import Share
 
 
 class Fit(Struct, frozen=True, kw_only=True):

@@ -9,22 +9,22 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from ..archive.index import Index, remembered
-from ..archive.pool import Failure, Progress
-from ..archive.scan import scan
+from .._version import __version__
 from ..decision import RECOMMENDED, WrongUse
 from ..decision.backtest import backtest
-from ..decision.digest import RunDigest
 from ..decision.errors import nearest
-from ..version import __version__
+from ..decision.summary import RunDigest
+from ..records.index import Index, remembered
+from ..records.parallel import Failure, Progress
+from ..records.scan import scan
 from .advice import Advice, advise
-from .assessed import Assessed, assess
 from .comparison import Comparison, compare
-from .figures import Figures, ToolTotals
 from .group import Group, ToolGroup
+from .metrics import Figures, ToolTotals
 from .ratings import RatingFigures, Ratings
 from .recommended import Recommendation, recommend
-from .telling import Chosen, Telling
+from .sampling import Chosen, Telling
+from .scoring import Assessed, assess
 from .unread import BadRecord, read_in_part
 
 MADE = 2

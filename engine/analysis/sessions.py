@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from ..decision import Event, Policy, Verdict
 from ..decision.backtest import Backtested, backtest
-from ..decision.digest import Point, RunDigest
 from ..decision.finding import Finding, Parting
+from ..decision.summary import Point, RunDigest
 
 
 class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -9,10 +9,10 @@ from typing import Any, Literal, get_args
 
 from msgspec import Struct
 
-from ..archive.scan import scan
 from ..decision import Event, Facts, fold
 from ..decision import events as ev
-from ..decision.digest import Digester, RunDigest
+from ..decision.summary import Digester, RunDigest
+from ..records.scan import scan
 
 ENDS = 150
 """Steps that are kept from each end of a run."""

@@ -8,8 +8,8 @@ from typing import get_args
 
 from msgspec import Struct
 
-from ..decision.digest import Point
 from ..decision.finding import Parting
+from ..decision.summary import Point
 from .intervals import Interval, Ratio, share
 from .sessions import SessionFinding, SessionTested
 

@@ -5,7 +5,7 @@ adds what a record cannot: a result that is kept before anything else happens, a
 when one dies. `docs/workers.md` says which is for whom.
 """
 
-from .queue import Job, Queue
-from .steps import LostRun, NotKept, StepKey, Steps
+from ..durability import LostRun, NotKept, StepKey, Steps
+from ..queue import Job, Queue
 
 __all__ = ["Job", "LostRun", "NotKept", "Queue", "StepKey", "Steps"]

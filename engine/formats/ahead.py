@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..decision import AssistantMessage, ToolResult, UserMessage
-from .foreign import Said
+from .transcript import Said
 
 
 def looked_ahead(said: list[Said]) -> tuple[dict[int, dict[str, Said]], list[bool], list[float | None]]:

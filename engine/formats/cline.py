@@ -24,8 +24,8 @@ from ..providers.chat_stream import ChatStream, whole_reply
 from ..providers.error_replies import said_in
 from ..providers.sse import EventStream
 from .conversation import Conversation
-from .foreign import Foreign, Unreadable
-from .loose import cost_of, listed, mapping, seconds, word
+from .parsing import cost_of, listed, mapping, seconds, word
+from .transcript import Foreign, Unreadable
 
 COMPLETION = "attempt_completion"
 _CHAT = "/chat/completions"

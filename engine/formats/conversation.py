@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from ..decision import AssistantMessage, AttemptEnded, Image, Reasoning, ToolCall, ToolResult, Usage, UserMessage
 from ..decision.messages import ResultStatus
 from ..providers.error_replies import error_of, said_in
-from .foreign import Foreign, Origin, Said
-from .loose import letters
 from .nudges import is_nudge
+from .parsing import letters
+from .transcript import Foreign, Origin, Said
 
 _STATUS = re.compile(r"(?:API Error|HTTP status|status code|status|Error code)\W{0,4}([45][0-9][0-9])\b", re.IGNORECASE)
 UNKNOWN = 500

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from .foreign import Unreadable
+from .transcript import Unreadable
 
 LARGEST = 256 * 1024 * 1024
 """Bytes that one session, as one line or one element of an array, may hold."""

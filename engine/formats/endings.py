@@ -23,7 +23,7 @@ from ..decision import (
     decide,
 )
 from ..decision.rules import LONGEST_WORD
-from .foreign import Ending, Foreign
+from .transcript import Ending, Foreign
 
 _MANY = 1_000_000
 IMPORTED = Policy(

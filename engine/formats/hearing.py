@@ -15,9 +15,9 @@ from msgspec import Struct
 from ..decision import AssistantMessage
 from ..decision.errors import error_text
 from .decoding import TOO_DEEP
-from .foreign import Foreign, Unreadable
-from .source import Value, files_in, values_in
+from .files import Value, files_in, values_in
 from .table import FORMATS, guess
+from .transcript import Foreign, Unreadable
 
 AUTO = "auto"
 """In place of a format's name: whichever the data is in."""

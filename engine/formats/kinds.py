@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..decision import AssistantMessage, FinishReason, ToolKind, ToolSpec
-from .foreign import Foreign
+from .transcript import Foreign
 
 COMPLETION = frozenset(
     {

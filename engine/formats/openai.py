@@ -14,10 +14,22 @@ from typing import Any
 from ..decision import ToolSpec
 from ..decision.messages import ResultStatus
 from .conversation import Conversation, RawCall
-from .foreign import Ending, Foreign, Judged, Origin, Unreadable
-from .loose import TIMES, as_json, failure_in, first_time, first_word, listed, mapping, number, seconds, usage_of, word
+from .parsing import (
+    TIMES,
+    as_json,
+    failure_in,
+    first_time,
+    first_word,
+    listed,
+    mapping,
+    number,
+    seconds,
+    usage_of,
+    word,
+)
 from .parts import Content, blocks_of, content_of, drop
 from .response_items import is_item, joined
+from .transcript import Ending, Foreign, Judged, Origin, Unreadable
 
 MESSAGES = ("messages", "conversation", "history", "transcript", "traj", "input")
 """Fields under which a session's messages are looked for."""

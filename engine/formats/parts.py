@@ -13,8 +13,8 @@ from msgspec import Struct
 
 from ..decision import Image, Reasoning
 from .conversation import RawCall
-from .foreign import Foreign
-from .loose import as_json, first_word, listed, mapping, word
+from .parsing import as_json, first_word, listed, mapping, word
+from .transcript import Foreign
 
 _TEXTS = frozenset({"text", "input_text", "output_text", "refusal"})
 _PICTURES = frozenset({"image", "image_url", "input_image"})

@@ -7,8 +7,6 @@ from typing import Any
 
 import msgspec
 
-from ..answers import Completion, Continue, Phase
-from ..calls import SKIPPED
 from ..decision import ToolCall, ToolKind, ToolResult
 from ..decision.events import (
     CompletionAccepted,
@@ -20,10 +18,12 @@ from ..decision.events import (
     ToolExecutionStarted,
 )
 from ..decision.messages import ResultStatus
-from ..results import ANSWERS, completion_of, fingerprint
-from .foreign import Said
+from ..tool_calls import SKIPPED
+from ..tools.answers import Completion, Continue, Phase
+from ..tools.results import ANSWERS, completion_of, fingerprint
 from .log import RunLog
-from .loose import listed, mapping
+from .parsing import listed, mapping
+from .transcript import Said
 
 NO_RESULT = "The transcript that was imported holds no result of this call."
 CANCELLED = "Cancelled while it was running or waiting to run."

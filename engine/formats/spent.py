@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ..decision import AssistantMessage, ToolSpec, Usage
 from ..decision.transcript import rough_tokens, size
-from .foreign import Foreign
+from .transcript import Foreign
 
 
 def fill_in(foreign: Foreign, tools: Sequence[ToolSpec]) -> None:

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from ..decision import AssistantMessage, ToolResult, ToolSpec, Usage
 from .conversation import Conversation, RawCall
-from .foreign import Ending, Foreign, Unreadable
-from .loose import first_word, listed, mapping, number, word
 from .openai import calls_of
+from .parsing import first_word, listed, mapping, number, word
 from .parts import blocks_of, content_of
+from .transcript import Ending, Foreign, Unreadable
 
 SUBMIT = "submit"
 BASH = "bash"

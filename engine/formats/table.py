@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from . import anthropic, cline, openai, swe_agent, tau_bench
-from .foreign import Foreign
+from .transcript import Foreign
 
 
 class Format(Struct, frozen=True):

@@ -15,9 +15,9 @@ import msgspec
 
 from ..decision import ToolSpec
 from .conversation import Conversation
-from .foreign import Ending, Foreign, Judged, Unreadable
-from .loose import failure_in, first_time, listed, mapping, number, word
 from .openai import calls_of, hear
+from .parsing import failure_in, first_time, listed, mapping, number, word
+from .transcript import Ending, Foreign, Judged, Unreadable
 
 STOP = "###STOP###"
 MOST_STEPS = 30

@@ -9,14 +9,14 @@ from pathlib import Path
 from shutil import copyfileobj, rmtree
 from typing import TypeVar
 
-from ..archive import zst
-from ..archive.attachments import folder_of
-from ..archive.texts import Redact
+from .._version import __version__
 from ..decision import WrongUse
-from ..record import RecordWriter, header_of
-from ..version import __version__
+from ..records import compression as zst
+from ..records.attachments import folder_of
+from ..records.reader import RecordWriter, header_of
+from ..records.texts import Redact
 from .log import Sink
-from .loose import iso
+from .parsing import iso
 
 PLAIN, COMPRESSED = ".jsonl", f".jsonl{zst.SUFFIX}"
 T = TypeVar("T")

@@ -20,7 +20,7 @@ from ..decision import (
 )
 from ..decision import events as ev
 from ..providers import Exchange, Failure
-from ..record import RecordedRun
+from ..records.reader import RecordedRun
 
 
 class Response(Struct, frozen=True):

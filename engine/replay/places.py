@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from ..decision import Event
 from ..decision import events as ev
-from ..record import RecordedRun
+from ..records.reader import RecordedRun
 
 Place = tuple[type, int | str, int]
 

@@ -12,19 +12,19 @@ import anyio
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
-from .. import presets
-from ..answers import Settled
+from .. import tools as presets
 from ..context import Execute, execute_here
 from ..decision import GUARDS, RULES, AnyChunk, Decision, Facts, GoOn, Policy, Rule, ToolCall, ToolSpec, WrongUse
 from ..decision import events as ev
 from ..engine import Engine
 from ..providers import Exchange, Exhausted, Interrupted, Prices, Request
 from ..providers.replay import error_of
-from ..record import RecordedRun
+from ..records.reader import RecordedRun
 from ..run import Run
 from ..session import Session
-from ..tools import Tool
-from .comparison import RECORD_ENDS
+from ..tools.answers import Settled
+from ..tools.tool import Tool
+from .diff import RECORD_ENDS
 from .exchanges import Response, responses_of
 from .recalled import RecordedVerdicts, recorded_evaluator
 from .recorded import recorded_tools, unstreamed, values_of, void_calls

@@ -10,7 +10,7 @@ from ..decision import Outcome
 from ..decision import events as ev
 from ..decision.confirmation import Reply
 from ..evaluation import Evaluated, Evaluation
-from ..record import RecordedRun
+from ..records.reader import RecordedRun
 from .recorded import unstreamed
 
 

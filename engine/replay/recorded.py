@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..answers import Asked, Completion, Continue, Phase, Settled
 from ..completions import noted
 from ..decision import Event, ToolSpec
 from ..decision import events as ev
 from ..decision.text import not_accepted
-from ..record import RecordedRun
-from ..schema import InvalidArguments
-from ..tools import Tool
+from ..records.reader import RecordedRun
+from ..tools.answers import Asked, Completion, Continue, Phase, Settled
+from ..tools.schema import InvalidArguments
+from ..tools.tool import Tool
 
 
 class Value(Struct, frozen=True):

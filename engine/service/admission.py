@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..engine import Engine
+from .active import Live, Lives
 from .errors import Conflict, TooMany, Unavailable, Unknown, busy, too_many_of_yours
-from .lives import Live, Lives
 
 
 class Admission:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from uuid import uuid4
 
-from ..archive.texts import Redact, Texts
+from .._sanitize import one_line
 from ..decision import WrongUse
-from ..harmless import one_line
+from ..records.texts import Redact, Texts
 
 TITLE = 120
 """Characters of the first prompt that a session is known by."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from ..complaints import complain
-from ..store.store import Message, Store, StoredSession, StoreError
-from .lives import Live, Lives
+from .._logging import complain
+from ..store.base import Message, Store, StoredSession, StoreError
+from .active import Live, Lives
 
 HEARD_BY_ITSELF = frozenset({"completed", "exhausted"})
 """After a run with such a status, the next one begins by itself if there are messages that it did not hear."""

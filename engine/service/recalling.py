@@ -9,10 +9,10 @@ from anyio import to_thread
 from ..decision import Event
 from ..decision.events import QuestionAnswered, RunStarted
 from ..engine import Engine
-from ..line import AfterCut, Header, read_line
-from ..record import RecordedRun
+from ..records.format import AfterCut, Header, read_line
+from ..records.reader import RecordedRun
 from ..session import Session
-from ..store.store import Page, Store
+from ..store.base import Page, Store
 
 
 async def recalled(store: Store, engine: Engine, session_id: str) -> Session:

@@ -6,7 +6,7 @@
         async for portion in service.follow_run(session.run_id):
             ...
 
-The service owns the runs: whoever started one may leave. It knows no HTTP; `hosts/web/` puts it behind URLs. Several
+The service owns the runs: whoever started one may leave. It knows no HTTP; `web/` puts it behind URLs. Several
 services, in processes of their own, may share a store on PostgreSQL: each session runs in one of them, and all of them
 can read it, talk to it and cancel it. With a queue a run begins wherever a process has room, and goes on elsewhere
 when its process dies.
@@ -21,24 +21,24 @@ from typing import Any
 from uuid import uuid4
 
 from ..decision import WrongUse
-from ..durable.queue import Queue
 from ..engine import Engine
-from ..store.place import store_at
+from ..queue import Queue
+from ..store.base import GOING, Message, NewSession, Store, StoredSession
 from ..store.process import LEASE
-from ..store.store import GOING, Message, NewSession, Store, StoredSession
+from ..store.url import store_at
+from .active import Lives
 from .admission import Admission
-from .beginning import Asked, Here
 from .checked import check, check_above, check_said, checked_id, kept, new_id, title
-from .desk import Desk
-from .driving import Driver, clock_of
+from .dispatch import Desk
 from .errors import Conflict
-from .house import House
-from .lives import Lives
-from .reading import BEAT
+from .follow import BEAT
+from .lifecycle import House
+from .local import Asked, Here
+from .membership import QUEUE, Tenure
+from .queries import Shelf
 from .recalling import was_answered
-from .shelf import Shelf
-from .tenure import QUEUE, Tenure
-from .working import Hands
+from .supervisor import Driver, clock_of
+from .worker import Hands
 
 
 class Service(Shelf):

@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event
 
 from ..decision import WrongUse
+from .base import StoreError
 from .migrate import migrate
-from .store import StoreError
 from .trouble import told
 
 READERS = 4

@@ -10,7 +10,7 @@ StoreError             (an OSError) the store cannot do it
 
 from __future__ import annotations
 
-from ..durable.steps import LostRun
+from ..durability import LostRun
 
 
 class StoreError(OSError):

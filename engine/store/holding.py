@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, or_, select, update
 
+from .base import GOING, Batch, Crowded, Held, LeaseLost, NewSession, NotAtRest, Process, QueuedRun, StoreError
 from .leases import now
-from .store import GOING, Batch, Crowded, Held, LeaseLost, NewSession, NotAtRest, Process, QueuedRun, StoreError
-from .tables import PROCESSES, QUEUED, RUNNING, RUNS, SESSIONS
+from .schema import PROCESSES, QUEUED, RUNNING, RUNS, SESSIONS
 
 CHANNEL = "endstop"
 """Where PostgreSQL tells of sessions that have changed: the process that changed them, and their ids."""

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Integer, delete, insert, literal_column, select, text, update
 
+from .base import Process, StoredProcess, StoreError
 from .database import LEASE_SECONDS, Database
-from .store import Process, StoredProcess, StoreError
-from .tables import PROCESSES
+from .schema import PROCESSES
 from .trouble import CAUGHT
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from ..decision import WrongUse
+from .base import Batch, Held, Message, NewSession, Page, StoredRun, StoredSession, Wanted
 from .memory_holding import MemoryHolding, fresh
-from .store import Batch, Held, Message, NewSession, Page, StoredRun, StoredSession, Wanted
 
 _ENDED = frozenset({"completed", "exhausted", "failed", "cancelled"})
 

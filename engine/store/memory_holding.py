@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import asdict, replace
 
 from ..decision import WrongUse
-from .store import (
+from .base import (
     GOING,
     Crowded,
     Held,

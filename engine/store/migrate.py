@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect, text
 
 from ..decision import WrongUse
-from .tables import VERSION_TABLE
+from .schema import VERSION_TABLE
 
 _FOLDER = Path(__file__).parent / "migrations"
 _LOCK = 0x656E6473746F70

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from .base import Process, Store, StoreError
 from .process import is_gone
-from .store import Process, Store, StoreError
 
 
 async def give_up_dead(store: Store, *, by_lease: bool = True) -> list[Process]:

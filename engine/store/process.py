@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
-from ..version import __version__
+from .._version import __version__
 from .enrolled import Process
 
 LEASE = 15.0

@@ -12,12 +12,9 @@ from typing import Concatenate, ParamSpec, TypeVar
 from sqlalchemy import Connection
 
 from ..decision import WrongUse
-from . import leases, reads
-from .changes import Changes
-from .database import READERS, Database
-from .leases import Leases
-from .listening import Listener, Told
-from .store import (
+from . import leases
+from . import queries as reads
+from .base import (
     Batch,
     Message,
     NewSession,
@@ -31,6 +28,10 @@ from .store import (
     StoreError,
     Wanted,
 )
+from .database import READERS, Database
+from .leases import Leases
+from .notify import Listener, Told
+from .transaction import Changes
 from .trouble import CAUGHT
 from .writer import PATIENCE, Writer
 

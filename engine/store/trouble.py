@@ -7,7 +7,7 @@ import sqlite3
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
-from .store import StoreError
+from .base import StoreError
 
 CAUGHT = (DBAPIError, NoConnection, sqlite3.Error, OSError)
 """What a database that cannot do it raises."""

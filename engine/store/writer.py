@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from .changes import Changes, Tail
+from .base import LeaseLost, Process, StoreError
 from .database import Database
-from .store import LeaseLost, Process, StoreError
+from .transaction import Changes, Tail
 from .trouble import CAUGHT
 
 MOST = 1000

@@ -3,9 +3,9 @@
 `docs/providers.md` shows how, under "Your own adapter".
 """
 
-from .behaviour import Behaviour, Ending
 from .cases import CASES, Case
 from .endpoint import Endpoint
+from .harness import Behaviour, Ending
 from .runner import Cannot, Passed, check
 
 __all__ = ["CASES", "Behaviour", "Cannot", "Case", "Ending", "Endpoint", "Passed", "check"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ...decision import AnyChunk, FinishReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport
 from ..record import Failure
-from .behaviour import Behaviour, Ending
 from .checks import Check, fails, gives, keeps_apart, opens_again, shows_no_key
+from .harness import Behaviour, Ending
 from .leaving import cancelled_before_an_answer, closes, ends, left_early, scope_cancelled, task_cancelled
 
 NEEDS = {

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from .behaviour import Behaviour
+from .harness import Behaviour
 from .wire import events, refusal
 
 KEY = "sk-planted-3f9c1d7e5b2a8640"

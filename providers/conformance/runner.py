@@ -14,9 +14,9 @@ from ...decision import WrongUse
 from ...decision.errors import nearest
 from ..errors import ProviderError
 from ..provider import Provider
-from .behaviour import Behaviour
 from .cases import NEEDS, Case
 from .endpoint import Endpoint
+from .harness import Behaviour
 from .trial import Trial
 
 PATIENCE = 20.0

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from ...decision import AnyChunk, Assembler, AssistantMessage, FinishReport, ToolSpec, Usage, UserMessage
 from ..errors import ProviderError
 from ..provider import Provider, Request
-from .behaviour import Behaviour
+from .harness import Behaviour
 
 LOOK = ToolSpec(
     name="look",

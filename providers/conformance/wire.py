@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...decision import AnyChunk, FinishReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport
-from .behaviour import Behaviour
+from .harness import Behaviour
 
 
 def events(behaviour: Behaviour, keys: str) -> Iterator[bytes]:

@@ -21,11 +21,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from endstop.archive.files import records_in
-from endstop.archive.scan import scan
 from endstop.decision import POLICIES, Event, Facts, decide, fold
 from endstop.decision.backtest import backtest
 from endstop.decision.events import StepFinished
+from endstop.records.files import records_in
+from endstop.records.scan import scan
 from run import ROOT, say
 from table import commit, machine, write_page
 

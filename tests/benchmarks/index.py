@@ -1,4 +1,4 @@
-"""SQLite or DuckDB for the index of `engine/archive/index.py`: measured on what the index does.
+"""SQLite or DuckDB for the index of `engine/records/index.py`: measured on what the index does.
 
     python tests/benchmarks/index.py [--files 10000 50000] [--bytes 2000]
 

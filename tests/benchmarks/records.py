@@ -29,13 +29,13 @@ from typing import Any
 import anyio
 import msgspec
 from endstop import Engine, tool
-from endstop.archive.zst import writing
 from endstop.decision import AssistantMessage, Limits, Policy, Price, Repetition, ToolCall, Usage, UsageReport
 from endstop.decision import events as ev
 from endstop.hooks import Accept, Reject
-from endstop.line import Header
 from endstop.providers import Prices, Scripted, call, say
-from endstop.record import read_record
+from endstop.records.compression import writing
+from endstop.records.format import Header
+from endstop.records.reader import read_record
 
 KINDS = ("done", "late", "done", "text", "limit", "done", "premature", "repeats", "rejected", "done")
 """How sessions end, by turns, at their last step unless said otherwise.

@@ -19,12 +19,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from endstop import read_record
-from endstop.archive.files import records_in
-from endstop.archive.lines import batches
-from endstop.archive.pool import Failure, each
-from endstop.archive.scan import scan
 from endstop.decision import Facts, decide, fold
 from endstop.decision.events import RunStarted, StepFinished
+from endstop.records.files import records_in
+from endstop.records.lines import batches
+from endstop.records.parallel import Failure, each
+from endstop.records.scan import scan
 
 
 def lines(paths: Sequence[Path]) -> int:

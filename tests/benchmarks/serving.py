@@ -60,7 +60,7 @@ class Serve:
     """`endstop serve` as users start it."""
 
     def __init__(self, api_base: str, store: str, log: Path) -> None:
-        command = [sys.executable, "-m", "endstop.hosts.command_line", "serve", "--port", "0"]
+        command = [sys.executable, "-m", "endstop.cli.main", "serve", "--port", "0"]
         command += ["--model", "bench", "--api-base", f"{api_base}/v1", "--tools", str(HERE / "serving_tools.py")]
         command += ["--store", store, "--max-running", "5000", "--rate", "0", "--quiet"]
         self._log = log.open("wb")

@@ -28,9 +28,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from endstop.decision import Policy
 from endstop.decision.events import RunStarted
-from endstop.store.place import store_at
+from endstop.store.base import Batch, NewSession, Store
 from endstop.store.process import this_process
-from endstop.store.store import Batch, NewSession, Store
+from endstop.store.url import store_at
 from postgres import Missing, Server  # type: ignore[import-not-found]
 
 AT = "2026-11-21T05:21:14.280+00:00"

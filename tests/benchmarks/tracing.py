@@ -18,8 +18,8 @@ from statistics import median
 
 from endstop import Engine, tool
 from endstop.decision import Limits, Policy
+from endstop.observers import traced
 from endstop.providers import Scripted, call, say
-from endstop.subscribers import traced
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF

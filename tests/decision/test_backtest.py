@@ -12,8 +12,8 @@ from endstop.decision.backtest import Backtested, backtest
 from endstop.decision.finding import Finding
 from endstop.decision.policy import POLICIES
 from endstop.hooks import Accept, Progress, Reject
-from endstop.presets import ask_user, finish_task
 from endstop.providers import Interrupted, Scripted, call, say
+from endstop.tools import ask_user, finish_task
 from msgspec.structs import replace
 
 FREE = Policy(name="free", limits=Limits(steps=50), reminder=None, closing=False)

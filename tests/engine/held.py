@@ -7,9 +7,9 @@ from typing import Any
 
 import anyio
 from endstop import Engine, tool
-from endstop.presets import ask_user, finish_task
 from endstop.providers import Scripted
-from endstop.service.reading import Missed, Portion
+from endstop.service.follow import Missed, Portion
+from endstop.tools import ask_user, finish_task
 
 
 class Held:

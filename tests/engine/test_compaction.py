@@ -20,11 +20,11 @@ from endstop.decision import (
     UserMessage,
 )
 from endstop.decision import events as ev
-from endstop.presets import ask_user, finish_task
 from endstop.providers import ContextOverflow, Request, Scripted, call
 from endstop.replay import replay
 from endstop.session import Session
 from endstop.testing import FakeClock, check_transcript
+from endstop.tools import ask_user, finish_task
 
 BIG = "x" * 4000
 """A result of about 1000 tokens."""

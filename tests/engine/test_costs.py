@@ -11,9 +11,9 @@ from endstop import Engine, read_record, tool
 from endstop.decision import Compaction, Limits, Policy, Price, SessionLimits, Usage, UsageReport, WrongUse
 from endstop.decision import events as ev
 from endstop.judge import ModelJudge
-from endstop.presets import ask_user
 from endstop.providers import Chaos, Interrupted, LiteLLM, OpenAICompatible, Prices, Scripted, call, say
 from endstop.replay import replay
+from endstop.tools import ask_user
 
 DOLLAR = Price(input=1_000_000, output=1_000_000)
 """A dollar a token: what a run costs can be counted."""

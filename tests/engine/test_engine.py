@@ -10,8 +10,8 @@ from endstop.decision import GUARDS, Policy, Rule, WrongUse
 from endstop.decision import events as ev
 from endstop.evaluation import Evaluation
 from endstop.judge import ModelJudge
-from endstop.presets import ask_user, finish_task
 from endstop.providers import Scripted, call
+from endstop.tools import ask_user, finish_task
 
 DONE = [call("finish_task", summary="done")]
 

@@ -10,7 +10,7 @@ import pytest
 from endstop.decision import Stop
 from endstop.decision.events import ResponseFinished
 from endstop.replay import ReplayedRun, replay
-from endstop.replay.comparison import Divergence
+from endstop.replay.diff import Divergence
 
 from ..handmade import FINISH, READ, TOOLS, finished, started, step, steps, stopped, write
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from endstop import read_record
-from endstop.presets import workspace_tools
 from endstop.replay import replay
+from endstop.tools import workspace_tools
 
 from ..real_model.tasks import TASKS, files_in, put
 

@@ -23,11 +23,11 @@ from endstop import (
 from endstop.decision import Policy, UserMessage, WrongUse
 from endstop.decision import events as ev
 from endstop.hooks import Accept, Progress
-from endstop.presets import ask_user, finish_task, task_done, think
 from endstop.providers import Scripted, call
 from endstop.replay import replay
 from endstop.session import Session
 from endstop.testing import FakeClock, check_transcript, settle
+from endstop.tools import ask_user, finish_task, task_done, think
 
 END = [call("finish_task", summary="done", id="end")]
 

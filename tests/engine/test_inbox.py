@@ -11,7 +11,7 @@ from endstop import Engine
 from endstop.decision import ToolResult, UserMessage, WrongUse
 from endstop.decision.events import MessageAdded
 from endstop.providers import Scripted, call, say
-from endstop.record import read_record
+from endstop.records.reader import read_record
 from endstop.replay import replay
 from endstop.testing import check_transcript
 

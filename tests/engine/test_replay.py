@@ -21,13 +21,13 @@ from endstop.decision.events import (
     ToolExecutionStarted,
 )
 from endstop.hooks import Progress, Verdict
-from endstop.presets import ask_user, finish_task, task_done
 from endstop.providers import Scripted, call, say
-from endstop.record import RecordedRun
+from endstop.records.reader import RecordedRun
 from endstop.replay import Watcher, player, replay
-from endstop.replay.comparison import Divergence
+from endstop.replay.diff import Divergence
 from endstop.replay.places import Beginning
 from endstop.testing import FakeClock, settle
+from endstop.tools import ask_user, finish_task, task_done
 
 
 def worker(log: list[str]) -> Tool:

@@ -11,11 +11,11 @@ from endstop.decision import events as ev
 from endstop.evaluation import Evaluated
 from endstop.hooks import Accept, Progress, Reject, Verdict
 from endstop.intents import Prepare
-from endstop.presets import ask_user, finish_task, task_done, think
 from endstop.providers import Scripted, call, say
 from endstop.replay import replay
 from endstop.session import Session
 from endstop.testing import check_transcript
+from endstop.tools import ask_user, finish_task, task_done, think
 
 POLICY = Policy(
     limits=Limits(steps=6),

@@ -6,8 +6,8 @@ import anyio
 import pytest
 from endstop import Engine
 from endstop.decision import UserMessage, WrongUse
-from endstop.presets import ask_user
 from endstop.providers import Scripted, call, say
+from endstop.tools import ask_user
 
 
 async def test_a_second_run_on_a_busy_session_is_refused() -> None:

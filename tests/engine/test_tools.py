@@ -8,8 +8,8 @@ from endstop import Engine, InvalidArguments, Tool, Toolbox, tool
 from endstop.decision import Policy, ToolCallDelta, ToolResult, WrongUse
 from endstop.decision.events import ToolCallResult
 from endstop.providers import Scripted, call
-from endstop.results import LONGEST
 from endstop.testing import FakeClock
+from endstop.tools.results import LONGEST
 from pydantic import BaseModel
 
 

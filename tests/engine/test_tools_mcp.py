@@ -16,12 +16,12 @@ from typing import Any
 
 import pytest
 from endstop import Engine, Stdio, Tool, mcp_tools
-from endstop import mcp_connection as connections
-from endstop.calling import Failed
 from endstop.decision import Image, ToolResult, WrongUse
-from endstop.mcp_connection import Connection
 from endstop.providers import Scripted, call
-from endstop.tools_mcp import result_of
+from endstop.tools import mcp_connection as connections
+from endstop.tools._callables import Failed
+from endstop.tools.mcp import result_of
+from endstop.tools.mcp_connection import Connection
 from mcp import Client, MCPError
 
 SERVER = Path(__file__).with_name("mcp_server.py")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from endstop import Engine, InvalidArguments, Tool, tools_from_yaml
+from endstop.cli.factory import tools_of
 from endstop.decision import WrongUse
-from endstop.hosts.choices import tools_of
-from endstop.presets import finish_task
 from endstop.providers import Scripted, call
-from endstop.tools import TOOL_TIMEOUT
+from endstop.tools import finish_task
+from endstop.tools.tool import TOOL_TIMEOUT
 
 HANDLERS = '''
 from endstop import Tool, tool
@@ -97,7 +97,7 @@ def test_what_is_left_out_comes_from_the_handler(tmp_path: Path) -> None:
     (tool,) = tools_from_yaml(written(tmp_path, "[{name: ponder, handler: 'handlers.py:muse'}]"))
     assert (tool.name, tool.kind, tool.timeout, tool.spec.description) == ("ponder", "think", 5, "Think aloud.")
     assert tool.spec.parameters["required"] == ["thought"]
-    (end,) = tools_from_yaml(written(tmp_path, "tools: {end: {handler: 'endstop.presets:finish_task'}}"))
+    (end,) = tools_from_yaml(written(tmp_path, "tools: {end: {handler: 'endstop.tools:finish_task'}}"))
     assert end.spec.parameters == finish_task.spec.parameters
     assert end.spec.description == finish_task.spec.description
 

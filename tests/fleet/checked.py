@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from endstop.decision.events import ResponseFinished, RunFinished, RunResumed, StepFinished, ToolCallResult
-from endstop.record import RecordedRun, read_record
+from endstop.records.reader import RecordedRun, read_record
 from endstop.replay import replay
 
 from .script import Script

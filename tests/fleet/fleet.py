@@ -188,7 +188,7 @@ class Fleet:
                 *before,
                 sys.executable,
                 "-m",
-                "endstop.hosts.command_line",
+                "endstop.cli.main",
                 *words,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=stderr,

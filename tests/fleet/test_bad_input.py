@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from endstop.store.place import store_at
+from endstop.store.url import store_at
 
 from ..console import Done, endstop
 from ..postgres import PASSWORD, Server

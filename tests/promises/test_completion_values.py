@@ -9,10 +9,10 @@ import pytest
 from endstop import Completion, Engine, tool
 from endstop.decision import ToolResult
 from endstop.decision.events import CompletionAccepted, CompletionRejected, PhaseReported
-from endstop.presets import task_done
 from endstop.providers import Scripted, call
 from endstop.replay import replay
 from endstop.testing import MemorySteps, check_transcript
+from endstop.tools import task_done
 from pydantic import BaseModel
 
 from ..engine.formats.heard import answer, hear, says, user

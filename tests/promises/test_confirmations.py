@@ -7,10 +7,10 @@ import pytest
 from endstop import Engine, Session
 from endstop.decision import ToolResult
 from endstop.decision.events import CompletionRejected, QuestionAnswered
-from endstop.presets import task_done
 from endstop.providers import Scripted, call
 from endstop.replay import replay
 from endstop.testing import check_transcript
+from endstop.tools import task_done
 
 
 def paused(record: Path | None = None) -> tuple[Scripted, Session]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from endstop.decision import WrongUse
 from endstop.hooks import CommandGate, run_command
-from endstop.presets.workspace import workspace_tools
+from endstop.tools.workspace import workspace_tools
 
 from ..console import COMMAND, PATIENCE, environment
 from ..servers import ChatServer, call
@@ -75,7 +75,7 @@ async def test_D1_env_adds_names(tmp_path: Path, planted: None) -> None:
 async def test_D1_the_process_above_a_command_holds_no_keys(tmp_path: Path) -> None:
     script = (
         "import asyncio, sys\n"
-        "from endstop.presets.workspace import workspace_tools\n"
+        "from endstop.tools.workspace import workspace_tools\n"
         "tool = workspace_tools('.', allow_run=True)[-1]\n"
         "print(asyncio.run(tool.run({'command': sys.argv[1]})))\n"
     )
@@ -124,7 +124,7 @@ async def test_D1_under_the_command_line_no_process_above_a_command_can_be_read(
 @LINUX
 def test_D1_nothing_is_done_to_a_process_that_only_imports_us() -> None:
     script = (
-        "import ctypes, endstop, endstop.hosts.command_line\n"
+        "import ctypes, endstop, endstop.cli.main\n"
         "prctl = ctypes.CDLL(None).prctl\n"
         "reaping = ctypes.c_int()\n"
         "prctl(37, ctypes.byref(reaping), 0, 0, 0)\n"
@@ -171,7 +171,7 @@ async def test_D1_the_whole_tree_ends_at_the_time_limit_and_when_cancelled(tmp_p
 async def test_D1_the_tree_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     script = (
         "import asyncio, sys\n"
-        "from endstop.presets.workspace import workspace_tools\n"
+        "from endstop.tools.workspace import workspace_tools\n"
         "tool = workspace_tools('.', allow_run=True)[-1]\n"
         "asyncio.run(tool.run({'command': 'setsid sleep 987 & touch begun; sleep 987'}))\n"
     )

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 from endstop import Engine, Redaction, read_record
-from endstop.archive.secret_rules import secret_rules
 from endstop.providers import Scripted, call, say
+from endstop.records.secret_rules import secret_rules
 from endstop.replay import replay
 
 from .secret_shapes import HARMLESS, SHAPES
@@ -307,7 +307,7 @@ def _documents() -> list[str]:
     texts: list[str] = []
     for path in sorted([*ROOT.glob("docs/*.md"), *ROOT.glob("docs/decisions/*.md"), ROOT / "README.md"]):
         texts += [block for block in re.split(r"\n{2,}", path.read_text("utf-8")) if 20 < len(block) < 2000]
-    for path in sorted([*ROOT.glob("engine/*.py"), *ROOT.glob("engine/hosts/web/page/*.js")]):
+    for path in sorted([*ROOT.glob("engine/*.py"), *ROOT.glob("engine/web/page/*.js")]):
         texts += [block for block in re.split(r"\n{2,}", path.read_text("utf-8")) if 20 < len(block) < 2000]
     for path in sorted(ROOT.glob("tests/records/**/*.jsonl"))[:20]:
         texts += [line for line in path.read_text("utf-8").splitlines() if 100 < len(line) < 4000]

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 from endstop import Completion, Continue, Engine, Phase, read_record, tool
-from endstop.archive.scan import scan
 from endstop.decision import Image, WrongUse
 from endstop.decision import events as ev
 from endstop.providers import Scripted, call
+from endstop.records.scan import scan
 from endstop.replay import replay
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -24,7 +24,6 @@ from endstop.decision import (
 from endstop.decision import events as ev
 from endstop.decision.backtest import backtest
 from endstop.decision.prices import Price
-from endstop.presets import finish_task
 from endstop.providers import (
     Fallback,
     Hedge,
@@ -42,6 +41,7 @@ from endstop.providers import (
 )
 from endstop.replay import replay
 from endstop.testing import FakeClock, MemorySteps, check_transcript
+from endstop.tools import finish_task
 from msgspec.structs import replace
 
 from ..console import endstop as console

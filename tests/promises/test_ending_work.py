@@ -12,10 +12,11 @@ import pytest
 from endstop import Engine, Tool, read_record
 from endstop.decision import Facts, Limits, Outcome, Policy, ToolSpec, fold
 from endstop.decision import events as ev
-from endstop.formats import to_atif, to_openai
+from endstop.formats import export_atif as to_atif
+from endstop.formats import export_openai as to_openai
 from endstop.hooks import Accept
-from endstop.presets import ask_user, finish_task, task_done
 from endstop.providers import Scripted, Unavailable, call
+from endstop.tools import ask_user, finish_task, task_done
 
 from ..engine.hosts.web.site import site
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from endstop import Engine
 from endstop.evaluation import CommandEvaluator
-from endstop.presets import finish_task
 from endstop.providers import Scripted, call
 from endstop.testing import FakeClock
+from endstop.tools import finish_task
 
 from ..console import endstop
 from ..servers import ChatServer

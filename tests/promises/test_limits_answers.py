@@ -28,10 +28,10 @@ from endstop.decision.rules import Rule
 from endstop.decision.settings import recorded
 from endstop.hooks import Reject, Verdict
 from endstop.intents import Answer
-from endstop.presets import ask_user, attempt_completion, finish_task, task_done
 from endstop.providers import Request, Scripted, Unavailable, call, say
 from endstop.replay import replay
 from endstop.testing import FakeClock, check_transcript
+from endstop.tools import ask_user, attempt_completion, finish_task, task_done
 from msgspec.structs import replace
 
 EMPTY = ["", "  ", "\n", "\t\r\n", "\u200b", "\u200b \u2060\ufeff", "\u00a0\u3000", "\u2800", "\u3164", "\ufe0f"]

@@ -11,7 +11,6 @@ from typing import Any
 import anyio
 import pytest
 from endstop import Budget, Engine, Tool
-from endstop.answers import Completion
 from endstop.decision import (
     AnyChunk,
     FinishReport,
@@ -47,6 +46,7 @@ from endstop.providers import (
 from endstop.replay import replay
 from endstop.run import Run
 from endstop.testing import FakeClock, MemorySteps, check_transcript
+from endstop.tools.answers import Completion
 
 OFF = Degeneration(text=None, reasoning=None, arguments=None)
 WORDS = "word " * 80

@@ -3,10 +3,10 @@
 import pytest
 from endstop import Engine, Tool, tool
 from endstop.decision import Limits, Policy, Prompts
-from endstop.presets import attempt_completion, finish_task, task_done
-from endstop.presets.plan_execute_think import think_tool
+from endstop.plan_execute_think import think_tool
 from endstop.prompts import system_prompt
 from endstop.providers import Scripted, call
+from endstop.tools import attempt_completion, finish_task, task_done
 
 COMPLETIONS = {tool.name: tool.spec.description for tool in (finish_task, task_done, attempt_completion, think_tool())}
 PROMPTS = {"with a completion": system_prompt(True), "without": system_prompt(False)}

@@ -9,10 +9,10 @@ import pytest
 from endstop import Engine, Tool, read_record
 from endstop.decision import AssistantMessage, FinishReport, TextDelta, ToolCallDelta
 from endstop.decision import events as ev
-from endstop.presets import finish_task, task_done, think
-from endstop.presets.plan_execute_think import plan_execute_think
+from endstop.plan_execute_think import plan_execute_think
 from endstop.providers import Scripted, call, say
 from endstop.replay import replay
+from endstop.tools import finish_task, task_done, think
 
 from ..console import endstop
 
@@ -92,8 +92,8 @@ async def test_A6_what_was_drained_stands_in_the_events_of_a_replay_too(tmp_path
 
 
 async def test_A6_a_rest_that_was_not_read_to_its_end_is_a_least() -> None:
-    from endstop.hosts.phrases import cut_words
-    from endstop.line import rest_of
+    from endstop.cli.views.text import cut_words
+    from endstop.records.format import rest_of
 
     rest = rest_of([TextDelta("word " * 40)])
     assert not rest.whole
@@ -102,7 +102,7 @@ async def test_A6_a_rest_that_was_not_read_to_its_end_is_a_least() -> None:
 
 
 async def test_A6_calls_after_a_cut_are_counted_each_whatever_index_they_bear() -> None:
-    from endstop.line import rest_of
+    from endstop.records.format import rest_of
 
     chunks = [ToolCallDelta(0, "a", "read_file", "{}"), ToolCallDelta(0, "b", "read_file", "{}")]
     assert rest_of(chunks).calls == ("read_file", "read_file")

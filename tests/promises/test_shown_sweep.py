@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from endstop.analysis import plots
+from endstop.analysis import charts as plots
 
 from ..console import endstop
 

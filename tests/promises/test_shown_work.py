@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from endstop import Engine, Tool
+from endstop.cli.views.text import Ending, ending_of
 from endstop.decision import Outcome
-from endstop.hosts.phrases import Ending, ending_of
-from endstop.presets import finish_task
 from endstop.providers import Scripted, call
+from endstop.tools import finish_task
 
 from ..console import endstop
 

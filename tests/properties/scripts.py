@@ -10,8 +10,8 @@ from endstop.decision import Compaction, FinishReport, Limits, Patience, Policy,
 from endstop.decision.limits import SessionLimits
 from endstop.decision.policy import Echo, Repetition
 from endstop.hooks import Accept, Progress, Reject
-from endstop.presets import ask_user, finish_task, task_done, think
 from endstop.providers import Chaos, Interrupted, RateLimited, Scripted, Unavailable, call, say
+from endstop.tools import ask_user, finish_task, task_done, think
 from hypothesis import strategies as st
 
 WORDS = st.sampled_from(["", " ", "Done.", "I look into it", "äöü 漢字", "{}"])

@@ -12,10 +12,12 @@ from typing import Any
 import msgspec
 from endstop.decision import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult, Transcript, UserMessage
 from endstop.decision import events as ev
-from endstop.formats import FORMATS, Kinds, Unreadable, events_of, guess, to_atif, to_openai
+from endstop.formats import FORMATS, Kinds, Unreadable, events_of, guess
+from endstop.formats import export_atif as to_atif
+from endstop.formats import export_openai as to_openai
 from endstop.formats.nudges import is_nudge
 from endstop.formats.splitting import elements, top_values
-from endstop.record import RecordWriter, read_record
+from endstop.records.reader import RecordWriter, read_record
 from endstop.replay import replay
 from endstop.testing import check_transcript
 from hypothesis import given, settings

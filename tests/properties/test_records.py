@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from endstop import read_record
-from endstop.archive.attachments import folder_of
-from endstop.archive.scan import scan
-from endstop.archive.zst import writing
 from endstop.decision import Facts, Policy, fold
 from endstop.decision.events import STREAM_PARTS
+from endstop.records.attachments import folder_of
+from endstop.records.compression import writing
+from endstop.records.scan import scan
 from endstop.replay import replay
 from hypothesis import given, settings
 from hypothesis import strategies as st

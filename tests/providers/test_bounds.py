@@ -123,7 +123,7 @@ def test_B4_the_bounds_are_the_same_wherever_they_stand() -> None:
 
 
 def test_B4_the_command_line_has_the_same_bounds_and_both_settings() -> None:
-    from endstop.hosts.choices import provider_of
+    from endstop.cli.factory import provider_of
 
     provider: Any = provider_of("m", "http://h/v1", None)
     assert provider._timeouts[1:] == (600.0, 120.0)
@@ -248,8 +248,8 @@ async def test_B6_what_is_within_the_bound_is_read_and_its_record_too(tmp_path: 
 
 
 def test_B6_a_line_of_the_largest_response_is_one_that_is_read() -> None:
-    from endstop.archive.lines import LONGEST
     from endstop.providers.openai_compatible import LARGEST_RESPONSE
+    from endstop.records.lines import LONGEST
 
     assert 4 * LARGEST_RESPONSE < LONGEST
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from endstop.decision import Usage, WrongUse
 from endstop.providers import Fallback, Limit, RateLimited, Request, Scripted
-from endstop.providers.rates import Bucket
+from endstop.providers.rate_limit import Bucket
 from endstop.testing import FakeClock
 
 from .streams import ASK, Slow, chunks_of, heard, nobody_left

@@ -11,7 +11,7 @@ from endstop.decision import Assembler, ToolResult
 from endstop.decision.messages import Image
 from endstop.providers.chat_stream import ChatStream, whole_reply
 from endstop.providers.errors import ProviderError
-from endstop.providers.wire import NO_OUTPUT, message_out
+from endstop.providers.openai_format import NO_OUTPUT, message_out
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -31,7 +31,6 @@ from endstop.decision import (
     UserMessage,
     WrongUse,
 )
-from endstop.presets import finish_task
 from endstop.providers import (
     BadRequest,
     Broken,
@@ -48,6 +47,7 @@ from endstop.providers import (
     Unreachable,
 )
 from endstop.providers.openai_compatible import TELLING_PART
+from endstop.tools import finish_task
 
 from .endpoint import OK, Endpoint, Reply, body, call_delta, cut_every, delta, sse, stream
 

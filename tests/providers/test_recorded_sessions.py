@@ -11,8 +11,8 @@ from endstop import Completion, Engine, Session, Tool
 from endstop.decision import AssistantMessage, Outcome, Policy, ToolResult, UserMessage, fold
 from endstop.decision.events import CompletionAccepted, ResponseFinished, StepFinished, ToolExecutionStarted
 from endstop.decision.facts import Facts
-from endstop.presets import attempt_completion
 from endstop.testing import check_transcript
+from endstop.tools import attempt_completion
 
 from ..shared_data import ABSENT, SESSIONS, Said, events_of_sse, plain, said_by_chat, serve_fixture, sessions
 from .voices import VOICES, Voice, direct

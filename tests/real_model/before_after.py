@@ -22,8 +22,8 @@ from endstop import Engine, Tool, read_record, tool
 from endstop.decision import Policy, SystemMessage
 from endstop.hooks import Progress
 from endstop.intents import Answer, Handler
-from endstop.presets import finish_task, workspace_tools
 from endstop.providers import OpenAICompatible
+from endstop.tools import finish_task, workspace_tools
 from run_tasks import counted
 
 PLACE = Path("/tmp/endstop-before-after")

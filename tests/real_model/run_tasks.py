@@ -19,10 +19,10 @@ from typing import Any
 
 import tasks
 from endstop import read_record
+from endstop.cli.views.saved import savings_of
 from endstop.decision import UsageReport
 from endstop.decision.events import UsageReported
-from endstop.hosts.watching.saved import savings_of
-from endstop.record import RecordedRun
+from endstop.records.reader import RecordedRun
 
 PLACE = Path("/tmp/endstop-tasks")
 COLUMNS = ("task", "status", "stop_reason", "steps", "work", "seconds", "tokens in/out", "after the cut")
@@ -52,7 +52,7 @@ def run(task: tasks.Task, given: argparse.Namespace) -> dict[str, Any]:
     shutil.rmtree(folder, ignore_errors=True)
     record.unlink(missing_ok=True)
     tasks.put(task.before, folder)
-    command = [sys.executable, "-m", "endstop.hosts.command_line", "run", task.prompt]
+    command = [sys.executable, "-m", "endstop.cli.main", "run", task.prompt]
     command += ["--model", "local", "--api-base", given.url, "--workspace", folder, "--record", record, "--drain"]
     command += ["--max-steps", given.max_steps, "--temperature", given.temperature, "--json"]
     command += ["--policy", given.policy]

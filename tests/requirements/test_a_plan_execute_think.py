@@ -10,11 +10,11 @@ from endstop import Completion, Engine, Tool, tool
 from endstop.decision import Limits, Policy, ToolResult, WrongUse
 from endstop.decision.events import PhaseReported
 from endstop.hooks import Accept, Progress, Reject
-from endstop.presets import ask_user, task_done
-from endstop.presets.plan_execute_think import PLANNED, SYSTEM, plan_execute_think
+from endstop.plan_execute_think import PLANNED, SYSTEM, plan_execute_think
 from endstop.providers import Scripted, call
 from endstop.replay import replay
 from endstop.testing import FakeClock, check_transcript
+from endstop.tools import ask_user, task_done
 
 
 def plan(*steps: tuple[str, dict[str, Any]]) -> Any:

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from endstop.analysis.figures import Figures
+from endstop.analysis.metrics import Figures
 from endstop.analysis.ratings import Rating, Ratings
 from endstop.analysis.report import Report, report_records
-from endstop.archive.files import records_in
 from endstop.decision import Limits, Policy
+from endstop.records.files import records_in
 
 from ..console import endstop
 from ..engine.analysis import scenes

@@ -16,10 +16,10 @@ from endstop.decision.events import (
     VerdictGiven,
 )
 from endstop.hooks import Accept, CommandGate, Progress, Reject
-from endstop.presets import attempt_completion, finish_task, task_done, think
 from endstop.providers import Request, Scripted, call, say
 from endstop.replay import replay
 from endstop.testing import FakeClock, check_transcript
+from endstop.tools import attempt_completion, finish_task, task_done, think
 
 
 def spy(name: str, log: list[str], *, reads: bool = False) -> Tool:

@@ -26,10 +26,10 @@ from endstop.decision.policy import Echo, Repetition
 from endstop.hooks import Progress, Reject, Verdict
 from endstop.intents import Answer, Prepare
 from endstop.judge import ModelJudge
-from endstop.presets import ask_user, finish_task
 from endstop.providers import Scripted, Unavailable, call, say
 from endstop.replay import replay
 from endstop.testing import FakeClock
+from endstop.tools import ask_user, finish_task
 
 
 async def work(n: int = 1) -> str:

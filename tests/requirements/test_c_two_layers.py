@@ -24,9 +24,9 @@ from endstop.decision import (
     fold,
 )
 from endstop.decision import events as ev
-from endstop.presets import ask_user, finish_task, think
 from endstop.providers import Scripted, call, say
 from endstop.testing import check_transcript
+from endstop.tools import ask_user, finish_task, think
 
 WITHOUT_P05 = tuple(name for name in Policy().rules if name != "control_flow")
 

@@ -8,11 +8,11 @@ import pytest
 from endstop import Completion, Engine, Tool, tool, tools_from_yaml
 from endstop.decision import POLICIES, Outcome, Prompts, ToolResult, UserMessage, WrongUse, policy_from
 from endstop.decision.events import CompletionAccepted, RunFinished
-from endstop.presets import ask_user, attempt_completion, finish_task, task_done, think
 from endstop.prompts import system_prompt
 from endstop.providers import Scripted, call
-from endstop.providers.wire import tools_out
-from endstop.tools import COMPLETION_MARK
+from endstop.providers.openai_format import tools_out
+from endstop.tools import ask_user, attempt_completion, finish_task, task_done, think
+from endstop.tools.tool import COMPLETION_MARK
 
 PRESETS = [ask_user, attempt_completion, finish_task, task_done, think]
 

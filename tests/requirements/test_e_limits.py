@@ -16,10 +16,10 @@ from endstop.decision.limits import STOP_REASONS
 from endstop.decision.policy import Patience, Repetition
 from endstop.evaluation import CommandEvaluator, Evaluated, Evaluation
 from endstop.intents import Answer
-from endstop.presets import ask_user, finish_task
 from endstop.providers import Scripted, Unavailable, call, say
 from endstop.replay import replay
 from endstop.testing import FakeClock, check_transcript
+from endstop.tools import ask_user, finish_task
 
 
 async def work(n: int = 1) -> str:

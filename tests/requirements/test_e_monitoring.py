@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from endstop.analysis.report import Report, report_records
-from endstop.archive.files import records_in
 from endstop.decision import RECOMMENDED, Limits, Policy
+from endstop.records.files import records_in
 
 from ..engine.analysis import scenes
 

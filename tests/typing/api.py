@@ -51,9 +51,9 @@ from endstop.decision import (
     policy_from,
 )
 from endstop.decision.events import RunFinished
-from endstop.presets import ask_user, finish_task, think
+from endstop.observers import progress, traced
 from endstop.providers import KINDS, OpenAICompatible, Provider, ProviderError, Record, Request, Scripted, call, say
-from endstop.subscribers import progress, traced
+from endstop.tools import ask_user, finish_task, think
 
 
 @tool

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from . import asking, dying, queueing
-from .trial import Trial
+from . import failover as dying
+from . import queue as queueing
+from . import steps as asking
+from .harness import Trial
 
 NEEDS = {
     "freezing": "others to go on while a process is frozen: it may hold no lock that they wait for",

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..queue import Job
-from ..steps import LostRun, NotKept, StepKey, Steps
+from ...durability import LostRun, NotKept, StepKey, Steps
+from ...queue import Job
 from .notes import Note, Notes, What
 
 

@@ -13,7 +13,7 @@ from ...decision import WrongUse
 from ...decision.errors import nearest
 from .adapter import Adapter
 from .cases import NEEDS, Case
-from .trial import Trial
+from .harness import Trial
 
 PATIENCE = 60.0
 """Seconds that a case may take."""

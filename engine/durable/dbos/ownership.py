@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import TypeVar
 
-from ..steps import LostRun
-from .connection import Connection
+from ...durability import LostRun
+from .client import Connection
 
 T = TypeVar("T")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0

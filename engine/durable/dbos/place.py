@@ -14,7 +14,7 @@ from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from ...decision import WrongUse
-from ...store import place as stores
+from ...store import url as stores
 from ...store.database import ALIVE
 
 _NEWEST_NEEDED = (3, 42)

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ...decision import WrongUse
-from ..queue import Job, Work
+from ...queue import Job, Work
 from .place import place_of
 
 if TYPE_CHECKING:
-    from .connection import Connection
+    from .client import Connection
     from .worker import Worker
 
 
@@ -55,7 +55,7 @@ class Dbos:
 
     async def open(self) -> None:
         """Connect, and make DBOS's tables where they are missing; see `Queue.open`."""
-        from .connection import Connection
+        from .client import Connection
 
         if self._connection is None:
             self._connection = await Connection.to(self._place)

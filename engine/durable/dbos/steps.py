@@ -12,7 +12,7 @@ from typing import Any
 from dbos import DBOS, error
 from sqlalchemy.exc import DBAPIError
 
-from ..steps import LostRun, NotKept, StepKey
+from ...durability import LostRun, NotKept, StepKey
 from .coding import Encoded, encoded, named
 from .ownership import Ownership
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from ...complaints import complain
-from ...harmless import one_line
+from ..._logging import complain
+from ..._sanitize import one_line
 
 _SAID_BY_US = (
     "Asyncio task cancelled",  # ours are, when `working` is left

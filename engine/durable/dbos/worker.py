@@ -13,12 +13,12 @@ import anyio
 import msgspec
 from dbos import DBOS
 
-from ...complaints import complain
+from ..._logging import complain
 from ...decision import WrongUse
-from ..queue import Job, Work
-from ..steps import LostRun
+from ...durability import LostRun
+from ...queue import Job, Work
+from .client import APPLICATION, IDLE_IN_TRANSACTION, VERSION, WORKFLOW, Connection, troubles
 from .coding import Json
-from .connection import APPLICATION, IDLE_IN_TRANSACTION, VERSION, WORKFLOW, Connection, troubles
 from .ownership import Ownership, patiently
 from .steps import DbosSteps
 

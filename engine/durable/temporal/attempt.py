@@ -13,7 +13,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from ..steps import LostRun, StepKey
+from ...durability import LostRun, StepKey
 from .results import Results
 
 if TYPE_CHECKING:

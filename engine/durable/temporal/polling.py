@@ -23,7 +23,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from ...complaints import complain
+from ..._logging import complain
 from .workflow import NAME, RunWorkflow
 
 CALL = timedelta(seconds=10)

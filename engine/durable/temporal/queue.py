@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ...decision import WrongUse
-from ..queue import Job, Work
-from .taking import Taking
+from ...queue import Job, Work
+from .worker import Taking
 
 if TYPE_CHECKING:
-    from .link import Link
+    from .client import Link
 
 LONGEST_JOB = 2_000_000
 """Bytes of a job; the server takes 2 MiB."""
@@ -72,7 +72,7 @@ class Temporal:
 
     async def open(self) -> None:
         """See `Queue`. WrongUse also for a namespace that is not there."""
-        from .link import Link
+        from .client import Link
 
         self._link = await Link.connect(
             self.address, self.namespace, self.task_queue, api_key=self._api_key, tls=self._tls

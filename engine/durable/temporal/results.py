@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ..steps import NotKept, StepKey
+from ...durability import NotKept, StepKey
 
 LIMIT = 2_000_000
 """Bytes that one heartbeat may carry. The server's own limit is 2 MiB (`limit.blobSize.error`), and what goes beyond it

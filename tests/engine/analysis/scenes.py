@@ -8,8 +8,8 @@ from typing import Any
 from endstop import Engine, tool
 from endstop.decision import Limits, Policy, Price, Repetition
 from endstop.hooks import Accept, Reject
-from endstop.presets import finish_task
 from endstop.providers import Prices, Scripted, call
+from endstop.tools import finish_task
 
 AGENT = Policy(reminder=None)
 STRICT = Policy(name="strict", text="nudge", completion="required", reminder=None)

@@ -8,11 +8,11 @@ from typing import Any
 from endstop import Engine, tool
 from endstop.analysis.audit import audit
 from endstop.analysis.audited import Audit
-from endstop.archive.scan import scan
 from endstop.decision import Limits, Policy
 from endstop.decision.policy import POLICIES
-from endstop.presets import ask_user
 from endstop.providers import Scripted, call, say
+from endstop.records.scan import scan
+from endstop.tools import ask_user
 from msgspec.structs import replace
 
 RECORDS = Path(__file__).parents[2] / "records"

@@ -12,10 +12,10 @@ from endstop import Engine, tool
 from endstop.analysis.backtest import BacktestReport, Named, backtest_records, index_for
 from endstop.analysis.intervals import Ratio, share
 from endstop.analysis.sweep import sweep
-from endstop.archive.files import records_in
 from endstop.decision import Limits, Policy, WrongUse
 from endstop.decision.policy import POLICIES
 from endstop.providers import Scripted, call
+from endstop.records.files import records_in
 from msgspec.structs import replace
 
 FREE = Policy(name="free", limits=Limits(steps=50), reminder=None)

@@ -16,10 +16,10 @@ from endstop.analysis.report import (
     report_records,
 )
 from endstop.analysis.report import _decode as decoded
-from endstop.archive.files import records_in
 from endstop.decision import RECOMMENDED, Policy, WrongUse
-from endstop.presets import ask_user, finish_task
 from endstop.providers import Scripted, call
+from endstop.records.files import records_in
+from endstop.tools import ask_user, finish_task
 from msgspec.structs import replace
 
 from . import scenes

@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import ceil
 
 import pytest
-from endstop.analysis.spread import BINS, Distribution, Spread
+from endstop.analysis.statistics import BINS, Distribution, Spread
 from hypothesis import given
 from hypothesis import strategies as st
 

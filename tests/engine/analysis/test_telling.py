@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from endstop.analysis.assessed import Assessed, assess
-from endstop.analysis.telling import REASONS, Telling
-from endstop.decision.digest import Point, RunDigest
+from endstop.analysis.sampling import REASONS, Telling
+from endstop.analysis.scoring import Assessed, assess
 from endstop.decision.outcome import Status
+from endstop.decision.summary import Point, RunDigest
 
 
 def run(steps: int, *, rating: float | None = None, status: Status = "completed", reason: str = "completed",

@@ -7,8 +7,8 @@ from pathlib import Path
 from endstop import Engine
 from endstop.analysis.timeline import CALLS, ENDS, RUNS, Cell, timeline_of_record
 from endstop.decision import Limits, Policy
-from endstop.presets import ask_user, finish_task
 from endstop.providers import Interrupted, Retry, Scripted, call
+from endstop.tools import ask_user, finish_task
 
 from . import scenes
 

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 from endstop import Engine, Tool, read_record, tool
-from endstop.archive.attachments import ABOVE, Attached, folder_of
-from endstop.archive.files import records_in
-from endstop.archive.scan import scan
-from endstop.archive.zst import writing
 from endstop.decision import Image, WrongUse
 from endstop.decision.events import ResponseFinished, ToolCallResult
-from endstop.line import encoded
 from endstop.providers import Scripted, call
+from endstop.records.attachments import ABOVE, Attached, folder_of
+from endstop.records.compression import writing
+from endstop.records.files import records_in
+from endstop.records.format import encoded
+from endstop.records.scan import scan
 from endstop.replay import replay
 
 LARGE = "漢字 and more\n" * 6_000

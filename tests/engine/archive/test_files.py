@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from endstop.archive.files import records_in
 from endstop.decision import WrongUse
+from endstop.records.files import records_in
 
 
 def put(folder: Path, *names: str) -> None:

@@ -8,9 +8,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from endstop.archive import index as index_module
-from endstop.archive.index import SCHEMA, Index, default_place, remembered, stamp_of
-from endstop.archive.pool import Failure
+from endstop.records import index as index_module
+from endstop.records.index import SCHEMA, Index, default_place, remembered, stamp_of
+from endstop.records.parallel import Failure
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from endstop.archive import lines as lines_module
-from endstop.archive import zst
-from endstop.archive.lines import CUT, batches
+from endstop.records import compression as zst
+from endstop.records import lines as lines_module
+from endstop.records.lines import CUT, batches
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

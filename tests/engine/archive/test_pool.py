@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from endstop.archive import pool
-from endstop.archive.pool import Failure, each
 from endstop.decision import WrongUse
+from endstop.records import parallel as pool
+from endstop.records.parallel import Failure, each
 
 PATIENCE = 60.0
 WORK = '''
@@ -190,7 +190,7 @@ def test_workers_that_cannot_begin_are_told_and_not_tried_for_each_file(
 SCRIPT = """
     import sys
     from pathlib import Path
-    from endstop.archive.pool import each
+    from endstop.records.parallel import each
     from work_of_tests import hang
 
     if __name__ == "__main__":

@@ -14,8 +14,6 @@ import anyio
 import msgspec
 import pytest
 from endstop import Completion, Engine, read_record, tool
-from endstop.archive.redacting import Redactor
-from endstop.archive.texts import FAILED, TEXTS, Texts
 from endstop.decision import Event, Policy, ReasoningDelta, ToolSpec
 from endstop.decision import events as ev
 from endstop.decision.chunks import AttemptEnded, ProviderToolReport, TextDelta, ToolCallDelta
@@ -31,10 +29,12 @@ from endstop.decision.messages import (
 )
 from endstop.decision.outcome import Outcome, Question
 from endstop.hooks import Reject
-from endstop.line import AfterCut, encoded
-from endstop.presets import ask_user, finish_task, think
 from endstop.providers import RateLimited, Scripted, call, say
+from endstop.records.format import AfterCut, encoded
+from endstop.records.redacting import Redactor
+from endstop.records.texts import FAILED, TEXTS, Texts
 from endstop.replay import replay
+from endstop.tools import ask_user, finish_task, think
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct

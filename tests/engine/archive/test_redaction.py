@@ -6,8 +6,8 @@ import random
 import time
 
 import pytest
-from endstop.archive.redaction import DEFAULT, KINDS, Redaction, is_card
 from endstop.decision import WrongUse
+from endstop.records.redaction import DEFAULT, KINDS, Redaction, is_card
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

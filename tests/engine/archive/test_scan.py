@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 from endstop import read_record
-from endstop.archive import scan as scan_module
-from endstop.archive import zst
-from endstop.archive.scan import Scan, scan
 from endstop.decision import Event, Limits, Policy, WrongUse
 from endstop.decision.events import STREAM_PARTS, RunFinished, RunStarted, ToolCallResult
-from endstop.line import STARTED, UNREADABLE, decode, decode_started
+from endstop.records import compression as zst
+from endstop.records import scan as scan_module
+from endstop.records.format import STARTED, UNREADABLE, decode, decode_started
+from endstop.records.scan import Scan, scan
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from endstop import Engine, read_record
-from endstop.archive import zst
-from endstop.archive.scan import scan
-from endstop.archive.zst import Torn, blocks, is_compressed, writing
 from endstop.decision import WrongUse
 from endstop.providers import Scripted
-from endstop.record import header_of
+from endstop.records import compression as zst
+from endstop.records.compression import Torn, blocks, is_compressed, writing
+from endstop.records.reader import header_of
+from endstop.records.scan import scan
 from endstop.replay import replay
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 from endstop.durable import Job, LostRun, StepKey, Steps
-from endstop.durable.queue import Work
+from endstop.queue import Work
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS jobs (run TEXT PRIMARY KEY, job TEXT, state TEXT, owner TEXT, term INTEGER);

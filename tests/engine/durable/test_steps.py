@@ -13,12 +13,12 @@ from endstop import Completion, Engine, Run, read_record, this_call, tool
 from endstop.decision import Event, Image, Limits, Policy
 from endstop.decision import events as ev
 from endstop.durable import LostRun
-from endstop.presets import ask_user, finish_task, task_done, think
 from endstop.providers import Interrupted, Retry, Scripted, call, say
-from endstop.record import RecordWriter
+from endstop.records.reader import RecordWriter
 from endstop.replay import replay
 from endstop.session import Session
 from endstop.testing import FakeClock, MemorySteps, check_transcript, settle
+from endstop.tools import ask_user, finish_task, task_done, think
 
 END = [call("finish_task", summary="done", id="end")]
 DONE: list[str] = []

@@ -11,8 +11,10 @@ import pytest
 from endstop import read_record
 from endstop.decision import AssistantMessage, ToolResult, Transcript
 from endstop.decision import events as ev
-from endstop.formats import found_in, guess, to_atif, to_openai
-from endstop.formats.importing import Imported, Importer
+from endstop.formats import export_atif as to_atif
+from endstop.formats import export_openai as to_openai
+from endstop.formats import found_in, guess
+from endstop.formats.importer import Imported, Importer
 from endstop.formats.written import Folder
 from endstop.replay import replay
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop.formats import Unreadable, decoding, source
-from endstop.formats.source import Value, files_in, values_in
+from endstop.formats import Unreadable, decoding
+from endstop.formats import files as source
+from endstop.formats.files import Value, files_in, values_in
 
 ONE = {"messages": [{"role": "user", "content": "a"}]}
 TEXT = json.dumps(ONE).encode()

@@ -399,7 +399,7 @@ async def test_a_file_that_holds_a_record_is_not_written_to(tmp_path: Path) -> N
 def test_version_and_wrong_use_import_nothing_heavy() -> None:
     code = """if True:
         import sys
-        from endstop.hosts.command_line import main
+        from endstop.cli.main import main
         for arguments in (["--version"], ["run", "--max-steps", "0", "--model", "m"], ["run", "Hi"]):
             try:
                 main(arguments)
@@ -435,7 +435,7 @@ async def test_each_command_does_its_work_in_an_interpreter_that_has_imported_no
 
 
 def test_the_command_is_also_a_module() -> None:
-    command = [sys.executable, "-m", "endstop.hosts.command_line", "--version"]
+    command = [sys.executable, "-m", "endstop.cli.main", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith("endstop ")
 
@@ -445,7 +445,7 @@ def test_a_program_that_calls_it_keeps_its_own_threads_and_goes_on(where: str) -
     """Only what the command itself has left hanging is a reason to leave the process."""
     code = f"""if True:
         import threading
-        from endstop.hosts.command_line import main
+        from endstop.cli.main import main
 
         over, codes = threading.Event(), []
         other = threading.Thread(target=over.wait)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from endstop import read_record
+from endstop.cli.views.plain import Plain
+from endstop.cli.views.text import Recorded, allowances, called, ending_of, figures, spent
 from endstop.decision import Limits, LimitUse, Policy, SessionLimits, Usage
 from endstop.decision import events as ev
-from endstop.hosts.phrases import Recorded, allowances, called, ending_of, figures, spent
-from endstop.hosts.watching.plain import Plain
 
 from ...console import Done, endstop
 from ...servers import ChatServer, call

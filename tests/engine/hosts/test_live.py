@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from endstop import read_record
-from endstop.hosts.watching.screen import rows_of
+from endstop.cli.views.terminal import rows_of
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -19,7 +19,7 @@ from .terminal import in_terminal
 TOOLS = """
 import os
 from endstop import tool
-from endstop.presets import think
+from endstop.tools import think
 
 @tool
 def noisy() -> str:

@@ -6,8 +6,8 @@ import asyncio
 import io
 from pathlib import Path
 
-from endstop.hosts.reporting.reading import _Read
-from endstop.subscribers.bar import Shown, bar
+from endstop.cli.views.reading import _Read
+from endstop.observers.bar import Shown, bar
 from rich.console import Console
 
 from ...console import PATIENCE, endstop

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from endstop import Engine, read_record
-from endstop.archive.attachments import folder_of
-from endstop.archive.redaction import Redaction
-from endstop.archive.rewriting import redacted_copy
-from endstop.archive.scan import scan
 from endstop.providers import Scripted, call, say
+from endstop.records.attachments import folder_of
+from endstop.records.redaction import Redaction
+from endstop.records.rewriting import redacted_copy
+from endstop.records.scan import scan
 from endstop.replay import replay
 
 from ...console import endstop

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from endstop import Engine, read_record, tool
+from endstop.cli.views.columns import cells, folded, plain
+from endstop.cli.views.divergence import divergence_lines
 from endstop.decision import Considered, GoOn, Stop
 from endstop.decision.events import ResponseFinished, ToolCallResult
 from endstop.decision.messages import AssistantMessage, ToolCall
-from endstop.hosts.replaying.columns import cells, folded, plain
-from endstop.hosts.replaying.divergence import divergence_lines
 from endstop.providers import Scripted, call, say
-from endstop.record import RecordWriter
-from endstop.replay.comparison import Difference, Divergence
+from endstop.records.reader import RecordWriter
+from endstop.replay.diff import Difference, Divergence
 from endstop.testing import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st

@@ -10,11 +10,11 @@ from endstop import Engine, tool
 from endstop.analysis.ratings import Ratings
 from endstop.analysis.report import report_records
 from endstop.analysis.timeline import timeline_of_record
-from endstop.archive.files import records_in
+from endstop.cli.views import report_page as page_module
+from endstop.cli.views.report_page import SCRIPT, Shown, report_page
 from endstop.decision import Limits, Policy
-from endstop.hosts.reporting import report_page as page_module
-from endstop.hosts.reporting.report_page import SCRIPT, Shown, report_page
 from endstop.providers import Scripted, call
+from endstop.records.files import records_in
 from rich.cells import cell_len
 
 from ...console import endstop

@@ -85,7 +85,7 @@ async def test_several_questions_are_answered_by_name_together_or_one_by_one(tmp
     assert "Which file?" in first.err
 
 
-CONFIRM = "from endstop.presets import task_done"
+CONFIRM = "from endstop.tools import task_done"
 
 
 @pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("No, restart it too", 3)])

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from endstop.cli.views.clean import arguments, brief, clean, first_lines, one_line
+from endstop.cli.views.narrator import TOLD, UNTOLD
+from endstop.cli.views.saved import savings_of
+from endstop.cli.views.select import CarefulView
+from endstop.cli.views.text import actions_line, duration, ending_of, figures
 from endstop.decision import STATUS_OF, Event, Outcome, TextDelta, ToolCallDelta
 from endstop.decision.events import AttemptFailed
-from endstop.hosts.clean import arguments, brief, clean, first_lines, one_line
-from endstop.hosts.phrases import actions_line, duration, ending_of, figures
-from endstop.hosts.watching.saved import savings_of
-from endstop.hosts.watching.story import TOLD, UNTOLD
-from endstop.hosts.watching.views import CarefulView
 from endstop.providers import KINDS
 from hypothesis import example, given
 from hypothesis import strategies as st

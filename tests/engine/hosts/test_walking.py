@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 from endstop import Engine, read_record, tool
+from endstop.cli.views.columns import cells, plain
+from endstop.cli.views.messages import message_lines, request_messages
 from endstop.decision import Limits, Message, Policy, Repetition, UserMessage
 from endstop.decision.events import StepStarted
-from endstop.hosts.replaying.columns import cells, plain
-from endstop.hosts.replaying.messages import message_lines, request_messages
-from endstop.presets import finish_task, think
 from endstop.providers import Request, Scripted, call, say
 from endstop.testing import settle
+from endstop.tools import finish_task, think
 
 from ...console import PATIENCE
 from .terminal import Terminal, in_terminal
@@ -329,7 +329,7 @@ async def test_a_platform_without_termios_is_told_so(tmp_path: Path) -> None:
     record = await recorded(tmp_path / "r.jsonl")
     script = (
         "import sys; sys.modules['termios'] = None\n"
-        "from endstop.hosts.command_line import main\n"
+        "from endstop.cli.main import main\n"
         f"sys.exit(main(['replay', {str(record)!r}, '--step']))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE)

@@ -15,9 +15,9 @@ import anyio.to_thread
 import pytest
 from endstop import Engine
 from endstop.decision import ToolResult, WrongUse
-from endstop.presets import finish_task, workspace_tools
-from endstop.presets.folder import LONGEST_TEXT, Folder, WorkspaceError
 from endstop.providers import Scripted, call
+from endstop.tools import finish_task, workspace_tools
+from endstop.tools.folder import LONGEST_TEXT, Folder, WorkspaceError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

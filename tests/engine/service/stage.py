@@ -6,8 +6,8 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+from endstop.store.base import NewSession, StoreError
 from endstop.store.memory import MemoryStore
-from endstop.store.store import NewSession, StoreError
 
 
 class Stage(MemoryStore):

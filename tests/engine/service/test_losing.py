@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from endstop.durable import Job, LostRun, StepKey
-from endstop.durable.queue import Work
 from endstop.providers import call
-from endstop.service import driving
+from endstop.queue import Work
+from endstop.service import supervisor as driving
 from endstop.service.service import Service
-from endstop.store.store import Diverged, Held, StoreError
+from endstop.store.base import Diverged, Held, StoreError
 from endstop.testing import settle
 from msgspec import structs
 

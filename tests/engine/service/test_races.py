@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from endstop import Engine
-from endstop.archive.texts import FAILED
-from endstop.presets import finish_task
 from endstop.providers import Scripted, call
-from endstop.service import driving
+from endstop.records.texts import FAILED
+from endstop.service import supervisor as driving
 from endstop.service.errors import Refusal
 from endstop.service.service import Service
+from endstop.store.base import NewSession, StoreError
 from endstop.store.memory import MemoryStore
-from endstop.store.store import NewSession, StoreError
+from endstop.tools import finish_task
 
 from ..held import Held, seqs, to_end
 from .stage import Stage

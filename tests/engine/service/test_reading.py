@@ -9,11 +9,11 @@ import anyio
 from endstop import Engine
 from endstop.decision import Degeneration, Policy, TextDelta
 from endstop.providers import Scripted
-from endstop.service import tape as tapes
-from endstop.service.reading import Missed
+from endstop.service import event_buffer as tapes
+from endstop.service.follow import Missed
 from endstop.service.service import Service
+from endstop.store.base import Page
 from endstop.store.memory import MemoryStore
-from endstop.store.store import Page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

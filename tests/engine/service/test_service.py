@@ -15,8 +15,8 @@ from endstop.providers import Scripted, call, say
 from endstop.replay import replay
 from endstop.service.errors import Conflict, Refusal, TooMany, Unavailable, Unknown
 from endstop.service.service import Service
+from endstop.store.base import Batch, StoreError
 from endstop.store.memory import MemoryStore
-from endstop.store.store import Batch, StoreError
 
 from ..held import Held, seqs, to_end
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from endstop import Engine
-from endstop.presets import ask_user, finish_task
 from endstop.providers import Scripted, call
 from endstop.service.errors import Conflict, TooMany
 from endstop.service.service import Service
-from endstop.store.place import store_at
-from endstop.store.store import Message, Store
+from endstop.store.base import Message, Store
+from endstop.store.url import store_at
+from endstop.tools import ask_user, finish_task
 
 from ...postgres import Server
 from ..durable.plain import Plain

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from endstop.durable.steps import LostRun, StepKey
-from endstop.service.tenure import Tenure
-from endstop.service.working import SureSteps
+from endstop.durability import LostRun, StepKey
+from endstop.service.membership import Tenure
+from endstop.service.worker import SureSteps
+from endstop.store.base import Orphan
 from endstop.store.memory import MemoryStore
-from endstop.store.store import Orphan
 
 LEASE = 0.3
 

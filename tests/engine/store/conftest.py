@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from endstop.store.base import Store
 from endstop.store.memory import MemoryStore
-from endstop.store.place import store_at
 from endstop.store.sql import SqlStore
-from endstop.store.store import Store
+from endstop.store.url import store_at
 
 from ...postgres import Server, server
 

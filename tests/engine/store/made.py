@@ -7,7 +7,7 @@ from typing import Any
 
 from endstop.decision import Outcome, Policy
 from endstop.decision.events import Carried, RunStarted
-from endstop.store.store import Batch, Message, NewSession, Page, Store
+from endstop.store.base import Batch, Message, NewSession, Page, Store
 
 
 def at(second: int) -> str:

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from endstop.store.base import Process, QueuedRun, Store, StoredRun, StoredSession
 from endstop.store.orphans import give_up_dead
-from endstop.store.store import Process, QueuedRun, Store, StoredRun, StoredSession
 
 from .made import at
 

@@ -10,9 +10,9 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 from endstop.decision import Question, WrongUse
-from endstop.store.place import store_at
+from endstop.store.base import Crowded, Held, LeaseLost, NotAtRest, Store, StoredSession, StoreError, Wanted
 from endstop.store.sql import SqlStore
-from endstop.store.store import Crowded, Held, LeaseLost, NotAtRest, Store, StoredSession, StoreError, Wanted
+from endstop.store.url import store_at
 
 from .made import all_pages, at, batch, beginning, ended, ending, seqs, session
 from .others import latest, process, refused, stored, waiting

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from endstop.decision import Question, WrongUse
 from endstop.decision.events import Carried
-from endstop.store.place import store_at
+from endstop.store.base import Page, Store, StoreError, Wanted
 from endstop.store.sql import SqlStore
-from endstop.store.store import Page, Store, StoreError, Wanted
+from endstop.store.url import store_at
 
 from .made import all_pages, at, batch, beginning, ended, ending, lines, message, seqs, session
 from .others import interrupt_orphans

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 from endstop.store import database, writer
+from endstop.store.base import Diverged, StoreError
 from endstop.store.database import Sqlite
-from endstop.store.place import store_at
 from endstop.store.sql import SqlStore
-from endstop.store.store import Diverged, StoreError
+from endstop.store.url import store_at
 
 from ...postgres import Server
 from .made import all_pages, batch, beginning, lines, seqs, session
@@ -26,7 +26,7 @@ from .others import interrupt_orphans
 
 KILLED = """
 import asyncio, sys
-from endstop.store.place import store_at
+from endstop.store.url import store_at
 from tests.engine.store.made import batch, beginning, session
 
 async def run(store, number):

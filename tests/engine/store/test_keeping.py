@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest_asyncio
 from endstop.store.database import READERS
-from endstop.store.place import store_at
 from endstop.store.sql import SqlStore
+from endstop.store.url import store_at
 from sqlalchemy import text
 
 from ...postgres import Server

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 from endstop.durable import LostRun
+from endstop.store.base import Held, LeaseLost, Store, StoreError
 from endstop.store.memory import MemoryStore
 from endstop.store.process import this_process
 from endstop.store.sql import SqlStore
-from endstop.store.store import Held, LeaseLost, Store, StoreError
 
 from .made import all_pages, batch, beginning, ended, ending, message, seqs, session
 from .others import interrupt_orphans, latest, process, refused, stored, waiting

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from endstop.decision import WrongUse
+from endstop.store.base import Wanted
 from endstop.store.sql import SqlStore
-from endstop.store.store import Wanted
 
 from .made import beginning, ended, session
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest_asyncio
-from endstop.store import listening
+from endstop.store import notify as listening
+from endstop.store.base import Store
 from endstop.store.holding import MOST_BYTES, _portions
-from endstop.store.place import store_at
 from endstop.store.sql import SqlStore
-from endstop.store.store import Store
+from endstop.store.url import store_at
 
 from ...postgres import Server
 from .made import batch, beginning, ended, ending, message, session

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from endstop.store.base import Diverged, StoreError
 from endstop.store.sql import SqlStore
-from endstop.store.store import Diverged, StoreError
 
 from .made import all_pages, batch, beginning, ending, lines, message, seqs, session
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from endstop.store import leases
+from endstop.store.base import LeaseLost, StoreError
 from endstop.store.holding import Holding
-from endstop.store.place import store_at
-from endstop.store.store import LeaseLost, StoreError
+from endstop.store.url import store_at
 
 from ...postgres import Server
 from .made import batch, beginning, session

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
+from endstop.store.base import Batch
 from endstop.store.sql import SqlStore
-from endstop.store.store import Batch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from endstop.decision import WrongUse
-from endstop.store import place as places
-from endstop.store.place import masked, store_at
-from endstop.store.store import StoreError
+from endstop.store import url as places
+from endstop.store.base import StoreError
+from endstop.store.url import masked, store_at
 
 from ...postgres import PASSWORD, Server
 from .made import session

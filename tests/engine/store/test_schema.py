@@ -12,17 +12,17 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from endstop.decision import WrongUse
-from endstop.store.place import store_at
+from endstop.store.schema import METADATA, VERSION_TABLE
 from endstop.store.sql import SqlStore
-from endstop.store.tables import METADATA, VERSION_TABLE
+from endstop.store.url import store_at
 from sqlalchemy import text
 
 from .made import session
 
 OPENS = """
 import asyncio, sys
-from endstop.store.place import store_at
-from endstop.store.store import NewSession
+from endstop.store.url import store_at
+from endstop.store.base import NewSession
 
 async def main(place, id):
     store = store_at(place)

@@ -15,7 +15,8 @@ import msgspec
 import pytest
 from endstop import Completion, Engine, Redaction, Tool, tool
 from endstop.decision import Compaction, Image, Limits, Policy, ToolCall, Usage, UsageReport, WrongUse
-from endstop.presets import ask_user, finish_task
+from endstop.observers import traced
+from endstop.observers.otel.attributes import of_call, of_provider, provider_name
 from endstop.providers import (
     Chaos,
     Fallback,
@@ -29,9 +30,8 @@ from endstop.providers import (
     call,
     say,
 )
-from endstop.subscribers import traced
-from endstop.subscribers.otel.attributes import of_call, of_provider, provider_name
 from endstop.testing import FakeClock, settle
+from endstop.tools import ask_user, finish_task
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult

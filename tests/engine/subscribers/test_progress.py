@@ -6,8 +6,8 @@ import io
 
 from endstop import Engine
 from endstop.decision import Usage
+from endstop.observers import progress
 from endstop.providers import RateLimited, Scripted, call
-from endstop.subscribers import progress
 from rich.console import Console
 
 

@@ -2,8 +2,8 @@
 
 from endstop import Engine
 from endstop.decision import Policy
+from endstop.observers import log_run
 from endstop.providers import RateLimited, Scripted, call, say
-from endstop.subscribers import log_run
 from structlog.testing import capture_logs
 
 

@@ -19,15 +19,15 @@ import msgspec
 import uvicorn
 from endstop import Engine, tool
 from endstop.decision import AssistantMessage, Event, Limits, Policy, UserMessage
-from endstop.hosts.web import web
-from endstop.hosts.web.owners import Tokens
-from endstop.line import encoded
-from endstop.presets import ask_user, task_done, think
 from endstop.providers import Request, Scripted
-from endstop.record import read_record
+from endstop.records.format import encoded
+from endstop.records.reader import read_record
 from endstop.service.service import Service
+from endstop.store.base import Batch, NewSession
 from endstop.store.memory import MemoryStore
-from endstop.store.store import Batch, NewSession
+from endstop.tools import ask_user, task_done, think
+from endstop.web import web
+from endstop.web.auth import Tokens
 from starlette.applications import Starlette
 from starlette.routing import Mount
 

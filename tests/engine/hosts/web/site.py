@@ -21,11 +21,11 @@ from typing import Any
 import httpx
 from endstop import Engine
 from endstop.decision import Policy
-from endstop.hosts.web import Connection, WebLimits, web
-from endstop.presets import ask_user, finish_task
 from endstop.providers import Request, Scripted, call, say
 from endstop.service.service import Service
 from endstop.store.memory import MemoryStore
+from endstop.tools import ask_user, finish_task
+from endstop.web import Connection, WebLimits, web
 from uvicorn import Config
 from uvicorn.server import ServerState
 

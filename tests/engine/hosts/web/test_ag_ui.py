@@ -25,9 +25,9 @@ from endstop.decision import (
 )
 from endstop.decision import events as ev
 from endstop.decision.call_arguments import members
-from endstop.hosts.web.ag_ui import AgUi, framed
-from endstop.presets import ask_user, task_done
 from endstop.providers import Chaos, Interrupted, Retry, Scripted, Unavailable, call, say
+from endstop.tools import ask_user, task_done
+from endstop.web.ag_ui import AgUi, framed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

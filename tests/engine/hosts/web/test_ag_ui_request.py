@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ag_ui.core import RunAgentInput
 from endstop.decision import Question, WrongUse
-from endstop.hosts.web.ag_ui import Answer, Asked, asked
+from endstop.web.ag_ui import Answer, Asked, asked
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from endstop.hosts.web import Tokens, WebLimits
 from endstop.providers import Scripted, call, say
+from endstop.web import Tokens, WebLimits
 
 from .site import Event, Gate, Site, done, site
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from endstop.hosts.web import Connection, WebLimits
+from endstop.web import Connection, WebLimits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

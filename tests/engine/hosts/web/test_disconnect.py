@@ -11,9 +11,9 @@ import httpx
 import pytest
 from endstop import Engine
 from endstop.decision import Outcome
-from endstop.hosts.web import Disconnected, until_disconnect
 from endstop.providers import Request as ModelRequest
 from endstop.providers import Scripted
+from endstop.web import Disconnected, until_disconnect
 from fastapi import FastAPI, Request
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse

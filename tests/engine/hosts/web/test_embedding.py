@@ -14,12 +14,12 @@ import pytest
 import structlog
 from endstop import Engine
 from endstop.decision import WrongUse
-from endstop.hosts.web import WebLimits, engine_of, service_of, web
-from endstop.hosts.web.stopping import stopping_at_signals
 from endstop.providers import Scripted
 from endstop.service import Service, Unavailable
 from endstop.store.memory import MemoryStore
 from endstop.testing import settle
+from endstop.web import WebLimits, engine_of, service_of, web
+from endstop.web.stopping import stopping_at_signals
 from fastapi import Depends, FastAPI
 from starlette.applications import Starlette
 from starlette.requests import Request

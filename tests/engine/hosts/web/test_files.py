@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from endstop.hosts.web.files import FOLDER, files
+from endstop.web.static import FOLDER, files
 
 from .site import site
 

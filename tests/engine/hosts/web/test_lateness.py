@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
-from endstop.hosts.web.lateness import LONGEST, Lateness
-from endstop.hosts.web.limits import Readers, WebLimits
+from endstop.web.lateness import LONGEST, Lateness
+from endstop.web.limits import Readers, WebLimits
 
 
 async def busy_until(late: Lateness, seconds: float) -> None:

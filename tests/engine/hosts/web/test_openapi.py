@@ -12,10 +12,10 @@ import msgspec
 import pytest
 import requests
 import schemathesis
-from endstop.hosts.web import Tokens, WebLimits, web
-from endstop.hosts.web.openapi import described
-from endstop.hosts.web.operations import OPERATIONS
 from endstop.providers import Scripted
+from endstop.web import Tokens, WebLimits, web
+from endstop.web.openapi import described
+from endstop.web.routes import OPERATIONS
 from hypothesis import HealthCheck, settings
 from starlette.routing import Route
 

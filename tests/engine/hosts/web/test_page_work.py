@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from endstop.cli.views.text import ending_of
 from endstop.decision import Outcome
-from endstop.hosts.phrases import ending_of
 from endstop.providers import call
 
 from .shown import Site, until

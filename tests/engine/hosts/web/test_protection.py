@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from endstop.decision import WrongUse
-from endstop.hosts.web import Tokens, WebLimits, web
-from endstop.hosts.web.guard import is_loopback
 from endstop.providers import Scripted
 from endstop.testing import FakeClock
+from endstop.web import Tokens, WebLimits, web
+from endstop.web.middleware import is_loopback
 from starlette.requests import Request
 
 from .site import Gate, done, service_with, site

@@ -18,8 +18,8 @@ from typing import Any
 
 import httpx
 import pytest
-from endstop.hosts.command_line import main
-from endstop.hosts.serve_command import default_store
+from endstop.cli.main import main
+from endstop.cli.serve import default_store
 
 from ....console import PATIENCE, environment, started
 from ....servers import STALL, ChatServer
@@ -259,7 +259,7 @@ APP = """
 import asyncio, sys
 import uvicorn
 from endstop import Engine
-from endstop.hosts.web import web
+from endstop.web import web
 from endstop.service import Service
 from endstop.providers import Scripted, say
 from fastapi import FastAPI

@@ -9,8 +9,8 @@ from pathlib import Path
 from endstop import Engine, read_record
 from endstop.providers import Scripted, call, say
 from endstop.service.service import Service
+from endstop.store.base import Batch, NewSession, StoreError
 from endstop.store.memory import MemoryStore
-from endstop.store.store import Batch, NewSession, StoreError
 
 from .site import Gate, by_prompt, done, service_with, site
 

@@ -12,13 +12,13 @@ import msgspec
 import pytest
 from endstop.decision import Policy
 from endstop.decision.events import RunFinished
-from endstop.hosts.web import Connection, WebLimits
-from endstop.hosts.web.frames import framed
-from endstop.line import decode
 from endstop.providers import Scripted, say
-from endstop.service.reading import Missed
-from endstop.service.tape import Frame
+from endstop.records.format import decode
+from endstop.service.event_buffer import Frame
+from endstop.service.follow import Missed
 from endstop.testing import FakeClock
+from endstop.web import Connection, WebLimits
+from endstop.web.sse import framed
 
 from .site import PATIENCE, Event, Gate, done, service_with, site
 

@@ -1,0 +1,104 @@
+"""`endstop audit`: what happened in one session, and what would have ended it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..analysis.audit import audit
+from ..analysis.audited import Audit
+from ..decision import POLICIES, Policy, WrongUse
+from ..formats import FORMATS, Found, Kinds, Skipped, events_of, found_in
+from ..formats.hearing import AUTO
+from ..process.streams import Channels
+from ..records.reader import is_record
+from ..records.scan import scan
+from .factory import policy_of
+from .options import parser_of
+from .views.audit import parts_of
+from .views.clean import one_line
+from .views.tables import show
+from .views.text import counted
+
+_HELP = "tell what happened in one session: where it was done, what came after, what would have ended it"
+_EPILOG = """\
+TRANSCRIPT is a record, or a transcript of another loop in any format that `endstop import` reads.
+
+examples:
+  endstop audit run.jsonl
+  endstop audit trajectory.traj --policy strict
+  endstop audit sessions.jsonl --session task-7 --completion hand_in
+
+exit codes: 0 done, 2 wrong use, or nothing that can be read
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = parser_of(commands, "audit", _HELP, command, _EPILOG)
+    parser.add_argument("transcript", metavar="TRANSCRIPT", help="a record, or a transcript of another loop")
+    parser.add_argument("--session", metavar="ID", help="which one, where there are many (default: the first)")
+    parser.add_argument("--format", choices=(*FORMATS, AUTO), default=AUTO, help="default: by what is in it")
+    parser.add_argument(
+        "--completion", action="append", default=[], metavar="NAME", help="the tool that means that the work is done"
+    )
+    parser.add_argument(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="P",
+        help="chat, agent, strict, or a TOML file; repeatable (default: the three)",
+    )
+    parser.add_argument("--every-step", action="store_true", help="show every step of long runs")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def command(given: argparse.Namespace) -> int:
+    """Audit; gives the exit code. Raises WrongUse."""
+    channels = Channels()
+    policies = [policy_of(name, closing=True) for name in given.policy or POLICIES]
+    if not Path(given.transcript).is_file():
+        raise WrongUse(f"{given.transcript}: no such file")
+    told = audit(scan(given.transcript), policies) if is_record(given.transcript) else _foreign(given, policies)
+    if given.json:
+        channels.answer(msgspec.json.encode(told).decode() + "\n")
+    else:
+        show(channels, parts_of(told, given.every_step))
+    return 0
+
+
+def _foreign(given: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
+    """Of a transcript of another loop."""
+    chosen = _chosen(given, found_in(given.transcript, given.format))
+    foreign = chosen.foreign
+    events = events_of(foreign, chosen.id, chosen.format, Kinds(completion=tuple(given.completion)))
+    return audit(events, policies, dict(foreign.lost))
+
+
+def _chosen(given: argparse.Namespace, results: Iterable[Found | Skipped]) -> Found:
+    """The session that is meant; of all others no more than an id is kept. Raises WrongUse if there is none."""
+    chosen: Found | None = None
+    ids: list[str] = []
+    why = "it holds no session"
+    for result in results:
+        if isinstance(result, Skipped):
+            why = why if ids else result.why
+            continue
+        ids.append(result.id)
+        if result.id == given.session:
+            return result
+        if chosen is None and (given.session is None or given.session in result.id):
+            chosen = result
+    if not ids:
+        raise WrongUse(f"{given.transcript}: {one_line(why, 400)}")
+    if chosen is None:
+        raise WrongUse(f"{given.transcript} has no session {given.session!r}; it has {', '.join(ids[:10])}")
+    if given.session is None and len(ids) > 1:
+        holds = f"{given.transcript} holds {counted(len(ids), 'session')}"
+        print(f"endstop: {holds}; this is the first, {chosen.id}: name another with --session", file=sys.stderr)
+    return chosen

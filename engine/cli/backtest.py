@@ -1,0 +1,124 @@
+"""`endstop backtest`: recorded sessions under other policies, without a model."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Any
+
+import msgspec
+
+from ..analysis.backtest import Named, backtest_records, index_for
+from ..analysis.sweep import sweep
+from ..analysis.totals import Case
+from ..decision import POLICIES, WrongUse
+from ..process.streams import Channels
+from ..records.files import records_in
+from .factory import policy_of
+from .options import add_records, parser_of
+from .views.backtest import parts_of
+from .views.backtest_page import backtest_page
+from .views.page_files import check_writable, write_page
+from .views.reading import indexed, progress
+from .views.tables import show
+from .views.text import counted
+
+_HELP = "test other stopping policies on recorded sessions, without a model"
+_EPILOG = """\
+Each policy is asked at every step of every record. A session is
+  same      it would have ended at the same step
+  earlier   it would have ended before; what the record used after that is saved
+  later     it would have gone on past the recorded end: how far is unknown
+  diverges  it would have said something to the model that the record did not: what follows is unknown
+  refused   it cannot work with the tools that were offered
+Only what is known is counted as saved. Without --policy the three shipped ones are tested.
+
+examples:
+  endstop backtest records/ --policy strict
+  endstop backtest records/ --policy mine.toml --against agent
+  endstop backtest records/ --sweep limits.steps=5:40:5 --html sweep.html
+
+exit codes: 0 done, 2 wrong use, or nothing that could be read
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = parser_of(commands, "backtest", _HELP, command, _EPILOG)
+    add_records(parser)
+    parser.add_argument(
+        "--policy", action="append", default=[], metavar="P", help="chat, agent, strict, or a TOML file; repeatable"
+    )
+    parser.add_argument("--against", metavar="Q", help="a policy to compare the others with, beside the record")
+    parser.add_argument(
+        "--sweep",
+        metavar="SETTING=A:B:STEP",
+        help="test the policy (default: agent) with this setting at each of these values; or SETTING=V,V,V",
+    )
+    parser.add_argument("--html", metavar="FILE", help="write a page in one file, with the curve of a sweep")
+    parser.add_argument("--each", metavar="FILE", help="write one line of JSON for each session and policy")
+
+
+def command(given: argparse.Namespace) -> int:
+    """Test; gives the exit code. Raises WrongUse."""
+    swept, policies = _policies(given.policy, given.sweep)
+    against = None if given.against is None else _named(given.against)
+    channels = Channels()
+    paths = records_in(given.records)
+    if given.html is not None:
+        check_writable(given.html, paths)
+    every = [*policies, *([against] if against is not None else [])]
+    with (
+        indexed(given, lambda place: index_for(every, place)) as index,
+        _lines_to(given.each) as watch,
+        progress(given, "testing") as told,
+    ):
+        report = backtest_records(
+            paths,
+            policies,
+            against=against,
+            swept=swept,
+            index=index,
+            processes=given.processes,
+            progress=told,
+            watch=watch,
+        )
+    if not report.sessions:
+        raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
+    written = write_page(given.html, backtest_page(report)) if given.html is not None else ""
+    if given.json:
+        channels.answer(msgspec.json.encode(report).decode() + "\n")
+    else:
+        show(channels, parts_of(report, written))
+    return 0
+
+
+@contextmanager
+def _lines_to(given: str | None) -> Iterator[Callable[[str, Case], None] | None]:
+    """Where each case is written, one a line."""
+    if given is None:
+        yield None
+        return
+    try:
+        with open(given, "wb") as file:
+            yield lambda policy, case: _write(file, policy, case)
+    except OSError as error:
+        raise WrongUse(f"--each {given}: {error.strerror}") from None
+
+
+def _write(file: IO[bytes], policy: str, case: Case) -> None:
+    file.write(msgspec.json.encode({"policy": policy, **msgspec.to_builtins(case)}) + b"\n")
+
+
+def _policies(given: Sequence[str], swept: str | None) -> tuple[str | None, list[Named]]:
+    if swept is None:
+        return None, [_named(name) for name in given or POLICIES]
+    if len(given) > 1:
+        raise WrongUse("--sweep changes one policy: give --policy once")
+    return sweep(_named(given[0] if given else "agent").policy, swept)
+
+
+def _named(given: str) -> Named:
+    policy = policy_of(given, closing=True)
+    return Named(policy.name, policy)

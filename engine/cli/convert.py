@@ -1,0 +1,189 @@
+"""`endstop import`: sessions of other loops become records."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from ..decision import WrongUse
+from ..formats.hearing import AUTO, Found, Skipped, found_in, found_in_stream
+from ..formats.importer import Imported, Importer, lost_in
+from ..formats.kinds import Kinds
+from ..formats.table import FORMATS
+from ..formats.transcript import GROUPS, LOST
+from ..formats.written import Folder
+from ..process.streams import Channels
+from .options import add_finish_words, add_output, add_redaction, finish_words_of, parser_of, redaction_of
+from .views.clean import one_line
+from .views.text import counted
+
+_HELP = "make records of other loops' sessions"
+_EPILOG = """\
+JSON and JSON Lines are told apart by what stands in a file, and each file may hold many sessions. Each session
+becomes one record in DIR, under a name made of its own id. A record that is there already is never written over,
+unless --force says so. What is lost in an import is listed.
+
+examples:
+  endstop import auto sessions.jsonl -o records
+  endstop import swe-agent trajectories/ -o records
+  endstop import openai log.json -o records --completion hand_in --question ask_boss
+
+exit codes: 0 imported, 2 wrong use, or nothing was imported
+"""
+SHOWN = 5
+"""So many of the sessions that were skipped are shown; `--json` has all of them."""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = parser_of(commands, "import", _HELP, command, _EPILOG)
+    formats = "; ".join(f"{format.name}: {format.says}" for format in sorted(FORMATS.values(), key=lambda f: f.name))
+    parser.add_argument(
+        "format", metavar="FORMAT", choices=(*sorted(FORMATS), AUTO), help=f"{formats}; {AUTO}: by what is in the data"
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files, folders (with all below them), or - for stdin")
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder for the records")
+    parser.add_argument(
+        "--completion",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="the tool that means that the work is done, instead of guessing by its name; repeatable",
+    )
+    parser.add_argument(
+        "--question",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="the tool that asks the user, instead of guessing by its name; repeatable",
+    )
+    add_finish_words(parser)
+    parser.add_argument("--compress", action="store_true", help="write compressed records (.jsonl.zst)")
+    parser.add_argument("--force", action="store_true", help="replace records that are there already")
+    add_redaction(parser, "the records")
+    add_output(
+        parser, "print the result as one JSON object", "show nothing but the result and the sessions that were lost"
+    )
+
+
+def command(given: argparse.Namespace) -> int:
+    """Import; gives the exit code. Raises WrongUse."""
+    channels = Channels()
+    kinds = Kinds(
+        completion=tuple(given.completion), question=tuple(given.question), finish_words=finish_words_of(given)
+    )
+    folder = Folder(given.output, compress=given.compress, replace=given.force, redact=redaction_of(given))
+    importer = Importer(folder, kinds)
+    results = list(importer.take(_found(given.files, given.format)))
+    imported = [result for result in results if isinstance(result, Imported)]
+    skipped = [result for result in results if isinstance(result, Skipped)]
+    unused = kinds.unused(importer.tools)
+    if not (given.quiet and given.json):  # the JSON names all of it
+        for line in _told(imported, skipped, unused, given.quiet):
+            print(line, file=sys.stderr)
+    if given.json:
+        channels.answer(_as_json(given.output, imported, skipped, unused))
+    elif imported:
+        channels.answer(_summary(given.output, imported) + "\n")
+    if not imported:
+        raise WrongUse(_nothing(given.output, skipped))
+    return 0
+
+
+def _found(files: list[str], format: str) -> Iterator[Found | Skipped]:
+    for file in files:
+        if file != "-":
+            yield from found_in(file, format)
+        elif sys.stdin is None:
+            raise WrongUse("-: there is no stdin to read from")
+        else:
+            yield from found_in_stream(sys.stdin.buffer, format)
+
+
+def _summary(folder: str, imported: list[Imported]) -> str:
+    formats = Counter(result.format for result in imported)
+    named = ", ".join(formats) if len(formats) == 1 else ", ".join(f"{n} {name}" for name, n in formats.items())
+    runs, steps = sum(result.runs for result in imported), sum(result.steps for result in imported)
+    sessions = counted(len(imported), "session")
+    return f"{sessions} ({named}; {counted(runs, 'run')}, {counted(steps, 'step')}) imported into {folder}"
+
+
+def _told(imported: list[Imported], skipped: list[Skipped], unused: list[str], quiet: bool) -> Iterator[str]:
+    """What is said besides the result. A session that was lost is told in any case: no record shows it."""
+    yield from _told_amiss(skipped, bool(imported))
+    if not quiet:
+        yield from _told_skipped(skipped)
+        yield from _told_lost(imported)
+        yield from _told_unused(unused)
+
+
+def _told_amiss(skipped: list[Skipped], imported: bool) -> Iterator[str]:
+    """Sessions of which no record could be made."""
+    amiss = [result for result in skipped if not (result.aside or result.known)]
+    if not imported and len(amiss) == 1:
+        amiss = []  # told as the reason why nothing was imported
+    for result in amiss[:SHOWN]:
+        yield f"skipped: {_where(result)}: {one_line(result.why, 300)}"
+    if len(amiss) > SHOWN:
+        yield f"skipped: {len(amiss) - SHOWN} more (--json lists them)"
+
+
+def _told_skipped(skipped: list[Skipped]) -> Iterator[str]:
+    aside = [result for result in skipped if result.aside]
+    known = [result for result in skipped if result.known]
+    if known:
+        sessions = counted(len(known), "session")
+        yield f"left as it is: {sessions} of which there is a record already (--force replaces them)"
+    if aside:
+        yield f"passed over: {counted(len(aside), 'file')} that hold no sessions, as {_where(aside[0])}"
+
+
+def _where(result: Skipped) -> str:
+    source = one_line(result.source, 200)
+    return f"{source}, {result.place}" if result.place else source
+
+
+def _told_lost(imported: list[Imported]) -> Iterator[str]:
+    for kind, times in lost_in(imported).most_common():
+        yield f"lost: {times:,} {_words(kind)}"
+
+
+def _words(kind: str) -> str:
+    group, named, name = kind.partition(": ")
+    if named and group in GROUPS:
+        return GROUPS[group].format(one_line(name, 60))
+    return LOST.get(kind, "things of other kinds: left out")
+
+
+def _told_unused(unused: list[str]) -> Iterator[str]:
+    for name in unused:
+        yield f"note: no session knows a tool called {one_line(name, 60)!r}"
+
+
+def _nothing(folder: str, skipped: list[Skipped]) -> str:
+    if not skipped:
+        return "nothing was imported: there are no files in what was named"
+    known = [result for result in skipped if result.known]
+    if len(known) == len([result for result in skipped if not result.aside]):
+        return f"nothing was imported: {folder} holds records of all sessions already; --force replaces them"
+    first = next((result for result in skipped if not (result.aside or result.known)), skipped[0])
+    return f"nothing was imported: {_where(first)}: {one_line(first.why, 300)}"
+
+
+def _as_json(folder: str, imported: list[Imported], skipped: list[Skipped], unused: list[str]) -> str:
+    whole = {
+        "imported": len(imported),
+        "folder": folder,
+        "runs": sum(result.runs for result in imported),
+        "steps": sum(result.steps for result in imported),
+        "lost": dict(lost_in(imported)),
+        "sessions": imported,
+        "skipped": skipped,
+        "unknown_tools": unused,
+    }
+    return msgspec.json.encode(whole).decode() + "\n"

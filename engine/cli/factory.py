@@ -1,0 +1,316 @@
+"""From what stands on the command line to what the engine takes: provider, tools, policy, prompt.
+
+Everything that cannot work raises WrongUse, before any request is made.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import ModuleType
+
+from msgspec.structs import replace
+
+from ..decision import POLICIES, Policy, Price, WrongUse, policy_from
+from ..decision.errors import error_text, nearest
+from ..decision.events import RunStarted
+from ..evaluation import CommandEvaluator
+from ..hooks import CommandGate
+from ..providers import LiteLLM, OpenAICompatible, Prices, Provider, Retry, Timeouts
+from ..providers.patience import BETWEEN_SECONDS, FIRST_SECONDS
+from ..providers.retry import PASSING
+from ..tools import ask_user, finish_task
+from ..tools.tool import Tool
+from ..tools.workspace import workspace_tools
+from ..tools.yaml import tools_from_yaml
+
+OPENAI = "https://api.openai.com/v1"
+
+
+def provider_of(
+    model: str | None,
+    api_base: str | None,
+    provider: str | None,
+    *,
+    first: float = FIRST_SECONDS,
+    between: float = BETWEEN_SECONDS,
+) -> Provider:
+    """The provider for `--model`, `--api-base` and `--provider`, with `--first-timeout` and `--content-timeout`."""
+    for option, given in (("--first-timeout", first), ("--content-timeout", between)):
+        if not given > 0:
+            raise WrongUse(f"{option} is {given:g}: use seconds above 0")
+    if not model or not model.strip():
+        raise WrongUse(
+            "no model: name one with --model, as in --model anthropic/claude-sonnet-4-5, "
+            "or --model NAME --api-base http://localhost:8000/v1 for an endpoint of your own"
+        )
+    if api_base is not None and not api_base.strip():
+        raise WrongUse("--api-base is empty: write it as http://host:port/v1")
+    if provider == "openai" or (api_base is not None and provider is None):
+        if api_base is None and not os.environ.get("OPENAI_API_KEY", "").strip():
+            raise WrongUse(f"model {model!r} at api.openai.com needs a key: set OPENAI_API_KEY, or give --api-base")
+        return OpenAICompatible(model, api_base or OPENAI, first_timeout=first, read_timeout=between)
+    return LiteLLM(model, api_base=api_base, first_timeout=first, timeout=between)
+
+
+RETRIES = 2
+"""So often is asked again after an error that may pass."""
+
+
+def guarded(provider: Provider, retries: int, seconds: float | None) -> Provider:
+    """The provider with `--retries` and `--response-timeout` around it."""
+    if retries < 0:
+        raise WrongUse(f"--retries is {retries}: use 0 or more")
+    if seconds is not None and not seconds > 0:
+        raise WrongUse(f"--response-timeout is {seconds:g}: use seconds above 0")
+    bounded = provider
+    if seconds is not None:
+        bounded = Timeouts(provider, connect=None, first=None, between=None, total=seconds)
+    times = {kind: min(times, retries) for kind, times in PASSING.items()}
+    return Retry(bounded, times=times) if retries else bounded
+
+
+def prices_of(given: str | None, provider: Provider, recorded: RunStarted | None) -> Prices:
+    """What the model costs: by `--price IN,OUT[,CACHED]`, else by the record that is gone on from, else as listed."""
+    if given is None:
+        if recorded is None or recorded.endpoint != getattr(provider, "endpoint", ""):
+            return Prices()
+        return Prices(recorded.prices)
+    try:
+        each_input, each_output, *cached = map(float, given.split(","))
+        (each_cached,) = cached or (None,)
+        return Prices({provider.model: Price(input=each_input, output=each_output, cached=each_cached)})
+    except ValueError:
+        raise WrongUse(f"--price {given}: write IN,OUT or IN,OUT,CACHED, in US dollars per million tokens") from None
+
+
+def policy_of(given: str, *, closing: bool = False) -> Policy:
+    """The policy for `--policy NAME|FILE`. `closing`: what holds where a file says nothing of a closing step."""
+    if given in POLICIES:
+        return replace(POLICIES[given], closing=closing)
+    return _policy_from_file(given, closing)
+
+
+def limited(policy: Policy, max_steps: int | None, max_tokens: int | None = None, *, closing: bool) -> Policy:
+    """The policy with `--max-steps` and `--max-tokens` over its own, and without a closing step by `--no-closing`."""
+    if max_tokens is not None:
+        if max_tokens < 1:
+            raise WrongUse(f"--max-tokens is {max_tokens}: use 1 or more")
+        policy = replace(policy, response_tokens=max_tokens)
+    if not closing and policy.closing:
+        policy = replace(policy, closing=False)
+    if max_steps is None:
+        return policy
+    if max_steps < 1:
+        raise WrongUse(f"--max-steps is {max_steps}: use 1 or more")
+    try:
+        return replace(policy, limits=replace(policy.limits, steps=max_steps))
+    except WrongUse as error:
+        raise WrongUse(f"--max-steps {max_steps} with policy {policy.name!r}: {error}") from None
+
+
+def tools_of(places: Iterable[str]) -> list[Tool]:
+    """Every Tool in these Python files, modules and YAML files, in the order in which they stand there."""
+    found: dict[int, Tool] = {}
+    for place in places:
+        here = _tools_in(place)
+        if not here:
+            raise WrongUse(f"--tools {place}: no tool in it; put @tool on the functions that the model may call")
+        found.update((id(tool), tool) for tool in here)
+    return list(found.values())
+
+
+def gates_of(commands: Iterable[str], folder: str | None, env: Sequence[str]) -> list[CommandGate]:
+    """The gates for `--gate CMD`; each runs in the workspace if there is one."""
+    gates = []
+    for command in commands:
+        if not command.strip():
+            raise WrongUse("--gate is empty: write a command, as in --gate 'pytest -q'")
+        _check_shell(command)
+        gates.append(CommandGate(command, folder, env=env))
+    return gates
+
+
+_PLAIN_WORD = re.compile(r"[\w.+-]+")
+
+
+def _check_shell(command: str, option: str = "--gate") -> None:
+    """Refuse what no shell can run: text that it cannot read, or a first word that it does not know.
+
+    A path is not looked at, since the model may be about to write that file.
+    """
+    read = subprocess.run(["/bin/sh", "-n", "-c", command], capture_output=True, text=True, check=False)
+    if read.returncode:
+        why = read.stderr.strip().rpartition(": ")[2]
+        raise WrongUse(f"{option} {command!r} is no command for the shell: {why}")
+    word = command.split()[0]
+    if _PLAIN_WORD.fullmatch(word):
+        known = subprocess.run(["/bin/sh", "-c", 'command -v -- "$1"', "sh", word], capture_output=True, check=False)
+        if known.returncode:
+            raise WrongUse(f"{option} {command!r}: there is no command {word!r}")
+
+
+def evaluator_of(
+    command: str | None, workspace: str | None, reference: str | None, plain: str | None = None
+) -> CommandEvaluator | None:
+    """The evaluator for `--evaluate CMD` or `--evaluate-plain CMD`, and `--reference-workspace DIR`."""
+    if reference is not None and not Path(reference).is_dir():
+        raise WrongUse(f"--reference-workspace {reference}: no such folder")
+    if plain is not None:
+        if command is not None:
+            raise WrongUse("--evaluate and --evaluate-plain are two evaluations: give one of them")
+        if not plain.strip():
+            raise WrongUse("--evaluate-plain is empty: write a command, as in --evaluate-plain 'grep -q 8080 a.ini'")
+        _check_shell(plain, "--evaluate-plain")
+        return CommandEvaluator(plain, workspace=workspace, reference=reference, plain=True)
+    if command is None:
+        if reference is not None:
+            raise WrongUse("--reference-workspace is for the evaluation: name its command with --evaluate CMD")
+        return None
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise WrongUse(f"--evaluate {command!r} is no command: {error}") from None
+    if not words:
+        raise WrongUse("--evaluate is empty: write a command, as in --evaluate 'python check.py'")
+    if shutil.which(words[0]) is None:
+        raise WrongUse(f"--evaluate {command!r}: there is no command {words[0]!r}")
+    return CommandEvaluator(command, workspace=workspace, reference=reference)
+
+
+def presets_of(tools: Iterable[Tool], wanted: bool) -> list[Tool]:
+    """The tools that are offered besides the user's own, whose names come first."""
+    if not wanted:
+        return []
+    taken = {tool.name for tool in tools}
+    return [preset for preset in (finish_task, ask_user) if preset.name not in taken]
+
+
+def workspace_of(folder: str | None, allow_run: bool, env: Sequence[str] = ()) -> list[Tool]:
+    """The workspace tools for `--workspace`, `--allow-run` and `--env`."""
+    for name in env:
+        if not name or "=" in name:
+            raise WrongUse(f"--env {name}: write the name of a variable alone, as in --env DATABASE_URL")
+    if folder is None:
+        if allow_run:
+            raise WrongUse("--allow-run lets the model run commands in a workspace: name it with --workspace DIR")
+        return []
+    return list(workspace_tools(folder, allow_run=allow_run, env=env))
+
+
+def prompt_of(given: str | None, command: str = "run") -> str:
+    """The prompt: from the command line, or from stdin if that is no terminal."""
+    if given is None or given == "-":
+        if sys.stdin is None or (given is None and sys.stdin.isatty()):
+            raise WrongUse(
+                f'no prompt: write it after `endstop {command}`, as in endstop {command} "...", or pipe it in'
+            )
+        text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
+    else:
+        text = os.fsencode(given).decode("utf-8", "replace")
+    if not text.strip():
+        raise WrongUse("the prompt is empty")
+    return text.strip("\n")
+
+
+def check_record(given: str | None, drain: bool) -> None:
+    """Refuse a `--record` that cannot be one. A record is one session: a file that holds one is not written to."""
+    if given is None:
+        if drain:
+            raise WrongUse("--drain reads the rest of cut responses into the record: add --record FILE")
+        return
+    path = Path(given)
+    if path.is_dir():
+        raise WrongUse(f"--record {given} is a folder: name a file in it")
+    if path.is_file() and path.stat().st_size > 0:
+        raise WrongUse(f"--record {given} exists already, and a record is one session: name another file")
+
+
+def _policy_from_file(given: str, closing: bool) -> Policy:
+    if not given.strip():
+        raise WrongUse(f"--policy is empty: name one of {', '.join(POLICIES)}, or a TOML file")
+    path = Path(given)
+    if path.is_dir():
+        raise WrongUse(f"--policy {given} is a folder: name a TOML file in it")
+    if not path.is_file():
+        if path.suffix == ".toml" or os.sep in given:
+            raise WrongUse(f"--policy {given}: no such file")
+        raise WrongUse(f"--policy {given}: neither a policy{nearest(given, POLICIES)} nor a TOML file")
+    try:
+        data = tomllib.loads(path.read_text("utf-8"))
+    except UnicodeDecodeError:
+        raise WrongUse(f"--policy {given} is no TOML file: it is no text in UTF-8") from None
+    except ValueError as error:  # TOMLDecodeError, or a number of more digits than Python reads
+        raise WrongUse(f"--policy {given} is no valid TOML: {error}") from None
+    except RecursionError:
+        raise WrongUse(f"--policy {given} is no policy: its values are nested too deeply") from None
+    except OSError as error:
+        raise WrongUse(f"--policy {given} cannot be read: {error.strerror}") from None
+    data.setdefault("name", path.stem)
+    data.setdefault("closing", closing)
+    return policy_from(data, where=given)
+
+
+def _tools_in(place: str) -> list[Tool]:
+    if Path(place).suffix in (".yaml", ".yml"):
+        try:
+            return tools_from_yaml(place)
+        except WrongUse as error:
+            raise WrongUse(f"--tools {error}") from None
+    return [value for value in vars(_module(place)).values() if isinstance(value, Tool)]
+
+
+def _module(place: str) -> ModuleType:
+    path = Path(place)
+    try:
+        if path.suffix == ".py" or path.is_file():
+            return _module_from_file(path)
+        sys.path.insert(0, os.getcwd())
+        try:
+            return importlib.import_module(place)
+        finally:
+            sys.path.remove(os.getcwd())
+    except WrongUse as error:
+        raise WrongUse(f"--tools {place}: {error}") from None
+    except ModuleNotFoundError as error:
+        if error.name and (place == error.name or place.startswith(error.name + ".")):
+            raise WrongUse(f"--tools {place}: neither a Python file nor a module that can be imported") from None
+        raise WrongUse(f"--tools {place}: it needs a module that is not installed: {error.name}") from None
+    except (Exception, SystemExit) as error:
+        raise WrongUse(f"--tools {place} cannot be imported: {error_text(error)}{_line(error)}") from None
+
+
+def _module_from_file(path: Path) -> ModuleType:
+    """The file as a module of its own; modules that lie beside it can be imported."""
+    if not path.is_file():
+        raise WrongUse("no such file")
+    name = f"endstop_tools_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path.resolve())
+    if spec is None or spec.loader is None:
+        raise WrongUse("no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.resolve().parent))
+    spec.loader.exec_module(module)
+    return module
+
+
+def _line(error: BaseException) -> str:
+    """Where in the user's file it happened."""
+    traceback = error.__traceback__
+    place = ""
+    while traceback is not None:
+        name = traceback.tb_frame.f_code.co_filename
+        if not name.startswith("<") and name != __file__ and "importlib" not in name:
+            place = f" ({os.path.basename(name)}, line {traceback.tb_lineno})"
+        traceback = traceback.tb_next
+    return place

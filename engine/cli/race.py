@@ -1,0 +1,161 @@
+"""`endstop race`: one prompt, several models, side by side; the first good completion wins."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, closing
+from typing import Any
+
+import msgspec
+
+from ..decision import Status, WrongUse
+from ..process.interrupts import Interrupts
+from ..process.shutdown import run_to_end
+from ..process.streams import Channels
+from ..race import RaceResult, Racing
+from ..tasks import Job, Records, job
+from .factory import prompt_of
+from .options import add_ending, add_guards, add_output, add_presets, add_sampling, add_tools, parser_of
+from .racers import Copies, Racer, names_of, providers_of, racers_of
+from .run import EXIT_CODES, exit_code
+from .views.race import RaceView, choose_race_view
+
+BEST_FIRST: tuple[Status, ...] = ("awaiting_input", "exhausted", "failed")
+"""What the exit code tells where nobody won."""
+
+_HELP = "let models race on one prompt, side by side"
+_EPILOG = """\
+The first model that completes wins, and the others are cancelled; with --compare all run to their end. A run that
+completes but fails its evaluation wins only if none of the others does better.
+
+--api-base and --provider stand once for all models, or once for each, in the order of the models:
+  endstop race "..." --model small --api-base http://127.0.0.1:8001/v1 --model large --api-base http://127.0.0.1:8002/v1
+  endstop race "..." --model gpt-5 --api-base - --model local --api-base http://127.0.0.1:8001/v1
+
+Each racer works in a copy of the workspace; the workspace itself is not touched. The winner's copy is kept, and its
+place is told; if nobody won, or with --keep, all of them are. Tools from --tools are shared by all racers.
+
+exit codes:
+  0    there is a winner
+  2    wrong use, before the first request
+  3    nobody won, and the best of them exhausted a limit
+  4    all of them failed
+  5    nobody won, and one waits for an answer of the user
+  6    there is a winner, but its evaluation failed
+  130  cancelled before anybody won
+
+The winner's answer goes to stdout, all else to stderr.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = parser_of(commands, "race", _HELP, command, _EPILOG)
+    parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to do; read from stdin if left out")
+    race = parser.add_argument_group("race")
+    race.add_argument("--compare", action="store_true", help="let all of them run to their end")
+    model = parser.add_argument_group("models")
+    repeated: dict[str, Any] = {"action": "append", "default": []}
+    model.add_argument("--model", **repeated, metavar="M", help="a model that races; give two or more")
+    model.add_argument("--api-base", **repeated, metavar="URL", help="an OpenAI-compatible endpoint; - for none")
+    model.add_argument("--provider", **repeated, choices=("litellm", "openai"), help="how to reach it")
+    add_guards(model)
+    add_sampling(model)
+    tools = parser.add_argument_group("tools")
+    add_tools(tools, "each racer works in a copy of DIR", "let them run commands in their workspaces, too")
+    tools.add_argument("--keep", action="store_true", help="keep all copies of the workspace, not only the winner's")
+    add_presets(tools)
+    ending = parser.add_argument_group("when to stop")
+    add_ending(ending)
+    output = parser.add_argument_group("output")
+    output.add_argument("--record", metavar="FOLDER", help="write a record of each run into this folder")
+    add_output(output, "print how it ended as one JSON object", "show nothing but the answer")
+
+
+def command(given: argparse.Namespace) -> int:
+    """Race; gives the exit code. Raises WrongUse."""
+    channels = Channels()
+    prompt = prompt_of(given.prompt, "race")
+    providers = providers_of(given)
+    if given.keep and given.workspace is None:
+        raise WrongUse("--keep keeps the copies of a workspace: name it with --workspace DIR")
+    names = names_of(providers)
+    view = choose_race_view(channels, names, prompt, quiet=given.quiet)
+    with Copies(given.workspace) as copies:
+        racers = racers_of(given, names, providers, copies, view.show)
+        records = Records(given.record) if given.record is not None else None
+        jobs = [
+            job(racer.engine, prompt, number, racer.name, racer.name, records) for number, racer in enumerate(racers)
+        ]
+        return run_to_end(_race(given, racers, jobs, copies, view, channels))
+
+
+async def _race(
+    given: argparse.Namespace,
+    racers: Sequence[Racer],
+    jobs: Sequence[Job],
+    copies: Copies,
+    view: RaceView,
+    channels: Channels,
+) -> int:
+    with Interrupts(view) as interrupts, closing(view):
+        async with AsyncExitStack() as held:
+            for racer in racers:  # what can never work is found out before the first request
+                await held.enter_async_context(racer.engine)
+            racing = Racing(jobs, compare=given.compare)
+            interrupts.attach(racing)
+            race = await racing.result()
+        if race.winner is not None and not given.keep:
+            copies.kept = [racers[race.winner.number].workspace]
+        else:
+            copies.kept = [racer.workspace for racer in racers]
+        view.finish(race, _notes(race, racers, copies, given.record))
+    answer = race.winner.outcome.answer if race.winner is not None else ""
+    if given.json:
+        channels.answer(as_json(race, racers, copies) + "\n")
+    elif answer and not view.tells_answer:
+        channels.answer(answer.rstrip("\n") + "\n")
+    return exit_code_of(race)
+
+
+def exit_code_of(race: RaceResult) -> int:
+    """The winner's; where nobody won, that of whoever came nearest, but for an interrupted race."""
+    if race.winner is not None:
+        return exit_code(race.winner.outcome)
+    statuses = {result.outcome.status for result in race.results}
+    if "cancelled" in statuses:
+        return EXIT_CODES["cancelled"]
+    return EXIT_CODES[next(status for status in BEST_FIRST if status in statuses)]
+
+
+def as_json(race: RaceResult, racers: Sequence[Racer], copies: Copies) -> str:
+    """The race as one line of JSON."""
+    told = [
+        {
+            "racer": result.id,
+            "model": racer.engine.provider.model,
+            "won": result is race.winner,
+            "outcome": result.outcome,
+            "record": result.record,
+            "workspace": str(racer.workspace) if racer.workspace in copies.kept and racer.workspace else None,
+        }
+        for result, racer in zip(race.results, racers, strict=True)
+    ]
+    winner = race.winner
+    whole = {
+        "winner": winner.id if winner is not None else None,
+        "answer": winner.outcome.answer if winner is not None else "",
+        "racers": told,
+        "usage": race.usage,
+        "elapsed_ms": race.summary.elapsed_ms,
+    }
+    return msgspec.json.encode(whole).decode()
+
+
+def _notes(race: RaceResult, racers: Sequence[Racer], copies: Copies, record: str | None) -> list[str]:
+    """Where things lie."""
+    notes = [f"the workspace of {racer.name}: {racer.workspace}" for racer in racers if racer.workspace in copies.kept]
+    if race.winner is not None and len(notes) == 1:
+        notes = [f"the winner's workspace: {racers[race.winner.number].workspace}"]
+    return [*(notes if copies.kept[0] is not None else []), *([f"records: {record}"] if record is not None else [])]

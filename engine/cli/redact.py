@@ -1,0 +1,105 @@
+"""`endstop redact`: records again, without what nobody else is to read."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..decision import WrongUse
+from ..process.streams import Channels
+from ..records.files import records_in
+from ..records.parallel import Failure, each
+from ..records.redaction import Redaction
+from ..records.rewriting import Rewritten, redacted_copy
+from .options import add_places, add_redaction, parser_of, redaction_of
+from .views.clean import one_line
+from .views.reading import progress
+from .views.text import counted
+
+FAILED = 1
+_HELP = "write records again, without secrets and personal data"
+_EPILOG = """\
+Keys, tokens, private keys, passwords in addresses, e-mail addresses and card numbers become [redacted:KIND:MARK] in
+every text of users, models and tools; the same text gets the same mark. What has no form of its own, such as names,
+is hidden by --word. Read the copies before you hand them on: no search finds everything. Pictures stay as they are.
+A copy replays as its record does, and bears its name; folders keep their folders.
+
+examples:
+  endstop redact records/ -o clean/
+  endstop redact run.jsonl -o clean/ --word "Jane Doe" --pattern ticket='T-[0-9]+'
+
+exit codes: 0 all are written, 1 some are not, 2 wrong use
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = parser_of(commands, "redact", _HELP, command, _EPILOG)
+    add_places(parser)
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder for the copies")
+    add_redaction(parser, None)
+    parser.set_defaults(redact=True)
+
+
+def command(given: argparse.Namespace) -> int:
+    """Redact; gives the exit code. Raises WrongUse."""
+    channels = Channels()
+    redaction = redaction_of(given)
+    assert redaction is not None
+    targets = _targets(given.records, Path(given.output))
+    work = partial(_copy, targets=targets, redaction=redaction)
+    written: dict[str, Rewritten] = {}
+    failed: dict[str, str] = {}
+    with progress(given, "redacting") as told:
+        for path, result in each(work, list(targets), processes=given.processes, progress=told):
+            if isinstance(result, Failure):
+                failed[str(path)] = result.message
+            else:
+                written[str(path)] = result
+    for name, why in failed.items():
+        print(f"not written: {one_line(name, 200)}: {one_line(why, 300)}", file=sys.stderr)
+    for name, copy in written.items():
+        for line in _told(copy):
+            print(f"{one_line(name, 200)}: {line}", file=sys.stderr)
+    if given.json:
+        whole = {"folder": given.output, "written": written, "failed": failed}
+        channels.answer(msgspec.json.encode(whole).decode() + "\n")
+    else:
+        channels.answer(f"{counted(len(written), 'record')} redacted into {given.output}\n")
+    return FAILED if failed else 0
+
+
+def _copy(path: Path, targets: dict[Path, Path], redaction: Redaction) -> Rewritten:
+    targets[path].parent.mkdir(parents=True, exist_ok=True)
+    return redacted_copy(path, targets[path], redaction)
+
+
+def _targets(places: Sequence[str], output: Path) -> dict[Path, Path]:
+    """Each record with the place of its copy. Raises WrongUse where two would have one."""
+    targets: dict[Path, Path] = {}
+    taken: dict[Path, Path] = {}
+    for place in places:
+        if Path(place).is_dir() and output.resolve().is_relative_to(Path(place).resolve()):
+            raise WrongUse(f"{output} is in {place}, so the copies would be taken for records: name another folder")
+        for path in records_in([place]):
+            target = output / (path.relative_to(place) if Path(place).is_dir() else path.name)
+            other = taken.setdefault(target, path)
+            if other != path:
+                raise WrongUse(f"{other} and {path} would both be written to {target}: redact them into two folders")
+            targets[path] = target
+    return targets
+
+
+def _told(result: Rewritten) -> list[str]:
+    told = []
+    if result.left_out:
+        told.append(f"left out {counted(result.left_out, 'line')} that could not be read")
+    if result.missing:
+        told.append(f"{counted(result.missing, 'attachment')} not found")
+    return told

@@ -1,0 +1,194 @@
+"""`endstop replay`: a record through the real engine, and whether it decided the same."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from shutil import get_terminal_size
+from types import TracebackType
+from typing import Any
+
+from ..decision import WrongUse
+from ..process.interrupts import Interrupts
+from ..process.shutdown import run_to_end
+from ..process.streams import Channels
+from ..records.reader import SessionRecord, being_written, read_record
+from ..replay import ReplayedRun, ReplayReport, replayed_runs
+from ..replay.places import Beginning
+from ..tools.tool import Tool
+from .factory import tools_of, workspace_of
+from .options import add_output, add_tools, parser_of
+from .views.events_given import beginning_of, name_of
+from .views.keys import Keys, check_terminal
+from .views.plain import WIDTH
+from .views.replay import Circumstances, as_json, as_text, is_same
+from .views.replay_stepper import GoneBack, Shown, Walk
+from .views.select import View, choose_view
+from .views.text import Recorded
+
+DIVERGED = 1
+
+_HELP = "play a record again and prove that the decisions are the same"
+_EPILOG = """\
+exit codes: 0 the same, 1 a divergence, 2 wrong use, 130 cancelled
+
+keys of --step: Enter or space makes the next step, n goes on to the next decision, r to the next run, g NUMBER to a
+step (also back), m shows the messages of the step's request, e explains decisions or no longer, q leaves.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = parser_of(commands, "replay", _HELP, command, _EPILOG)
+    parser.add_argument("record", metavar="RECORD", help="a file written by `endstop run --record`")
+    looking = parser.add_argument_group("looking on")
+    looking.add_argument("--step", action="store_true", help="stop before each step and wait for a key")
+    looking.add_argument(
+        "--from",
+        dest="beginning",
+        metavar="SEQ",
+        help="show it from this event on; RUN_ID:SEQ or RUN_NUMBER:SEQ where there are several runs",
+    )
+    looking.add_argument("--pace", action="store_true", help="as slowly as it was recorded")
+    looking.add_argument("--explain", action="store_true", help="show each decision with all that was considered")
+    tools = parser.add_argument_group("tools")
+    tools.add_argument("--live-tools", action="store_true", help="run the tools anew instead of their recorded answers")
+    add_tools(tools, "the folder in which live workspace tools work", "let live tools run commands in the workspace")
+    output = parser.add_argument_group("output")
+    add_output(output, "print the report as one JSON object", "show nothing but the result")
+
+
+def command(given: argparse.Namespace) -> int:
+    """Replay; gives the exit code. Raises WrongUse."""
+    channels = Channels()
+    if not given.live_tools and (given.tools or given.workspace or given.allow_run):
+        raise WrongUse("--tools, --workspace and --allow-run are for live tools: add --live-tools")
+    if given.step:
+        if given.quiet:
+            raise WrongUse("--step stops to be looked at, and --quiet shows nothing: leave out one of them")
+        check_terminal(channels.stderr)
+    tools = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run, given.env)]
+    writing = being_written(given.record)
+    record = read_record(given.record)
+    beginning = None if given.beginning is None else beginning_of(record, given.beginning)
+    return run_to_end(_replay(_Wanted(given, record, tools, beginning, writing), channels))
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What is to be played, and how."""
+
+    options: argparse.Namespace
+    record: SessionRecord
+    tools: Sequence[Tool]
+    beginning: Beginning | None
+    being_written: bool
+
+
+async def _replay(wanted: _Wanted, channels: Channels) -> int:
+    given, record, beginning = wanted.options, wanted.record, wanted.beginning
+    view = choose_view(
+        channels,
+        quiet=given.quiet,
+        explain=given.explain,
+        saved=lambda: shown.saved(),
+        recorded=Recorded(given.record),
+    )
+    leaving = _Leaving()
+    keys: Keys | None = None
+    shown = Shown(view)
+    if given.step:
+        shown = Walk(view, record, explain=given.explain, live=given.live_tools, leave=leaving.leave)
+        keys = Keys(shown.press, view.abandon)
+    runs: list[ReplayedRun] = []
+    # Nothing is lost by leaving a replay, so no run is attached to the signals.
+    with Interrupts(_Screen(view, keys)), closing(view), keys or nullcontext(), leaving:
+        await _play(wanted, shown, runs)
+    unseen = beginning is not None and not (given.quiet or shown.begun or leaving.left)
+    missing = tuple(record.missing)
+    report = ReplayReport(path=record.path, runs=tuple(runs), damaged=tuple(record.damaged), missing=missing)
+    around = Circumstances(
+        left_at=shown.at if leaving.left and isinstance(shown, Walk) else "",
+        diverged=leaving.left and bool(shown.diverged),
+        not_reached=name_of(record, beginning) if beginning is not None and unseen else "",
+        being_written=wanted.being_written,
+        shown=shown.diverged if view.tells_answer else (),
+    )
+    channels.answer(as_json(report, around) if given.json else as_text(report, around, _width(channels)))
+    return 0 if is_same(report, around) else DIVERGED
+
+
+async def _play(wanted: _Wanted, shown: Shown, runs: list[ReplayedRun]) -> None:
+    """Play the record, and again from an earlier place as often as somebody goes back to one."""
+    given, beginning = wanted.options, wanted.beginning
+    while True:
+        played = replayed_runs(
+            wanted.record,
+            pace=given.pace,
+            tools=wanted.tools,
+            live_tools=given.live_tools,
+            watcher=None if given.quiet else shown,
+            beginning=beginning,
+        )
+        try:
+            async for run in played:
+                runs.append(run)
+            return
+        except GoneBack as back:
+            beginning = back.to
+            runs.clear()
+
+
+class _Leaving:
+    """Leaving before the end: what is entered is cut short, and nobody outside notices."""
+
+    def __init__(self) -> None:
+        self.left = False
+        self._task = asyncio.current_task()
+
+    def leave(self) -> None:
+        """Cut it short."""
+        if not self.left and self._task is not None:
+            self.left = True
+            self._task.cancel()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        if not (self.left and self._task is not None and isinstance(error, asyncio.CancelledError)):
+            return False
+        self._task.uncancel()
+        return True
+
+
+class _Screen:
+    """The view, and the keys that are read beside it."""
+
+    def __init__(self, view: View, keys: Keys | None) -> None:
+        self._view = view
+        self._keys = keys
+
+    def stopping(self) -> None:
+        """The user has asked to stop."""
+        self._view.stopping()
+
+    def abandon(self) -> None:
+        """Leave the terminal usable at once."""
+        if self._keys is not None:
+            self._keys.restore()
+        self._view.abandon()
+
+
+def _width(channels: Channels) -> int:
+    """Columns of where the report goes."""
+    try:
+        return os.get_terminal_size(channels.stdout).columns
+    except OSError:
+        return get_terminal_size((WIDTH, 24)).columns

@@ -1,0 +1,99 @@
+"""`endstop report`: many records in figures, with what they advise."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..analysis.ratings import Ratings, ratings_from
+from ..analysis.report import SESSIONS, Report, index_of_digests, report_records
+from ..analysis.timeline import timeline_of_record
+from ..decision import WrongUse
+from ..process.streams import Channels
+from ..records.files import records_in
+from ..records.parallel import Failure, each
+from .options import add_records, parser_of
+from .views.page_files import check_writable, write_page
+from .views.reading import indexed, progress
+from .views.report import parts_of
+from .views.report_page import Shown, report_page
+from .views.tables import show
+from .views.text import counted
+
+_HELP = "what many records tell: endings, steps, waste, false positives and negatives, cost"
+_EPILOG = """\
+Ratings are CSV with a head, or JSON Lines. A line has the id of a session or a run (session_id, session, run_id, run
+or id), a rating (good, bad, pass, fail, yes, no, 0 to 1, or with its scale: 4.5/5, or 4.5 beside a `scale` of 5), a
+kind of task, or both:
+  session_id,rating,kind
+  session_1,good,look_up
+
+examples:
+  endstop report records/
+  endstop report records/ --html report.html
+  endstop report before/ after/ --baseline agent --ratings ratings.csv
+
+exit codes: 0 done, 2 wrong use, or nothing that could be read
+"""
+MOST_SESSIONS = 5000
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = parser_of(commands, "report", _HELP, command, _EPILOG)
+    add_records(parser)
+    parser.add_argument("--html", metavar="FILE", help="write a page in one file, with a timeline of each session")
+    parser.add_argument(
+        "--sessions",
+        type=int,
+        default=SESSIONS,
+        metavar="N",
+        help=f"so many sessions on the page, the most telling ones (default {SESSIONS})",
+    )
+    parser.add_argument("--baseline", metavar="NAME", help="compare the other recorded policies with this one")
+    parser.add_argument("--ratings", metavar="FILE", help="the users' own rating of sessions and runs")
+
+
+def command(given: argparse.Namespace) -> int:
+    """Report; gives the exit code. Raises WrongUse."""
+    if not 0 <= given.sessions <= MOST_SESSIONS:
+        raise WrongUse(f"--sessions is {given.sessions}: use 0 to {MOST_SESSIONS:,}")
+    channels = Channels()
+    paths = records_in(given.records)
+    ratings = ratings_from(given.ratings) if given.ratings is not None else Ratings()
+    if given.html is not None:
+        check_writable(given.html, paths)
+    with indexed(given, index_of_digests) as index, progress(given, "reading") as told:
+        report = report_records(
+            paths,
+            ratings=ratings,
+            baseline=given.baseline,
+            sessions=given.sessions,
+            index=index,
+            processes=given.processes,
+            progress=told,
+        )
+    if not report.sessions:
+        raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
+    written = _write_page(given, report, ratings) if given.html is not None else ""
+    if given.json:
+        channels.answer(msgspec.json.encode(report).decode() + "\n")
+    else:
+        show(channels, parts_of(report, written))
+    return 0
+
+
+def _write_page(given: argparse.Namespace, report: Report, ratings: Ratings) -> str:
+    """Write the page, whole or not at all; gives where it is. Raises WrongUse if it cannot be written."""
+    paths = [Path(chosen.record) for chosen in report.telling]
+    shown = []
+    with progress(given, "drawing") as told:
+        read = each(timeline_of_record, paths, processes=given.processes, progress=told)
+        for chosen, (_, timeline) in zip(report.telling, read, strict=True):
+            if not isinstance(timeline, Failure):  # one that has gone since it was read
+                shown.append(Shown(chosen, timeline))
+    whole = report_page(report, shown, ratings)
+    return f"{write_page(given.html, whole)}, {counted(len(shown), 'session')} to open."

@@ -1,0 +1,163 @@
+"""`endstop run`: one prompt, one run, one outcome."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from ..decision import Event, Outcome, Status, WrongUse
+from ..process.interrupts import Interrupts
+from ..process.shutdown import run_to_end
+from ..process.streams import Channels
+from ..records.reader import read_record
+from ..run import Run
+from .agent import engine_of
+from .factory import check_record, prompt_of
+from .options import (
+    add_agent,
+    add_output,
+    add_redaction,
+    parser_of,
+)
+from .resuming import Resumed, Start, options_again, resumed_from
+from .views.saved import Savings, savings_of
+from .views.select import View, choose_view
+from .views.text import Recorded
+
+EXIT_CODES: dict[Status, int] = {
+    "completed": 0,
+    "exhausted": 3,
+    "failed": 4,
+    "awaiting_input": 5,
+    "cancelled": 130,
+}
+EVALUATION_FAILED = 6
+"""The exit code of a run that completed and did not pass its evaluation."""
+
+_HELP = "run an agent on a prompt until the work is done"
+_EPILOG = """\
+exit codes:
+  0    completed
+  2    wrong use, before the first request
+  3    exhausted: a limit was reached, or the model went round in circles
+  4    failed: the provider or the engine gave up
+  5    awaiting input: the model asked a question
+  6    completed, but the evaluation failed
+  130  cancelled, by Ctrl-C for instance
+
+The answer goes to stdout, all else to stderr.
+
+--resume takes model, policy, tools' names and settings from the record; --api-base, --provider, --tools, --workspace,
+--gate, --evaluate and --evaluate-plain stand in no record and are given again.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = parser_of(commands, "run", _HELP, command, _EPILOG)
+    parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to do; read from stdin if left out")
+    add_agent(parser)
+    again = parser.add_argument_group("going on")
+    again.add_argument("--resume", metavar="RECORD", help="go on from this record, and append to it")
+    again.add_argument(
+        "--answer",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="the answer to its open question; CALL_ID=TEXT where there are several; repeatable",
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument("--record", metavar="FILE", help="write every event to a new file, for `endstop replay`")
+    output.add_argument("--drain", action="store_true", help="read the rest of cut responses into the record")
+    add_redaction(output, "the record")
+    output.add_argument("--explain", action="store_true", help="show each decision with all that was considered")
+    add_output(output, "print the outcome as one JSON object", "show nothing but the answer")
+
+
+def command(given: argparse.Namespace) -> int:
+    """Run it; gives the exit code. Raises WrongUse."""
+    channels = Channels()
+    if given.resume is None:
+        check_record(given.record, given.drain)
+        if given.answer:
+            raise WrongUse("--answer answers a recorded question: name the record with --resume RECORD")
+        engine = engine_of(given, None)
+        session = engine.session(record=given.record, drain=given.drain)
+        return run_to_end(_run([partial(session.start, prompt_of(given.prompt))], None, given, channels))
+    if given.record is not None:
+        raise WrongUse("--resume appends to its record: leave out --record")
+    resumed = resumed_from(given.resume)
+    engine = engine_of(given, resumed)
+    session = engine.session(resumed.record.header.session_id, record=given.resume, drain=given.drain)
+    prompt = None if given.prompt is None else prompt_of(given.prompt)
+    return run_to_end(_run(resumed.starts(session, prompt, given.answer), resumed, given, channels))
+
+
+async def _run(starts: Sequence[Start], resumed: Resumed | None, given: argparse.Namespace, channels: Channels) -> int:
+    record = given.resume or given.record
+    view = choose_view(
+        channels,
+        quiet=given.quiet,
+        explain=given.explain,
+        saved=lambda: _savings(record) if given.drain else None,
+        recorded=Recorded(record, options_again(given)) if record else None,
+    )
+    with Interrupts(view) as interrupts, closing(view):
+        for start in starts[:-1]:  # each of them only hands its answer in and waits for the next
+            run = start()
+            interrupts.attach(run)
+            async with run:
+                if (await run.wait()).status != "awaiting_input":
+                    outcome = await watched(run, view)
+                    break
+        else:
+            run = starts[-1]()
+            interrupts.attach(run)
+            seen: Sequence[Event] = resumed.last.events if resumed is not None and resumed.same_run else ()
+            async with run:
+                outcome = await watched(run, view, seen)
+    if given.json:
+        channels.answer(as_json(outcome) + "\n")
+    elif outcome.answer and not view.tells_answer:
+        channels.answer(outcome.answer.rstrip("\n") + "\n")
+    return exit_code(outcome)
+
+
+def exit_code(outcome: Outcome) -> int:
+    """The process's exit code for this outcome."""
+    if outcome.status == "completed" and outcome.verdict == "failed":
+        return EVALUATION_FAILED
+    return EXIT_CODES[outcome.status]
+
+
+async def watched(run: Run, view: View, seen: Sequence[Event] = ()) -> Outcome:
+    """Show a run to its end, also one that dies without a last event. `seen`: what happened before it was killed."""
+    watching = asyncio.create_task(_watch(run, view, seen))
+    try:
+        outcome = await run.wait()
+        await watching
+        return outcome
+    finally:
+        watching.cancel()
+
+
+async def _watch(run: Run, view: View, seen: Sequence[Event]) -> None:
+    if seen:
+        view.recall(seen)
+    async for event in run.events(after=seen[-1].seq if seen else 0):
+        view.show(event)
+
+
+def as_json(outcome: Outcome) -> str:
+    """The outcome as one line of JSON."""
+    return msgspec.json.encode(outcome).decode()
+
+
+def _savings(record: str) -> Savings:
+    return savings_of(rest.chunk for rest in read_record(record).runs[-1].after_cut)

@@ -1,0 +1,130 @@
+"""`endstop serve`: the server, ready to use."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from ..decision import WrongUse
+from ..engine import Engine
+from ..process.daemon import default_store, new_loop
+from ..process.shutdown import run_to_end
+from .agent import engine_of
+from .options import add_agent, add_lease, add_queue, add_redaction, parser_of
+from .workers import workers
+
+PORT = 8642
+GRACE_SECONDS = 10.0
+MAX_RUNNING = 1000
+RATE = 100.0
+_HELP = "serve sessions over HTTP, with a page that shows them live"
+_EPILOG = """\
+exit codes:
+  0    stopped by SIGTERM; running sessions got --grace and ended as cancelled
+  2    wrong use: a port in use, a store that cannot be opened, no token for other machines
+  130  stopped by Ctrl-C; a second one leaves at once
+
+It answers at this machine only, unless people show a token: a file for --tokens has a line OWNER:TOKEN for each, or
+the environment has ENDSTOP_TOKEN for one. Without --model it shows what is stored and starts nothing.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = parser_of(commands, "serve", _HELP, command, _EPILOG)
+    server = parser.add_argument_group("server")
+    server.add_argument("--host", default="127.0.0.1", metavar="H", help="where to listen (default 127.0.0.1)")
+    server.add_argument("--port", type=int, default=PORT, metavar="N", help=f"default {PORT}; 0 for any that is free")
+    server.add_argument(
+        "--store",
+        metavar="S",
+        help="where sessions are kept: a file, or a postgresql:// URL (default: sessions.db in the state folder)",
+    )
+    server.add_argument("--tokens", metavar="FILE", help="who may ask: a line OWNER:TOKEN for each")
+    server.add_argument(
+        "--cors", action="append", default=[], metavar="ORIGIN", help="whose web pages may ask, too; repeatable"
+    )
+    server.add_argument(
+        "--grace",
+        type=float,
+        default=GRACE_SECONDS,
+        metavar="S",
+        help=f"seconds that running sessions get to end at a stop (default {GRACE_SECONDS:g})",
+    )
+    server.add_argument("--keep-days", type=float, metavar="N", help="forget ended sessions after so many days")
+    server.add_argument("--keep-sessions", type=int, metavar="N", help="keep so many ended sessions, the latest")
+    server.add_argument(
+        "--max-running",
+        type=int,
+        default=MAX_RUNNING,
+        metavar="N",
+        help=f"sessions that may run at once (default {MAX_RUNNING})",
+    )
+    server.add_argument(
+        "--rate",
+        type=float,
+        default=RATE,
+        metavar="N",
+        help=f"requests a second of each owner, or without tokens each address (default {RATE:g}; 0: any number)",
+    )
+    server.add_argument("--no-page", action="store_true", help="show no page")
+    server.add_argument("--quiet", action="store_true", help="log no requests")
+    fleet = parser.add_argument_group("several processes")
+    fleet.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="run sessions in N processes of their own, which a queue hands them to, together with every other "
+        "`endstop worker` on the same --store; 0: only in those",
+    )
+    add_queue(fleet)
+    add_lease(fleet)
+    add_agent(parser)
+    add_redaction(parser.add_argument_group("what is kept"), "the store")
+
+
+def command(given: argparse.Namespace) -> int:
+    """Serve until a signal; gives the exit code. Raises WrongUse."""
+    from ..web.server import Serving
+    from .queues import queue_of
+
+    _check(given)
+    serving = Serving(
+        agents=_agents(given),
+        host=given.host,
+        port=given.port,
+        store=given.store if given.store is not None else default_store(),
+        tokens=given.tokens,
+        cors=given.cors,
+        grace=given.grace,
+        keep_days=given.keep_days,
+        keep_sessions=given.keep_sessions,
+        max_running=given.max_running,
+        rate=given.rate or None,
+        page=not given.no_page,
+        quiet=given.quiet,
+        lease=given.lease,
+        queue=None if given.workers is None else queue_of(given),
+        workers=lambda died: workers(given, given.workers or 0, died),
+    )
+    return run_to_end(serving.serve(), new_loop())
+
+
+def _agents(given: argparse.Namespace) -> dict[str, Engine]:
+    """The engine under its name; none if no model was named."""
+    if not (given.model or given.api_base or given.provider):
+        return {}
+    return {"default": engine_of(given)}
+
+
+def _check(given: argparse.Namespace) -> None:
+    if not 0 <= given.port <= 65535:
+        raise WrongUse(f"--port is {given.port}: use 0 to 65535")
+    if given.workers is not None and given.workers < 0:
+        raise WrongUse(f"--workers is {given.workers}: use 0 or more")
+    if given.workers and not (given.model or given.api_base or given.provider):
+        raise WrongUse("--workers need a model: name it with --model")
+    if given.rate < 0:
+        raise WrongUse(f"--rate is {given.rate:g}: use 0 or more")
+    if given.store is not None and not given.store.strip():
+        raise WrongUse("--store is empty: name a file or a URL")

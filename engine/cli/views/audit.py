@@ -1,0 +1,224 @@
+"""An audit as people read it: a line a step, where the work was reported as done, and what would have ended it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ...analysis.audited import Audit, AuditedCall, AuditedRun, AuditedStep, Stopping
+from .clean import brief, one_line
+from .text import Tone, cost, counted, duration, work_tone, work_words
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+LINE = 110
+"""Characters of a step's line."""
+AROUND = 8
+"""Steps that are shown of a long run: at its beginning, around the report of completion, and at its end."""
+WHOLE = 40
+"""Runs of up to so many steps are shown step by step."""
+REPEATED_SHOWN = 5
+_STYLES: dict[Tone, str] = {"success": "green", "doubt": "yellow", "failure": "red"}
+_INDENT = (0, 0, 0, 2)
+_MARKS = {"ok": "", None: " (never answered)", "rejected": " (handed back)"}
+
+
+def parts_of(told: Audit, every_step: bool) -> Iterator[RenderableType]:
+    """The audit, part by part. `every_step`: leave none out."""
+    from rich.text import Text
+
+    yield Text(_headline(told), style="bold")
+    for run in told.runs:
+        yield from _run(run, len(told.runs) > 1, every_step)
+    if told.lost:
+        lost = "; ".join(f"{kind}: {times:,}" for kind, times in told.lost.items())
+        yield Text(f"\nlost in reading it: {lost}", style="dim")
+
+
+def _headline(told: Audit) -> str:
+    steps = sum(run.made for run in told.runs)
+    about = "about " if told.usage.estimated else ""
+    parts = [
+        one_line(told.session_id, 60),
+        *([one_line(told.model, 60)] if told.model else []),
+        *([counted(len(told.runs), "run")] if len(told.runs) > 1 else []),
+        counted(steps, "step"),
+        f"{about}{told.usage.input_tokens:,} tokens in, {told.usage.output_tokens:,} out",
+        *([cost(told.usage)] if told.usage.cost_usd is not None else []),
+        *([duration(told.duration_ms)] if told.duration_ms else []),
+    ]
+    return " · ".join(parts)
+
+
+def _run(run: AuditedRun, numbered: bool, every_step: bool) -> Iterator[RenderableType]:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    head = f"\nrun {run.number}: " if numbered else "\n"
+    yield Text(head + (one_line(run.prompt, LINE) or "(no prompt)"), style="bold")
+    yield from _steps(run, every_step)
+    for line, style in _findings(run):
+        yield Padding(Text(line, style=style), _INDENT)
+    yield from _policies(run)
+
+
+def _policies(run: AuditedRun) -> Iterator[RenderableType]:
+    """What each policy makes of it; those that say the same in one line."""
+    from rich.padding import Padding
+    from rich.text import Text
+
+    said: dict[tuple[str, str], list[str]] = {}
+    for stopping in run.stoppings:
+        said.setdefault(_stopping(stopping, run), []).append(stopping.policy)
+    for (words, style), names in said.items():
+        whose = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+        yield Padding(Text(f"{whose}: ", style="bold").append(words, style=style), _INDENT)
+
+
+def _steps(run: AuditedRun, every_step: bool) -> Iterator[Text]:
+    """A line for each step, but for the middle of long stretches."""
+    from rich.text import Text
+
+    shown = _shown(run) if not every_step else set(range(len(run.steps)))
+    hidden: list[AuditedStep] = []
+    same = 0
+    for place, step in enumerate(run.steps):
+        before = run.steps[place - 1] if place else None
+        if before is not None and not every_step and not hidden and _alike(step, before) and before.step != run.done_at:
+            same += 1
+            continue
+        if same:
+            yield Text(f"       … and {counted(same, 'step')} more, the same", style="yellow")
+            same = 0
+        if place not in shown:
+            hidden.append(step)
+            continue
+        if hidden:
+            yield Text(f"       … {_summed(hidden)}", style="dim")
+            hidden = []
+        yield _line(step, run)
+        for note in step.notes:
+            yield Text(f"       ▸ {one_line(note, LINE)}", style="magenta")
+        if step.step == run.done_at and not step.closing and run.status != "awaiting_input":
+            yield Text(f"  ──── {_reported(run)} ────", style=f"bold {_style(run)}")
+    if same:
+        yield Text(f"       … and {counted(same, 'step')} more, the same", style="yellow")
+    if hidden:
+        yield Text(f"       … {_summed(hidden)}", style="dim")
+
+
+def _style(run: AuditedRun) -> str:
+    """The colour of what is known of the work."""
+    return _STYLES[work_tone(run.work, run.failed_calls)]
+
+
+def _reported(run: AuditedRun) -> str:
+    """That the work was reported as done, and what is known of it besides."""
+    by = run.done_by or "by its end"
+    reported = f"{'answered' if by == 'text' else 'reported as done'} here ({by})"
+    match run.work:
+        case "checked":
+            return f"{reported}; checked, and passed"
+        case "wrong":
+            return f"{reported}; checked, and wrong"
+        case _:
+            return f"{reported}, not checked"
+
+
+def _alike(step: AuditedStep, before: AuditedStep) -> bool:
+    """Whether there is nothing to tell of a step that was not told of the one before."""
+    told = [(call.name, call.arguments, call.status) for call in step.calls]
+    return bool(told) and told == [(call.name, call.arguments, call.status) for call in before.calls]
+
+
+def _shown(run: AuditedRun) -> set[int]:
+    """Places of the steps that are shown: all of a short run, else its ends and what surrounds the end of the work."""
+    many = len(run.steps)
+    if many <= WHOLE:
+        return set(range(many))
+    done = next((place for place, step in enumerate(run.steps) if step.step == run.done_at), many - 1)
+    told = {place for place, step in enumerate(run.steps) if step.notes or step.repeats > 2}
+    near = {*range(AROUND), *range(done - AROUND, done + AROUND + 1), *range(many - AROUND, many)}
+    return near | (told if len(told) < WHOLE else set())
+
+
+def _summed(steps: Sequence[AuditedStep]) -> str:
+    calls = Counter(call.name for step in steps for call in step.calls)
+    names = ", ".join(f"{one_line(name, 40)} x{times}" for name, times in calls.most_common(4))
+    return f"{counted(len(steps), 'step')}" + (f": {names}" if names else "")
+
+
+def _line(step: AuditedStep, run: AuditedRun) -> Text:
+    from rich.text import Text
+
+    said = f"“{one_line(step.text, LINE)}”" if step.text.strip() else ""
+    calls = "; ".join(_call(call) for call in step.calls)
+    again = f"   (the same for the {_ordinal(step.repeats)} time)" if step.repeats > 1 else ""
+    ends = any(call.kind == "completion" for call in step.calls)
+    failed = any(call.status in ("error", "invalid", "truncated") for call in step.calls)
+    style = f"bold {_style(run)}" if ends and not step.after_done else "yellow" if again or step.after_done else ""
+    line = Text(f"  {step.step:>4} " if not step.closing else "   end ", style="dim")
+    line.append(one_line(calls or said or "nothing", LINE), style="red" if failed and not style else style)
+    line.append(again, style="yellow")
+    return line
+
+
+def _call(call: AuditedCall) -> str:
+    return brief(call.name, call.arguments) + _MARKS.get(call.status, f" ({call.status})")
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _findings(run: AuditedRun) -> Iterator[tuple[str, str]]:
+    """What is to be said of the run, each with its style."""
+    ended = run.status or "no end: the record breaks off"
+    reason = run.stop_reason.removeprefix("custom:")
+    yield f"ended after {counted(run.made, 'step')}: {ended}" + (f" ({reason})" if reason != run.status else ""), ""
+    known = work_words(
+        run.work,
+        stop_reason=run.stop_reason,
+        accepted_by=run.accepted_by,
+        failed_calls=run.failed_calls,
+        evaluated_by=run.evaluated_by,
+    )
+    if known:
+        yield f"the work: {known}", _style(run)
+    if run.wasted_steps:
+        wasted = f"{counted(run.wasted_steps, 'step')} and {run.wasted_output_tokens:,} tokens out"
+        yield f"went on for {wasted} after it was reported as done at step {run.done_at}", "yellow"
+    elif run.done_at is None and run.status == "exhausted":
+        yield "it was never reported as done: no completion was accepted, and no plain answer ended it", "yellow"
+    for repeated in sorted(run.repeated, key=lambda one: -len(one.steps))[:REPEATED_SHOWN]:
+        steps = ", ".join(map(str, repeated.steps[:12])) + (", …" if len(repeated.steps) > 12 else "")
+        call = brief(repeated.name, repeated.arguments)
+        yield f"the same call with the same result {len(repeated.steps)} times: {call} (steps {steps})", "yellow"
+    if len(run.repeated) > REPEATED_SHOWN:
+        yield f"and {len(run.repeated) - REPEATED_SHOWN:,} more calls more than once", "yellow"
+    if run.unanswered:
+        names = ", ".join(call.name for call in run.unanswered[:REPEATED_SHOWN])
+        yield f"{counted(len(run.unanswered), 'call')} never answered: {one_line(names, LINE)}", "yellow"
+    if run.failed:
+        failed = ", ".join(f"{one_line(name, 40)} x{times}" for name, times in run.failed.items())
+        yield f"calls that failed: {failed}", "yellow"
+
+
+def _stopping(stopping: Stopping, run: AuditedRun) -> tuple[str, str]:
+    """What a policy makes of the run, and the style of it."""
+    if stopping.parting == "refused":
+        return f"cannot be used: {stopping.why}", "dim"
+    if stopping.step is None:
+        return f"not ended by step {run.made}; {one_line(stopping.why, LINE) or 'the record breaks off'}", "dim"
+    rule = f"{stopping.rule}" + (f", by the line `{stopping.line}`" if stopping.line else "")
+    if stopping.parting == "same":
+        return f"ended at the same step, by {rule}", "dim"
+    saved = f"; {counted(stopping.saved_steps, 'step')} saved" if stopping.saved_steps else ""
+    if stopping.supposed:
+        why = one_line(stopping.why, LINE).rstrip(".")
+        return f"{why}. If that changed nothing: ended after step {stopping.step}, by {rule}{saved}", "dim"
+    return f"would have ended it after step {stopping.step}, by {rule}{saved}", "green"

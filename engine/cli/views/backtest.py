@@ -1,0 +1,172 @@
+"""A backtest as people read it: one table, and the sessions that say most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ...analysis.backtest import BacktestReport
+from ...analysis.intervals import Interval
+from ...analysis.totals import Case, PolicyTotals
+from .clean import one_line
+from .tables import files_told
+from .text import cost, counted, duration
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+WHY = 160
+"""Characters of what a policy says."""
+
+
+def parts_of(report: BacktestReport, written: str = "") -> Iterator[RenderableType]:
+    """The report, part by part. `written`: where a page of it is."""
+    from rich.text import Text
+
+    yield Text(headline(report), style="bold")
+    yield Text(recorded_under(report), style="dim")
+    yield Text("")
+    yield _table(report)
+    yield from _notes(report)
+    if report.swept is None:
+        for totals in report.policies:
+            yield from _cases(totals)
+    yield from files_told("could not be read", report.bad)
+    yield from files_told("were read in part", report.damaged)
+    if written:
+        yield Text(f"\n{written}.")
+
+
+def headline(report: BacktestReport) -> str:
+    """How much was looked at."""
+    return " · ".join(
+        [
+            counted(report.sessions, "session"),
+            counted(report.runs, "run"),
+            counted(report.used.steps, "step"),
+            f"{'about ' if report.used.usage.estimated else ''}{report.used.usage.output_tokens:,} tokens out",
+            *([cost(report.used.usage)] if report.used.usage.cost_usd is not None else []),
+        ]
+    )
+
+
+def recorded_under(report: BacktestReport) -> str:
+    """Under which policies, and how it was evaluated."""
+    under = ", ".join(f"{name or 'no name'} {many:,}" for name, many in _most_first(report.recorded_policies))
+    judged = {name: many for name, many in report.verdicts.items() if name != "not_run"}
+    verdicts = ", ".join(f"{many:,} {name}" for name, many in _most_first(judged))
+    return f"recorded under {under}" + (f"; evaluated: {verdicts}" if verdicts else "; none was evaluated")
+
+
+def _most_first(counts: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda item: -item[1])
+
+
+def _table(report: BacktestReport) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="dim")
+    table.add_column(report.swept or "policy", no_wrap=True)
+    for name in ("same", "earlier", "later", "diverges", "refused"):
+        if name in ("same", "earlier") or any(totals.partings[name] for totals in report.policies):
+            table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
+    goes_on = any(totals.false_negatives for totals in report.policies)
+    for head in (
+        "steps saved",
+        "supposed",
+        "tokens",
+        "cut short",
+        "good ones",
+        *(["goes on"] if goes_on else []),
+    ):
+        table.add_column(head, justify="right", no_wrap=True)
+    if report.against is not None:
+        table.add_column(f"beyond {report.against}", justify="right")
+    shown = [str(column.header) for column in table.columns]
+    for totals in report.policies:
+        row = [totals.policy, *(f"{totals.partings[name]:,}" for name in totals.partings if name in shown)]
+        row += [
+            ("≥ " if totals.known < totals.sessions else "")
+            + _of(totals.least_saved_steps, totals.least_saved_steps_share),
+            f"{totals.supposed_saved_steps:,}",
+            f"{totals.saved.output_tokens:,}",
+            f"{totals.cut:,}",
+            _part(totals.false_positives, totals.passed, totals.false_positive_share),
+            *([f"{totals.false_negatives:,}"] if goes_on else []),
+        ]
+        if report.against is not None:
+            row.append("" if totals.policy == report.against else _percent(totals.against))
+        table.add_row(*row)
+    return table
+
+
+def _of(number: int, interval: Interval | None) -> str:
+    return f"{number:,}" + (f"  {_percent(interval)}" if interval is not None and number else "")
+
+
+def _part(part: int, whole: int, interval: Interval | None) -> str:
+    if not whole:
+        return "-"
+    spread = f" ({100 * interval.low:.0f}-{100 * interval.high:.0f} %)" if interval is not None and part else ""
+    return f"{part:,} of {whole:,}{spread}"
+
+
+def _percent(interval: Interval | None) -> str:
+    """A share with its 95 % confidence interval."""
+    if interval is None:
+        return "-"
+    low, value, high = (100 * share for share in (interval.low, interval.value, interval.high))
+    digits = 1 if max(abs(low), abs(value), abs(high)) < 10 else 0
+    return f"{value:.{digits}f} % ({low:.{digits}f}-{high:.{digits}f})"
+
+
+def _notes(report: BacktestReport) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    unknown = [f"{totals.policy} {totals.sessions - totals.known:,}" for totals in report.policies if totals.unknown]
+    if unknown and report.swept is None:
+        words = f"not all is known of some sessions ({', '.join(unknown)}): of those, only what is certain is counted"
+        yield Text(words, style="dim")
+    yield Text(MEANING, style="dim")
+
+
+MEANING = """\
+supposed: steps saved if nothing that the policy says changed what the model does
+cut short: sessions ended before their work was reported as done; good ones: of those that passed; goes on: after that
+in brackets: 95 % confidence"""
+
+
+def _cases(totals: PolicyTotals) -> Iterator[RenderableType]:
+    yield from _listed(f"{totals.policy}: saves most in", totals.most_saved)
+    yield from _listed(f"{totals.policy}: would have cut these, which passed", totals.good_runs_cut, "yellow")
+    yield from _listed(f"{totals.policy}: unknown, for instance", totals.unknown)
+
+
+def _listed(head: str, cases: Sequence[Case], style: str = "dim") -> Iterator[RenderableType]:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    if not cases:
+        return
+    yield Text(f"\n{head}", style=style)
+    for case in cases:
+        yield Padding(Text(case_words(case)), (0, 0, 0, 2))
+
+
+def case_words(case: Case) -> str:
+    """One session in a line."""
+    finding = case.finding
+    where = f"run {finding.run}, " if case.finding.run > 1 else ""
+    told = f"{case.record}: {where}"
+    told += f"at the start: {finding.why}" if not finding.step else f"after step {finding.step}: {finding.why}"
+    if finding.saved is not None and finding.saved.steps:
+        rest = f" and {duration(finding.saved.ms)}" if finding.saved.ms else ""
+        told += (
+            f"; {counted(finding.saved.steps, 'step')}, {finding.saved.usage.output_tokens:,} tokens out{rest} saved"
+        )
+    elif finding.stop_reason and finding.parting == "diverges":
+        told += f"; if the model went on as recorded, {finding.stop_reason}"
+        told += f" {counted(finding.supposed_steps, 'step')} earlier" if finding.supposed_steps else ""
+    return one_line(told, len(case.record) + WHY)

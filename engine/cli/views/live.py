@@ -1,0 +1,377 @@
+"""The live view: a run as people watch it in a terminal.
+
+What has happened is printed once and scrolls like any output. Only the few lines at the bottom change: the row of
+text that is being written, the calls that are under way, and the status. So nothing flickers, nothing is printed
+twice, and the scrollback tells the whole story. The completion gets the one heavy frame of the screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from time import monotonic
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.panel import Panel
+from rich.text import Text
+
+from ...decision import Decision, Event, Outcome
+from ...decision.events import RunStarted
+from ...decision.messages import ResultStatus
+from ...event_bus import Lagged
+from ...process.streams import Channels
+from .base import Call, Kind, Shade
+from .clean import arguments, clean, first_lines, one_line
+from .columns import Line
+from .narrator import Story
+from .rounds import Round
+from .saved import Saved
+from .terminal import SHADES, OnScreen, rows_of, spinner, wrapped
+from .text import Ending, Recorded, Tone, actions_line, allowances, duration, figures
+from .trace import trace_lines
+
+WIDEST = 100
+"""Columns that are used of a wider terminal: longer lines are hard to read."""
+RESULT_LINES = 6
+PROMPT_LINES = 8
+CALLS_SHOWN = 4
+
+_TONES: dict[Tone, tuple[str, str, box.Box]] = {
+    "success": ("green", "✔", box.HEAVY),
+    "doubt": ("yellow", "!", box.HEAVY),
+    "limit": ("yellow", "■", box.ROUNDED),
+    "failure": ("red", "✘", box.ROUNDED),
+    "cancelled": ("magenta", "■", box.ROUNDED),
+    "question": ("blue", "?", box.ROUNDED),
+}
+_RESULTS: dict[ResultStatus, tuple[str, str, str]] = {
+    "ok": ("green", "●", ""),
+    "error": ("red", "●", "failed"),
+    "rejected": ("yellow", "●", "handed back"),
+    "invalid": ("red", "●", "not valid"),
+    "truncated": ("red", "●", "cut off"),
+    "skipped": ("dim", "○", "not run"),
+    "cancelled": ("dim", "○", "cancelled"),
+    "unknown": ("yellow", "○", "outcome unknown"),
+    "unanswered": ("dim", "○", "unanswered"),
+}
+
+
+class Live(OnScreen):
+    """Shows a run in the terminal that `channels.stderr` is."""
+
+    def __init__(self, channels: Channels, *, explain: bool, saved: Saved, recorded: Recorded | None = None) -> None:
+        super().__init__(channels, self._bottom, self._printed)
+        self._saved = saved
+        self._recorded = recorded
+        self._story = Story(self, explain=explain, recorded=recorded)
+        self._heard = monotonic()
+        self._waiting: Sequence[str] = ()
+        self._writing: _Writing | None = None
+        self._block = ""
+        """What was printed last: a blank line stands between blocks of different kinds."""
+
+    def show(self, event: Event | Lagged) -> None:
+        """Show one more event."""
+        self._screen.open()
+        with self._screen.drawing:
+            self._heard = monotonic()
+            self._story.take(event)
+
+    def recall(self, events: Sequence[Event], *, inside: bool = False) -> None:
+        """Take in events that were shown elsewhere or are passed over."""
+        self._screen.open()
+        with self._screen.drawing:
+            self._heard = monotonic()
+            self._story.recall(events, inside=inside)
+
+    def explain(self, on: bool) -> None:
+        """From now on show each decision with all that was considered, or do not."""
+        self._story.explain = on
+
+    def say(self, draw: Callable[[int], Iterable[Line]]) -> None:
+        """Print lines that are no event's."""
+        self._screen.open()
+        with self._screen.drawing:
+            self.end_writing()
+            rows = [
+                Text.assemble(*((text, SHADES[shade] if shade else "") for text, shade in line))
+                for line in draw(self._width)
+            ]
+            self._print(Text("\n", no_wrap=True, overflow="ellipsis").join(rows), "said")
+
+    def wait(self, lines: Sequence[str]) -> None:
+        """Show at the foot what is waited for, instead of the status."""
+        with self._screen.drawing:
+            self._waiting = lines
+            if self._screen.is_open:
+                self._screen.refresh()
+
+    # ---- telling
+
+    def begin(self, started: RunStarted) -> None:
+        """The prompt, the model, the policy."""
+        shown: list[RenderableType] = []
+        if started.prompt:
+            lines, more = first_lines(started.prompt, PROMPT_LINES)
+            shown.append(Text("\n".join(lines), style="bold"))
+            if more:
+                shown.append(Text(f"… {more:,} more lines", style="dim"))
+        policy = started.policy
+        facts: tuple[str, ...] = (started.model, f"policy {policy.name}", f"up to {policy.limits.hard_steps} steps")
+        facts = (*facts, *allowances(policy))
+        shown.append(Text(one_line(" · ".join(facts), WIDEST), style="dim"))
+        self._print(Panel(Group(*shown), box=box.ROUNDED, border_style="dim", padding=(0, 2), width=self._width), "run")
+
+    def step(self, number: int, closing: bool) -> None:
+        """A rule across, with what was used so far at its right."""
+        left = " closing step " if closing else f" step {number} of {self._story.allowed} "
+        used = self._story.spent(self._story.t)
+        timed = self._story.policy.limits.seconds is not None
+        right = " · ".join(used if timed else (*used, duration(self._story.t)))
+        right = f" {right} " if self._story.facts.usage.input_tokens else ""
+        rule = "─" * max(2, self._width - 4 - len(left) - len(right))
+        self._print(Text(f"──{left}{rule}{right}──", style="dim", no_wrap=True, overflow="crop"), "step")
+
+    def write(self, kind: Kind, delta: str) -> None:
+        """Rows that are full are printed, the last one is written on in the region."""
+        if self._writing is None or self._writing.kind != kind:
+            self.end_writing()
+            self._writing = _Writing(kind)
+        for row in self._writing.feed(delta, self._width - 4):
+            self._print_row(kind, row)
+
+    def end_writing(self) -> None:
+        """Print the last row."""
+        if self._writing is not None and self._writing.row.strip():
+            row, self._writing.row = self._writing.row, ""
+            self._print_row(self._writing.kind, row)
+        self._writing = None
+
+    def call(self, call: Call) -> None:
+        """The call in a line, the beginning of its result under it."""
+        style, glyph, word = _RESULTS[call.status]
+        word = call.word or word
+        if call.kind == "completion" and call.status == "ok":
+            style = "dim"  # that it was taken says nothing about the work
+        took = duration(call.ended - call.began) if call.running and call.ended - call.began >= 100 else ""
+        head = self._call_line(call, Text(glyph, style=style), " · ".join(part for part in (word, took) if part))
+        lines, more = first_lines(call.result, RESULT_LINES)
+        if style == "red":
+            body = Text("\n".join(lines), style="red")
+        else:
+            body = Text("\n".join(lines), style="dim", no_wrap=True, overflow="ellipsis")
+        shown: list[RenderableType] = [head]
+        if body.plain.strip():
+            shown.append(Padding(body, (0, 0, 0, 4)))
+        if more:
+            shown.append(Padding(Text(f"… {more:,} more lines", style="dim italic"), (0, 0, 0, 4)))
+        self._print(Group(*shown), "call")
+
+    def thought(self, text: str) -> None:
+        """A thought on a card of its own, in a colour that no end of a run has but a question."""
+        self._print(self._card("◇ think", [Text(clean(text).strip())]), "think")
+
+    def round(self, round: Round) -> None:
+        """A round on a card: the plan, what became of each step, and the thought about it."""
+        shown: list[RenderableType] = []
+        for step in round.steps:
+            style, glyph, word = _RESULTS.get(step.status, ("dim", "○", step.status or "not run"))  # type: ignore[call-overload]
+            line = Text.assemble((glyph, style), f" {step.call}", (f"  {word}" if word else "", "dim"))
+            line.no_wrap, line.overflow = True, "ellipsis"
+            shown.append(line)
+            if result := one_line(step.result, WIDEST):
+                shown.append(Padding(Text(result, style="dim", no_wrap=True, overflow="ellipsis"), (0, 0, 0, 4)))
+        if round.thought.strip():
+            thought = Text.assemble(("◇ ", "bold blue"), clean(round.thought).strip())
+            shown += [Text(""), thought] if shown else [thought]
+        done = [f"{round.percentage} % reported as done"] if round.percentage is not None else []
+        following = [f"next: {one_line(round.next, 200)}"] if round.next else []
+        if done or following:
+            shown.append(Text(", ".join([*done, *following]), style="dim"))
+        goal = f" · {one_line(round.goal, 60)}" if round.goal else ""
+        self._print(self._card(f"round {round.number}{goal}", shown), "think")
+
+    def _card(self, title: str, shown: Sequence[RenderableType]) -> Panel:
+        return Panel(
+            Group(*shown),
+            title=Text(title, style="bold blue"),
+            title_align="left",
+            box=box.ROUNDED,
+            border_style="blue",
+            padding=(0, 2),
+            width=self._width,
+        )
+
+    def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
+        """How far it is, as a bar."""
+        full = round(20 * min(100, max(0, percentage)) / 100)
+        bar = Text.assemble(("  ◔ ", "blue"), ("━" * full, "blue"), ("━" * (20 - full), "dim"))
+        bar.append(f" {percentage} % reported as done", style="bold")
+        shown: list[RenderableType] = [bar]
+        if summary.strip():
+            shown.append(Padding(Text(clean(summary).strip()), (0, 0, 0, 4)))
+        if next_phase:
+            shown.append(Padding(Text(f"next: {one_line(next_phase, 200)}", style="dim"), (0, 0, 0, 4)))
+        self._print(Group(*shown), "phase")
+
+    def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
+        """The note, in its colour, and what stands under it."""
+        shown: list[RenderableType] = [Padding(Text(text, style=SHADES[shade]), (0, 0, 0, 2))]
+        under = Text("\n".join(body), style="dim", no_wrap=True, overflow="ellipsis")
+        if body:
+            shown.append(Padding(under, (0, 0, 0, 6)))
+        self._print(Group(*shown), "note")
+
+    def decided(self, round: int, decision: Decision) -> None:
+        """The decision, and each rule that was asked for it."""
+        head = Text.assemble("  ⚖ ", (f"round {round}: ", "dim"), (str(decision), "bold"))
+        shown: list[RenderableType] = [head]
+        for rule, saw, said in trace_lines(decision):
+            line = Text(no_wrap=True, overflow="ellipsis")
+            line.append(f"    {rule:<22}", style="" if said else "dim")
+            line.append(said or "·", style="bold" if said else "dim")
+            if saw and not said:
+                line.append(f"   {saw}", style="dim")
+            shown.append(line)
+            if saw and said:
+                shown.append(Padding(Text(saw, style="dim"), (0, 0, 0, 6)))
+        self._print(Group(*shown), "decision")
+
+    def end(self, ending: Ending, outcome: Outcome) -> None:
+        """The panel of the end: heavy for a report of completion, and green where nothing speaks against it."""
+        colour, glyph, frame = _TONES[ending.tone]
+        shown: list[RenderableType] = []
+        if ending.work:
+            shown.append(Text(one_line(ending.work, 400), style=_TONES[ending.work_tone][0]))
+        if ending.text.strip() and not ending.answered_above:
+            shown.append(Text(clean(f"\n{ending.text}" if shown else ending.text).rstrip()))
+        if ending.pending:
+            issues = "\n".join(f"• {one_line(issue, 400)}" for issue in ending.pending)
+            shown += [Text("\nstill open", style="bold yellow"), Text(issues)]
+        if ending.advice:
+            shown.append(Text(""))
+            shown += [Text.assemble(("→ ", colour), advice) for advice in ending.advice]
+        if shown:
+            shown.append(Text(""))
+        if self._story.actions:
+            shown.append(Text.assemble(("actions  ", "dim"), actions_line(self._story.actions)))
+        shown.append(Text(figures(outcome), style="dim"))
+        if (saved := self._saved()) and str(saved):
+            shown.append(Text.assemble(("the cut saved ", "dim"), (str(saved), "green")))
+        title = Text(f"{glyph} {ending.title}", style=f"bold {colour}")
+        panel = Panel(
+            Group(*shown),
+            title=title,
+            title_align="left",
+            box=frame,
+            border_style=colour,
+            padding=(1 if len(shown) > 1 else 0, 2),
+            width=self._width,
+        )
+        self._print(panel, "end")
+        if self._recorded is not None:
+            self._print(Text(f"  recorded · endstop replay {self._recorded.path}", style="dim"), "end")
+
+    # ---- the screen
+
+    @property
+    def _width(self) -> int:
+        return max(20, min(WIDEST, self._screen.console.width))
+
+    def _print(self, what: RenderableType, block: str) -> None:
+        """Print for good, above the region; with a blank line before a block of another kind."""
+        apart = block == "end" or (self._block != "step" and (block != self._block or block in ("think", "run")))
+        with self._screen.drawing:
+            if self._block and apart:
+                what = Group(Text(""), what)
+            self._block = block
+            self._screen.console.print(what, width=self._width)
+
+    def _print_row(self, kind: Kind, row: str) -> None:
+        self._print(Text(f"  {row}", style="dim italic" if kind == "reasoning" else "", no_wrap=True), kind)
+
+    def _printed(self, line: str) -> None:
+        self._print(Text(f"  ¦ {clean(line)}", style="dim", no_wrap=True, overflow="ellipsis"), "printed")
+
+    def _call_line(self, call: Call, glyph: Text, right: str) -> Text:
+        line = Text("  ", no_wrap=True, overflow="ellipsis")
+        line.append_text(glyph)
+        line.append(f" {one_line(call.name, 60)}", style="bold")
+        for name, value in arguments(call.arguments, 48):
+            line.append(f"  {name}=" if name else "  ", style="dim")
+            line.append(value)
+        room = self._width - (len(right) + 2 if right else 0)
+        if line.cell_len > room:
+            line.truncate(room - 1)
+            line.rstrip()
+            line.append("" if line.plain.endswith("…") else "…")
+        if right:
+            line.append("  " + right, style="dim")
+        return line
+
+    def _bottom(self) -> RenderableType:
+        """The region: the row that is being written, calls under way, the status."""
+        shown: list[RenderableType] = []
+        writing = self._writing
+        if writing is not None and writing.row.strip():
+            style = "dim italic" if writing.kind == "reasoning" else ""
+            if self._block not in ("", "step", writing.kind):
+                shown.append(Text(""))
+            shown.append(Text(f"  {writing.row}", style=style, no_wrap=True, overflow="crop"))
+        calls = list(self._story.calls.values())
+        if calls and not shown and self._block not in ("call", "step", ""):
+            shown.append(Text(""))
+        shown += [self._call_line(call, Text("○", style="dim"), _state(call)) for call in calls[:CALLS_SHOWN]]
+        if len(calls) > CALLS_SHOWN:
+            shown.append(Text(f"    and {len(calls) - CALLS_SHOWN} more", style="dim"))
+        return Group(*shown, Text(""), self._foot() if self._waiting and not self._stopping else self._status())
+
+    def _foot(self) -> Text:
+        """What is waited for; the first line is what matters most."""
+        first, *others = [row for line in self._waiting for row in rows_of(line, self._width - 4)]
+        return Text("\n").join(
+            [Text(f"  {first}", style="bold blue"), *(Text(f"  {row}", style="dim") for row in others)]
+        )
+
+    def _status(self) -> Text:
+        story = self._story
+        if self._stopping:
+            doing, style = "stopping · Ctrl-C again to leave at once", "magenta"
+        else:
+            doing, style = story.doing, ""
+        line = Text(f"  {spinner(monotonic())} ", no_wrap=True)
+        line.append(doing, style=style)
+        if story.facts.steps:
+            line.append(f" · step {story.facts.steps} of {story.allowed}", style="dim")
+        for part in story.spent(story.t + round((monotonic() - self._heard) * 1000)):
+            line.append(f" · {part}", style="dim")
+        line.truncate(self._width - 4, overflow="ellipsis")  # room for the terminal's own ^C
+        return line
+
+
+class _Writing:
+    """Text as it streams in: whole rows come out, the row that is being written stays."""
+
+    def __init__(self, kind: Kind) -> None:
+        self.kind = kind
+        self.row = ""
+        self._begun = False
+
+    def feed(self, delta: str, width: int) -> Iterator[str]:
+        """The rows that this makes whole; blank ones before the first word are left out."""
+        *lines, self.row = (self.row + clean(delta)).split("\n")
+        for line in lines:
+            if self._begun or line.strip():
+                self._begun = True
+                yield from wrapped(line, width)
+        *rows, self.row = wrapped(self.row, width)
+        self._begun = self._begun or bool(rows)
+        yield from rows
+
+
+def _state(call: Call) -> str:
+    if call.running:
+        return "running"
+    return "" if call.kind == "ordinary" else {"completion": "finishing"}.get(call.kind, "")

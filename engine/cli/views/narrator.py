@@ -1,0 +1,369 @@
+"""From events to what is worth telling people: what the live view and the plain one have in common.
+
+A view brings the few ways of telling (`Teller`); the story knows which event is told how. An event that is in
+neither `_TOLD` nor `UNTOLD` is one that somebody forgot, and a test finds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from ...decision import Event, Facts, Policy, fold
+from ...decision import events as ev
+from ...decision.ending import renewed
+from ...decision.messages import ToolKind
+from ...decision.usage import spending
+from ...event_bus import Lagged
+from .base import Call, Shade, Teller
+from .clean import brief, clean, last_lines, one_line
+from .rounds import Round, takes_plans
+from .text import Recorded, called, cut_words, ending_of, failure_words, spent
+from .unheard import Unheard
+
+NOTE = 400
+"""Characters of a note."""
+BODY = 6
+"""Lines under a note: the last ones, where a command says what is wrong."""
+
+
+class Story:
+    """What has happened so far, and the telling of it."""
+
+    def __init__(self, teller: Teller, *, explain: bool, recorded: Recorded | None = None) -> None:
+        self.calls: dict[str, Call] = {}
+        """Calls without a result yet, by id."""
+        self.doing = "starting"
+        """What is going on, in a word or two."""
+        self.facts = Facts()
+        self.policy = Policy()
+        self.actions: list[str] = []
+        """Calls that may have changed something, in brief."""
+        self.t = 0
+        """Milliseconds since the run began."""
+        self.explain = explain
+        """Whether decisions are told with all that was considered."""
+        self._teller = teller
+        self._recorded = recorded
+        self._asked: dict[str, str] = {}
+        """Questions that an earlier run left open, by call id."""
+        self._kinds: dict[str, ToolKind] = {}
+        self._reading: set[str] = set()
+        self._planning: set[str] = set()
+        self._round: Round | None = None
+        self._rounds = 0
+        self._cuts: dict[str, str] = {}
+        """What is to be told of a cut once its completion call is: by call id."""
+        self._failure: ev.AttemptFailed | None = None
+        self._cause = ""
+
+    @property
+    def allowed(self) -> int:
+        """Steps that the run may make."""
+        return self.policy.limits.hard_steps
+
+    def spent(self, t: int) -> tuple[str, ...]:
+        """What is used at this time, and how much is allowed."""
+        facts = replace(self.facts, t=t)
+        return spent(facts.usage, {one.name: one.use for one in spending(facts, self.policy)})
+
+    def recall(self, events: Sequence[Event], *, inside: bool = False) -> None:
+        """Take in events untold, but for how the run began; with `inside`, also for the step in which they end."""
+        teller, self._teller = self._teller, (unheard := Unheard())
+        for event in events:
+            self.take(event)
+            if isinstance(event, ev.StepFinished):
+                unheard.leave_step()
+        self._teller = teller
+        unheard.tell(teller, inside)
+
+    def take(self, event: Event | Lagged) -> None:
+        """Tell one more event."""
+        if isinstance(event, Lagged):
+            self._teller.note(f"… {event.missed:,} events were not shown: this view was too slow", "quiet")
+            return
+        self.facts, self.t = fold(self.facts, event), event.t
+        tell = _TOLD.get(type(event))
+        if tell is not None:
+            tell(self, event)
+
+    # ---- the run and its steps
+
+    def _run_started(self, event: ev.RunStarted) -> None:
+        self.calls.clear()
+        self.actions.clear()
+        self.policy = event.policy
+        self._asked = {q.call_id: q.text for q in event.carried.questions} if event.carried else {}
+        self._kinds = {tool.name: tool.kind for tool in event.tools}
+        self._reading = {tool.name for tool in event.tools if tool.reads}
+        self._planning = {tool.name for tool in event.tools if takes_plans(tool)}
+        self._round, self._rounds = None, 0
+        self._failure, self._cause = None, ""
+        self._teller.begin(event)
+
+    def _run_resumed(self, event: ev.RunResumed) -> None:
+        if event.interrupted_step is not None:
+            self._void()
+        self._teller.note("the run goes on where its process was killed", "quiet")
+
+    def _message_added(self, event: ev.MessageAdded) -> None:
+        if event.origin != "user":
+            self._note(f"▸ {event.origin.replace('_', ' ')}", event.text, "loop")
+
+    def _step_started(self, event: ev.StepStarted) -> None:
+        self._teller.end_writing()
+        self._teller.step(event.step, event.closing)
+
+    def _attempt_started(self, event: ev.AttemptStarted) -> None:
+        self.doing = "waiting for the model"
+        self._tell_failure()  # of an earlier one, which was not the end
+
+    def _attempt_failed(self, event: ev.AttemptFailed) -> None:
+        if event.beside:
+            self._note(f"· {event.model} was asked, too", event.message, "quiet")
+            return
+        self._void()
+        self._failure = event
+
+    def _attempt_retracted(self, event: ev.AttemptRetracted) -> None:
+        self._void()
+        self._teller.note(f"↺ attempt {event.attempt} is void; another one takes its place", "warning")
+
+    def _void(self) -> None:
+        self._teller.end_writing()
+        self.calls.clear()
+
+    def _response_finished(self, event: ev.ResponseFinished) -> None:
+        self._teller.end_writing()
+        if event.cut_at is not None:
+            name = next((call.name for call in event.message.calls if call.id == event.cut_at), "the completion")
+            self._cuts[event.cut_at] = cut_words(one_line(name, 60), event)
+        self.doing = "running tools" if event.message.calls else "deciding"
+
+    def _decision_made(self, event: ev.DecisionMade) -> None:
+        if self.explain:
+            self._teller.decided(event.round, event.decision)
+
+    def _cancel_requested(self, event: ev.CancelRequested) -> None:
+        self._cause = event.cause
+
+    def _run_finished(self, event: ev.RunFinished) -> None:
+        self._teller.end_writing()
+        self.calls.clear()
+        self._tell_round()
+        if event.outcome.stop_reason != "provider_error":
+            self._tell_failure()
+        outcome = renewed(event.outcome, self.facts)
+        self._teller.end(ending_of(outcome, self._failure, self._cause, self._recorded), outcome)
+
+    def _tell_failure(self) -> None:
+        if self._failure is not None and self._failure.kind != "cancelled":
+            what = "the response was cut" if self._failure.kind == "degenerate" else "the request failed"
+            self._note(f"✘ {what}", failure_words(self._failure), "bad")
+        self._failure = None
+
+    # ---- the response
+
+    def _text(self, event: ev.TextMessageContent) -> None:
+        self.doing = "writing"
+        self._teller.write("text", event.delta)
+
+    def _reasoning(self, event: ev.ReasoningMessageContent) -> None:
+        if event.delta:
+            self.doing = "thinking"
+            self._teller.write("reasoning", event.delta)
+
+    def _call_started(self, event: ev.ToolCallStart) -> None:
+        self._teller.end_writing()
+        self.calls[event.call_id] = Call(event.name, self._kind(event.name))
+        self.doing = "calling"
+
+    def _call_arguments(self, event: ev.ToolCallArgs) -> None:
+        if event.call_id in self.calls:
+            self.calls[event.call_id].written.append(event.delta)
+
+    def _provider_tool(self, event: ev.ProviderToolReported) -> None:
+        self._note(f"◌ {event.name}", "run by the provider itself", "quiet")
+
+    # ---- what became of calls
+
+    def _execution_started(self, event: ev.ToolExecutionStarted) -> None:
+        if (call := self.calls.get(event.call_id)) is not None:
+            call.running, call.began = True, event.t
+            if call.kind == "completion":
+                self.doing = "checking whether it is done"
+
+    def _result(self, event: ev.ToolCallResult) -> None:
+        call = self.calls.pop(event.call_id, None) or Call(event.name, self._kind(event.name))
+        call.ended, call.result, call.status = event.t, event.content, event.status
+        if call.name in self._planning:
+            self._planned(call)
+            return
+        if call.kind == "completion" and call.status in ("ok", "rejected"):
+            self._completion(event.call_id, call)
+            return
+        if call.kind != "ordinary" and call.status in ("ok", "rejected", "unanswered"):
+            return  # told as what it means: a completion, a phase, a thought, a question
+        if call.kind == "ordinary" and call.running and call.name not in self._reading:
+            self.actions.append(brief(call.name, call.arguments) + ("" if call.status == "ok" else f" ({call.status})"))
+        self._teller.end_writing()
+        self._teller.call(call)
+
+    def _completion(self, call_id: str, call: Call) -> None:
+        """A completion call: what it says is told by the end of the run, or by the reason why it was handed back."""
+        call.result = ""
+        if call.status == "ok":
+            if self.facts.accepted != call_id:
+                return  # a phase, which is told as one
+            call.written, call.word = [], "accepted"
+        self._teller.end_writing()
+        self._teller.call(call)
+        self._tell_cut(call_id)
+
+    def _tell_cut(self, call_id: str) -> None:
+        if (words := self._cuts.pop(call_id, None)) is not None:
+            self._note(f"✂ {words}", "", "quiet")
+
+    def _planned(self, call: Call) -> None:
+        """A plan that was executed: told as a whole once the model has thought about it."""
+        self._tell_round()
+        self._rounds += 1
+        self._round = Round(self._rounds)
+        self._round.plan(call.arguments, call.result)
+        if call.running and call.status != "invalid":
+            self.actions += [
+                step.call + ("" if step.status == "ok" else f" ({step.status})")
+                for step in self._round.steps
+                if step.status and step.status != "skipped"
+            ]
+        if call.status in ("ok", "error") and self._round.steps:
+            call.result, call.written = "", []
+        self._teller.end_writing()
+        self._teller.call(call)
+
+    def _tell_round(self) -> None:
+        if self._round is not None:
+            self._teller.round(self._round)
+        self._round = None
+
+    def _thought(self, event: ev.ThoughtRecorded) -> None:
+        self._teller.end_writing()
+        self._teller.thought(event.text)
+
+    def _rejected(self, event: ev.CompletionRejected) -> None:
+        name = called(event.by) if ":" in event.by else ""
+        by = f" by {name}" if name and name not in event.reason else ""
+        self._tell(f"↩ not accepted as complete{by}", event.reason, "warning")
+
+    def _phase(self, event: ev.PhaseReported) -> None:
+        summary = event.summary if event.percentage < 100 else ""  # the end of the run says it
+        if self._round is None:
+            self._teller.phase(event.percentage, summary, event.next_phase)
+            return
+        self._round.percentage, self._round.thought = event.percentage, summary
+        self._round.next = event.next_phase or ""
+        self._tell_round()
+
+    def _question_asked(self, event: ev.QuestionAsked) -> None:
+        call = self.calls.pop(event.call_id, None)
+        if call is not None and call.kind == "completion":
+            call.written, call.word, call.running = [], "waits for your word", False
+            self._teller.end_writing()
+            self._teller.call(call)
+            self._tell_cut(event.call_id)
+        self.doing = "about to ask you"
+
+    def _question_answered(self, event: ev.QuestionAnswered) -> None:
+        if question := self._asked.get(event.call_id):
+            self._tell("? the question", question, "user")
+        self._note("▸ your answer", event.text, "user")
+
+    # ---- all else
+
+    def _verdict(self, event: ev.VerdictGiven) -> None:
+        name = f"{event.role.replace('_', ' ')} {called(event.name)}"
+        match event.role, event.said:
+            case "gate", "accept":
+                self._note(f"✔ {name}", "accepts it", "good")
+            case "gate", _:
+                pass  # the rejection that follows tells why
+            case _, "failed":
+                self._note(f"✘ {name} failed", event.detail, "bad")
+            case "judge", said:
+                self._note(f"⚖ {name}: {said}", event.detail, "quiet")
+            case _, said:
+                if self.explain:
+                    self._note(f"{name}: {said}", event.detail, "quiet")
+
+    def _compacted(self, event: ev.ContextCompacted) -> None:
+        sizes = f"{event.before_tokens:,} tokens became {event.after_tokens:,}"
+        how = {"shorten_results": "older results shortened", "summarise": "summed up by the model"}
+        words = how.get(event.strategy, f"{event.dropped:,} of the oldest messages dropped")
+        vain = ", which is not enough" if event.in_vain or event.not_enough else ""
+        self._note("▸ context compacted", f"{words}, {sizes}{vain}", "warning" if vain else "loop")
+
+    def _stage(self, event: ev.StageFinished) -> None:
+        if event.stage == "run":
+            self.doing = "evaluating"
+        if self.explain:
+            self._note(f"stage {event.stage}: {event.status}", event.detail, "quiet")
+        elif event.status == "skipped":
+            self._note(f"{event.stage}: skipped", event.detail, "quiet")
+
+    def _evaluated(self, event: ev.EvaluationFinished) -> None:
+        head = f"evaluation by {called(event.name)}" if event.name else "evaluation"
+        said = {"passed": "✔ passed", "failed": "✘ failed", "not_run": "✘ gave no verdict"}[event.verdict]
+        shade: Shade = "good" if event.verdict == "passed" else "bad"
+        told = str(event.details.get("error") or event.details.get("output") or "") if shade == "bad" else ""
+        self._teller.note(one_line(f"{said}: {head}", NOTE), shade, last_lines(told, BODY))
+
+    def _kind(self, name: str) -> ToolKind:
+        return self._kinds.get(name, "ordinary")
+
+    def _tell(self, head: str, text: str, shade: Shade) -> None:
+        """A note with the first line of the text, and the last ones of the rest under it."""
+        first, _, rest = clean(text).strip().partition("\n")
+        self._teller.note(one_line(f"{head}: {first}", NOTE), shade, last_lines(rest, BODY))
+
+    def _note(self, head: str, text: str, shade: Shade) -> None:
+        self._teller.note(one_line(f"{head}: {text}" if text else head, NOTE), shade)
+
+
+_TOLD: dict[type, Callable[[Story, Any], None]] = {
+    ev.RunStarted: Story._run_started,
+    ev.RunResumed: Story._run_resumed,
+    ev.MessageAdded: Story._message_added,
+    ev.StepStarted: Story._step_started,
+    ev.AttemptStarted: Story._attempt_started,
+    ev.AttemptFailed: Story._attempt_failed,
+    ev.AttemptRetracted: Story._attempt_retracted,
+    ev.ResponseFinished: Story._response_finished,
+    ev.DecisionMade: Story._decision_made,
+    ev.CancelRequested: Story._cancel_requested,
+    ev.RunFinished: Story._run_finished,
+    ev.TextMessageContent: Story._text,
+    ev.ReasoningMessageContent: Story._reasoning,
+    ev.ToolCallStart: Story._call_started,
+    ev.ToolCallArgs: Story._call_arguments,
+    ev.ProviderToolReported: Story._provider_tool,
+    ev.ToolExecutionStarted: Story._execution_started,
+    ev.ToolCallResult: Story._result,
+    ev.ThoughtRecorded: Story._thought,
+    ev.CompletionRejected: Story._rejected,
+    ev.PhaseReported: Story._phase,
+    ev.QuestionAsked: Story._question_asked,
+    ev.QuestionAnswered: Story._question_answered,
+    ev.VerdictGiven: Story._verdict,
+    ev.ContextCompacted: Story._compacted,
+    ev.StageFinished: Story._stage,
+    ev.EvaluationFinished: Story._evaluated,
+}
+
+UNTOLD = frozenset(
+    {ev.RoundStarted, ev.StepFinished}  # how the loop is built, not what it does
+    | {ev.ToolCallEnd, ev.FinishReported, ev.UsageReported}  # the result tells it
+    | {ev.CompletionAccepted, ev.BudgetRefused, ev.LimitReached}  # the end of the run tells it
+)
+TOLD = frozenset(_TOLD)

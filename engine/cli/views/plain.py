@@ -1,0 +1,182 @@
+"""The plain view: a run in lines, for logs and pipes. It writes to stderr; the answer goes to stdout."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from shutil import get_terminal_size
+
+from ...decision import Decision, Event, Outcome
+from ...decision.events import RunStarted
+from ...event_bus import Lagged
+from .base import Call, Kind, Shade
+from .clean import arguments, clean, first_lines, one_line
+from .columns import Line, plain
+from .narrator import Story
+from .rounds import Round
+from .saved import Saved
+from .text import Ending, Recorded, actions_line, allowances, duration, figures
+from .trace import trace_lines
+
+RESULT_LINES = 10
+LINE = 300
+"""Characters of one line of a result."""
+WIDTH = 100
+"""Columns where there is no terminal that has any."""
+
+
+class Plain:
+    """Writes one line or a few for each thing that happens."""
+
+    tells_answer = False
+
+    def __init__(self, *, explain: bool, saved: Saved, recorded: Recorded | None = None) -> None:
+        self._story = Story(self, explain=explain, recorded=recorded)
+        self._saved = saved
+        self._recorded = recorded
+        self._kind: Kind | None = None
+        self._row = ""
+        self._waited: Sequence[str] = ()
+
+    def show(self, event: Event | Lagged) -> None:
+        """Show one more event."""
+        self._story.take(event)
+
+    def recall(self, events: Sequence[Event], *, inside: bool = False) -> None:
+        """Take in events that were shown elsewhere or are passed over."""
+        self._story.recall(events, inside=inside)
+
+    def explain(self, on: bool) -> None:
+        """From now on write each decision with all that was considered, or do not."""
+        self._story.explain = on
+
+    def say(self, draw: Callable[[int], Iterable[Line]]) -> None:
+        """Lines that are no event's."""
+        self.end_writing()
+        for line in draw(get_terminal_size((WIDTH, 24)).columns):
+            self._line(plain(line))
+
+    def wait(self, lines: Sequence[str]) -> None:
+        """What is waited for; a line that stood there the last time is not written again."""
+        if lines:
+            self.end_writing()
+            for line in lines:
+                if line not in self._waited:
+                    self._line(f"-- {line}")
+            self._waited = lines
+
+    def stopping(self) -> None:
+        """Nothing: the end will tell."""
+
+    def abandon(self) -> None:
+        """Nothing to put right."""
+
+    def close(self) -> None:
+        """Write what is left."""
+        self.end_writing()
+
+    # ---- telling
+
+    def begin(self, started: RunStarted) -> None:
+        """Which run, which model, which policy."""
+        policy = started.policy
+        more = "".join(f", {allowed}" for allowed in allowances(policy))
+        steps = f"{policy.limits.hard_steps} steps{more}"
+        self._line(one_line(f"endstop {started.run_id}: {started.model}, policy {policy.name}, {steps}", LINE))
+        if started.prompt:
+            self._line(f"prompt: {one_line(started.prompt, LINE)}")
+
+    def step(self, number: int, closing: bool) -> None:
+        """Which step of how many."""
+        self._line("closing step" if closing else f"step {number} of {self._story.allowed}")
+
+    def write(self, kind: Kind, delta: str) -> None:
+        """Text, line by line."""
+        if kind != self._kind:
+            self.end_writing()
+            self._kind = kind
+        *lines, self._row = (self._row + clean(delta)).split("\n")
+        for line in lines:
+            self._written(line)
+
+    def end_writing(self) -> None:
+        """The last line of text, though no line feed ended it."""
+        if self._row:
+            self._written(self._row)
+        self._kind, self._row = None, ""
+
+    def call(self, call: Call) -> None:
+        """The call, how it went, and the first lines of its result."""
+        given = " ".join(f"{name}={value}" if name else value for name, value in arguments(call.arguments, 80))
+        took = f" ({duration(call.ended - call.began)})" if call.running else ""
+        head = f"{one_line(call.name, 80)} {one_line(given, LINE)}".rstrip()
+        self._line(f"  {head} -> {call.word or call.status}{took}")
+        lines, more = first_lines(call.result, RESULT_LINES)
+        for line in lines:
+            self._line(f"    {line[:LINE]}")
+        if more:
+            self._line(f"    ... {more:,} more lines")
+
+    def thought(self, text: str) -> None:
+        """The thought, marked."""
+        for line in clean(text).strip().split("\n"):
+            self._line(f"  think: {line}")
+
+    def round(self, round: Round) -> None:
+        """The plan, what became of each step, and the thought about it."""
+        self._line(f"  round {round.number}" + (f": {one_line(round.goal, LINE)}" if round.goal else ""))
+        for step in round.steps:
+            result = f": {one_line(step.result, LINE)}" if step.result else ""
+            self._line(f"    {step.call} -> {step.status or 'not run'}{result}")
+        for line in clean(round.thought).strip().split("\n") if round.thought.strip() else ():
+            self._line(f"    think: {line}")
+        if round.next:
+            self._line(f"    next: {one_line(round.next, LINE)}")
+
+    def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
+        """How far it is."""
+        following = f"; next: {one_line(next_phase, LINE)}" if next_phase else ""
+        told = f": {one_line(summary, LINE)}" if summary.strip() else ""
+        self._line(f"  {percentage} % reported as done{told}{following}")
+
+    def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
+        """The note, and what stands under it."""
+        self.end_writing()
+        self._line(f"  {text.lstrip('▸✘✔⚖?↺↩◌✂… ')}")
+        for line in body:
+            self._line(f"    {line[:LINE]}")
+
+    def decided(self, round: int, decision: Decision) -> None:
+        """The decision, then each rule that was asked."""
+        self._line(f"  decision of round {round}: {decision}, by {decision.rule}")
+        for rule, saw, said in trace_lines(decision):
+            self._line(f"    {rule:20} {said or '-'}" + (f"  [{saw}]" if saw else ""))
+
+    def end(self, ending: Ending, outcome: Outcome) -> None:
+        """How it ended, what it took, how to go on."""
+        told = outcome.detail if outcome.status in ("completed", "awaiting_input") else ending.text
+        evaluation = f", evaluation {outcome.verdict}" if outcome.verdict != "not_run" else ""
+        self._line(f"{outcome.status} ({outcome.stop_reason}){evaluation}: {one_line(told or ending.title, 1000)}")
+        if ending.work:
+            self._line(f"  {one_line(ending.work, LINE)}")
+        if ending.tone == "question":
+            for line in clean(ending.text).split("\n"):
+                self._line(f"  {line}")
+        for issue in ending.pending:
+            self._line(f"  still open: {one_line(issue, LINE)}")
+        if self._story.actions:
+            self._line(f"  actions: {actions_line(self._story.actions)}")
+        self._line(f"  {figures(outcome)}")
+        if (saved := self._saved()) and str(saved):
+            self._line(f"  the cut saved {saved}")
+        for advice in ending.advice:
+            self._line(f"  {advice}")
+        if self._recorded is not None:
+            self._line(f"  recorded in {self._recorded.path}; play it again: endstop replay {self._recorded.path}")
+
+    def _written(self, line: str) -> None:
+        if line.strip():
+            self._line(f"  reasoning: {line}" if self._kind == "reasoning" else f"  {line}")
+
+    def _line(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,167 @@
+"""What shows a race to people: side by side in a terminal, in plain lines elsewhere, or not at all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+from ...decision import Event, Outcome, Usage
+from ...event_bus import Lagged
+from ...process.streams import Channels
+from ...race import RaceResult
+from ...summary import aligned
+from ...tasks import TaskResult
+from .careful import Careful
+from .clean import one_line
+from .plain import Plain
+from .select import can_draw
+from .text import cost, duration, tokens
+
+NAME = 40
+"""Characters of a model's name."""
+
+
+class RaceView(Protocol):
+    """Shows what happens to each racer. `notes` are lines for the end: where things lie."""
+
+    @property
+    def tells_answer(self) -> bool:
+        """True if who looks at it has read the winner's answer."""
+        ...
+
+    def show(self, number: int, event: Event | Lagged) -> None:
+        """Show one more event of a racer."""
+        ...
+
+    def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
+        """Show how the race ended."""
+        ...
+
+    def stopping(self) -> None:
+        """The user has asked to stop. May be called from a signal handler."""
+        ...
+
+    def abandon(self) -> None:
+        """Leave the terminal usable at once, whatever else is lost."""
+        ...
+
+    def close(self) -> None:
+        """Leave the terminal as it was found."""
+        ...
+
+
+class SilentRace:
+    """Shows nothing."""
+
+    tells_answer = False
+
+    def show(self, number: int, event: Event | Lagged) -> None:
+        """Nothing."""
+
+    def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
+        """Nothing."""
+
+    def stopping(self) -> None:
+        """Nothing."""
+
+    def abandon(self) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
+
+
+class PlainRace(SilentRace):
+    """One line or a few for each thing that happens, with the racer's name before it."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        width = max(len(one_line(name, NAME)) for name in names)
+        self._lanes = [_Lane(one_line(name, NAME).ljust(width)) for name in names]
+
+    def show(self, number: int, event: Event | Lagged) -> None:
+        """Show one more event of a racer."""
+        self._lanes[number].show(event)
+
+    def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
+        """The table, and who won."""
+        for lane in self._lanes:
+            lane.close()
+        for line in (*aligned(table_of(race)), verdict_on(race), *notes):
+            print(line, file=sys.stderr, flush=True)
+
+
+class _Lane(Plain):
+    def __init__(self, name: str) -> None:
+        super().__init__(explain=False, saved=lambda: None)
+        self._name = name
+
+    def _line(self, text: str) -> None:
+        super()._line(f"{self._name} | {text}")
+
+
+class CarefulRace(Careful[RaceView]):
+    """The view of a race, off once it fails."""
+
+    def show(self, number: int, event: Event | Lagged) -> None:
+        """Show one more event."""
+        self._if_it_works(lambda: self._view.show(number, event))
+
+    def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
+        """Show how the race ended."""
+        self._if_it_works(lambda: self._view.finish(race, notes))
+
+
+def choose_race_view(channels: Channels, names: Sequence[str], prompt: str, *, quiet: bool) -> RaceView:
+    """The view that fits where stderr goes."""
+    if quiet:
+        return SilentRace()
+    if can_draw(channels.stderr):
+        from .race_live import LiveRace
+
+        return CarefulRace(LiveRace(channels, names, prompt))
+    return CarefulRace(PlainRace(names))
+
+
+# ---- how it ended, in words
+
+HEAD = ("  model", "ended", "steps", "in", "out", "cost", "time", "work")
+
+
+def table_of(race: RaceResult, mark: str = ">") -> list[tuple[str, ...]]:
+    """A row for each racer, under a head; the winner is marked."""
+    return [HEAD, *(_row(result, result is race.winner, mark) for result in race.results)]
+
+
+def verdict_on(race: RaceResult) -> str:
+    """Who won, and what all of it took."""
+    used = " · ".join(part for part in (tokens(race.usage), cost(race.usage)) if part)
+    together = f"; together {used}" if used else ""
+    if race.winner is None:
+        return f"nobody won: no run completed{together}"
+    bad = ", though its evaluation failed" if race.winner.outcome.verdict == "failed" else ""
+    return f"the winner is {one_line(race.winner.id, NAME)}{bad}{together}"
+
+
+def ended(outcome: Outcome) -> str:
+    """The status, and the stop reason where it says more."""
+    reason = outcome.stop_reason.removeprefix("custom:")
+    return outcome.status if reason == outcome.status else f"{outcome.status} ({reason})"
+
+
+def _row(result: TaskResult, won: bool, mark: str) -> tuple[str, ...]:
+    outcome = result.outcome
+    return (
+        f"{mark if won else ' '} {one_line(result.id, NAME)}",
+        ended(outcome).replace("_", " "),
+        str(outcome.steps),
+        _tokens(outcome.usage, outcome.usage.input_tokens),
+        _tokens(outcome.usage, outcome.usage.output_tokens),
+        cost(outcome.usage) or "-",
+        duration(outcome.duration_ms),
+        outcome.work or "-",
+    )
+
+
+def _tokens(usage: Usage, many: int) -> str:
+    return f"{'~' if usage.estimated else ''}{many:,}"

@@ -1,0 +1,250 @@
+"""A report as people read it in a terminal: the most telling line first, then short tables with bars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ...analysis.metrics import Figures
+from ...analysis.report import Report
+from ...analysis.statistics import Bin, Distribution
+from .clean import one_line
+from .report_groups import comparisons, groups, tools
+from .report_sheets import (
+    Bar,
+    Cell,
+    Sheet,
+    endings,
+    headline,
+    limits,
+    ratings_told,
+    spending,
+    trouble,
+    waste,
+    work,
+)
+from .tables import BAD_SHOWN, files_told
+from .text import counted
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.measure import Measurement
+    from rich.table import Table
+
+NAME = 48
+"""Characters of a name in a table."""
+LONGEST_BAR = 24
+SHORTEST_BAR = 8
+BINS = 8
+"""Bars of a distribution, at most."""
+STYLES = {"main": "blue", "good": "green", "warn": "yellow", "bad": "red", "loop": "magenta", "quiet": "dim"}
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def parts_of(report: Report, where: str = "") -> Iterator[RenderableType]:
+    """The report, part by part. `where`: what else was written, and where to."""
+    from rich.text import Text
+
+    figures = report.overall
+    yield Text(headline(report), style="bold")
+    yield Text(_made_of(report), style="dim")
+    yield from _advice(report)
+    yield from _sheet(endings(figures))
+    yield from _sheet(work(figures))
+    if told := ratings_told(report.ratings):
+        yield Text(f"\n{told}")
+    yield from _distribution("Steps until reported as done", figures.steps_before_done, "steps")
+    yield from _distribution("Used of the allowed steps, in percent", _percents(report), "%")
+    yield from _sheet(limits(report))
+    yield from _sheet(trouble(figures), waste(figures))
+    yield from _sheet(spending(figures))
+    for title, name, found in _groups(report):
+        yield from _sheet(groups(title, name, found))
+    yield from _sheet(tools(report.by_tool))
+    for sheet in comparisons(report):
+        yield from _sheet(sheet)
+    yield from _unmatched(report.ratings.unmatched)
+    yield from files_told("could not be read", report.bad)
+    yield from files_told("were read in part", report.damaged)
+    if where:
+        yield Text(f"\n{where}", style="dim")
+
+
+def _made_of(report: Report) -> str:
+    runs = f"{counted(report.runs, 'run')}; " if report.runs != report.sessions else ""
+    named = [(report.by_model, "model"), (report.by_policy, "policy")]
+    told = [
+        f"{name} {one_line(next(iter(found)), NAME)}" if len(found) == 1 else f"{len(found):,} {_many(name)}"
+        for found, name in named
+    ]
+    bad = f"; {counted(len(report.bad), 'file')} could not be read" if report.bad else ""
+    return f"{runs}{', '.join(told)}{bad}"
+
+
+def _many(name: str) -> str:
+    return "policies" if name == "policy" else f"{name}s"
+
+
+def _groups(report: Report) -> Iterator[tuple[str, str, dict[str, Figures]]]:
+    """The groups that there is more than one of, and the kinds of task where any is given."""
+    found = (("By model", "model", report.by_model), ("By policy", "policy", report.by_policy))
+    for title, name, by in found:
+        if len(by) > 1:
+            yield title, name, by
+    if report.by_kind:
+        yield "By kind of task", "kind", report.by_kind
+
+
+def _advice(report: Report) -> Iterator[RenderableType]:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    if not report.advice:
+        return
+    yield Text("\nAdvice", style="bold")
+    for number, advice in enumerate(report.advice, 1):
+        yield Padding(Text(f"{number}. {advice.says}", style="" if advice.firm else "italic"), (0, 0, 0, 2))
+        yield Padding(Text(f"{advice.because[:1].upper()}{advice.because[1:]}.", style="dim"), (0, 0, 0, 5))
+
+
+def _sheet(sheet: Sheet, *notes: str) -> Iterator[RenderableType]:
+    from rich.text import Text
+
+    notes = tuple(note for note in (sheet.note, *notes) if note)
+    if sheet.rows or notes:
+        yield Text(f"\n{sheet.title}", style="bold")
+    if sheet.rows:
+        yield _Fitting(sheet)
+    for note in notes:
+        yield Text(note, style="dim")
+
+
+class _Fitting:
+    """A table with as many of its columns as there is room for."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        self._sheet = sheet
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
+        spare, left_out = list(self._sheet.spare), set[int]()
+        while spare and _narrowest(console, options, self._sheet, left_out) > options.max_width:
+            left_out.add(spare.pop(0))
+        fits = _narrowest(console, options, self._sheet, left_out) <= options.max_width
+        yield _table(self._sheet, left_out, wraps=not fits)
+        if left_out:
+            yield Text(f"{counted(len(left_out), 'column')} more in a wider terminal", style="dim italic")
+
+
+def _narrowest(console: Console, options: ConsoleOptions, sheet: Sheet, left_out: set[int]) -> int:
+    """The width of the table with its bars as short as they may be and nothing wrapped."""
+    from rich.measure import Measurement
+
+    table = _table(sheet, left_out, wraps=False)
+    bars = len(_bars(sheet) - left_out)
+    return Measurement.get(console, options.update(width=1000), table).maximum - bars * (LONGEST_BAR - SHORTEST_BAR)
+
+
+def _bars(sheet: Sheet) -> set[int]:
+    return {number for row in sheet.rows for number, cell in enumerate(row) if isinstance(cell, Bar)}
+
+
+def _table(sheet: Sheet, left_out: set[int], *, wraps: bool) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="dim")
+    bars = _bars(sheet)
+    shown = [number for number in range(len(sheet.head)) if number not in left_out]
+    for number in shown:
+        table.add_column(
+            one_line(sheet.head[number], NAME),
+            justify="right" if number in sheet.figures else "left",
+            overflow="fold",
+            no_wrap=number not in bars and not wraps,
+            max_width=LONGEST_BAR if number in bars else None,
+        )
+    for row in sheet.rows:
+        table.add_row(*(_cell(row[number], number == 0) for number in shown))
+    return table
+
+
+def _cell(cell: Cell, is_name: bool) -> RenderableType:
+    from rich.text import Text
+
+    if isinstance(cell, Bar):
+        return _Drawn(cell)
+    indent = len(cell) - len(cell.lstrip(" ")) if is_name else 0
+    return Text(" " * indent + one_line(cell, NAME))
+
+
+class _Drawn:
+    """A bar of as many cells as there is room for, in eighths of a cell."""
+
+    def __init__(self, bar: Bar) -> None:
+        self._bar = bar
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
+        eighths = round(8 * options.max_width * max(0.0, min(1.0, self._bar.share)))
+        if self._bar.share > 0:
+            eighths = max(1, eighths)
+        drawn = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+        yield Text(drawn, style=STYLES[self._bar.tone], no_wrap=True)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        from rich.measure import Measurement
+
+        return Measurement(SHORTEST_BAR, LONGEST_BAR)
+
+
+def _distribution(title: str, spread: Distribution, unit: str) -> Iterator[RenderableType]:
+    """A distribution as a table of bars, with its middle in words."""
+    if spread.runs < 2 or not spread.bins:
+        return
+    bins = _merged(spread.bins)
+    most = max(one.runs for one in bins)
+    rows = [(_range(one), Bar(one.runs / most), f"{one.runs:,}") for one in bins]
+    note = ""
+    if spread.mean is not None:
+        note = f"Mean {spread.mean:.1f}, median {spread.median:g}, nine of ten within {spread.p90:,}, "
+        note += f"most {spread.largest:,}."
+    yield from _sheet(Sheet(title=title, caption=title, head=(unit, "", "runs"), rows=rows, figures=(2,), note=note))
+
+
+def _percents(report: Report) -> Distribution:
+    """Used of allowed steps, as a distribution of percents."""
+    found = report.overall.limits
+    return Distribution(runs=found.runs, bins=found.used_bins)
+
+
+def _merged(bins: Sequence[Bin]) -> list[Bin]:
+    """Bins of one width, not too many, the open one apart."""
+    closed = [one for one in bins if one.high is not None]
+    together = -(-len(closed) // BINS) or 1
+    merged = []
+    for first in range(0, len(closed), together):
+        some = closed[first : first + together]
+        merged.append(Bin(low=some[0].low, high=some[-1].high, runs=sum(one.runs for one in some)))
+    return [*merged, *(one for one in bins if one.high is None)]
+
+
+def _range(one: Bin) -> str:
+    if one.high is None:
+        return f"{one.low:,} or more"
+    return f"{one.low:,}" if one.low == one.high else f"{one.low:,} to {one.high:,}"
+
+
+def _unmatched(ids: Sequence[str]) -> Iterator[RenderableType]:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    if not ids:
+        return
+    yield Text(f"\n{counted(len(ids), 'rating')} for no session and no run of these records", style="yellow")
+    for id in ids[:BAD_SHOWN]:
+        yield Padding(Text(one_line(id, 100)), (0, 0, 0, 2))
+    if len(ids) > BAD_SHOWN:
+        yield Padding(Text(f"and {len(ids) - BAD_SHOWN:,} more; --json lists them all", style="dim"), (0, 0, 0, 2))

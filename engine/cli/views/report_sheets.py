@@ -1,0 +1,275 @@
+"""A report as tables: what the terminal and the page both show, each in its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ...analysis.metrics import Figures, Share
+from ...analysis.ratings import RatingFigures
+from ...analysis.report import Report
+from ...analysis.statistics import Distribution
+from .numbers import between, dollars, long, of, part, percent, short
+from .text import counted
+
+Tone = Literal["main", "good", "warn", "bad", "loop", "quiet"]
+ENDS: dict[str, tuple[str, Tone]] = {
+    "completion": ("by a completion", "main"),
+    "text": ("by plain text", "main"),
+    "limit": ("by a limit", "warn"),
+    "other": ("by something else", "loop"),
+    "unfinished": ("not at all: the record breaks off", "quiet"),
+}
+KNOWN: dict[str, tuple[str, Tone]] = {
+    "checked": ("checked, and good", "good"),
+    "said": ("reported as done, not checked", "main"),
+    "said_after_failures": ("reported as done after calls that failed", "warn"),
+    "wrong": ("checked, and wrong", "bad"),
+    "not_said": ("not reported as done", "quiet"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar in a cell, of this share of its width."""
+
+    share: float
+    tone: Tone = "main"
+
+
+Cell = str | Bar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    """A table with its words. The first column has names, and figures stand right."""
+
+    title: str
+    caption: str
+    """What the rows are."""
+    head: tuple[str, ...]
+    rows: Sequence[tuple[Cell, ...]]
+    figures: tuple[int, ...] = ()
+    spare: tuple[int, ...] = ()
+    """Columns that a narrow terminal does without, the first ones first."""
+    note: str = ""
+
+
+def headline(report: Report) -> str:
+    """How much there is, and what tells most."""
+    figures = report.overall
+    many = f"{counted(report.sessions, 'session')}, {counted(figures.steps, 'step')}"
+    telling = list(_telling(figures))[:2]
+    return f"{many}: {'; '.join(telling)}"
+
+
+def _telling(figures: Figures) -> Iterator[str]:
+    wasted, wrong = figures.waste.steps_share, figures.false_positives.runs
+    repeated, passed = figures.repetition.steps_share, figures.judged.passed
+    limit, completion = figures.ended["limit"], figures.ended["completion"]
+    if wasted is not None and wasted.value >= 0.005:
+        yield f"{percent(wasted.value)} of the steps came after the work was reported as done"
+    if wrong.share is not None and wrong.share.value >= 0.05:
+        yield f"{of(wrong)} judged runs that were reported as done were not good ({part(wrong)})"
+    if limit.share is not None and limit.share.value >= 0.1:
+        yield f"{part(limit)} of the runs ended by a limit"
+    if repeated is not None and repeated.value >= 0.02:
+        yield f"{percent(repeated.value)} of the steps repeated earlier ones"
+    if passed.share is not None:
+        yield f"{part(passed)} of the {passed.of:,} judged runs were good"
+    yield f"{part(completion)} of the runs ended by a completion"
+
+
+def ratings_told(figures: RatingFigures) -> str:
+    """The users' own ratings in a sentence; empty if there are none."""
+    if not figures.rated or figures.mean is None:
+        return ""
+    spread = f", standard deviation {figures.deviation:.2f}" if figures.deviation is not None else ""
+    return (
+        f"The users' ratings: {figures.rated:,}, mean {figures.mean:.2f} of 1{spread}, "
+        f"from {figures.lowest:.2f} to {figures.highest:.2f}."
+    )
+
+
+def endings(figures: Figures) -> Sheet:
+    """How runs ended."""
+    reasons = ", ".join(f"{reason} {many:,}" for reason, many in figures.stop_reasons.items())
+    return _shares(
+        figures.ended,
+        ENDS,
+        title="How runs ended",
+        caption="Runs by how they ended, with the 95 % confidence of each share",
+        note=f"Stop reasons: {reasons}.",
+    )
+
+
+def work(figures: Figures) -> Sheet:
+    """What is known of the work."""
+    return _shares(
+        figures.known,
+        KNOWN,
+        title="What is known of the work",
+        caption="Runs by what is known of their work, with the 95 % confidence of each share",
+    )
+
+
+def _shares(
+    shares: Mapping[str, Share], words: Mapping[str, tuple[str, Tone]], *, title: str, caption: str, note: str = ""
+) -> Sheet:
+    """One row for each kind of run that there is, with its share of all runs."""
+    rows: list[tuple[Cell, ...]] = []
+    for name, share in shares.items():
+        if share.runs:
+            said, tone = words[name]
+            rows.append((said, Bar(share.runs / share.of, tone), f"{share.runs:,}", part(share), between(share.share)))
+    return Sheet(
+        title=title,
+        caption=caption,
+        head=("", "", "runs", "share", "95 %"),
+        rows=rows,
+        figures=(2, 3, 4),
+        spare=(4,),
+        note=note,
+    )
+
+
+def trouble(figures: Figures) -> Sheet:
+    """What went wrong, in runs and in steps."""
+    wrong, on, again = figures.false_positives, figures.false_negatives, figures.repetition
+    rows = [
+        _row("false positives", wrong.runs, "bad"),
+        _row("  by a completion", wrong.by_completion, "bad"),
+        _row("  by plain text", wrong.by_text, "bad"),
+        _row("  by something else", wrong.by_other, "bad"),
+        _row("false negatives: went on", on.went_on, "warn", figures.waste.steps, figures.steps),
+        _row("false negatives: by a limit", on.limit_passed, "warn"),
+        _row("repeated themselves", again.runs, "loop", again.steps, figures.steps),
+    ]
+    judged = figures.judged
+    by = [("the users' rating", judged.by_rating), ("evaluation", judged.by_evaluation), ("reward", judged.by_reward)]
+    told = ", ".join(f"{many:,} by {who}" for who, many in by if many) or "none"
+    note = (
+        "False positives were reported as done and were not good. False negatives went on after that report, or "
+        "were good and ended by a limit. Repeated are the same calls with the same results. "
+    )
+    note += f"Judged were {judged.passed.of:,} of {counted(figures.runs, 'run')}: {told}."
+    if judged.passed.of:
+        note += f" Good were {of(judged.passed)} ({part(judged.passed)}, 95 % {between(judged.passed.share)})."
+    kept = [row for row in rows if row[2] != "-"]
+    return Sheet(
+        title="What went wrong",
+        caption="Runs, the 95 % confidence of their share, and the steps that it took",
+        head=("", "", "runs", "share", "95 %", "steps", "of all"),
+        rows=kept,
+        figures=(2, 3, 4, 5, 6),
+        spare=(6, 4, 5, 1),
+        note=note,
+    )
+
+
+def _row(name: str, share: Share, tone: Tone, steps: int | None = None, all_steps: int = 0) -> tuple[Cell, ...]:
+    value = share.share.value if share.share is not None else 0.0
+    told = (f"{steps:,}", percent(steps / all_steps if all_steps else None)) if steps is not None else ("", "")
+    return name, Bar(value, tone), of(share), part(share), between(share.share), *told
+
+
+def waste(figures: Figures) -> str:
+    """What was used after the work was reported as done, in a sentence; empty if nothing was."""
+    wasted = figures.waste
+    if not wasted.steps:
+        return ""
+    used = [
+        counted(wasted.steps, "step"),
+        counted(wasted.requests, "request"),
+        counted(wasted.tool_calls, "tool call"),
+        f"{short(wasted.input_tokens)} tokens in",
+        f"{short(wasted.output_tokens)} out",
+        *([dollars(wasted.cost_usd)] if wasted.cost_usd is not None else []),
+        long(wasted.seconds),
+    ]
+    return f"Used after the work was reported as done: {', '.join(used)}."
+
+
+def limits(report: Report) -> Sheet:
+    """Used and allowed steps, and the recommended limits held against the runs."""
+    found = report.overall.limits
+    rows = []
+    for fit in report.recommended.fits:
+        within = fit.within_soft
+        value = within.share.value if within.share is not None else 0.0
+        best = fit.kind == report.recommended.best
+        rows.append(
+            (
+                f"{fit.kind}{'  (fits)' if best else ''}",
+                Bar(value, "good" if best else "main"),
+                f"{fit.soft_steps}, {fit.steps}",
+                f"{of(within)}",
+                part(within),
+                part(fit.within_hard),
+            )
+        )
+    said = [f"Used were {percent(found.used_share)} of the allowed steps, on average."] if found.runs else []
+    if found.over.runs:
+        said.append(f"Over a limit went {of(found.over)} runs ({part(found.over)}).")
+    if found.over_passed.of:
+        said.append(f"Of those that were judged, {of(found.over_passed)} were good ({part(found.over_passed)}).")
+    if report.recommended.p90 is not None:
+        said.append(f"Nine of ten runs were reported as done within {counted(report.recommended.p90, 'step')}.")
+    counts = bool(report.recommended.fits[0].within_soft.of)
+    return Sheet(
+        title="Recommended limits",
+        caption="Runs that were reported as done within the recommended limits of steps, by kind of task",
+        head=("for", "", "soft, hard", "within soft", "share", "within hard"),
+        rows=rows if counts else (),
+        figures=(2, 3, 4, 5),
+        spare=(5, 1, 4),
+        note=" ".join(said),
+    )
+
+
+def spending(figures: Figures) -> Sheet:
+    """Tokens, money and time."""
+    spent, runs = figures.spending, figures.runs or 1
+    time, output = spent.run_ms, spent.run_output_tokens
+    about = "about " if spent.estimated_runs else ""
+    rows: list[tuple[Cell, ...]] = [
+        ("steps", f"{figures.steps:,}", *_of_steps(figures.run_steps)),
+        ("tokens in", f"{about}{short(spent.input_tokens)}", short(spent.input_tokens / runs), "", "", ""),
+        ("  of them cached", short(spent.cached_tokens), short(spent.cached_tokens / runs), "", "", ""),
+        ("tokens out", f"{about}{short(spent.output_tokens)}", *(short(one) for one in _four(output))),
+        ("cost", dollars(spent.cost_usd), mean_cost(figures), "", "", ""),
+        ("time", long(spent.seconds), *("-" if one is None else long(one / 1000) for one in _four(time))),
+    ]
+    notes = []
+    if spent.estimated_runs:
+        notes.append(f"Tokens of {counted(spent.estimated_runs, 'run')} are in part an estimate.")
+    if spent.unpriced_runs:
+        notes.append(f"The cost of {counted(spent.unpriced_runs, 'run')} is not known, and not in it.")
+    if figures.retries:
+        notes.append(f"{counted(figures.retries, 'request')} had to be made again.")
+    return Sheet(
+        title="Steps, tokens, cost, time",
+        caption="All runs together, and how it is spread over them",
+        head=("", "all", "mean a run", "median", "9 of 10 within", "most"),
+        rows=rows,
+        figures=(1, 2, 3, 4, 5),
+        spare=(5, 3),
+        note=" ".join(notes),
+    )
+
+
+def _four(spread: Distribution) -> tuple[float | None, ...]:
+    return spread.mean, spread.median, spread.p90, spread.largest
+
+
+def _of_steps(spread: Distribution) -> tuple[str, ...]:
+    mean, *rest = _four(spread)
+    return "-" if mean is None else f"{mean:.1f}", *("-" if one is None else f"{one:,g}" for one in rest)
+
+
+def mean_cost(figures: Figures) -> str:
+    """Of a run whose price is known."""
+    priced = figures.runs - figures.spending.unpriced_runs
+    cost = figures.spending.cost_usd
+    return dollars(cost / priced) if cost is not None and priced else "-"

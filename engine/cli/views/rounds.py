@@ -1,0 +1,77 @@
+"""Rounds of a model that plans: each plans some steps, has them executed as one batch, and thinks about the results.
+
+A tool takes plans if its schema says so: `steps` that each name a `tool` (`plan_execute_think.py`). Whatever
+its name, a call of it begins a round, and the completion call after it, which reports a phase or ends the run, closes
+it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from ...decision import ToolSpec
+from .clean import brief
+
+
+@dataclass(slots=True)
+class PlannedStep:
+    """One step of a plan and what became of it."""
+
+    call: str
+    """Tool and arguments, in brief."""
+    status: str = ""
+    """Empty until the plan was executed."""
+    result: str = ""
+
+
+@dataclass(slots=True)
+class Round:
+    """One round as far as it has come."""
+
+    number: int
+    goal: str = ""
+    steps: list[PlannedStep] = field(default_factory=list)
+    thought: str = ""
+    percentage: int | None = None
+    next: str = ""
+
+    def plan(self, arguments: str, result: str) -> None:
+        """Take a plan that was executed, or refused; what is not in its form is left out."""
+        given = _object(arguments)
+        self.goal = _word(given.get("goal")) or self.goal
+        results = _list(_decoded(result))
+        for number, step in enumerate(_list(given.get("steps"))):
+            told = results[number] if number < len(results) and isinstance(results[number], dict) else {}
+            if isinstance(step, dict):
+                call = brief(_word(step.get("tool")), msgspec.json.encode(step.get("arguments") or {}).decode())
+                self.steps.append(PlannedStep(call, _word(told.get("status")), _word(told.get("result"))))
+
+
+def takes_plans(tool: ToolSpec) -> bool:
+    """Whether a call of this tool is a plan."""
+    steps = _object(_object(tool.parameters.get("properties")).get("steps"))
+    return "tool" in _object(_object(steps.get("items")).get("properties"))
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
+
+
+def _object(given: Any) -> dict[str, Any]:
+    if isinstance(given, str):
+        given = _decoded(given)
+    return given if isinstance(given, dict) else {}
+
+
+def _list(given: Any) -> list[Any]:
+    return given if isinstance(given, list) else []
+
+
+def _word(given: Any) -> str:
+    return given if isinstance(given, str) else ""

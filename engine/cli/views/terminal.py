@@ -1,0 +1,171 @@
+"""What views that draw in a terminal share: the screen with the region that is drawn anew, rows that fit."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType, RenderResult
+from rich.live import Live
+
+from ...process.streams import Channels
+from .base import Shade
+
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+REFRESHES = 12
+"""A second."""
+SHADES: dict[Shade, str] = {
+    "quiet": "dim",
+    "loop": "magenta",
+    "good": "green",
+    "warning": "yellow",
+    "bad": "red",
+    "user": "blue",
+    "strong": "bold",
+}
+"""How each shade of a story looks."""
+
+
+class _Drawn:
+    """A region as it is at the moment of drawing."""
+
+    def __init__(self, draw: Callable[[], RenderableType]) -> None:
+        self._draw = draw
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self._draw()
+
+
+class Terminal(Console):
+    """A console on a descriptor of its own, which asks that descriptor for its size."""
+
+    def __init__(self, descriptor: int) -> None:
+        file = open(descriptor, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+        super().__init__(file=file, highlight=False, markup=False, emoji=False)
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        """Columns and lines, now."""
+        try:
+            columns, lines = os.get_terminal_size(self.file.fileno())
+        except OSError:
+            columns = lines = 0
+        return ConsoleDimensions(columns or 80, lines or 25)  # 0 where nobody knows
+
+    @size.setter
+    def size(self, new_size: tuple[int, int]) -> None:
+        """The terminal decides, nobody else."""
+
+
+class Screen:
+    """A terminal with a region at its foot that is drawn anew; what is printed scrolls away above it.
+
+    `draw` gives the region as it should stand now. `printed` gets each line that a tool or a library prints while the
+    screen is open. Both are called from threads, one at a time, with `drawing` held.
+    """
+
+    def __init__(self, channels: Channels, draw: Callable[[], RenderableType], printed: Callable[[str], None]) -> None:
+        self.console = Terminal(channels.stderr)
+        self.is_open = False
+        self.drawing = threading.RLock()
+        """Held while anything is drawn or changed that is drawn: rich's own lock lets a refresh come between measuring
+        and printing."""
+        self._channels = channels
+        self._printed = printed
+        self._closing = threading.Event()
+        self._region = Live(
+            _Drawn(draw),
+            console=self.console,
+            auto_refresh=False,
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            vertical_overflow="crop",
+        )
+
+    def open(self) -> None:
+        """Draw from now on."""
+        if not self.is_open:
+            self.is_open = True
+            self._channels.catch(self._caught)
+            self._region.start()
+            threading.Thread(target=self._refresh, name="endstop view", daemon=True).start()
+
+    def close(self) -> None:
+        """Take the region away, and leave the terminal as it was found."""
+        if self.is_open:
+            self._channels.let_go()
+            self.is_open = False
+            self._closing.set()
+            with self.drawing:
+                self._region.stop()
+
+    def refresh(self) -> None:
+        """Draw the region now."""
+        self._region.refresh()
+
+    def abandon(self) -> None:
+        """Make the terminal usable, without waiting for anything."""
+        os.write(self._channels.stderr, b"\x1b[?25h\r\n")
+
+    def _refresh(self) -> None:
+        while not self._closing.wait(1 / REFRESHES):
+            with self.drawing:
+                if self.is_open:
+                    self._region.refresh()
+
+    def _caught(self, line: str) -> None:
+        with self.drawing:
+            if self.is_open:
+                self._printed(line)
+
+
+class OnScreen:
+    """What views that own the terminal have in common: a screen, and what is done about it when a run is stopped."""
+
+    def __init__(self, channels: Channels, draw: Callable[[], RenderableType], printed: Callable[[str], None]) -> None:
+        self.tells_answer = channels.answers_to_terminal
+        self._screen = Screen(channels, draw, printed)
+        self._stopping = False
+
+    def stopping(self) -> None:
+        """Say that the user's wish has been heard."""
+        self._stopping = True
+
+    def abandon(self) -> None:
+        """Make the terminal usable, without waiting for anything."""
+        self._screen.abandon()
+
+    def close(self) -> None:
+        """Leave the terminal as it was found."""
+        self._screen.close()
+
+
+def spinner(now: float) -> str:
+    """The sign that something is under way, as it looks at this time (seconds)."""
+    return _SPINNER[int(now * REFRESHES) % len(_SPINNER)]
+
+
+def rows_of(text: str, width: int) -> Iterator[str]:
+    """The text in rows of at most so many cells."""
+    for line in text.split("\n"):
+        yield from wrapped(line, width)
+
+
+def wrapped(line: str, width: int) -> Iterator[str]:
+    """The line in rows of at most so many cells, broken at spaces where there are any."""
+    while cell_len(line) > width:
+        cells = end = 0
+        while cells + cell_len(line[end]) <= width:
+            cells += cell_len(line[end])
+            end += 1
+        space = line.rfind(" ", 1, end + 1)
+        if space > 0 and line[:space].strip():
+            yield line[:space]
+            line = line[space + 1 :]
+        else:
+            yield line[: max(1, end)]
+            line = line[max(1, end) :]
+    yield line

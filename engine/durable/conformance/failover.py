@@ -1,0 +1,173 @@
+"""What becomes of runs whose process dies, or is frozen and comes back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .harness import GRACE, Trial
+from .plan import Act, job
+
+VALUES: dict[str, Any] = {
+    "none": None,
+    "true": True,
+    "zero": 0,
+    "empty": "",
+    "list": [],
+    "dict": {},
+    "nested": {"a": [{"b": [None, True, [1, [2.5, {"c": {}}]]]}, "d"], "": {"": [""]}},
+    "keys": {"type": 1, "__class__": "x", "$ref": "y", "payload": [], "1": 1, "\u2028": 2},
+    "text": 'größte \N{PILE OF POO} \u2028\u00a0한 \t\r\n\x7f\x1b \\u0000 \\ "quoted" \'',
+    "nul": ["\u0000", {"a\u0000b": "\u0000\u0001"}],
+    "floats": [0.1, -0.0, 1.0, 1e308, 5e-324, 1e22, 123456789.123456789],
+    "ints": [1, -1, 2**53 + 1, 2**63 - 1, -(2**63), 2**64 - 1],
+    "long": "0123456789" * 30_000,
+    "many": [{"n": number, "text": f"line {number}"} for number in range(3000)],
+}
+"""All kinds of JSON that a result may be."""
+
+
+async def comes_back_equal(trial: Trial) -> None:
+    """Results of every JSON kind are what they were, in the process that made them and in the next one."""
+    acts = [Act(1, call, value, bare=bare) for call, value in VALUES.items() for bare in (True,)]
+    acts += [Act(2, call, value) for call, value in VALUES.items()]
+    first, second = await trial.several(2)
+    await trial.planned("run", acts, Act(3, within="end"))
+    await trial.until_noted("began", "run", "run/3/")
+    owner, other = (first, second) if trial.noted("taken", process=first.name) else (second, first)
+    owner.kill()
+    await trial.recover("run")
+    await trial.until_noted("began", "run", "run/3/", process=other.name)
+    again = [note.key for note in trial.noted("began", process=other.name)]
+    if again != ["run/3/"]:
+        trial.complain(f"in the second process work happened again for {again}")
+    trial.notes.open_gate("end")
+    await trial.until_noted("done", "run")
+
+
+async def is_done_by_another(trial: Trial) -> None:
+    """The process is killed within its third step: another one has the first two without work, and does the rest."""
+    await trial.planned("run", Act(1), Act(2), Act(3, within="end"), Act(4))
+    first = await trial.process()
+    await trial.until_noted("began", "run", "run/3/")
+    first.kill()
+    second = await trial.process()
+    await trial.recover("run")
+    await trial.until_noted("began", "run", "run/3/", process=second.name)
+    trial.notes.open_gate("end")
+    await trial.until_noted("done", "run", process=second.name)
+    made = {note.key: note.by for note in trial.noted("result", "run", process=second.name)}
+    wanted = {"run/1/": first.name, "run/2/": first.name, "run/3/": second.name, "run/4/": second.name}
+    if made != wanted:
+        trial.complain(f"the results were made by {made}, and should have been by {wanted}")
+
+
+async def keeps_the_finished_of_five(trial: Trial) -> None:
+    """Five steps at once, three of which have ended at the kill: those are kept, and the other two happen again."""
+    calls = [Act(2, f"call-{number}", number, within="end" if number in (1, 3) else "") for number in range(5)]
+    await trial.planned("run", Act(1), calls, Act(3))
+    first, second = await trial.several(2)
+    await trial.until(lambda: len(trial.noted("result", "run")) == 4, "the first step and three of five calls")
+    await trial.until(lambda: len(trial.noted("began", "run")) == 6, "all five to begin")
+    owner, other = (first, second) if trial.noted("taken", process=first.name) else (second, first)
+    owner.kill()
+    await trial.recover("run")
+    await trial.until(lambda: len(trial.noted("began", process=other.name)) == 2, "two calls that happen again")
+    trial.notes.open_gate("end")
+    await trial.until_noted("done", "run", process=other.name)
+    began = sorted(note.key for note in trial.noted("began", process=other.name))
+    if began != ["run/2/call-1", "run/2/call-3", "run/3/"]:
+        trial.complain(f"in the second process work happened for {began}")
+
+
+async def survives_many_kills(trial: Trial) -> None:
+    """A run of 13 steps whose process is killed at every third, five times: each kept step happened once."""
+    acts = [Act(number, value=number, within=f"gate-{number}" if number % 3 == 1 else "") for number in range(1, 14)]
+    await trial.planned("run", *acts)
+    for number in (1, 4, 7, 10, 13):
+        one = await trial.process()
+        await trial.until_noted("began", "run", f"run/{number}/", process=one.name)
+        one.kill()
+        trial.notes.open_gate(f"gate-{number}")
+        await trial.recover("run")  # before another one may have it: it is the dead one's that is given away
+    last = await trial.process()
+    await trial.until_noted("done", "run", process=last.name)
+    worked = [note.key for note in trial.noted("ended", "run")]
+    if worked != [f"run/{number}/" for number in range(1, 14)]:
+        trial.complain(f"13 steps have ended in all processes together, and these did: {worked}")
+
+
+async def loses_to_another_within(trial: Trial) -> None:
+    """Frozen within a step's work and woken after another process has done the run: LostRun, and nothing is changed."""
+    await _woken(trial, Act(2, within="end"))
+
+
+async def loses_to_another_between(trial: Trial) -> None:
+    """The same, frozen between two steps."""
+    await _woken(trial, Act(2, before="end"))
+
+
+async def _woken(trial: Trial, act: Act) -> None:
+    await trial.planned("run", Act(1), act, Act(3))
+    first = await trial.process()
+    await trial.until_noted(*(("began", "run", "run/2/") if act.within else ("result", "run", "run/1/")))
+    first.freeze()
+    second = await trial.process()
+    await trial.recover("run")
+    trial.notes.open_gate("end")
+    await trial.until_noted("done", "run", process=second.name)
+    first.wake()
+    await trial.until(
+        lambda: [note for note in trial.notes.all() if note.process == first.name and note.what in ENDS],
+        "the end of the work in the process that was woken",
+    )
+    if not trial.noted("lost", "run", process=first.name):
+        trial.complain("a process that was frozen, and whose run was done by another, must get LostRun")
+    trial.once()
+    # what the one that was woken leaves behind must not bring the run back, nor make another end of it
+    trial.notes.open_gate(f"leave-{first.name}")
+    await trial.pause(GRACE)
+    if len(trial.noted("taken", "run")) != 2:
+        trial.complain("the run was done, and was taken once more after the first process was woken")
+
+
+ENDS = ("lost", "done", "raised", "cancelled")
+
+
+async def loses_in_the_middle(trial: Trial) -> None:
+    """Woken while another process is at the run: it gets LostRun there, and the other one finishes undisturbed."""
+    await trial.planned("run", Act(1), Act(2, within="two"), Act(3, within="three"), Act(4))
+    first = await trial.process()
+    await trial.until_noted("began", "run", "run/2/")
+    first.freeze()
+    second = await trial.process()
+    await trial.recover("run")
+    trial.notes.open_gate("two")
+    await trial.until_noted("began", "run", "run/3/", process=second.name)
+    first.wake()
+    await trial.until_noted("lost", "run", process=first.name)
+    trial.notes.open_gate("three")
+    await trial.until_noted("done", "run", process=second.name)
+
+
+async def is_durable_when_submitted(trial: Trial) -> None:
+    """Killed as soon as `submit` has returned: the job is there, whole."""
+    await trial.process(at_once=0, submits=(job("run", [Act(1)]),))
+    worker = await trial.process()
+    await trial.until_noted("done", "run", process=worker.name)
+
+
+async def changes_nothing_at_rest(trial: Trial) -> None:
+    """`recover` of a run that nobody knows, that waits, or that has ended, changes nothing."""
+    await trial.recover("nobody's")
+    await trial.planned("run", Act(1))
+    await trial.recover("run")
+    async with trial.here():
+        await trial.until_noted("done", "run")
+        await trial.planned("next", Act(1))
+        await trial.until_noted("done", "next")
+        await trial.recover("run")
+        await trial.recover("next")
+        await trial.pause(GRACE)
+    taken = [note.run for note in trial.noted("taken")]
+    if taken != ["run", "next"]:
+        trial.complain(f"two runs were submitted, and these were taken: {taken}")

@@ -1,0 +1,154 @@
+"""The connection to DBOS's tables, from any process: jobs go in, and are looked at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import msgspec
+from dbos import DBOS, DBOSClient, WorkflowStatus, error
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoConnection
+
+from ...decision import WrongUse
+from ...queue import Job
+from ...store.trouble import told
+from .coding import Json
+from .place import Place
+from .voice import listen
+
+APPLICATION = "endstop"
+"""Its name in DBOS's tables: others may have theirs there too."""
+VERSION = "endstop"
+"""The version of all runs, for ever: DBOS gives a job to processes of its version alone, and whether a run can go on
+with other tools is decided elsewhere."""
+WORKFLOW = "endstop.run"
+_WAITING = ("ENQUEUED", "DELAYED", "PENDING")
+IDLE_IN_TRANSACTION = 3.0
+"""Seconds after which PostgreSQL takes its locks from a process that sleeps in the middle of a transaction: as long as
+it has them, nobody can take over its runs."""
+_CONNECTIONS = 2
+
+
+class Connection:
+    """DBOS's client, with errors that say what is wrong."""
+
+    def __init__(self, place: Place, client: DBOSClient) -> None:
+        self.place = place
+        self._client = client
+
+    @classmethod
+    async def to(cls, place: Place) -> Connection:
+        """Connect, and make DBOS's tables if they are not there. Raises WrongUse and ConnectionError."""
+        listen(place.secrets)
+        with troubles(place):
+            client = DBOSClient(
+                system_database_url=place.url,
+                serializer=Json(),
+                system_database_pool_size=_CONNECTIONS,
+                application_name=APPLICATION,
+                sys_db_idle_transaction_timeout_sec=IDLE_IN_TRANSACTION,
+                lazy=True,
+                retry_connection_errors=False,
+            )
+        try:
+            with troubles(place):
+                # first, because to make the tables DBOS would make the database, too
+                await client.check_connection_async()
+                await asyncio.to_thread(DBOS.migrate, place.url)
+        except BaseException:
+            client.destroy()
+            raise
+        return cls(place, client)
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._client.destroy()
+
+    async def register(self, queue: str, *, at_once: int, in_all: int | None, poll_seconds: float) -> None:
+        """Make the queue, or set what it is like; the last process that does so says it for all."""
+        with troubles(self.place):
+            await self._client.register_queue_async(
+                queue,
+                worker_concurrency=at_once if in_all is None else min(at_once, in_all),
+                global_concurrency=in_all,
+                polling_interval_sec=poll_seconds,
+                application_name=APPLICATION,
+            )
+
+    async def put(self, queue: str, job: Job) -> None:
+        """Put a job into the queue, unless its run is there."""
+        with troubles(self.place):
+            known = await self.status(job.run_id)
+            if known is not None and known.status in _WAITING:
+                return
+            if known is not None:
+                await self._client.delete_workflow_async(job.run_id)
+            with suppress(error.DBOSWorkflowIDInUseError):  # somebody else was quicker
+                await self._client.enqueue_async(
+                    {
+                        "workflow_name": WORKFLOW,
+                        "queue_name": queue,
+                        "workflow_id": job.run_id,
+                        "workflow_id_reuse_policy": "reject",
+                        "app_version": VERSION,
+                        "application_name": APPLICATION,
+                    },
+                    msgspec.to_builtins(job),
+                )
+
+    async def put_back(self, queue: str, run: str) -> None:
+        """Put a run that is in work back into the queue."""
+        with troubles(self.place), suppress(error.DBOSNonExistentWorkflowError):
+            await self._client.resume_workflow_async(run, queue_name=queue)
+
+    async def forget(self, run: str) -> None:
+        """Delete a run, and all that was kept for it."""
+        with troubles(self.place):
+            await self._client.delete_workflow_async(run)
+
+    async def status(self, run: str) -> WorkflowStatus | None:
+        """Where a run stands; None if it is unknown."""
+        with troubles(self.place):
+            found = await self._client.list_workflows_async(workflow_ids=[run], load_input=False, load_output=False)
+            return found[0] if found else None
+
+    async def at_work(self, queue: str) -> list[str]:
+        """The runs of a queue that are in work in any process, in the order in which they were taken."""
+        with troubles(self.place):
+            found = await self._client.list_workflows_async(
+                queue_name=queue, status="PENDING", load_input=False, load_output=False
+            )
+        return [run.workflow_id for run in sorted(found, key=lambda run: (run.dequeued_at or 0, run.workflow_id))]
+
+    async def kept(self, run: str) -> tuple[dict[str, Any], int]:
+        """The results that are kept for a run, by name, and the highest number that one of its steps has."""
+        with troubles(self.place):
+            steps = await self._client.list_workflow_steps_async(run)
+        results = {step["function_name"]: step["output"] for step in steps if step["error"] is None}
+        return results, max((step["function_id"] for step in steps), default=0)
+
+
+@contextmanager
+def troubles(place: Place) -> Iterator[None]:
+    """What DBOS raises, as what a Queue raises."""
+    try:
+        yield
+    except (error.DBOSNonExistentWorkflowError, error.DBOSWorkflowIDInUseError, ConnectionError):
+        raise
+    except error.DBOSException as refused:
+        raise WrongUse(_text(place, refused)) from None
+    except (DBAPIError, NoConnection, OSError) as away:
+        text = _text(place, away)
+        if place.is_a_file and "not a database" in text:
+            raise WrongUse(f"{text}: name another file") from None
+        raise ConnectionError(text) from None
+
+
+def _text(place: Place, raised: Exception) -> str:
+    if place.is_a_file:
+        cause = raised.orig if isinstance(raised, DBAPIError) else raised
+        return f"{place.shown}: {cause}"
+    return str(told(raised, place.shown, place.secrets))

@@ -1,0 +1,181 @@
+"""A record as a trajectory in ATIF, the Agent Trajectory Interchange Format of Harbor (Terminal-Bench), version 1.7.
+
+Each message of the user and each response is a step; results stand in the observation of the response that called.
+What ATIF has no field for goes into `extra`, where its schema lets it: why a run ended, the verdict, statuses of
+results. Source: Harbor, RFC 0001 "Agent Trajectory Interchange Format (ATIF) Specification", v1.7 (April 2026).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ..decision import Event, Image, Outcome, ToolCall, Usage
+from ..decision import events as ev
+from ..providers.openai_format import tools_out
+from .parsing import iso, seconds
+from .untold import untold
+
+VERSION = "ATIF-v1.7"
+_PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_LEFT_OUT = frozenset({"decision", "signature", "attempt", "arguments"})
+
+
+def exported(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Counter[str]]:
+    """The trajectory, and how often what is left out, by kind (`untold.UNTOLD`)."""
+    teller = _Teller()
+    for event in events:
+        teller.feed(event)
+    lost = untold(events, _LEFT_OUT)
+    lost.update(teller.lost)
+    return teller.trajectory(session_id), lost
+
+
+class _Teller:
+    def __init__(self) -> None:
+        self.lost: Counter[str] = Counter()
+        self._steps: list[dict[str, Any]] = []
+        self._runs: list[dict[str, Any]] = []
+        self._first: ev.RunStarted | None = None
+        self._began: float | None = None
+        self._run_id = ""
+        self._model = ""
+        self._results: dict[str, dict[str, Any]] = {}
+        self._calls: list[tuple[dict[str, Any], Sequence[ToolCall]]] = []
+        self._usage = Usage()
+
+    def feed(self, event: Event) -> None:
+        match event:
+            case ev.RunStarted():
+                self._begin(event)
+            case ev.MessageAdded():
+                extra = {"origin": event.origin, **({"ephemeral": True} if event.ephemeral else {})}
+                self._add("user", event.text, event.t, extra={} if event.origin == "user" else extra)
+            case ev.AttemptStarted(model=model):
+                self._model = model
+            case ev.ResponseFinished():
+                self._respond(event)
+            case ev.ToolCallResult():
+                self._answer(event.call_id, event.content, event.images, event.status)
+            case ev.QuestionAnswered() if event.says != "unclear":
+                self._answer(event.call_id, event.text, (), "ok")
+            case ev.VerdictGiven(role="handler", said="answered"):
+                self._add("agent", event.detail, event.t, llm_call_count=0, extra={"handler": event.name})
+            case ev.ContextCompacted():
+                told = {"strategy": event.strategy, "before": event.before_tokens, "after": event.after_tokens}
+                self._add("system", "The context was compacted.", event.t, extra={"context_management": told})
+            case ev.RunFinished(outcome=outcome):
+                self._runs.append(_told(outcome))
+            case _:
+                pass
+
+    def trajectory(self, session_id: str) -> dict[str, Any]:
+        """The whole."""
+        for step, calls in self._calls:
+            results = [self._results[call.id] for call in calls if call.id in self._results]
+            if results:
+                step["observation"] = {"results": results}
+        whole: dict[str, Any] = {"schema_version": VERSION, "session_id": session_id, "agent": self._agent()}
+        whole["steps"] = self._steps
+        whole["final_metrics"] = _final(self._usage, len(self._steps))
+        whole["extra"] = {"runs": self._runs}
+        return whole
+
+    def _agent(self) -> dict[str, Any]:
+        first = self._first
+        name, _, format = (first.engine if first is not None else "").partition(":")
+        agent: dict[str, Any] = {"name": format, "version": "unknown"} if format else {"name": "endstop"}
+        agent.setdefault("version", name or "unknown")
+        if first is not None and first.model:
+            agent["model_name"] = first.model
+        if first is not None and first.tools:
+            agent["tool_definitions"] = tools_out(first.tools)
+        if first is not None:
+            agent["extra"] = {"policy": first.policy.name}
+        return agent
+
+    def _begin(self, event: ev.RunStarted) -> None:
+        if self._first is None:
+            self._first = event
+        self._began, self._run_id, self._model = seconds(event.started_at), event.run_id, event.model
+        if event.system and not self._steps:
+            self._add("system", event.system, 0)
+        if event.prompt is not None:
+            self._add("user", event.prompt, 0)
+
+    def _respond(self, event: ev.ResponseFinished) -> None:
+        message = event.message
+        fields: dict[str, Any] = {}
+        if model := event.model or self._model:
+            fields["model_name"] = model
+        if thought := "".join(block.text for block in message.reasoning):
+            fields["reasoning_content"] = thought
+        if message.calls:
+            fields["tool_calls"] = [self._call(call) for call in message.calls]
+        fields["metrics"] = _metrics(event.usage)
+        fields["extra"] = {"step": event.step, "finish_reason": event.raw_finish or event.finish}
+        step = self._add("agent", message.text, event.t, **fields)
+        self._calls.append((step, message.calls))
+        self._usage = self._usage + event.usage
+
+    def _call(self, call: ToolCall) -> dict[str, Any]:
+        out: dict[str, Any] = {"tool_call_id": call.id, "function_name": call.name}
+        try:
+            arguments = msgspec.json.decode(call.arguments or "{}")
+        except (msgspec.DecodeError, RecursionError):
+            arguments = None
+        if isinstance(arguments, dict):
+            return {**out, "arguments": arguments}
+        self.lost["arguments"] += 1
+        return {**out, "arguments": {}, "extra": {"arguments_text": call.arguments}}
+
+    def _answer(self, call_id: str, content: str, images: Sequence[Image], status: str) -> None:
+        if call_id in self._results:
+            return
+        shown = [image for image in images if image.url and image.media_type in _PICTURES]
+        if len(images) > len(shown):
+            self.lost["image"] += len(images) - len(shown)  # only what stands at an address can be named
+        parts = [{"type": "image", "source": {"media_type": one.media_type, "path": one.url}} for one in shown]
+        result: dict[str, Any] = {"source_call_id": call_id}
+        result["content"] = [{"type": "text", "text": content}, *parts] if parts else content
+        if status != "ok":
+            result["extra"] = {"status": status}
+        self._results[call_id] = result
+
+    def _add(self, source: str, message: str, t: int, **fields: Any) -> dict[str, Any]:
+        step: dict[str, Any] = {"step_id": len(self._steps) + 1}
+        if self._began is not None:
+            step["timestamp"] = iso(self._began + t / 1000)
+        step |= {"source": source, "message": message}
+        extra = {"run_id": self._run_id, **fields.pop("extra", {})}
+        self._steps.append(step)
+        step |= {**fields, "extra": extra}
+        return step
+
+
+def _metrics(usage: Usage) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "cached_tokens": usage.cached_tokens,
+    }
+    if usage.cost_usd is not None:
+        told["cost_usd"] = usage.cost_usd
+    told["extra"] = {"reasoning_tokens": usage.reasoning_tokens, "estimated": usage.estimated}
+    return told
+
+
+def _final(usage: Usage, steps: int) -> dict[str, Any]:
+    told = {f"total_{name}": value for name, value in _metrics(usage).items() if name != "extra"}
+    return {**told, "total_steps": steps, "extra": {"estimated": usage.estimated}}
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    names = ("run_id", "status", "stop_reason", "answer", "verdict", "work")
+    told: dict[str, Any] = {name: getattr(outcome, name) for name in names}
+    if outcome.evaluation is not None:
+        told["evaluation"] = outcome.evaluation
+    return told

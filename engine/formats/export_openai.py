@@ -1,0 +1,74 @@
+"""A record as OpenAI's messages: one object, with what the model was shown and said.
+
+Nothing in it is ours alone, so that whatever takes messages takes it; what is known of the work stands in `metadata`.
+What a model wrote as arguments stays letter for letter. Source: OpenAI API reference, "Chat Completions".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from ..decision import AssistantMessage, Event, Message, SystemMessage, ToolResult, Transcript, UserMessage
+from ..decision import events as ev
+from ..providers.openai_format import tools_out
+from .untold import UNTOLD, untold
+
+_LEFT_OUT = UNTOLD.keys() - {"arguments"}
+
+
+def exported(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Counter[str]]:
+    """The session, and how often what is left out, by kind (`untold.UNTOLD`)."""
+    transcript = Transcript()
+    started: ev.RunStarted | None = None
+    work: str | None = None
+    answered: dict[str, ToolResult] = {}
+    for event in events:
+        if isinstance(event, ev.RunStarted):
+            started = started or event
+        elif isinstance(event, ev.RunFinished):
+            work = event.outcome.work
+        elif isinstance(event, ev.ToolCallResult):
+            answered[event.call_id] = ToolResult(event.call_id, event.name, event.content)
+        if not isinstance(event, ev.ContextCompacted):  # what was said stays said
+            transcript.feed(event)
+    whole: dict[str, Any] = {"id": session_id}
+    if started is not None and started.model:
+        whole["model"] = started.model
+    if started is not None and started.tools:
+        whole["tools"] = tools_out(started.tools)
+    if work is not None:
+        whole["metadata"] = {"work": work}
+    whole["messages"] = [_out(message) for message in [*transcript.messages, *_beside_open(transcript, answered)]]
+    return whole, untold(events, _LEFT_OUT)
+
+
+def _beside_open(transcript: Transcript, answered: dict[str, ToolResult]) -> list[Message]:
+    """The results of a last response in which a question is open: no transcript shows them before it is closed."""
+    if not transcript.open_calls:
+        return []
+    response = transcript.messages[-1]
+    assert isinstance(response, AssistantMessage)
+    return [answered[call.id] for call in response.calls if call.id in answered]
+
+
+def _out(message: Message) -> dict[str, Any]:
+    match message:
+        case SystemMessage(text):
+            return {"role": "system", "content": text}
+        case UserMessage(text):
+            return {"role": "user", "content": text}
+        case ToolResult(call_id=id, content=content):
+            return {"role": "tool", "tool_call_id": id, "content": content}
+        case AssistantMessage(text=text, calls=calls, reasoning=reasoning):
+            out: dict[str, Any] = {"role": "assistant", "content": text or None}
+            thought = "".join(block.text for block in reasoning)
+            if thought:
+                out["reasoning_content"] = thought
+            if calls:
+                out["tool_calls"] = [
+                    {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                    for call in calls
+                ]
+            return out

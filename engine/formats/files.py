@@ -1,0 +1,242 @@
+"""What a file holds: JSON or JSON Lines, told apart by what stands in it, one value for each session.
+
+JSON Lines are read line by line, so a file may be of any size; JSON is mapped into memory, and an array of sessions is
+split without being decoded as a whole. A value that cannot be read is named with its place, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+from msgspec import Struct
+
+from ..records.format import BEGINNING
+from .decoding import LARGEST, TOO_LARGE, decoded
+from .response_items import is_item
+from .splitting import elements, top_values
+from .transcript import Unreadable
+
+_LOOKED_AT = 20
+"""Lines at the beginning of a file in which one must be JSON, if the file is to be JSON Lines."""
+_MARKS: tuple[tuple[bytes, str], ...] = (
+    (b"\x1f\x8b", "compressed with gzip: unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstandard: unpack it first"),
+    (b"PK\x03\x04", "a ZIP archive: unpack it first"),
+    (b"\xff\xfe", "text in UTF-16: convert it to UTF-8"),
+    (b"\xfe\xff", "text in UTF-16: convert it to UTF-8"),
+)
+
+
+class Value(Struct, kw_only=True):
+    """One value of a file."""
+
+    place: str
+    """`line 3`, `element 2`; empty if it is all that the file holds."""
+    number: int = 0
+    """Of the line or element; 0 if it is all that the file holds."""
+    data: Any = None
+    error: str = ""
+    """Why it cannot be read, if it cannot."""
+
+
+def values_in(file: IO[bytes]) -> Iterator[Value]:
+    """The values of a file that can be read from its beginning again. Raises Unreadable if it is neither format."""
+    head = file.read(4096)
+    if not head.strip(b" \t\r\n\xef\xbb\xbf") and len(head) < 4096:
+        raise Unreadable("empty")
+    if head.startswith(BEGINNING):
+        raise Unreadable("an endstop record already: it needs no import")
+    for mark, what in _MARKS:
+        if head.startswith(mark):
+            raise Unreadable(what)
+    begins = 3 if head.startswith(b"\xef\xbb\xbf") else 0
+    if _is_lines(file, begins):
+        yield from _grouped(_lines(file, begins))
+    else:
+        yield from _whole(file, begins)
+
+
+# ---- which of the two it is
+
+
+def _is_lines(file: IO[bytes], begins: int) -> bool:
+    """Whether it is JSON Lines: a first line that is whole, and more after it; or broken lines among whole ones."""
+    file.seek(begins)
+    lines = islice(_bounded(file), _LOOKED_AT)
+    first = next(lines, None)
+    if first is None:
+        raise Unreadable("empty")
+    if _is_container(first[1]):
+        return next(lines, None) is not None
+    return any(_is_container(line) for _, line in lines) and not _is_json(_mapped(file, begins))
+
+
+def _is_container(line: bytes | None) -> bool:
+    if line is None or line.lstrip()[:1] not in (b"{", b"["):
+        return False
+    try:
+        decoded(line)
+    except Unreadable:
+        return False
+    return True
+
+
+def _is_json(text: memoryview) -> bool:
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    except RecursionError:
+        pass
+    return True
+
+
+# ---- JSON Lines
+
+
+def _bounded(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
+    """The lines that are not blank, with their numbers; None for one that is too long to be held."""
+    number = 0
+    while line := file.readline(LARGEST + 1):
+        number += 1
+        if len(line) <= LARGEST:
+            if line.strip():
+                yield number, line
+            continue
+        while line and not line.endswith(b"\n"):
+            line = file.readline(1024 * 1024)
+        yield number, None
+
+
+def _lines(file: IO[bytes], begins: int) -> Iterator[Value]:
+    file.seek(begins)
+    for number, line in _bounded(file):
+        value = Value(place=f"line {number}", number=number)
+        try:
+            if line is None:
+                raise Unreadable(TOO_LARGE)
+            value.data = decoded(line.rstrip(b"\r\n"))
+        except Unreadable as error:
+            value.error = str(error)
+        yield from _spread(value)
+
+
+def _spread(value: Value) -> Iterator[Value]:
+    """The sessions of a line that holds a list of them, each by itself."""
+    if not isinstance(value.data, list) or not value.data or is_part(value.data[0]):
+        yield value
+        return
+    for number, data in enumerate(value.data, 1):
+        yield Value(place=f"{value.place}, element {number}", number=value.number, data=data)
+
+
+def _grouped(values: Iterator[Value]) -> Iterator[Value]:
+    """Lines that are messages, and not sessions, put together to the session that they are."""
+    group: list[Value] = []
+    others = False
+    for value in values:
+        if not value.error and is_part(value.data):
+            group.append(value)
+            continue
+        if group and not value.error:
+            yield _session_of(group, alone=False)
+            group = []
+        others = True
+        yield value
+    if group:
+        yield _session_of(group, alone=not others)
+
+
+def _session_of(group: list[Value], alone: bool) -> Value:
+    first, last = group[0], group[-1]
+    data = [value.data for value in group]
+    if alone:
+        return Value(place="", data=data)
+    return Value(place=f"lines {first.number} to {last.number}", number=first.number, data=data)
+
+
+def is_part(data: Any) -> bool:
+    """Whether this is a part of a session, of which a list makes one: a message, a line around one, an HTTP reply."""
+    if not isinstance(data, dict):
+        return False
+    if isinstance(data.get("role"), str):
+        return not any(isinstance(data.get(name), list) for name in ("messages", "traj", "history"))
+    if is_item(data):
+        return True
+    if isinstance(data.get("message"), dict) and "role" in data["message"]:
+        return True
+    if "sessionId" in data or (data.get("type") == "summary" and "leafUuid" in data):
+        return "type" in data and "messages" not in data
+    return {"path", "status", "response"} <= data.keys()
+
+
+# ---- JSON
+
+
+def _mapped(file: IO[bytes], begins: int) -> memoryview:
+    """The file in memory, as far as it is looked at; let go of when nothing refers to it any more."""
+    return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))[begins:]
+
+
+def _whole(file: IO[bytes], begins: int) -> Iterator[Value]:
+    text = _mapped(file, begins)
+    values = [(0, len(text))] if _is_json(text) else list(top_values(text))
+    if not values or bytes(text[: values[0][0]]).strip():
+        raise Unreadable("neither JSON nor JSON Lines")
+    number = 0
+    for start, end in values:
+        for value in _parts_of(text[start:end], len(values) == 1):
+            number += 1
+            if value.place:
+                value.number, value.place = number, f"element {number}"
+            yield value
+
+
+def _parts_of(text: memoryview, alone: bool) -> Iterator[Value]:
+    """A value as it is, or the elements of an array of sessions."""
+    place = "" if alone else "one of several"
+    if bytes(text[:64]).lstrip()[:1] != b"[":
+        yield _value(text, place)
+        return
+    parts = list(elements(text)) if (raws := _raws(text)) is None else raws
+    if not parts:
+        raise Unreadable("an empty array")
+    if is_part(_value(_slice(text, parts[0]), "").data):
+        yield _value(text, place)
+        return
+    for part in parts:
+        yield _value(_slice(text, part), "one of several")
+
+
+def _raws(text: memoryview) -> list[Any] | None:
+    try:
+        return msgspec.json.decode(text, type=list[msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _slice(text: memoryview, part: Any) -> memoryview:
+    return text[part[0] : part[1]] if isinstance(part, tuple) else memoryview(part)
+
+
+def _value(data: memoryview, place: str) -> Value:
+    try:
+        return Value(place=place, data=decoded(data))
+    except Unreadable as error:
+        return Value(place=place, error=str(error))
+
+
+def files_in(path: Path) -> list[Path]:
+    """The file itself, or all files below a folder, in the order of their names; hidden ones are left out."""
+    if not path.is_dir():
+        return [path]
+    return sorted(
+        file
+        for file in path.rglob("*")
+        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts)
+    )

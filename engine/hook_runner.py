@@ -1,0 +1,123 @@
+"""Asking functions that are not ours: with a deadline and recorded.
+
+In a replay, and where a killed run goes on, what the record holds is taken instead of asking again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from .context import Context
+from .decision.events import VerdictGiven
+from .hooks import Accept, Progress, Reject, Verdict, qualified
+from .tools._callables import apart, call, in_words
+
+Role = Literal["gate", "judge", "text_rule", "handler", "compactor"]
+Read = Callable[[Any], Verdict]
+
+ASKED_BETWEEN = frozenset({"judge", "handler", "compactor"})
+"""Who is asked between two steps, and so not beyond the run's limit on time. The others settle a whole response."""
+
+
+async def ask(
+    context: Context,
+    role: Role,
+    function: Any,
+    arguments: tuple[Any, ...],
+    read: Read,
+    call_id: str | None = None,
+    tokens: int | None = None,
+) -> Verdict:
+    """What the function says; `failed` if it raises, takes too long or answers what `read` cannot make sense of.
+
+    `tokens` is the size of the request that it makes to a model. Where runs share a budget it waits for room, and is
+    not asked (`refused`) once nothing is left.
+    """
+    name = qualified(function)
+    before = context.before_kill(VerdictGiven, role=role, name=name, call_id=call_id)
+    if before is not None:
+        return Verdict(before.said, before.detail, before.usage)
+    recorded = context.recalled(role, name, call_id) if context.recalled is not None else None
+    refused = None if recorded is not None or tokens is None else await _refused(context, tokens)
+    began = context.clock.now()
+    if recorded is not None:
+        verdict = Verdict(recorded.said, recorded.detail, recorded.usage)
+    elif refused is not None:
+        verdict = refused
+    else:
+        await context.flush()
+        verdict = await _within(context, role, function, arguments, read)
+    context.log.append(
+        VerdictGiven(
+            role=role,
+            name=name,
+            said=verdict.said,
+            detail=verdict.detail,
+            call_id=call_id,
+            usage=verdict.usage,
+            duration_ms=round((context.clock.now() - began) * 1000),
+        )
+    )
+    return verdict
+
+
+async def _refused(context: Context, tokens: int) -> Verdict | None:
+    refused = None if context.share is None else await context.share.reserve(context.log.facts.steps, tokens)
+    return None if refused is None else Verdict("refused", f"{refused.limit} of the shared budget is used up")
+
+
+async def _within(context: Context, role: Role, function: Any, arguments: tuple[Any, ...], read: Read) -> Verdict:
+    seconds: float = getattr(context.policy.deadlines, role)
+    left = context.limits.seconds_left()
+    if left is not None and role in ASKED_BETWEEN:
+        seconds = max(0.0, min(seconds, left))
+    verdict = Verdict("failed", f"no answer within {seconds:g} seconds")
+    with context.clock.deadline(seconds):
+        try:
+            work = call(function, *arguments)
+            verdict = read(await apart(work, qualified(function), run_id=context.run_id, role=role))
+        except Exception as error:
+            verdict = Verdict("failed", in_words(error))
+    return verdict
+
+
+def read_gate(said: Any) -> Verdict:
+    """Accept, Reject, or a plain truth value."""
+    match said:
+        case Accept() | True | None:
+            return Verdict("accept")
+        case Reject(reason):
+            return Verdict("reject", reason)
+        case False:
+            return Verdict("reject", "The work does not pass its check yet.")
+        case _:
+            raise TypeError(f"a gate answers Accept or Reject, not {type(said).__name__}")
+
+
+def read_text_rule(said: Any) -> Verdict:
+    """True, False or None."""
+    match said:
+        case True | False | None:
+            return Verdict({True: "final", False: "nudge", None: "default"}[said])
+        case "final" | "nudge" | "default":
+            return Verdict(said)
+        case _:
+            raise TypeError(f"a text rule answers True, False or None, not {type(said).__name__}")
+
+
+def read_judge(said: Any) -> Verdict:
+    """A Verdict of complete or incomplete."""
+    if isinstance(said, Verdict) and said.said in ("complete", "incomplete"):
+        return said
+    raise TypeError(f"a judge answers Verdict('complete') or Verdict('incomplete'), not {said!r}")
+
+
+def progress(context: Context) -> Progress:
+    """What a function that is not ours may look at."""
+    return Progress(
+        facts=context.log.facts,
+        messages=tuple(context.transcript.messages),
+        record=context.record_path,
+        prices=context.price_list,
+    )

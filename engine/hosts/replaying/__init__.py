@@ -1,1 +1,0 @@
-"""Showing a replay: where it leaves its record, and walking through it step by step."""

@@ -1,1 +1,0 @@
-"""Showing what many records tell: tables in the terminal, pages in one file."""

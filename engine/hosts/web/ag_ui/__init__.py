@@ -1,5 +1,0 @@
-from .request import Answer, Asked, RunAgentInput, asked
-from .translator import AgUi
-from .wire import framed
-
-__all__ = ["AgUi", "Answer", "Asked", "RunAgentInput", "asked", "framed"]

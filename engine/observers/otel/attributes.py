@@ -1,0 +1,119 @@
+"""What spans say, in the conventions' words: of a provider, a request, a response, a call and an outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from ...decision import Outcome, ToolCall, Usage
+from ...providers import Provider, Request
+from ...providers._wrapper import leaves
+from ...providers.prices import VENDORS
+from ...tools.tool import Tool
+
+PROVIDERS: Mapping[str, str] = {
+    "azure": "azure.ai.openai",
+    "azure_ai": "azure.ai.inference",
+    "bedrock": "aws.bedrock",
+    "bedrock_converse": "aws.bedrock",
+    "cohere_chat": "cohere",
+    "gemini": "gcp.gemini",
+    "mistral": "mistral_ai",
+    "moonshot": "moonshot_ai",
+    "vertex_ai": "gcp.vertex_ai",
+    "watsonx": "ibm.watsonx.ai",
+    "xai": "x_ai",
+}
+"""`gen_ai.provider.name` by litellm's name of a provider, where the two differ."""
+FAMILIES = {"claude": "anthropic", "gpt": "openai", "chatgpt": "openai", "o1": "openai", "o3": "openai", "o4": "openai"}
+"""The same by how the name of a model begins that names no provider."""
+PORTS = {"http": 80, "https": 443}
+SETTINGS: Mapping[str, tuple[str, type]] = {
+    "frequency_penalty": ("gen_ai.request.frequency_penalty", float),
+    "max_tokens": ("gen_ai.request.max_tokens", int),
+    "max_completion_tokens": ("gen_ai.request.max_tokens", int),
+    "presence_penalty": ("gen_ai.request.presence_penalty", float),
+    "seed": ("gen_ai.request.seed", int),
+    "temperature": ("gen_ai.request.temperature", float),
+    "top_k": ("gen_ai.request.top_k", int),
+    "top_p": ("gen_ai.request.top_p", float),
+}
+"""Settings of a request that have an attribute, and its type."""
+
+
+def provider_name(provider: Provider) -> str:
+    """Who answers, in the conventions' words as far as it can be told; else what kind of provider it is."""
+    leaf = next(leaves(provider))
+    kind = type(leaf).__name__
+    endpoint = str(getattr(leaf, "endpoint", ""))
+    vendor, slash, _ = leaf.model.partition("/")
+    if kind == "LiteLLM" and slash:
+        return PROVIDERS.get(vendor, vendor)
+    if endpoint:
+        host = VENDORS.get(urlsplit(endpoint).hostname or "", "openai")  # whose protocol it speaks
+        return PROVIDERS.get(host, host)
+    if kind == "LiteLLM":
+        return FAMILIES.get(leaf.model.partition("-")[0], "litellm")
+    return kind.lower()
+
+
+def of_provider(provider: Provider) -> dict[str, Any]:
+    """The same for run and request: who answers, which model, and where."""
+    told: dict[str, Any] = {
+        "gen_ai.provider.name": provider_name(provider),
+        "gen_ai.request.model": provider.model,
+    }
+    address = urlsplit(str(getattr(provider, "endpoint", "")))
+    if address.hostname:
+        told["server.address"] = address.hostname
+        told["server.port"] = address.port or PORTS.get(address.scheme)
+    return told
+
+
+def of_request(request: Request) -> dict[str, Any]:
+    """The settings of a request, but for its messages."""
+    told: dict[str, Any] = {"gen_ai.request.stream": True, "endstop.attempt": request.attempt}
+    for name, (attribute, kind) in SETTINGS.items():
+        value = request.settings.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            told[attribute] = kind(value)
+    stop = request.settings.get("stop")
+    if isinstance(stop, str | list | tuple):
+        told["gen_ai.request.stop_sequences"] = [stop] if isinstance(stop, str) else [str(word) for word in stop]
+    return told
+
+
+def of_usage(usage: Usage) -> dict[str, Any]:
+    """Tokens and money. Cached tokens are part of the input, as the conventions want it."""
+    return {
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens or None,
+        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens or None,
+        "endstop.cost_usd": usage.cost_usd,
+        "endstop.estimated": usage.estimated,
+    }
+
+
+def of_call(call: ToolCall, tool: Tool) -> dict[str, Any]:
+    """Which tool is called, but for its arguments."""
+    return {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": tool.name,
+        "gen_ai.tool.call.id": call.id,
+        "gen_ai.tool.type": "function",
+        "endstop.tool.kind": tool.kind,
+    }
+
+
+def of_outcome(outcome: Outcome) -> dict[str, Any]:
+    """How a run ended, but for its answer."""
+    return {
+        "endstop.stop_reason": outcome.stop_reason,
+        "endstop.status": outcome.status,
+        "endstop.steps": outcome.steps,
+        "endstop.verdict": outcome.verdict,
+        **({"endstop.work": outcome.work} if outcome.work is not None else {}),
+        **of_usage(outcome.usage),
+    }

@@ -1,0 +1,212 @@
+"""OpenTelemetry: one span for a run, and below it one for each request to the model and each call of a tool.
+
+    engine = traced(Engine(provider, tools=[read_file]), agent_name="porter")
+
+    invoke_agent porter                    the run
+    ├── chat claude-sonnet-4-5             one request, with all its retries; failed attempts are its events
+    ├── execute_tool read_file             one call; what the function does lies below it
+    └── chat claude-sonnet-4-5
+
+Names and attributes follow OpenTelemetry's semantic conventions for generative AI, version 1.41.1, the latest that was
+released with the other conventions (status: Development). They have had a repository of their own since
+(open-telemetry/semantic-conventions-genai), which had released nothing when this was written; what is used here is
+the same there. What the conventions have no word for is under `endstop.*`; `docs/tracing.md` lists it all.
+
+The spans belong to the run. They are opened, made current and closed in the run's own tasks: the run's span lies below
+the one that was current where the run was started, what a tool does below that of its call, what the provider does
+below that of its request, and reading tools that run side by side are siblings. Tracing looks on: a run decides,
+records and costs the same with and without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from time import time_ns
+from typing import TYPE_CHECKING, Any
+
+from ...context import Context
+from ...decision import Event, Outcome, ToolCall, WrongUse
+from ...decision import events as ev
+from ...tools.tool import Tool
+from .attributes import of_call, of_outcome, of_provider
+from .chat import Chat, TracedProvider
+from .content import Content
+from .spans import Span, Spans
+
+if TYPE_CHECKING:
+    from ...engine import Engine
+    from ...run import Run
+    from .spans import TracerProvider
+
+
+def traced(
+    engine: Engine,
+    tracer_provider: TracerProvider | None = None,
+    *,
+    agent_name: str = "endstop",
+    agent_id: str | None = None,
+    content: bool = False,
+) -> Engine:
+    """An engine like this one whose runs are traced.
+
+    tracer_provider: where spans go; OpenTelemetry's global one if left out.
+    agent_name, agent_id: what the run's span calls the agent.
+    content: whether spans hold what was said: prompts, answers, arguments, results, and errors in their own words.
+    Off, they hold names, numbers and reasons only. The engine's redaction applies.
+
+    Raises WrongUse if OpenTelemetry is not installed, or the engine is traced already.
+    """
+    if any(isinstance(around, Tracing) for around in engine.around):
+        raise WrongUse("traced: this engine is traced already; each of its runs would have its spans twice")
+    agent = {"gen_ai.agent.name": agent_name or None, "gen_ai.agent.id": agent_id}
+    return engine.within(Tracing(Spans(tracer_provider), agent, Content(engine.redact) if content else None))
+
+
+class Tracing:
+    """Goes around each run of an engine."""
+
+    def __init__(self, spans: Spans, agent: Mapping[str, Any], content: Content | None) -> None:
+        self._spans = spans
+        self._agent = agent
+        self._content = content
+
+    @asynccontextmanager
+    async def __call__(self, run: Run) -> AsyncIterator[None]:
+        """Trace one run, from here on."""
+        context = run.context
+        assert context is not None, "a run is attached before anything goes around it"
+        name = self._agent["gen_ai.agent.name"]
+        span = self._spans.start(f"invoke_agent {name}" if name else "invoke_agent", lambda: self._of_run(run, context))
+        tracer = RunTracer(self._spans, span, self._content)
+        error: BaseException | None = None
+        tracer.follow(context, run.session_id)
+        try:
+            with span.current():
+                yield
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            tracer.close()
+            self._end(span, run.outcome if run.finished else None, error)
+
+    def _of_run(self, run: Run, context: Context) -> dict[str, Any]:
+        return {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.conversation.id": run.session_id,
+            "endstop.run_id": run.id,
+            **self._agent,
+            **of_provider(context.provider),
+            **({} if self._content is None else self._content.prompt(context.prompt)),
+        }
+
+    def _end(self, span: Span, outcome: Outcome | None, error: BaseException | None) -> None:
+        if outcome is None:
+            span.end(type(error).__name__ if error is not None else None)
+            return
+        span.tell(lambda: of_outcome(outcome))
+        content = self._content
+        if content is not None and outcome.answer:
+            span.tell(lambda: content.answer(outcome.answer, "stop"))
+        failed = outcome.status == "failed"
+        detail = content.detail(outcome.detail) if content is not None and failed else None
+        span.end(outcome.stop_reason if failed else None, detail=detail)
+
+
+_TELLING = frozenset({ev.ToolCallResult, ev.QuestionAsked, ev.ResponseFinished, ev.AttemptFailed})
+
+
+class RunTracer:
+    """The spans inside of one run, below its own."""
+
+    def __init__(self, spans: Spans, span: Span, content: Content | None) -> None:
+        self._spans = spans
+        self._span = span
+        self._content = content
+        self._chat: Chat | None = None
+        self._calls: dict[str, _Call] = {}
+
+    def follow(self, context: Context, session_id: str) -> None:
+        """Put itself between the run and its provider and tools, and listen to its events."""
+        self._execute = context.execute
+        try:
+            context.provider = TracedProvider(context.provider, self._spans, session_id, self._content, self._asked)
+        except Exception as error:
+            self._spans.complain(error)
+        context.execute = self.execute
+        context.log.tell(self.hear)
+
+    def close(self) -> None:
+        """End what is still open: calls whose results nobody waits for any more."""
+        if self._chat is not None:
+            self._chat.settle(None)
+        for call in self._calls.values():
+            call.settle("cancelled")
+        self._calls.clear()
+
+    async def execute(self, call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> Any:
+        """Run a call below a span of its own."""
+        content = self._content
+        span = self._spans.start(
+            f"execute_tool {tool.name}",
+            lambda: {**of_call(call, tool), **({} if content is None else content.arguments(call))},
+            under=self._span,
+        )
+        if call.id in self._calls:  # of an attempt that is void
+            self._calls.pop(call.id).settle("cancelled")
+        self._calls[call.id] = running = _Call(span, content)
+        try:
+            with span.current():
+                return await self._execute(call, tool, arguments)
+        except BaseException as error:
+            running.error = type(error).__name__
+            raise
+        finally:
+            running.ended = time_ns()
+
+    def hear(self, event: Event) -> None:
+        """Finish spans by what the run says of them."""
+        if type(event) not in _TELLING:
+            return
+        try:
+            match event:
+                case ev.ToolCallResult(call_id=call_id) if call_id in self._calls:
+                    self._calls.pop(call_id).settle(event.status, event.content)
+                case ev.QuestionAsked(call_id=call_id) if call_id in self._calls:
+                    self._calls.pop(call_id).settle("open")
+                case ev.ResponseFinished() if self._chat is not None:
+                    self._chat.settle(event)
+                case ev.AttemptFailed() if self._chat is not None:
+                    self._chat.given_up(event)
+                case _:
+                    pass
+        except Exception as error:
+            self._spans.complain(error)
+
+    def _asked(self, chat: Chat) -> None:
+        self._chat = chat
+
+
+class _Call:
+    """One call that runs, or has run and waits for its result to be known."""
+
+    def __init__(self, span: Span, content: Content | None) -> None:
+        self._span = span
+        self._content = content
+        self.error: str | None = None
+        """What it raised, by name."""
+        self.ended: int | None = None
+        """Nanoseconds since the epoch."""
+
+    def settle(self, status: str, content: str | None = None) -> None:
+        """End the span. `status`: of the call's result, or `open` for a question that waits for its answer."""
+        self._span.tell(lambda: {"endstop.tool.status": status})
+        if self._content is not None and content is not None:
+            result = self._content.result
+            self._span.tell(lambda: result(content))
+        error = None
+        if status == "error":
+            # A call that is cancelled and yet has a result was stopped by its deadline.
+            error = "timeout" if self.error == "CancelledError" else self.error or "tool_error"
+        self._span.end(error, at=self.ended)

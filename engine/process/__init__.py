@@ -1,0 +1,1 @@
+"""How the process starts, ends and hears signals: its standard streams, its shutdown, its event loop."""

@@ -1,0 +1,295 @@
+"""A replay beside its record: whether it decides the same, and where the two first part.
+
+What is compared is each decision of the outer loop and the outcome. A record from elsewhere may hold fewer decisions
+than the engine makes: where it says nothing and went on, a bare "go on" of the engine is no contradiction.
+
+A divergence names, besides the two decisions, the first event before them that differs: a response, a result. That
+alone is none: live tools may answer otherwise and nothing else comes of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..decision import Decision, Event, GoOn, Outcome, Stop
+from ..decision import events as ev
+from ..records.reader import RecordedRun
+from .places import Place, Places
+from .recorded import unstreamed
+
+RECORD_ENDS = "the record ends here"
+"""The cause by which a replay is cancelled where its record holds nothing more."""
+
+SHOWN = 100
+"""Characters of what would be said to a model."""
+
+_COMPARED: dict[type, tuple[str, ...]] = {
+    ev.MessageAdded: ("origin", "text"),
+    ev.ResponseFinished: ("message", "truncated"),
+    ev.ToolCallResult: ("status", "content", "images"),
+    ev.CompletionAccepted: ("call_id", "answer", "pending_issues"),
+    ev.CompletionRejected: ("call_id", "reason", "by"),
+    ev.PhaseReported: ("percentage", "summary", "next_phase"),
+    ev.QuestionAsked: ("call_id", "text", "confirms"),
+    ev.ThoughtRecorded: ("call_id", "text"),
+    ev.VerdictGiven: ("role", "name", "said", "detail"),
+    ev.ContextCompacted: ("strategy", "dropped", "keep_results", "in_vain"),
+}
+"""The events of which it is said that they differ, and by what. Parts of a stream stand in the whole response."""
+_ONCE = frozenset({ev.ResponseFinished, ev.ToolCallResult, ev.CompletionAccepted, ev.CompletionRejected})
+"""Those that a run has once only, although its process was killed and it went on in another one."""
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """An event that is not the same in a record and in its replay. None: the one or the other has no such event."""
+
+    recorded: Event | None
+    replayed: Event | None
+    fields: tuple[str, ...] = ()
+    """What differs, where both have it."""
+
+
+class Divergence(Struct, frozen=True, kw_only=True):
+    """The first place where a replay left its record."""
+
+    round: int
+    step: int
+    """The steps that the replay had made by then."""
+    recorded: Decision | None
+    """None if the record holds no decision there."""
+    replayed: Decision | None
+    what: str
+    """In words: which two things differ."""
+    before: Difference | None = None
+    """The first event before these decisions that differs."""
+
+
+class _Decided(Struct, frozen=True):
+    step: int
+    event: ev.DecisionMade
+
+
+class Comparison:
+    """Takes the events of a replay, one after another."""
+
+    def __init__(self, recorded: RecordedRun) -> None:
+        self.decisions = 0
+        """How many are the same."""
+        self.divergence: Divergence | None = None
+        self._recorded = recorded
+        self._events = unstreamed(recorded)
+        self._marks = {spec.name for spec in recorded.started.tools if spec.kind != "ordinary"}
+        """Tools whose results stand in events of their own: completions, questions, thoughts."""
+        carried = recorded.started.carried
+        self._step = carried.steps if carried is not None else 0
+        self._decided, self._last_step = _decided_in(self._events, self._step)
+        self._next = 0
+        self._silent = False
+        """Whether the record went on somewhere without a decision, so that its rounds are not the engine's."""
+        self._latest: Decision | None = None
+        self._seen: list[Event] = []
+
+    def take(self, event: Event) -> Divergence | None:
+        """One more event of the replay; a divergence if it is the first that shows one."""
+        if type(event) in ev.STREAM_PARTS:
+            return None
+        if type(event) in _COMPARED:
+            self._seen.append(event)
+        elif isinstance(event, ev.StepStarted):
+            self._step = event.step - event.closing
+            self._seen.append(event)
+        elif isinstance(event, ev.DecisionMade):
+            self._latest = event.decision
+            if self.divergence is None:
+                self.divergence = self._check(event)
+                return self.divergence
+        return None
+
+    def end(self, outcome: Outcome) -> Divergence | None:
+        """The divergence of the whole run, if there is one."""
+        if self.divergence is None:
+            self.divergence = self._check_end(outcome)
+        else:
+            went_on = self._record_went_on(self._latest)
+            if went_on and went_on not in self.divergence.what:
+                self.divergence = replace(self.divergence, what=f"{self.divergence.what}; {went_on}")
+        return self.divergence
+
+    @property
+    def difference(self) -> Difference | None:
+        """The first event so far that differs."""
+        return self._first_difference(self._events, whole=self._recorded.finished is not None)
+
+    # ---- decisions
+
+    def _check(self, event: ev.DecisionMade) -> Divergence | None:
+        now = event.decision
+        if self._ran_out(now):
+            return None
+        then = self._decided[self._next] if self._next < len(self._decided) else None
+        if (self._last_step if then is None else then.step) > self._step:
+            if isinstance(now, GoOn) and not _acts(now):
+                self._silent = True
+                return None
+            return self._diverges(event, None)
+        if then is not None:
+            self._next += 1
+            if _bare(then.event.decision) != _bare(now):
+                return self._diverges(event, then.event)
+            self.decisions += 1
+            return None
+        finished = self._recorded.finished
+        if finished is None or (isinstance(now, Stop) and now.reason == finished.outcome.stop_reason):
+            self._silent = True
+            return None
+        return self._diverges(event, None)
+
+    def _diverges(self, event: ev.DecisionMade, then: ev.DecisionMade | None) -> Divergence:
+        before = [e for e in self._events if then is None or e.seq < then.seq]
+        if then is None:
+            before = _up_to_step(before, self._step)
+        return Divergence(
+            round=event.round if then is None else then.round,
+            step=self._step,
+            recorded=None if then is None else then.decision,
+            replayed=event.decision,
+            what=self._record_went_on(event.decision) or self._words(event.decision, then),
+            before=self._first_difference(before, whole=True),
+        )
+
+    def _record_went_on(self, now: Decision | None) -> str:
+        """In words, if the replay ended and the record did not."""
+        if now is None or isinstance(now, GoOn) or self._last_step <= self._step or self._ran_out(now):
+            return ""
+        does = "stops" if isinstance(now, Stop) else "pauses"
+        return f"the engine {does} at step {self._step} by {now.rule}; the record went on to step {self._last_step}"
+
+    def _words(self, now: Decision, then: ev.DecisionMade | None) -> str:
+        if then is not None:
+            other = _other_fields(then.decision, now)
+            in_what = f", with another {', '.join(other)}" if str(then.decision) == str(now) else ""
+            return f"round {then.round}: the record says {then.decision}, the replay {now}{in_what}"
+        if self._step < self._last_step:
+            return f"step {self._step}: the record went on, and the engine first {_acts(now)}"
+        finished = self._recorded.finished
+        ended = "" if finished is None else f" as {finished.outcome.stop_reason}"
+        return f"step {self._step}: the record ends{ended}, the replay says {now}, by {now.rule}"
+
+    def _ran_out(self, now: Decision | None) -> bool:
+        return isinstance(now, Stop) and now.detail.endswith(RECORD_ENDS)
+
+    # ---- events
+
+    def _first_difference(self, then: Sequence[Event], *, whole: bool) -> Difference | None:
+        """The first event that differs. `whole`: the record goes as far as the replay: what it lacks, it lacks."""
+        resumed = any(isinstance(event, ev.RunResumed) for event in then)
+        kinds = _ONCE if resumed else frozenset(_COMPARED)
+        was, is_now = _compared(then, kinds), _compared(self._seen, kinds)
+        replayed, recorded = dict(is_now), dict(was)
+        lost = next(
+            (n for n, (at, e) in enumerate(was) if at not in replayed or self._fields(e, replayed[at])), len(was)
+        )
+        added = next((n for n, (at, _) in enumerate(is_now) if whole and at not in recorded), len(is_now))
+        if added < min(lost, len(is_now)):
+            return Difference(recorded=None, replayed=is_now[added][1])
+        if lost == len(was):
+            return None
+        place, event = was[lost]
+        other = replayed.get(place)
+        return Difference(recorded=event, replayed=other, fields=() if other is None else self._fields(event, other))
+
+    def _fields(self, one: Event, other: Event) -> tuple[str, ...]:
+        names = _COMPARED[type(one)]
+        if isinstance(one, ev.ToolCallResult) and (one.status not in ("ok", "error") or one.name in self._marks):
+            names = ("status",)  # the rest is the loop's own words
+        return tuple(name for name in names if getattr(one, name) != getattr(other, name))
+
+    # ---- the end
+
+    def _check_end(self, outcome: Outcome) -> Divergence | None:
+        if self._recorded.finished is None:
+            return None
+        left = self._decided[self._next].event if self._next < len(self._decided) else None
+        then = self._recorded.finished.outcome
+        if self._ran_out(self._latest):
+            what = f"step {self._last_step}: the record ends as {then.stop_reason}, and the engine makes another step"
+            return self._at_end(outcome.rounds, what, None if left is None else left.decision)
+        if left is not None:
+            what = f"round {left.round}: the record says {left.decision}, the replay nothing"
+            return self._at_end(left.round, what, left.decision)
+        names = ["status", "stop_reason", "answer", "steps", *(() if self._silent else ("rounds",))]
+        if not then.answer and not then.answer_from:
+            names.remove("answer")  # older versions gave none where a run ended otherwise than by one
+        differing = [name for name in names if getattr(then, name) != getattr(outcome, name)]
+        if not differing:
+            return None
+        words = (f"{name} was {getattr(then, name)!r} and is {getattr(outcome, name)!r}" for name in differing)
+        return self._at_end(outcome.rounds, f"the outcome differs: {'; '.join(words)}", None)
+
+    def _at_end(self, round: int, what: str, then: Decision | None) -> Divergence:
+        return Divergence(round=round, step=self._step, recorded=then, replayed=None, what=what, before=self.difference)
+
+
+def _decided_in(events: Iterable[Event], step: int) -> tuple[list[_Decided], int]:
+    """The decisions of a recorded run, each with the steps made by then, and the last step."""
+    decided: list[_Decided] = []
+    for event in events:
+        if isinstance(event, ev.StepStarted):
+            step = event.step - event.closing
+        elif isinstance(event, ev.DecisionMade):
+            decided.append(_Decided(step, event))
+    return decided, step
+
+
+def _bare(decision: Decision) -> dict[str, Any]:
+    """A decision as far as it is done: whatever else was considered, and in whatever words it is told."""
+    plain: dict[str, Any] = msgspec.to_builtins(replace(decision, trace=()))
+    plain.pop("detail", None)
+    return plain
+
+
+def _acts(decision: Decision) -> str:
+    """What is done to the model before the next step, in words; empty for nothing."""
+    if not isinstance(decision, GoOn):
+        return ""
+    told = (("tells the model", decision.say), ("reminds the model", decision.remind))
+    parts = ["compacts the context"] if decision.compact else []
+    parts += [f"{verb}: {' '.join(text.split())[:SHOWN]}" for verb, text in told if text]
+    return " and ".join(parts)
+
+
+def _other_fields(then: Decision, now: Decision) -> list[str]:
+    one, other = _bare(then), _bare(now)
+    return [name for name in {**one, **other} if one.get(name) != other.get(name)]
+
+
+# ---- events
+
+
+def _compared(events: Iterable[Event], kinds: frozenset[type]) -> list[tuple[Place, Event]]:
+    places, begun = Places(), 0
+    found: list[tuple[Place, Event]] = []
+    for event in events:
+        if type(event) in kinds:
+            found.append((places.of(event), event))
+        elif isinstance(event, ev.StepStarted):
+            places.of(event)
+            begun = len(found)
+        elif isinstance(event, ev.RunResumed) and event.interrupted_step is not None:
+            del found[begun:]  # of a response that never came whole
+    return found
+
+
+def _up_to_step(events: Sequence[Event], step: int) -> list[Event]:
+    """The events up to the end of this step, as far as they belong to it."""
+    found: list[Event] = []
+    for event in events:
+        if isinstance(event, ev.StepStarted) and event.step > step:
+            break
+        found.append(event)
+    return found

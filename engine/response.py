@@ -1,0 +1,285 @@
+"""One step's response, through all attempts that it takes.
+
+A provider may be several in one (retries, fallbacks, races): its stream then says who speaks, and that what an attempt
+has shown is void. Each attempt has an id, `{step}.{number}`, which its deltas carry, so that a reader can take back
+what came to nothing. Reading calls that a void attempt began are given up; writing calls had not begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from .context import Context
+from .decision import (
+    AnyChunk,
+    Assembler,
+    AssistantMessage,
+    AttemptEnded,
+    Event,
+    FinishReason,
+    FinishReport,
+    ToolCall,
+    Usage,
+    UsageReport,
+    Voice,
+)
+from .decision.degeneration import Repeated, RepetitionWatch
+from .decision.events import AttemptFailed, AttemptRetracted, AttemptStarted, ResponseFinished, ToolCallEnd
+from .decision.messages import blank
+from .decision.transcript import rough_tokens, size
+from .hard_limits import RESPONSE_TOKENS
+from .providers import ProviderError
+from .providers.errors import Degenerate, ended_by
+from .tool_calls import Calls
+
+SHOWN = 200
+"""Characters that are kept of a response's text where nothing came before its repetition."""
+SENT = frozenset({"cancelled", "timeout", "interrupted"})
+"""Kinds of failures after which a request has probably been read, and is paid for, though nothing came of it."""
+
+
+class Attempts:
+    """Takes the chunks of one response. `calls`: what its calls are handed to; None where no call is taken up."""
+
+    def __init__(self, context: Context, step: int, calls: Calls | None) -> None:
+        self.cut_at: str | None = None
+        """The completion call at which the stream is to be cut."""
+        self.repeated: Repeated | None = None
+        """What makes the response one that is to be cut, since it would never end by itself."""
+        self.cut_for = ""
+        """Why the response is left before its end, where no completion call cuts it; see `ResponseFinished`."""
+        self._context = context
+        self._log = context.log
+        self._step = step
+        self._calls = calls
+        self._meter = context.limits.meter(step)
+        self._made = 0
+        self._anew = 0
+        """How many attempts took the place of one that was cut."""
+        self._counted = False
+        self._speaker = ""
+        self._completions: list[ToolCall] = []
+        """Those that may end the run: the stream is cut at the first one before which all calls are whole."""
+        self._begin(context.provider.model)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the response came to an end of its own."""
+        return self._assembler.finish is not None
+
+    @property
+    def cut(self) -> bool:
+        """Whether the engine leaves it before that."""
+        return self.cut_at is not None or bool(self.cut_for) or self.repeated is not None
+
+    @property
+    def heard(self) -> str:
+        """The id of the attempt that is heard; empty while none has taken the place of one that came to nothing."""
+        return "" if self._ended else self._attempt
+
+    @property
+    def attempt(self) -> str:
+        """The id of the attempt that is heard."""
+        return self._attempt
+
+    def take(self, chunk: AnyChunk) -> None:
+        """One more chunk; nothing may follow once the response is `cut`."""
+        if type(chunk) is Voice:
+            self._speaks(chunk.model)
+        elif type(chunk) is AttemptEnded:
+            self._note_beside(chunk) if chunk.beside else self._void(chunk)
+        else:
+            if type(chunk) is FinishReport and (taught := self._context.finish_words.get(chunk.raw)) is not None:
+                chunk = FinishReport(taught, chunk.raw)
+            t = self._tell(self._assembler.feed(chunk))
+            self.cut_at = self._completion() if self._completions else None
+            if self.cut_at is not None:
+                self.repeated = None
+            elif self._meter is not None and self._assembler.finish is None:
+                self.cut_for = self._meter.take(chunk, t)
+
+    def cut_off(self, reason: str) -> None:
+        """Leave the response as it is, before its end, for this reason."""
+        self.cut_for = reason
+
+    def counted(self, report: UsageReport) -> None:
+        """What the whole response cost, learned after it was cut."""
+        self._counted = True
+        for event in self._assembler.feed(report):
+            self._log.append(event)
+
+    def begin_anew(self) -> bool:
+        """Void a response that repeats itself and begin a new attempt, if the policy and the limits allow it."""
+        if self._anew >= self._context.policy.degeneration.attempts:
+            return False
+        self._anew += 1
+        self._void(ended_by(self.degenerate(), self._speaker))
+        self.repeated = None
+        if not self.cut_for:
+            self._begin(self._context.provider.model)
+        return not self.cut_for
+
+    def degenerate(self) -> Degenerate:
+        """A response that repeats itself, as it stands in the record."""
+        assert self.repeated is not None
+        text = self._assembler.message.text
+        before = self.repeated.before(text) if self.repeated.part == "text" else text
+        return Degenerate(str(self.repeated), text=text[:SHOWN] if blank(before) else before)
+
+    def failed(self, error: ProviderError) -> None:
+        """The last attempt failed, and no other takes its place."""
+        self._note_failure(ended_by(error, self._speaker))
+
+    def response(self) -> ResponseFinished:
+        """The response as a whole, or as far as it had come when it was cut."""
+        assembler = self._assembler
+        if self.cut_for:
+            self._tell(assembler.break_off())
+        message = assembler.message
+        for event in assembler.close():
+            self._log.append(event)
+        return ResponseFinished(
+            step=self._step,
+            attempt=self._attempt,
+            model=self._speaker,
+            message=message,
+            finish=assembler.finish or self._finish(),
+            raw_finish=assembler.raw_finish,
+            usage=self._usage(message),
+            cut_at=self.cut_at,
+            truncated=assembler.truncated,
+            without_arguments=assembler.without_arguments,
+            cut_for=self.cut_for,
+            cut_at_end=self.cut_at is not None and assembler.finish is not None,
+            after_cut=self._context.cut_off.get(self._step) if self.cut_at is not None else None,
+        )
+
+    def _finish(self) -> FinishReason:
+        if self.cut_at is not None:
+            return "tool_calls"
+        return "length" if self.cut_for == RESPONSE_TOKENS else "other"
+
+    # ---- one after another
+
+    def _begin(self, model: str) -> None:
+        self._attempt = self._next_id()
+        self._ended = False
+        self._completions = []
+        self._assembler = Assembler(self._step, self._attempt, self._context.taken_ids)
+        self._watch = self._watching()
+        self.repeated = None
+        self._log.append(AttemptStarted(attempt=self._attempt, model=model))
+        if self._meter is not None:
+            self._meter.begin(self._attempt, model)
+
+    def _watching(self) -> RepetitionWatch | None:
+        """What looks for repetition; None in a replay, whose record says where a response was cut."""
+        settings = self._context.policy.degeneration
+        return RepetitionWatch(settings) if settings.watches and self._context.recalled is None else None
+
+    def _next_id(self) -> str:
+        self._made += 1
+        return f"{self._step}.{self._made}"
+
+    def _speaks(self, model: str) -> None:
+        self._speaker = model
+        if self._ended:
+            self._begin(model)
+        elif self._meter is not None:
+            self._meter.begin(self._attempt, model)
+
+    def _void(self, ended: AttemptEnded) -> None:
+        if self._note_failure(ended):
+            self._log.append(AttemptRetracted(attempt=self._attempt, by=f"{self._step}.{self._made + 1}"))
+        if self._calls is not None:
+            self._calls.void()
+        self._ended = True
+        self.cut_for = self._context.limits.used_up(self._step)  # before another attempt is waited for
+
+    def _note_failure(self, ended: AttemptEnded) -> bool:
+        """Write that the attempt that is heard came to nothing; True if something had been shown of it."""
+        message = self._assembler.message
+        shown = bool(message.text or message.calls or message.reasoning)
+        billed = shown or ended.kind in SENT
+        usage = self._usage(message) if billed and ended.usage is None else self._cost_of(ended)
+        text = ended.text if ended.kind == Degenerate.kind else message.text
+        self._log.append(_failure(ended, self._attempt, usage, shown, text))
+        return shown
+
+    def _note_beside(self, ended: AttemptEnded) -> None:
+        attempt = self._next_id()
+        self._log.append(AttemptStarted(attempt=attempt, model=ended.model))
+        self._log.append(_failure(ended, attempt, self._cost_of(ended), shown=False))
+
+    def _cost_of(self, ended: AttemptEnded) -> Usage | None:
+        return None if ended.usage is None else self._context.priced(ended.usage, ended.model)
+
+    # ---- what a chunk makes
+
+    def _tell(self, events: Iterable[Event]) -> int:
+        """Write events of the response; gives the time of the latest, in milliseconds since the run began."""
+        watch, t = self._watch, 0
+        for event in events:
+            if watch is not None and (repeated := watch.take(event)) is not None:
+                self.repeated = repeated
+            if type(event) is ToolCallEnd:
+                self.repeated = None  # a call that has come whole is not endless
+                self._end_call(event)
+            else:
+                t = self._log.append(event).t
+        return t
+
+    def _end_call(self, event: ToolCallEnd) -> None:
+        """Take a call that has become whole."""
+        if self._calls is None:
+            return
+        call = self._assembler.call(event.call_id)
+        may_end = self._calls.may_end(call)
+        self._log.append(replace(event, may_end=may_end))
+        self._calls.offer(call)
+        policy = self._context.policy
+        if may_end and not self._calls.asked and policy.inner_cancel and policy.mixed != "all":
+            self._completions.append(call)
+
+    def _completion(self) -> str | None:
+        """The completion call at which the stream is to be cut now."""
+        waiting = self._completions
+        while waiting and self._assembler.all_whole_before(waiting[0].id):
+            if self._assembler.call(waiting[0].id) == waiting[0]:
+                return waiting[0].id
+            waiting.pop(0)  # more of its arguments came, which makes them invalid
+        return None
+
+    # ---- what it cost
+
+    def _usage(self, message: AssistantMessage) -> Usage:
+        return self._context.priced(self._tokens(message), self._speaker or self._context.provider.model)
+
+    def _tokens(self, message: AssistantMessage) -> Usage:
+        """What the provider reported; estimated (4 characters a token) what it had not reported before a cut."""
+        reported = self._assembler.usage
+        if reported is not None and (self._assembler.finish is not None or self._counted):
+            return reported
+        recalled = self._context.recalled
+        then = None if recalled is None else recalled.response(self._step)
+        if then is not None and then.attempt == self._attempt and then.usage.estimated:
+            return then.usage
+        output = rough_tokens(size(message)) if self._meter is None else self._meter.tokens
+        return (reported or Usage()).up_to_a_cut(input_tokens=self._context.tokens_now(), output_tokens=output)
+
+
+def _failure(ended: AttemptEnded, attempt: str, usage: Usage | None, shown: bool, text: str = "") -> AttemptFailed:
+    return AttemptFailed(
+        attempt=attempt,
+        model=ended.model,
+        kind=ended.kind,
+        message=ended.message,
+        status=ended.status,
+        retry_after=ended.retry_after,
+        after_output=shown,
+        usage=usage,
+        beside=ended.beside,
+        text=text,
+    )

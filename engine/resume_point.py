@@ -1,0 +1,146 @@
+"""Where a killed run stands: what of it had happened, so that what is finished is not done again.
+
+Whoever is about to ask a function or to add a message claims it here first: what the record holds since the latest
+round, step or decision began was said and done already, and is claimed once each, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from .decision import Decision, Event, Facts, Price, Question, ToolSpec
+from .decision.confirmation import Reply
+from .decision.events import (
+    CompletionAccepted,
+    CompletionRejected,
+    ContextCompacted,
+    DecisionMade,
+    EvaluationFinished,
+    MessageAdded,
+    PhaseReported,
+    QuestionAnswered,
+    ResponseFinished,
+    RoundStarted,
+    RunResumed,
+    RunStarted,
+    StageFinished,
+    StepFinished,
+    StepStarted,
+    VerdictGiven,
+)
+from .halfway import Halfway
+
+OURS = "endstop.records.redaction:Redaction"
+MARKED = "[redacted:"
+"""What our own redaction leaves in place of what it found; what another one leaves, nobody knows."""
+
+E = TypeVar("E", bound=Event)
+
+
+@dataclass(slots=True)
+class Interrupted:
+    """A run without an end: what was known, and how far it had come."""
+
+    facts: Facts
+    seq: int = 0
+    t: int = 0
+    prompt: str | None = None
+    started_at: str = ""
+    prices: dict[str, Price] = field(default_factory=dict)
+    """What the run's costs are reckoned by, from its beginning to its end."""
+    tools: tuple[ToolSpec, ...] = ()
+    """What the run offers its model, from its beginning to its end."""
+    redaction: tuple[str, ...] = ()
+    """What redacted the record, by name."""
+    halfway: Halfway | None = None
+    """The step that was under way."""
+    in_round: bool = False
+    """Whether a round had begun and its decision was not made."""
+    decision: Decision | None = None
+    """What had been decided, if no round has begun since."""
+    since: list[Event] = field(default_factory=list)
+    """What was done since the latest round, step or decision began."""
+    ephemeral: list[str] = field(default_factory=list)
+    """Reminders that no response has followed yet."""
+    skip_next_step: bool = False
+    """A handler had asked for no next-step prompt."""
+    questions: tuple[Question, ...] = ()
+    """What the paused run had asked that this one goes on from."""
+    answered: tuple[Question, str, Reply | None] | None = None
+    """The question that the user answered, with the answer and what it says of a confirmation, if what follows from it
+    was not written."""
+
+    @classmethod
+    def at(cls, events: Iterable[Event], facts: Facts) -> Interrupted:
+        """Where these events end."""
+        here = cls(facts)
+        for event in events:
+            here.seq, here.t = event.seq, event.t
+            here._take(event)
+        return here
+
+    def _take(self, event: Event) -> None:
+        if self.halfway is not None:
+            self.halfway.take(event)
+        match event:
+            case RunStarted():
+                self.prompt, self.started_at, self.prices = event.prompt, event.started_at, event.prices
+                self.tools, self.redaction = event.tools, event.functions.get("redaction", ())
+                self.questions = event.carried.questions if event.carried is not None else ()
+            case QuestionAnswered(call_id=id, text=text, says=says):
+                self.answered = next(((q, text, says) for q in self.questions if q.call_id == id), None)
+            case RunResumed(interrupted_step=int()):
+                self.halfway = None
+            case RoundStarted():
+                self.in_round, self.decision, self.since = True, None, []
+            case StepStarted():
+                self.halfway, self.since = Halfway(event.step), []
+            case DecisionMade():
+                self.in_round, self.decision, self.since = False, event.decision, []
+            case CompletionAccepted():
+                self.answered = None
+            case CompletionRejected():
+                self.answered = None
+                self.since.append(event)
+            case StepFinished():
+                self.halfway, self.since = None, [event]
+            case MessageAdded() | VerdictGiven() | ResponseFinished():
+                self._note(event)
+            case ContextCompacted() | PhaseReported() | StageFinished() | EvaluationFinished():
+                self.since.append(event)
+            case _:
+                pass
+
+    def _note(self, event: Event) -> None:
+        self.since.append(event)
+        match event:
+            case MessageAdded(ephemeral=True, origin="reminder"):
+                self.ephemeral.append(event.text)
+            case ResponseFinished():
+                self.ephemeral = []
+            case VerdictGiven(role="handler", said="prepared"):
+                wanted = msgspec.json.decode(event.detail).get("next_step", True)
+                self.skip_next_step = self.skip_next_step or not wanted
+            case _:
+                pass
+
+    def claim(self, kind: type[E], **fields: object) -> E | None:
+        """The first event of this kind with these values, if it happened already; nobody else gets it then."""
+        for number, event in enumerate(self.since):
+            if isinstance(event, kind) and all(getattr(event, name) == value for name, value in fields.items()):
+                del self.since[number]
+                return event
+        return None
+
+    def altered(self, arguments: str) -> bool:
+        """Whether these arguments, as the record holds them, may be others than the model wrote."""
+        return bool(self.redaction) and (MARKED in arguments or self.redaction != (OURS,))
+
+    @property
+    def closed(self) -> bool:
+        """Whether the closing step was made already."""
+        return self.decision is not None and any(isinstance(e, ResponseFinished | StepFinished) for e in self.since)

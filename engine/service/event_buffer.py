@@ -1,0 +1,244 @@
+"""The tape of a run: each of its events, encoded once, for the store and for every reader.
+
+It is the journal of the run. Readers hold no more than a number; what has fallen off the tape's beginning they read
+from the store, so a reader that is slow costs nothing and misses nothing that was stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct
+
+from .._logging import complain
+from ..decision import Event
+from ..decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
+from ..durability import LostRun
+from ..records.format import AfterCut, encoded
+from ..records.redacting import Redactor
+from ..records.texts import Redact
+from ..store.base import Batch, Diverged, Held, Store
+from .news import News
+
+PAUSE = 0.5
+"""Seconds between two tries to store what a run waits for."""
+KEPT = 1024
+"""At least so many of the latest events stay on the tape."""
+GATHERED = 256
+"""So many events are handed to the store, all at once, also where no flush asks for it."""
+PORTION = 256
+"""So many frames a reader gets at once: those of one that is stuck are held until it is dropped."""
+_NOTABLE = (RunStarted, RunResumed, RunFinished, MessageAdded)
+
+
+class Frame(Struct, frozen=True):
+    """One event for a reader. `line` is the event's line of a record, without its newline."""
+
+    run_id: str
+    seq: int
+    line: bytes
+    last: bool = False
+    """Whether it is the terminal event of its run."""
+    resumed: int = 0
+    """How often its run was resumed before it."""
+
+
+class Tape:
+    """One run's events.
+
+    heard: ids of messages that the run's prompt is made of.
+    resumed: how often the run has been resumed, this time included.
+    sure: waits until this process certainly has the run; raises LostRun if it has it no more.
+    spread: seconds after which an event is handed to the store also where no flush asks for it. With it a flush waits
+        for a store that is away, as long as it takes, instead of ending the run.
+    """
+
+    path: str | None = None
+
+    def __init__(
+        self,
+        store: Store,
+        session_id: str,
+        run_id: str,
+        *,
+        now: Callable[[], str],
+        redact: Redact | None = None,
+        heard: Sequence[str] = (),
+        resumed: int = 0,
+        sure: Callable[[], Awaitable[None]] | None = None,
+        spread: float | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.first = 1
+        """The number of the oldest event that is on the tape."""
+        self.last = 0
+        """The number of the latest event."""
+        self.closed = False
+        """True once the terminal event is on it."""
+        self._store = store
+        self._session_id = session_id
+        self._now = now
+        self._redactor = None if redact is None else Redactor(redact)
+        self._heard = tuple(heard)
+        self._resumed = resumed
+        self._sure = sure
+        self._spread = spread
+        self._spreading: asyncio.TimerHandle | None = None
+        self._lost: str | None = None
+        self._frames: list[Frame] = []
+        self.news = News()
+        """For readers: told of each event."""
+        self._pending: list[bytes] = []
+        """Lines that the store does not have, from number `_stored + 1` on."""
+        self._stored = 0
+        self._notable: list[Event] = []
+        self._saving: asyncio.Task[None] | None = None
+        self._failed = False
+
+    # ---- writing
+
+    def write(self, event: Event | AfterCut) -> None:
+        """Take an event. Returns at once, whoever reads. Raises LostRun if the run was given up."""
+        if self._lost is not None:
+            raise LostRun(self._lost)
+        if isinstance(event, AfterCut):
+            return  # nobody reads on after a cut here
+        if not self.last:  # a run that goes on does not begin with 1
+            self.first, self.last, self._stored = event.seq, event.seq - 1, event.seq - 1
+        line = encoded(event)
+        self.last += 1
+        self.closed = type(event) is RunFinished
+        self._frames.append(Frame(self.run_id, self.last, line, self.closed, self._resumed))
+        if self._redactor is None:
+            self._keep(event, line)
+        else:
+            for written in self._redactor.take(event):
+                assert not isinstance(written, AfterCut)
+                self._keep(written, encoded(written))
+        if len(self._pending) >= GATHERED and self._saving is None:
+            self._save()
+        elif self._spread is not None and self._spreading is None:
+            self._spreading = asyncio.get_running_loop().call_later(self._spread, self._spread_out)
+        self.news.tell()
+
+    def lose(self, why: str) -> None:
+        """Give the run up: nothing more is taken, nor handed to the store."""
+        self._lost = why
+
+    async def silence(self, why: str) -> None:
+        """The same, and wait until what was handed to the store is written or refused.
+
+        Before that nobody in this process may go on with the run: the store would take it for this one.
+        """
+        self.lose(why)
+        if self._saving is not None:
+            await asyncio.wait((self._saving,))
+
+    def _spread_out(self) -> None:
+        self._spreading = None
+        if self._pending and self._saving is None and self._lost is None:
+            self._save()
+
+    def _keep(self, event: Event, line: bytes) -> None:
+        self._pending.append(line)
+        if isinstance(event, _NOTABLE):
+            self._notable.append(event)
+
+    def _let_go(self) -> None:
+        """Of the oldest frames, as far as the store has them: without it a reader would miss them."""
+        number = min(len(self._frames) - KEPT, self._stored + 1 - self.first)
+        if len(self._frames) >= 2 * KEPT and number > 0:
+            del self._frames[:number]
+            self.first += number
+
+    async def flush(self) -> None:
+        """Wait until the store has all that was written. Raises StoreError once, and then never again; and LostRun."""
+        target = self._stored + len(self._pending)
+        while self._stored < target:
+            try:
+                await asyncio.shield(self._saving or self._save())
+            except LostRun:
+                raise
+            except OSError as error:
+                if self._spread is not None:
+                    complain("a run waits for the store", run_id=self.run_id, error=str(error))
+                    await asyncio.sleep(PAUSE)
+                    continue
+                if self._failed:
+                    return
+                self._failed = True
+                raise
+        if self._sure is not None:
+            await self._sure()
+        if self._lost is not None:
+            raise LostRun(self._lost)
+
+    async def settle(self) -> None:
+        """The same, and raises StoreError each time: for who tries again until it works."""
+        while self._pending:
+            await asyncio.shield(self._saving or self._save())
+
+    def close(self) -> None:
+        """The run is over; what a redaction still holds back is let go."""
+        if self._redactor is not None:
+            for written in self._redactor.rest():
+                assert not isinstance(written, AfterCut)
+                self._keep(written, encoded(written))
+
+    def _save(self) -> asyncio.Task[None]:
+        """Begin to store what is there. A task of its own: who waits for it may be cancelled, and it may not."""
+        self._saving = task = asyncio.create_task(self._saved())
+        task.add_done_callback(_looked_at)
+        return task
+
+    async def _saved(self) -> None:
+        if self._lost is not None:
+            self._saving = None
+            raise LostRun(self._lost)
+        batch = self._batch()
+        try:
+            await self._store.commit(batch)
+        except (Diverged, Held) as error:
+            if not (batch.started or batch.resumed) or self._spread is not None:
+                self.lose(str(error))
+                raise LostRun(str(error)) from None
+            raise  # it has not begun, and whoever asked for it is told
+        finally:
+            self._saving = None
+        del self._pending[: batch.last_seq - self._stored]
+        self._stored = batch.last_seq
+        self._notable = [event for event in self._notable if event.seq > batch.last_seq]
+        self._heard = ()
+        self._let_go()
+
+    def _batch(self) -> Batch:
+        last = self._stored + len(self._pending)
+        finished = next((e.outcome for e in self._notable if isinstance(e, RunFinished)), None)
+        said = [e.message_id for e in self._notable if isinstance(e, MessageAdded) and e.message_id]
+        return Batch(
+            session_id=self._session_id,
+            run_id=self.run_id,
+            first_seq=self._stored + 1,
+            last_seq=last,
+            lines=b"\n".join(self._pending) + b"\n",
+            at=self._now(),
+            started=next((e for e in self._notable if isinstance(e, RunStarted)), None),
+            resumed=any(isinstance(e, RunResumed) for e in self._notable),
+            finished=finished,
+            questions=finished.questions if finished is not None else (),
+            heard=(*self._heard, *said),
+        )
+
+    # ---- reading
+
+    def after(self, seq: int) -> list[Frame]:
+        """The next frames after number `seq`, which is not before the tape's beginning; no more than `PORTION`."""
+        place = seq + 1 - self.first
+        return self._frames[place : place + PORTION]
+
+
+def _looked_at(task: asyncio.Task[None]) -> None:
+    """A failure that nobody waits for is no news: the next flush meets it again."""
+    if not task.cancelled():
+        task.exception()

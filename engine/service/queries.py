@@ -1,0 +1,107 @@
+"""What can be read of sessions, whether they run or rest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from msgspec.structs import replace
+
+from .._version import __version__
+from ..decision import Outcome
+from ..records.format import Header, encoded
+from ..store.base import GOING, SessionStatus, Store, StoredRun, StoredSession, Wanted
+from .active import Lives
+from .errors import Unknown
+from .follow import Portion, Reader
+
+
+class Shelf:
+    """Sessions, runs, outcomes, events, records. `owner`: whose they must be; None for anybody's."""
+
+    def __init__(self, store: Store, lives: Lives, beat: float) -> None:
+        self.store = store
+        self._lives = lives
+        self._reader = Reader(store, lives, beat)
+
+    async def session(self, session_id: str, *, owner: str | None = None) -> StoredSession:
+        """A session. Raises Unknown, also for one that is somebody else's."""
+        stored = await self.store.session(session_id)
+        if stored is None or owner not in (None, stored.owner):
+            raise Unknown("session", f"there is no session {session_id[:100]!r}")
+        return stored
+
+    async def sessions(
+        self,
+        *,
+        owner: str | None = None,
+        status: SessionStatus | None = None,
+        agent: str | None = None,
+        limit: int = 50,
+        before: str | None = None,
+    ) -> tuple[list[StoredSession], str | None]:
+        """Sessions, newest first, and where the next page begins."""
+        wanted = Wanted(owner=owner, status=status, agent=agent, limit=limit, before=before)
+        return await self.store.sessions(wanted)
+
+    async def run(self, run_id: str, *, owner: str | None = None) -> StoredRun:
+        """A run. Raises Unknown, also for one that is somebody else's."""
+        stored = await self.store.run(run_id)
+        session = None if stored is None else await self.store.session(stored.session_id)
+        if stored is None or session is None or owner not in (None, session.owner):
+            raise Unknown("run", f"there is no run {run_id[:100]!r}")
+        return self._now(stored)
+
+    async def runs(self, session_id: str, *, owner: str | None = None) -> list[StoredRun]:
+        """The runs of a session, in order."""
+        await self.session(session_id, owner=owner)
+        return [self._now(run) for run in await self.store.runs(session_id)]
+
+    async def outcome(self, run_id: str, *, wait: float = 0, owner: str | None = None) -> Outcome | None:
+        """A run's outcome; None if it is still going on after `wait` seconds."""
+        stored = await self.run(run_id, owner=owner)
+        live = self._lives.of_run(run_id)
+        if live is None:
+            return await self._stored_outcome(stored, wait)
+        if wait > 0:
+            try:
+                await asyncio.wait_for(live.ended.wait(), wait)
+            except TimeoutError:
+                return None
+        return live.run.outcome if live.run is not None and live.run.finished else None
+
+    async def _stored_outcome(self, run: StoredRun, wait: float) -> Outcome | None:
+        """The outcome of a run that is over, or that another process makes."""
+        deadline = asyncio.get_running_loop().time() + wait
+        news = self._lives.news_of(run.session_id)
+        while True:
+            seen = news.count
+            run = await self.run(run.id)
+            left = deadline - asyncio.get_running_loop().time()
+            if run.outcome is not None or run.status not in GOING or left <= 0:
+                return run.outcome
+            await news.wait(left, seen)
+
+    def _now(self, run: StoredRun) -> StoredRun:
+        """The run with the number of its latest event, which readers may have seen before the store has it."""
+        tape = self._lives.tape_of(run.id)
+        return run if tape is None else replace(run, last_seq=max(run.last_seq, tape.last))
+
+    def follow_run(self, run: StoredRun, after: int = 0) -> AsyncGenerator[Portion, None]:
+        """A run's events after number `after`, in portions; an empty one now and then while nothing happens."""
+        return self._reader.run(run.id, run.session_id, after)
+
+    def follow_session(self, session_id: str, after: tuple[str, int] | None = None) -> AsyncGenerator[Portion, None]:
+        """The events of all runs of a session after event `run_id:seq`, also of those to come."""
+        return self._reader.session(session_id, after)
+
+    async def record(self, session: StoredSession) -> AsyncGenerator[bytes, None]:
+        """The session as a record, in pieces."""
+        header = Header(session_id=session.id, created_at=session.created_at, engine=__version__)
+        yield encoded(header) + b"\n"
+        for run in await self.store.runs(session.id):
+            seq = 0
+            while pages := await self.store.pages(run.id, after=seq):
+                for page in pages:
+                    yield page.lines
+                seq = pages[-1].last_seq

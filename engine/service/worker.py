@@ -1,0 +1,133 @@
+"""Doing what a queue hands out: a run that begins here, or that goes on here because its process died."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+from .._logging import complain
+from ..decision import WrongUse
+from ..durability import LostRun, StepKey, Steps
+from ..engine import Engine
+from ..queue import Job
+from ..session import Session
+from ..store.base import GOING, Held, Store, StoredSession, StoreError
+from .active import Live, Lives
+from .admission import Admission
+from .errors import Refusal
+from .local import Asked
+from .membership import Tenure
+from .recalling import recalled
+from .supervisor import Driver
+
+PAUSE = 0.5
+"""Seconds between two looks at a session that somebody else still holds, or at a store that is away."""
+
+
+class Hands:
+    """Does jobs in this process, any number at once."""
+
+    def __init__(self, store: Store, lives: Lives, admission: Admission, driver: Driver, tenure: Tenure) -> None:
+        self._store = store
+        self._lives = lives
+        self._admission = admission
+        self._driver = driver
+        self._tenure = tenure
+        self.left: list[Job] = []
+        """Jobs that this process was given and leaves to others."""
+        self.done: deque[tuple[float, str]] = deque()
+        """Runs that are over, and when they were: the queue may forget them once it knows that, too."""
+
+    async def do(self, job: Job, steps: Steps) -> None:
+        """Make the run of a job, and return once the store has its end. Raises LostRun."""
+        while True:
+            try:
+                if await self._do(job, steps):
+                    self.done.append((monotonic(), job.run_id))
+                return
+            except LostRun as error:
+                await self._let_go(job)
+                raise LostRun(str(error)) from None
+            except StoreError as error:  # away: the run waits for it, whatever it takes
+                complain("a run waits for the store", run_id=job.run_id, error=str(error))
+            await asyncio.sleep(PAUSE)
+
+    async def _do(self, job: Job, steps: Steps) -> bool:
+        """Do it once; whether the run is over. One that was set aside is not: somebody may resume it at any time."""
+        stored = await self._claimed(job)
+        if stored is None:
+            found = await self._store.run(job.run_id)
+            return found is None or found.status not in (*GOING, "interrupted")
+        live = Live(job.session_id, stored.owner, job.agent)
+        self._lives.add(live)
+        try:
+            session, engine = await self._recalled(job, steps)
+            asked = Asked(opening=job.opening, text=job.text, call_id=job.call_id)
+            if session.interrupted:
+                asked = Asked(opening="resume")
+            run = asked.begin(session, job.run_id)
+            await self._driver.drive(live, session, engine, lambda: run, job.heard)
+        except (WrongUse, Refusal) as error:
+            complain("a run cannot go on", run_id=job.run_id, session_id=job.session_id, error=str(error))
+            await self._store.set_aside(job.session_id, str(error))
+            return False
+        finally:
+            self._driver.release(live)
+        await live.ended.wait()
+        if live.lost is not None:
+            raise LostRun(live.lost)
+        return True
+
+    async def _claimed(self, job: Job) -> StoredSession | None:
+        """The session, held by this process; None if there is nothing left to do. Raises StoreError, LostRun."""
+        while not self._lives.stopping:
+            here = self._lives.of_session(job.session_id)
+            if here is not None:  # the same process gets a run again that it is about to lose
+                await here.ended.wait()
+            run = await self._store.run(job.run_id)
+            if run is None or run.status not in GOING:
+                return None
+            try:
+                return await self._store.claim(job.session_id, job.run_id)
+            except Held:
+                await asyncio.sleep(PAUSE)
+        raise LostRun("this process stops")
+
+    async def _let_go(self, job: Job) -> None:
+        """Leave a run to others. If this process stops they are told once it takes nothing more (`left`)."""
+        if self._lives.stopping:
+            self.left.append(job)
+        elif not self._tenure.lost.is_set():
+            with suppress(StoreError):  # then it is looked for after a while
+                await self._store.requeue([job.session_id])  # the queue has given it to somebody else
+
+    async def _recalled(self, job: Job, steps: Steps) -> tuple[Session, Engine]:
+        _, engine = self._admission.agent(job.agent)
+        session = await recalled(self._store, engine, job.session_id)
+        session.steps = SureSteps(steps, self._tenure)
+        return session, engine
+
+
+class SureSteps:
+    """Steps whose work begins only while this process certainly has its place.
+
+    The queue is asked whose the run is before it begins a step. A process that freezes between its answer and the work
+    would do the work when it wakes, though somebody else has done it long since; here nothing is waited for in between.
+    """
+
+    def __init__(self, steps: Steps, tenure: Tenure) -> None:
+        self._steps = steps
+        self._tenure = tenure
+
+    async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
+        """See `Steps.step`."""
+
+        async def surely() -> Any:
+            await self._tenure.sure()
+            return await work()
+
+        return await self._steps.step(key, surely)

@@ -1,0 +1,191 @@
+"""What is read from a store, each in one transaction of its own."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Integer, Row, Select, bindparam, exists, func, literal_column, select, tuple_
+
+from ..decision import Outcome, Question, WrongUse
+from .base import Message, Orphan, Page, StoredRun, StoredSession, Wanted
+from .leases import now
+from .schema import MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
+from .transaction import ENDED, LAST_SEQ
+
+MOST = 1000
+"""Sessions in one answer, or runs that wait."""
+LARGE = 8 << 20
+"""Bytes of pages in one answer, from which on nothing more is added."""
+
+_questions = msgspec.json.Decoder(tuple[Question, ...]).decode
+_outcome = msgspec.json.Decoder(Outcome).decode
+
+_STEPS = select(func.coalesce(func.sum(RUNS.c.steps), 0)).where(RUNS.c.session_id == SESSIONS.c.id).scalar_subquery()
+_RUN_UPDATED = select(RUNS.c.updated_at).where(RUNS.c.id == SESSIONS.c.run_id).scalar_subquery()
+_SESSIONS = select(SESSIONS, _STEPS.label("steps"), _RUN_UPDATED.label("run_updated_at"))
+_SESSION = _SESSIONS.where(SESSIONS.c.id == bindparam("of"))
+_RUNS = select(RUNS, func.coalesce(LAST_SEQ, 0).label("last_seq"))
+_RUN = _RUNS.where(RUNS.c.id == bindparam("of"))
+_RUNS_OF = _RUNS.where(RUNS.c.session_id == bindparam("of")).order_by(RUNS.c.number)
+_UNHELD = ~exists().where(PROCESSES.c.id == SESSIONS.c.holder)
+_UNHEARD = select(MESSAGES).where(MESSAGES.c.session_id == bindparam("of")).order_by(MESSAGES.c.key)
+
+
+def _pages() -> Select[int, int, bytes]:
+    """Pages from the one that holds event `after` + 1: `most` at most, and none behind the one that passes `LARGE`."""
+    key = select(RUNS.c.key).where(RUNS.c.id == bindparam("of")).scalar_subquery()
+    after = bindparam("after", type_=Integer)
+    first = select(func.max(PAGES.c.first_seq)).where(PAGES.c.run == key, PAGES.c.first_seq <= after + 1)
+    sized = (
+        select(PAGES.c.first_seq, func.length(PAGES.c.lines).label("size"))
+        .where(PAGES.c.run == key, PAGES.c.first_seq >= func.coalesce(first.scalar_subquery(), 0))
+        .where(PAGES.c.last_seq > after)
+        .order_by(PAGES.c.first_seq)
+        .limit(bindparam("most", type_=Integer))
+        .subquery()
+    )
+    ahead = (func.sum(sized.c.size).over(order_by=sized.c.first_seq) - sized.c.size).label("ahead")
+    chosen = select(sized.c.first_seq, ahead).subquery()
+    return (
+        select(PAGES.c.first_seq, PAGES.c.last_seq, PAGES.c.lines)
+        .join(chosen, PAGES.c.first_seq == chosen.c.first_seq)
+        .where(PAGES.c.run == key, chosen.c.ahead < LARGE)
+        .order_by(PAGES.c.first_seq)
+    )
+
+
+_PAGES = _pages()
+
+
+def session(connection: Connection, id: str) -> StoredSession | None:
+    """The session of this id."""
+    row = connection.execute(_SESSION, {"of": id}).first()
+    return None if row is None else _session(row)
+
+
+def sessions(connection: Connection, wanted: Wanted, limit: int, before: tuple[str, str] | None) -> list[StoredSession]:
+    """Sessions, newest first, from those that come after a place in that order."""
+    query: Select[Any] = _SESSIONS
+    for name in ("owner", "status", "agent"):
+        value = getattr(wanted, name)
+        if value is not None:
+            query = query.where(SESSIONS.c[name] == value)
+    if before is not None:
+        query = query.where(tuple_(SESSIONS.c.created_at, SESSIONS.c.id) < before)
+    query = query.order_by(SESSIONS.c.created_at.desc(), SESSIONS.c.id.desc()).limit(limit)
+    return [_session(row) for row in connection.execute(query)]
+
+
+def run(connection: Connection, id: str) -> StoredRun | None:
+    """The run of this id."""
+    row = connection.execute(_RUN, {"of": id}).first()
+    return None if row is None else _run(row)
+
+
+def runs(connection: Connection, session_id: str) -> list[StoredRun]:
+    """All runs of a session, in order."""
+    return [_run(row) for row in connection.execute(_RUNS_OF, {"of": session_id})]
+
+
+def pages(connection: Connection, run_id: str, after: int, limit: int) -> list[Page]:
+    """The first pages that hold events after a number: the one that holds the next event, and those behind it."""
+    found = connection.execute(_PAGES, {"of": run_id, "after": after, "most": limit})
+    return [Page(run_id, first, last, bytes(lines)) for first, last, lines in found]
+
+
+def unheard(connection: Connection, session_id: str) -> list[Message]:
+    """What no run has heard yet, in order."""
+    return [
+        Message(id=row.id, session_id=row.session_id, text=row.text, created_at=row.created_at)
+        for row in connection.execute(_UNHEARD, {"of": session_id})
+    ]
+
+
+def old(connection: Connection, before: str | None, keep: int | None, limit: int) -> list[str]:
+    """Ids of ended sessions that were last updated before a time, or are not among the `keep` latest; the oldest."""
+    ended = select(SESSIONS.c.id).where(SESSIONS.c.status.in_(ENDED))
+    found: list[str] = []
+    if before is not None:
+        query = ended.where(SESSIONS.c.updated_at < before).order_by(SESSIONS.c.updated_at).limit(limit)
+        found += connection.execute(query).scalars()
+    if keep is not None:
+        latest = ended.order_by(SESSIONS.c.updated_at.desc(), SESSIONS.c.id.desc()).offset(keep).limit(limit)
+        found += connection.execute(latest).scalars()
+    return list(dict.fromkeys(found))[:limit]
+
+
+def orphans(connection: Connection) -> list[Orphan]:
+    """Sessions that run, and whose holder is not known."""
+    rows = select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent).where(RUNNING, _UNHELD).order_by(SESSIONS.c.id)
+    return [Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent) for row in connection.execute(rows)]
+
+
+def queued(connection: Connection, milliseconds: int) -> list[Orphan]:
+    """Runs that have been waiting for so long, and that no known process has; the oldest."""
+    rows = (
+        select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent, RUNS.c.job)
+        .join(RUNS, RUNS.c.id == SESSIONS.c.run_id)
+        .where(SESSIONS.c.status == literal_column("'queued'"), _UNHELD)
+        .where(RUNS.c.queued <= now(connection) - milliseconds)
+        .order_by(RUNS.c.queued, SESSIONS.c.id)
+        .limit(MOST)
+    )
+    return [
+        Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent, job=row.job) for row in connection.execute(rows)
+    ]
+
+
+def cursor_of(session: StoredSession) -> str:
+    """The place behind this session in the order of all."""
+    return base64.urlsafe_b64encode(msgspec.json.encode((session.created_at, session.id))).decode().rstrip("=")
+
+
+def place_of(cursor: str) -> tuple[str, str]:
+    """What `cursor_of` said. Raises WrongUse if it was not that."""
+    try:
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        return msgspec.json.decode(raw, type=tuple[str, str])
+    except (binascii.Error, ValueError, msgspec.MsgspecError):
+        raise WrongUse(
+            f"{cursor[:100]!r} is no place in the list of sessions: take `next` of an earlier answer"
+        ) from None
+
+
+def _session(row: Row[Any]) -> StoredSession:
+    return StoredSession(
+        id=row.id,
+        owner=row.owner,
+        agent=row.agent,
+        title=row.title,
+        status=row.status,
+        stop_reason=row.stop_reason,
+        created_at=row.created_at,
+        updated_at=max(row.updated_at, row.run_updated_at or ""),
+        run_id=row.run_id,
+        runs=row.runs,
+        steps=row.steps,
+        questions=_questions(row.questions),
+        holder=row.holder,
+        trouble=row.trouble,
+    )
+
+
+def _run(row: Row[Any]) -> StoredRun:
+    return StoredRun(
+        id=row.id,
+        session_id=row.session_id,
+        number=row.number,
+        status=row.status,
+        stop_reason=row.stop_reason,
+        prompt=row.prompt,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        last_seq=row.last_seq,
+        outcome=None if row.outcome is None else _outcome(row.outcome),
+        resumed_at=tuple(msgspec.json.decode(row.resumed_at)),
+        cancel=row.cancel,
+        job=row.job,
+    )

@@ -1,0 +1,275 @@
+"""The calls of one step: start what may start early, settle the rest in order, answer each exactly once.
+
+A reading call may start while the response still streams, if nothing that writes, asks or completes stands before it.
+All others wait until the response is whole or cut, because a retried attempt must not repeat them; writing calls then
+run one after another. After a completion call nothing begins any more (`mixed="all"` lets calls run beside it). An
+accepted one cancels the shared scope of the round, and with it whatever still runs and all that is done here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from .completions import Completions
+from .context import Context
+from .decision import AssistantMessage, ToolCall
+from .decision.events import CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded
+from .durability import LostRun
+from .halfway import Halfway
+from .ledger import Ledger
+from .scope import RoundScope
+from .tool_execution import BEYOND, execute
+from .tools.answers import Asked, Completion, Continue, Phase
+from .tools.results import CANCELLED, LEFT, OUT_OF_TIME, UNKNOWN, as_text, images_in
+from .tools.schema import InvalidArguments
+from .tools.tool import Tool
+
+SKIPPED = "Not run: it stood after the completion of the task."
+NOTED = "Noted."
+TRUNCATED = "Not run: the response was cut off inside this call. Call it again, with less in one piece."
+RAN_EARLY = (
+    "It had begun with the arguments as they stood when they were whole; then more of them came, which makes them "
+    "invalid. It was stopped (it only reads), and what it found is dropped. Call it again."
+)
+
+
+class Calls:
+    """The calls of one step. `offer` while the response streams, `settle` once it is whole or cut."""
+
+    def __init__(self, context: Context, scope: RoundScope) -> None:
+        self._context = context
+        self._log = context.log
+        self._scope = scope
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._early = self._context.steps is None  # no durable step inside another one, the response
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._begun: dict[str, ToolCall] = {}
+        self._ledger = Ledger(self._context)
+        self._completions = Completions(self._context, self._scope, self._ledger)
+        self._ending: set[str] = set()
+        """Completions of a killed process that nothing may follow."""
+
+    @property
+    def asked(self) -> bool:
+        """Whether a question to the user stands in this step."""
+        return self._ledger.asked
+
+    def may_end(self, call: ToolCall) -> bool | None:
+        """Whether a completion's arguments are valid and make it a final one; None if it is no completion."""
+        return self._completions.may_end(call)
+
+    def offer(self, call: ToolCall) -> None:
+        """Take a call that has just become whole: start it if it may start early."""
+        tool = self._context.toolbox.get(call.name)
+        if tool is None:
+            return
+        self._ledger.asked = self._ledger.asked or tool.kind == "question"
+        if tool.spec.reads and self._early and tool.kind == "ordinary" and not self._lost(call):
+            taken = call.id in self._ledger or self._answered_late(call)
+            if not taken and (arguments := self._arguments(tool, call)) is not None:
+                self._start(tool, call, arguments)
+        elif tool.kind != "completion" or self._context.policy.mixed != "all":
+            self._early = False
+
+    def take_up(self, halfway: Halfway) -> None:
+        """Stand where a killed process stood in this step: what was settled stays so, and nothing runs yet."""
+        assert halfway.response is not None
+        for result in halfway.results:
+            self._ledger.recall(result)
+        for call in halfway.response.message.calls:
+            match halfway.came_to.get(call.id):
+                case QuestionAsked(confirms=confirms):
+                    self._ledger.leave_open(call)
+                    self._ledger.asked = self._ledger.asked or confirms is None
+                    if confirms is not None:
+                        self._ending.add(call.id)
+                case ThoughtRecorded():
+                    self._ledger.answer(call, NOTED, "ok")
+                case (CompletionAccepted() | CompletionRejected() | PhaseReported()) as event:
+                    if self._completions.take_up(call, event):
+                        self._ending.add(call.id)
+                case _:
+                    pass
+
+    def offer_again(self, halfway: Halfway) -> None:
+        """Take its calls once more as they came, for those that may start early."""
+        assert halfway.response is not None
+        for call in halfway.response.message.calls:
+            if call.id in halfway.whole:
+                self.offer(call)
+
+    def stop_changed(self, message: AssistantMessage) -> None:
+        """Give up the calls that run with other arguments than they have come to have."""
+        recalled = self._context.recalled
+        ended = () if recalled is None else recalled.ended  # before their arguments turned out to be others
+        for call in message.calls:
+            if call.id not in ended and call.id in self._begun and self._begun[call.id].arguments != call.arguments:
+                self._ledger.answer(call, RAN_EARLY, "invalid")
+                self._running[call.id].cancel()
+
+    async def settle(self, message: AssistantMessage, truncated: Collection[str]) -> None:
+        """Give every call of the response its result, open questions apart. `truncated`: where it broke off."""
+        whole = [call for call in message.calls if call.id not in truncated]
+        alone = self._context.policy.mixed == "none" and any(self._completions.may_end(call) for call in whole)
+        done = False
+        before: list[str] = []
+        if self._context.limits.reached:
+            self._give_up_running()
+        for call in message.calls:
+            tool = self._context.toolbox.get(call.name)
+            if call.id in self._ledger:
+                done = done or call.id in self._ending
+            elif self._lost(call):
+                self._ledger.answer(call, UNKNOWN, "unknown")
+            elif self._is_left_out(call, tool, done, alone):
+                self._ledger.answer(call, SKIPPED, "skipped")
+            elif call.id in truncated:
+                self._ledger.answer(call, TRUNCATED, "truncated")
+            elif tool is None:
+                self._ledger.answer(call, self._unknown(call.name), "invalid")
+            elif call.id in self._running:
+                pass  # it began while the response was streaming
+            elif (arguments := self._arguments(tool, call)) is None:
+                pass  # answered
+            elif tool.kind not in BEYOND and self._out_of_time():
+                self._ledger.answer(call, OUT_OF_TIME, "cancelled")
+                if not tool.spec.reads:
+                    self._ledger.fail(call.id, call.name, OUT_OF_TIME)
+            elif tool.spec.reads and tool.kind == "ordinary":
+                self._start(tool, call, arguments)
+            else:
+                await self._finish_running(before)
+                done = await self._run_alone(tool, call, arguments, before) or done
+                await self._scope.checkpoint()  # accepted: all that follows is cancelled, this loop as well
+            before.append(call.id)
+        await self._finish_running(before)
+        for call in message.calls:
+            if call.id in self._running and self._context.limits.reached:
+                self._ledger.answer(call, OUT_OF_TIME, "cancelled")
+        self.abandon(message)  # what somebody else has cancelled, and neither we nor the caller
+
+    def _is_left_out(self, call: ToolCall, tool: Tool | None, done: bool, alone: bool) -> bool:
+        """Whether a call does not run because of the completion beside it (`policy.mixed`)."""
+        kind = "ordinary" if tool is None else tool.kind
+        if done:
+            return self._context.policy.mixed != "all" or kind == "completion"
+        if not alone or kind != "ordinary":
+            return False
+        return call.id not in self._running and not self._context.began_before(call.id)
+
+    def _out_of_time(self) -> bool:
+        """Whether a limit of the run is reached, so that no further call begins."""
+        limits = self._context.limits
+        if not limits.reached and limits.out_of_time:
+            limits.strike(self._log.facts.steps)
+        return limits.reached
+
+    def _answered_late(self, call: ToolCall) -> bool:
+        """In a replay: whether this call never ran, and waited for its result until the response was whole."""
+        return self._context.recalled is not None and call.id in self._context.recalled.answered_late
+
+    def _lost(self, call: ToolCall) -> bool:
+        """In a replay: whether the process was killed before this call had its result."""
+        return self._context.recalled is not None and call.id in self._context.recalled.lost
+
+    def void(self) -> None:
+        """Forget the calls of an attempt that came to nothing; those that began early are given up."""
+        self._give_up_running()
+        self._ledger.close()
+        self._start_over()
+
+    def _give_up_running(self) -> None:
+        for task in self._running.values():
+            task.cancel()
+
+    def abandon(self, message: AssistantMessage | None) -> None:
+        """Answer what was cut off by a cancellation, without running anything."""
+        after = False
+        for call in message.calls if message is not None else ():
+            if after and call.id not in self._running:
+                self._ledger.answer(call, SKIPPED, "skipped")
+            else:
+                left = call.id in self._context.left_behind
+                self._ledger.answer(call, LEFT if left else CANCELLED, "cancelled")
+            after = after or call.id == self._scope.cut_by
+        self._ledger.close()
+
+    # ---- running
+
+    def _arguments(self, tool: Tool, call: ToolCall) -> dict[str, Any] | None:
+        """The call's arguments; None if they are invalid, which is then its result."""
+        try:
+            return tool.parse(call.arguments)
+        except InvalidArguments as error:
+            self._ledger.answer(call, str(error), "invalid")
+            return None
+
+    def _start(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
+        self._begun[call.id] = call
+        self._running[call.id] = self._scope.start(self._read(tool, call, arguments, self._ledger), call.name)
+
+    async def _read(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], ledger: Ledger) -> None:
+        if self._scope.shared.cancel_called:
+            return  # it was begun in the turn of the loop in which the round was cancelled
+        try:
+            await self._run_ordinary(tool, call, arguments, ledger)
+        except LostRun as lost:
+            self._log.close(lost)  # before those beside it are given up, which may not like it
+            raise
+
+    async def _finish_running(self, ids: Collection[str]) -> None:
+        """Wait for those of these calls that are running."""
+        running = [task for id, task in self._running.items() if id in ids and not task.done()]
+        if running:
+            await asyncio.wait(running)
+        await self._scope.checkpoint()
+
+    async def _run_alone(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], before: Sequence[str]) -> bool:
+        """Run a call beside which nothing else runs; True if it was a completion that nothing may follow."""
+        match tool.kind:
+            case "ordinary" if tool.spec.completes:
+                value = await execute(self._context, self._scope, tool, call, arguments)
+                if isinstance(value, Completion | Continue | Phase):
+                    return await self._completions.settle(call, value, before, besides=value.content)
+                self._settle_ordinary(call, value, self._ledger)
+            case "ordinary":
+                await self._run_ordinary(tool, call, arguments, self._ledger)
+            case "think":
+                await self._think(tool, call, arguments)
+            case "question":
+                await self._ask(tool, call, arguments)
+            case "completion":
+                return await self._completions.complete(tool, call, arguments, before)
+        return False
+
+    async def _run_ordinary(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], ledger: Ledger) -> None:
+        self._settle_ordinary(call, await execute(self._context, self._scope, tool, call, arguments), ledger)
+
+    def _settle_ordinary(self, call: ToolCall, value: Any, ledger: Ledger) -> None:
+        if isinstance(value, Asked):
+            ledger.ask(call, value.question)
+            return
+        content, status = as_text(value)
+        ledger.answer(call, content, status, images_in(value))
+
+    async def _think(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
+        content, status = as_text(await execute(self._context, self._scope, tool, call, arguments))
+        if status == "ok":
+            self._log.append(ThoughtRecorded(call_id=call.id, text=content))
+            content = NOTED
+        self._ledger.answer(call, content, status)
+
+    async def _ask(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
+        content, status = as_text(await execute(self._context, self._scope, tool, call, arguments))
+        if status != "ok":
+            self._ledger.answer(call, content, status)
+            return
+        self._ledger.ask(call, content)
+
+    def _unknown(self, name: str) -> str:
+        offered = ", ".join(self._context.toolbox) or "none"
+        return f"There is no tool {name!r}. The tools are: {offered}."

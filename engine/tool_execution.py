@@ -1,0 +1,109 @@
+"""Running one call: announced, flushed to the record, with its deadline; whatever it raises becomes its result.
+
+A call that had begun in a process that died is not simply run again: `again.py` says what becomes of it. One whose
+arguments are known only as they were redacted is not run at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from .again import RUN, found_out
+from .checkpoint import keep_value
+from .context import Context
+from .decision import ToolCall, WrongUse
+from .decision.events import ToolExecutionStarted
+from .decision.messages import ResultStatus
+from .identity import PRESENT, call_of
+from .scope import RoundScope
+from .tools._callables import apart, in_words
+from .tools.answers import Settled
+from .tools.results import LEFT_AT, OUT_OF_TIME, STOPPED, UNKNOWN, completion_of
+from .tools.tool import Tool
+
+BEYOND = frozenset({"completion", "question"})
+"""Kinds of tools that no limit of the run cuts off: a completion that came whole is settled, and so is a question."""
+
+
+async def execute(context: Context, scope: RoundScope, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
+    """What the function returned; a Settled that says why it did not; or Asked, if only the user knows.
+
+    Nothing begins in a scope that is cancelled, and nothing that ends in one has a result.
+    """
+    await scope.checkpoint()
+    here = call_of(context, call.id)
+    token = PRESENT.set(here)
+    try:
+        if context.steps is not None:
+            value = await _kept(context, tool, call, arguments, here.again)
+        elif context.interrupted is not None:
+            value = _read(tool, await _work(context, tool, call, arguments, here.again), arguments)
+        else:
+            value = _read(tool, await _run(context, tool, call, arguments), arguments)
+    finally:
+        PRESENT.reset(token)
+    await scope.checkpoint()
+    return value
+
+
+async def _kept(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool) -> Any:
+    """The result that a durable engine keeps of this call, or else what comes of it now."""
+
+    async def work() -> Any:
+        return _read(tool, await _work(context, tool, call, arguments, again), arguments)
+
+    return await keep_value(context, context.step_key(call.id), work)
+
+
+def _read(tool: Tool, value: Any, arguments: Mapping[str, Any]) -> Any:
+    return completion_of(value, arguments) if tool.kind == "completion" else value
+
+
+async def _work(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool) -> Any:
+    if context.altered(call):
+        return Settled(content=UNKNOWN, status="unknown")
+    if again:
+        value = await found_out(context, tool, call, arguments)
+        if value is not RUN:
+            return value
+    return await _run(context, tool, call, arguments)
+
+
+async def _run(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
+    context.log.append(ToolExecutionStarted(call_id=call.id, name=call.name))
+    await context.flush()
+    if tool.kind in BEYOND:
+        return await _within(context, tool, call, arguments)
+    value: Any = None
+    with context.limits.deadline() as deadline:
+        value = await _within(context, tool, call, arguments)
+    if deadline.cancelled_caught:
+        context.limits.strike(context.log.facts.steps)
+        return cut_off(tool, left_behind=call.id in context.left_behind)
+    return value
+
+
+async def _within(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
+    """What the function returned within the tool's own deadline."""
+    left = partial(context.left_behind.add, call.id)
+    with context.clock.deadline(tool.timeout) as deadline:
+        try:
+            work = context.execute(call, tool, arguments)
+            value = await apart(work, tool.name, left, run_id=context.run_id, call_id=call.id)
+        except WrongUse:
+            raise
+        except Exception as error:
+            value = Settled(content=in_words(error), status="error")
+    if deadline.cancelled_caught:
+        stopped = f"{tool.name} was stopped after {tool.timeout:g} seconds."
+        value = Settled(content=LEFT_AT.format(stopped) if call.id in context.left_behind else stopped, status="error")
+    return value
+
+
+def cut_off(tool: Tool, *, left_behind: bool = False) -> Settled:
+    """The result of a call that was running when a limit of the run was reached."""
+    content = OUT_OF_TIME if tool.spec.reads else STOPPED
+    status: ResultStatus = "cancelled" if tool.spec.reads else "unknown"
+    return Settled(content=LEFT_AT.format(content) if left_behind else content, status=status)

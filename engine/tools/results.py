@@ -1,0 +1,349 @@
+"""From what a function returned to the text that the model reads, and to what a completion says of the work."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from hashlib import blake2b
+from typing import Any
+
+from ..decision import Image, ToolCall
+from ..decision.messages import ResultStatus
+from .answers import Asked, Completion, Continue, Phase, Settled
+
+LONGEST = 100_000
+"""Characters of one result that reach the model and the record; the middle of a longer one is left out."""
+MARK = 80
+"""Characters that the note on what was left out takes at most."""
+MOST_PARTS = 100_000
+"""What is read of the iterators in a result, in parts; a result is shortened to `LONGEST` characters after that."""
+MOST_CHARACTERS = 10 * LONGEST
+"""The same, in characters of texts."""
+NOT_READ = "[... it was not read any further ...]"
+DEEPEST = 250
+"""How deep a result may be nested: what turns it into JSON goes no deeper."""
+_PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
+AT_THE_LIMIT = "Not run: the limit is reached."
+"""What a call in the closing step is answered with."""
+CANCELLED = "Cancelled while it was running or waiting to run."
+"""What a call is answered with that a cancellation cut off."""
+OUT_OF_TIME = "Not run to its end: a limit of the run was reached."
+"""What a call is answered with that a limit cut off, or kept from running, and that has changed nothing."""
+STOPPED = (
+    "Stopped while it was running, because a limit of the run was reached. Its effect is not known: find out what it "
+    "is before you call it again."
+)
+"""What a call that may have changed something is answered with, when a limit cuts it off."""
+LEFT = "Cancelled, but it did not stop when it was told to: it was left behind, and may still be running."
+"""The same, where its function went on."""
+LEFT_AT = "{} It did not stop when it was told to, and was left behind: it may still be running."
+"""What follows the word of a deadline, where the function went on after it."""
+UNKNOWN = (
+    "The process died while this call was running. Its effect is not known: find out what it is before you call it "
+    "again."
+)
+
+
+def as_text(value: Any) -> tuple[str, ResultStatus]:
+    """The text of a result, and `ok`, or a complaint and `error`."""
+    match value:
+        case Settled(content=content, status=status):
+            return shortened(content), status
+        case str():
+            return shortened(value), "ok"
+        case None:
+            return "Done.", "ok"
+        case Image() | [*_] if images_in(value):
+            return shortened(_described(value)), "ok"
+        case bytes():
+            return f"(bytes, {len(value)} of them; a tool returns text or JSON)", "error"
+        case Completion() | Continue() | Phase():
+            return f"{type(value).__name__} is only for tools of kind completion", "error"
+        case _:
+            return _as_json(value)
+
+
+def images_in(value: Any) -> tuple[Image, ...]:
+    """The pictures of a result: one alone, or those in a list whose other members are texts."""
+    match value:
+        case Settled(images=images):
+            return images
+        case Image():
+            return (value,)
+        case list() | tuple() if all(isinstance(part, str | Image) for part in value):
+            return tuple(part for part in value if isinstance(part, Image))
+        case _:
+            return ()
+
+
+def holds_iterator(value: Any) -> bool:
+    """Whether something in it is yet to be read: it may take its time, and have no end."""
+    return _holds_iterator(value, set())
+
+
+def _holds_iterator(value: Any, seen: set[int]) -> bool:
+    if type(value) in _PLAIN:
+        return False
+    if isinstance(value, Iterator):
+        return True
+    parts = _parts(value)
+    if not parts or id(value) in seen or len(seen) > DEEPEST:
+        return False
+    seen.add(id(value))
+    found = any(_holds_iterator(part, seen) for part in parts)
+    seen.discard(id(value))
+    return found
+
+
+def _parts(value: Any) -> Collection[Any]:
+    """What a container holds; nothing for all else."""
+    if isinstance(value, Mapping):
+        return value.values()
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return value
+    if isinstance(value, type):
+        return ()
+    if hasattr(value, "model_fields_set"):  # a model of pydantic, without importing it
+        return list(vars(value).values())
+    return [getattr(value, field.name, None) for field in fields(value)] if is_dataclass(value) else ()
+
+
+def read_out(value: Any) -> Any:
+    """The value with a list in the place of each iterator, cut off after `MOST_PARTS` parts of all of them together."""
+    return _read_out(value, [MOST_PARTS, MOST_CHARACTERS])
+
+
+def _read_out(value: Any, left: list[int]) -> Any:
+    if not holds_iterator(value):
+        if isinstance(value, str | bytes):
+            left[1] -= len(value)
+        return value
+    if isinstance(value, Iterator):
+        read: list[Any] = []
+        for part in value:
+            if min(left) <= 0:
+                read.append(NOT_READ)
+                break
+            left[0] -= 1
+            read.append(_read_out(part, left))
+        return read
+    if isinstance(value, Mapping):
+        return {key: _read_out(part, left) for key, part in value.items()}
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return [_read_out(part, left) for part in value]
+    if hasattr(value, "model_copy"):
+        return value.model_copy(update={name: _read_out(part, left) for name, part in vars(value).items()})
+    return {field.name: _read_out(getattr(value, field.name), left) for field in fields(value)}
+
+
+def _described(value: Any) -> str:
+    """The texts of a result, with a word for each picture."""
+    parts = [value] if isinstance(value, Image) else value
+    return "\n".join(part if isinstance(part, str) else f"[image: {_kind(part)}]" for part in parts)
+
+
+def _kind(image: Image) -> str:
+    return image.url if image.url else f"{image.media_type}, {len(image.data)} bytes"
+
+
+def _as_json(value: Any) -> tuple[str, ResultStatus]:
+    from pydantic_core import PydanticSerializationError, to_json
+
+    try:
+        return shortened(to_json(value).decode()), "ok"
+    except (PydanticSerializationError, ValueError, RecursionError) as error:
+        return f"The tool ran, but its result ({type(value).__name__}) cannot be shown: {error}", "error"
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """The text, without its middle if it is longer than `longest` characters, and fit for UTF-8.
+
+    What it gives is no longer than that, so that it is not shortened again.
+    """
+    text = text.encode("utf-8", "replace").decode()  # lone surrogates, as in the names of some files
+    if len(text) <= longest:
+        return text
+    half = max(0, longest - MARK) // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} of {len(text)} characters left out ...]\n{text[-half:]}"
+
+
+# ---- what a completion's function says
+
+ANSWERS = ("summary", "result", "answer", "final_answer", "response", "message", "content", "text", "output")
+"""Where the answer stands in what a completion was called with or returned: the first that holds text."""
+_REASONS = ("error", "reason", "feedback", "message", "detail", "details", *ANSWERS)
+"""Where it stands why the work is not done."""
+_DONE = frozenset(
+    "success successful succeeded ok done isdone taskdone complete completed iscomplete iscompleted taskcomplete "
+    "taskcompleted istaskcomplete istaskcompleted finished isfinished taskfinished isfinal accepted approved passed "
+    "stop shouldstop terminate shouldterminate shouldautoterminate shouldend shouldfinish".split()
+)
+"""Members that say with true that the work is done, and with false that it is not. Without case, `_` and `-`."""
+_NOT_DONE = frozenset(
+    "continue shouldcontinue needscontinue mustcontinue needstocontinue goon keepgoing incomplete isincomplete "
+    "unfinished isunfinished needsmorework rejected failed iserror haserror".split()
+)
+"""The same the other way round."""
+_STATES = frozenset({"status", "state", "decision", "action", "verdict"})
+"""Members that say it with a word."""
+_DONE_WORDS = frozenset(
+    "true yes success succeeded ok done complete completed finished accepted passed stop end".split()
+)
+_NOT_DONE_WORDS = frozenset(
+    "false no continue goon incomplete unfinished inprogress partial pending running retry failed failure error "
+    "rejected notdone 继续 未完成 失败".split()
+)
+_PERCENTAGES = frozenset({"completionpercentage", "percentage"})
+_MORE = frozenset({"error", "nextphase", "pendingissues", "requiresuserconfirmation", *_PERCENTAGES, *_STATES})
+"""Members that are known besides, so that a value which holds nothing else is no data of the task."""
+CONFIRM_A_PART = (
+    "Only finished work can be confirmed by the user, and completion_percentage is below 100. Finish the rest and ask "
+    "for the confirmation then, or report the part without asking for one."
+)
+"""Why a completion is handed back that is a part of the work and wants to be confirmed."""
+
+
+def completion_of(value: Any, arguments: Mapping[str, Any]) -> Any:
+    """What a completion's function says with what it returned.
+
+    Gives a Completion, Phase or Continue; what is no answer of the function (`Settled` with an error, `Asked`) as it
+    is. A mapping, an object with fields or JSON text with a member like `success`, `task_completed` or
+    `shouldContinue` is read as what that says, and if one of several says that the work is not done, it is not. All
+    other data are the answer as JSON. Where the function says no more than that the work is done, the answer is the
+    text that it was called with.
+    """
+    match value:
+        case Completion() | Phase() | Continue() | Asked() | Settled():
+            return value
+        case bool() | None:
+            return Continue() if value is False else Completion(answer=_called_with(arguments) or "Done.")
+        case str() if _word(value) == "continue":
+            return Continue()
+        case str():
+            said = None if value in arguments.values() else _object(value)  # what the model wrote is no verdict of ours
+        case _:
+            said = value = _members(value)
+    content, status = as_text(value)
+    if status != "ok":
+        return Settled(content=content, status=status)
+    return (_said(said, content, arguments) if isinstance(said, dict) else None) or Completion(answer=content)
+
+
+def _said(said: Mapping[str, Any], content: str, arguments: Mapping[str, Any]) -> Completion | Phase | Continue | None:
+    """What a mapping says of the work; None if it says nothing of it and is the answer as it is."""
+    members = {_word(name): member for name, member in said.items()}
+    done = {_says(name, member) for name, member in members.items()} - {None}
+    if False in done or (not done and members.get("error")):
+        return Continue(_text_in(members, _REASONS) or content)
+    known = _MORE | {_word(name) for name in _REASONS}
+    if not done and not known.issuperset(members):
+        return None
+    percentage = next((members[name] for name in sorted(_PERCENTAGES) if _is_percentage(members.get(name))), None)
+    answer = _text_in(members, ANSWERS)
+    confirm = _truth(members.get("requiresuserconfirmation")) is True
+    if percentage is not None and percentage < 100:
+        following = members.get("nextphase")
+        phase = Phase(percentage=int(percentage), summary=answer, next_phase=str(following) if following else None)
+        return Continue(CONFIRM_A_PART) if confirm else phase
+    answer = answer or _called_with(arguments)
+    if not answer:
+        return Completion(answer=content) if done else None
+    return Completion(
+        answer=answer,
+        content=content,
+        pending_issues=_texts(members.get("pendingissues")),
+        confirm=confirmation(answer) if confirm else None,
+        percentage=None if percentage is None else 100,
+    )
+
+
+def confirmation(answer: str) -> str:
+    """The question to a user who must confirm an answer."""
+    return f"{answer}\nDo you confirm that the task is done?"
+
+
+def _says(name: str, member: Any) -> bool | None:
+    """Whether a member says that the work is done; None if it does not speak of it."""
+    truth = _truth(member)
+    if name in _STATES:
+        return truth if isinstance(member, str) else None
+    if truth is None or name not in _DONE | _NOT_DONE:
+        return None
+    return truth if name in _DONE else not truth
+
+
+def _truth(member: Any) -> bool | None:
+    if isinstance(member, bool):
+        return member
+    word = _word(member) if isinstance(member, str) else ""
+    return True if word in _DONE_WORDS else False if word in _NOT_DONE_WORDS else None
+
+
+def _is_percentage(member: Any) -> bool:
+    return isinstance(member, int | float) and not isinstance(member, bool) and 0 <= member <= 100
+
+
+def _word(text: str) -> str:
+    return "".join(sign for sign in text.casefold() if sign.isalnum())
+
+
+def _members(value: Any) -> Any:
+    """A mapping or an object with fields as JSON has it, even if a part has no form there; all else as it is."""
+    try:
+        made = plain(value)
+    except (ValueError, RecursionError):  # bytes that are no text, or a mapping that holds itself
+        return value
+    return made if isinstance(made, dict) else value
+
+
+def _object(text: str) -> Any:
+    """What a text holds as JSON, if that may be an object."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _text_in(members: Mapping[str, Any], names: Iterable[str]) -> str:
+    """The first of these members that holds text, or an object with a text of its own, as some errors are."""
+    for name in names:
+        member = members.get(_word(name))
+        if isinstance(member, dict):
+            member = _text_in({_word(key): part for key, part in member.items() if isinstance(part, str)}, _REASONS)
+        if isinstance(member, str) and member.strip():
+            return shortened(member)
+    return ""
+
+
+def _called_with(arguments: Mapping[str, Any]) -> str:
+    """The answer among the arguments of a completion: by its name, or the only text there."""
+    texts = [text for text in arguments.values() if isinstance(text, str) and text.strip()]
+    return _text_in({_word(name): text for name, text in arguments.items()}, ANSWERS) or (
+        texts[0] if len(texts) == 1 else ""
+    )
+
+
+def _texts(member: Any) -> tuple[str, ...]:
+    if isinstance(member, str):
+        return (member,) if member.strip() else ()
+    return tuple(str(part) for part in member) if isinstance(member, list) else ()
+
+
+def fingerprint(call: ToolCall, content: str, images: tuple[Image, ...] = ()) -> str:
+    """Equal for the same call with the same result."""
+    digest = blake2b(b"".join(image.data for image in images), digest_size=8)
+    for part in (call.name, call.arguments, content):
+        digest.update(part.encode("utf-8", "surrogatepass"))
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON can hold it; what has no form in JSON stands there in words."""
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(value, fallback=repr, inf_nan_mode="strings")

@@ -1,0 +1,222 @@
+"""Tools: a function, its schema, and its kind, which is all that the loop goes by.
+
+    @tool
+    async def read_file(path: str) -> str:
+        "Read a text file."
+
+    @tool(kind="completion")
+    def submit(report: str) -> str:
+        "Hand in the report. Call this once, when it is finished."
+        return report
+
+The JSON schema comes from the type hints, descriptions of arguments from the docstring (Google, NumPy, reST or
+Epydoc style). Sync functions run in a thread. A tool without a kind is ordinary and is taken to change things;
+`reads=True` says that it does not, and then it may run beside others and while the response still streams.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from copy import copy
+from functools import cached_property
+from typing import Any, get_args, overload
+
+import docstring_parser
+
+from ..decision import ToolKind, ToolSpec, WrongUse
+from ..decision.errors import nearest
+from ..decision.messages import blank
+from ..side_effects import acts
+from ..validation import check_functions, yields
+from ._callables import call
+from .json_schema import SchemaArguments
+from .results import holds_iterator, read_out
+from .schema import Arguments, InvalidArguments
+
+Function = Callable[..., Any]
+COMPLETION_MARK = "[COMPLETION SIGNAL]"
+"""Stands in the description of every completion tool."""
+TOOL_TIMEOUT = 120.0
+"""Seconds that a tool may run by default."""
+
+
+class Tool:
+    """A function that a model may call.
+
+    `polls=True` says that it is made to be called again and again with the same result: no repetition to speak of.
+    `completes=True` says that an ordinary tool may return a Completion, a Phase or a Continue as well.
+    `timeout` is in seconds, None for none; a call that takes longer is answered with an error. `final` says of valid
+    arguments whether a completion by them can be the last one (`completion_percentage` below 100 cannot).
+    `parameters` is a JSON schema that stands for the type hints; the function then gets plain JSON values.
+    `check` is asked, with the same arguments, about a call that had begun when its process died: it says
+    `Happened(result)`, `NotHappened()`, and then the call is run, or `Unclear()`. A reading tool is simply run again.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        kind: ToolKind = "ordinary",
+        reads: bool = False,
+        polls: bool = False,
+        completes: bool = False,
+        timeout: float | None = TOOL_TIMEOUT,
+        final: Callable[[Mapping[str, Any]], bool] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        check: Function | None = None,
+    ) -> None:
+        _check(function, kind, timeout)
+        check_functions(check=check)
+        self.function = function
+        self.check = check
+        """Says what became of a call that had begun when its process died."""
+        self.timeout = timeout
+        self._final = final or _full_percentage
+        described = docstring_parser.parse(inspect.getdoc(function) or "")
+        self.name = name or str(getattr(function, "__name__", type(function).__name__))
+        """The name that the model calls."""
+        if kind == "question" and not reads and acts(function):
+            raise WrongUse(
+                f"tool {self.name!r} of kind 'question' has a body that acts: its body only gives the text of the "
+                "question (`return question`), and the answer comes once the run has paused. Put what is to be done "
+                "into a tool of kind 'ordinary'; if the body changes nothing, say so with reads=True"
+            )
+        self.kind: ToolKind = kind
+        """What a call of it means to the loop."""
+        self._about = description or _about(described)
+        if not self._about:
+            raise WrongUse(f"tool {self.name!r} has no description: give it a docstring or description=...")
+        if kind == "completion" and COMPLETION_MARK not in self._about:
+            self._about = f"{COMPLETION_MARK} {self._about}"
+        notes = {param.arg_name: param.description for param in described.params if param.description}
+        self._arguments = (
+            Arguments(function, self.name, notes)
+            if parameters is None
+            else SchemaArguments(function, self.name, parameters)
+        )
+        self._reads = reads or kind in ("think", "question")
+        self._polls = polls
+        self._completes = completes
+
+    @cached_property
+    def spec(self) -> ToolSpec:
+        """What the model and the record know of it. Raises WrongUse if a type hint has no schema."""
+        return ToolSpec(
+            name=self.name,
+            description=self._about,
+            parameters=self._arguments.schema,
+            kind=self.kind,
+            reads=self._reads,
+            polls=self._polls,
+            completes=self._completes,
+        )
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name!r}, kind={self.kind!r})"
+
+    def renamed(self, name: str) -> Tool:
+        """The same tool under another name: nothing else changes."""
+        other = copy(self)
+        other.name = name
+        other.__dict__.pop("spec", None)
+        return other
+
+    def parse(self, arguments: str) -> dict[str, Any]:
+        """The arguments as the function takes them. Raises InvalidArguments, in words for the model.
+
+        A completion whose required texts are all empty, or hold nothing that a person can see, says nothing of the
+        work: it is invalid.
+        """
+        parsed = self._arguments.parse(arguments)
+        texts = self._texts
+        if texts and all(isinstance(parsed.get(name), str) and blank(parsed[name]) for name in texts):
+            raise InvalidArguments(f"{self.name}: {' and '.join(texts)} is empty: say in it what was done")
+        return parsed
+
+    @cached_property
+    def _texts(self) -> tuple[str, ...]:
+        """Of a completion: the texts that a call of it must bring, by name."""
+        if self.kind != "completion":
+            return ()
+        schema = self._arguments.schema
+        members = schema.get("properties", {})
+        return tuple(name for name in schema.get("required", ()) if members.get(name, {}).get("type") == "string")
+
+    def is_final(self, arguments: Mapping[str, Any]) -> bool:
+        """Whether a completion by these arguments can be the last one."""
+        return self._final(arguments)
+
+    async def run(self, arguments: Mapping[str, Any]) -> Any:
+        """Call the function; a sync one in a thread, whose late result is dropped if the call is cancelled.
+
+        Iterators in what it returns are read out in a thread, too: they may wait, and have no end.
+        """
+        value = await call(self.function, **arguments)
+        return await call(read_out, value) if holds_iterator(value) else value
+
+
+OPTIONS = tuple(inspect.signature(Tool).parameters)[1:]
+"""What can be said of a tool."""
+
+
+def _check(function: Any, kind: Any, timeout: Any) -> None:
+    """Refuse what no model can call, and options that mean nothing."""
+    if isinstance(function, Tool):
+        raise WrongUse(f"{function!r} is a tool already: hand it on as it is, or under another name with renamed(...)")
+    if not callable(function):
+        raise WrongUse(f"{function!r} is no function: put @tool on one")
+    name = getattr(function, "__name__", type(function).__name__)
+    if yields(function):
+        raise WrongUse(
+            f"tool {name!r} yields, and a tool has one result: collect the parts in a list and `return` it, "
+            "or ''.join(parts) for a text"
+        )
+    if kind not in get_args(ToolKind):
+        raise WrongUse(f"tool {name!r}: unknown kind {kind!r}{nearest(str(kind), get_args(ToolKind))}")
+    if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
+        raise WrongUse(f"tool {name!r}: timeout is {timeout!r}: use seconds above 0, or None for none")
+    if inspect.isfunction(function) and next(iter(inspect.signature(function).parameters), "") in ("self", "cls"):
+        raise WrongUse(
+            f"tool {name!r} is a method, and a model cannot fill its first argument: "
+            f"make the tool of a method that is bound, as in tool(thing.{name})"
+        )
+
+
+@overload
+def tool(function: Function, /) -> Tool: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    kind: ToolKind = "ordinary",
+    reads: bool = False,
+    polls: bool = False,
+    completes: bool = False,
+    timeout: float | None = TOOL_TIMEOUT,
+    final: Callable[[Mapping[str, Any]], bool] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    check: Function | None = None,
+) -> Callable[[Function], Tool]: ...
+def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
+    """Make a tool of a function. Options as for `Tool`. Raises WrongUse."""
+    for option in options:
+        if option not in OPTIONS:
+            raise WrongUse(f"tool has no option {option!r}{nearest(option, OPTIONS)}")
+    if isinstance(function, str):
+        raise WrongUse(f"tool({function!r}) is given a text: write @tool(name={function!r})")
+    if function is None:
+        return lambda made: Tool(made, **options)
+    return Tool(function, **options)
+
+
+def _full_percentage(arguments: Mapping[str, Any]) -> bool:
+    percentage = arguments.get("completion_percentage", 100)
+    return not isinstance(percentage, int | float) or percentage >= 100
+
+
+def _about(described: docstring_parser.Docstring) -> str:
+    return "\n\n".join(part for part in (described.short_description, described.long_description) if part)

@@ -1,0 +1,275 @@
+"""Tools for working in one folder: list, read, search, edit, write, and by choice run commands.
+
+    engine = Engine(provider, tools=[*workspace_tools("project"), finish_task])
+
+The file tools cannot leave the folder (see `folder.py`). A command can: it may do whatever the user may, and so it is
+offered only with `allow_run=True`. Results are sorted and bounded.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+
+from ..child_process import check_names
+from ..decision import WrongUse
+from .folder import LONGEST_TEXT, VERSION_CONTROL, Folder, Parts, WorkspaceError
+from .patterns import globbed, matcher
+from .shell import LONGEST_RUN, run_in
+from .tool import Tool
+
+MOST_ENTRIES = 300
+MOST_LINES = 2000
+MOST_CHARACTERS = 50_000
+MOST_HITS = 100
+MOST_FILES = 20_000
+LONGEST_HIT = 240
+
+
+def workspace_tools(
+    folder: str | os.PathLike[str], *, allow_run: bool = False, env: Collection[str] = ()
+) -> list[Tool]:
+    """The tools for a folder; with `allow_run` also the one that runs shell commands, which is not confined to it.
+
+    env: names of environment variables that commands see besides the allow-list of `child_process.py`, which has PATH,
+    HOME, locale, proxies and toolchains, and no keys. Raises WrongUse.
+    """
+    if os.open not in os.supports_dir_fd:
+        raise WrongUse("workspace tools need a system that opens files relative to a folder, as Linux and macOS do")
+    root = os.path.realpath(folder)
+    if not os.path.exists(root):
+        raise WrongUse(f"workspace {os.fspath(folder)!r} does not exist: create it, or name an existing folder")
+    if not os.path.isdir(root):
+        raise WrongUse(f"workspace {os.fspath(folder)!r} is not a folder: name the folder to work in")
+    tools = _Workspace(root, check_names(env))
+    offered = [
+        Tool(tools.list_files, reads=True),
+        Tool(tools.read_file, reads=True),
+        Tool(tools.search_files, reads=True),
+        Tool(tools.edit_file),
+        Tool(tools.write_file),
+    ]
+    if allow_run:
+        offered.append(Tool(tools.run_command, timeout=LONGEST_RUN + 30))
+    return offered
+
+
+class _Workspace:
+    """The functions behind the tools. Their docstrings are what the model reads."""
+
+    def __init__(self, root: str, env: Collection[str] = ()) -> None:
+        self._folder = Folder(root)
+        self._env = env
+
+    def list_files(self, path: str = ".") -> str:
+        """List the files and folders below a folder of the workspace, to find out what is there.
+
+        One path a line, relative to the workspace; a folder ends in "/". A large folder is named with the number of
+        its entries instead of being listed: list it by its own path.
+
+        Args:
+            path: The folder, relative to the workspace.
+
+        """
+        top = self._folder.parts(path)
+        lines: dict[Parts, str] = {}
+        waiting = deque([top])
+        while waiting:
+            place = waiting.popleft()
+            try:
+                entries = self._folder.entries(path, place)
+            except (OSError, WorkspaceError) as error:
+                if place == top:
+                    raise
+                lines[place] += f" (not listed: {type(error).__name__})"
+                continue
+            if place != top and len(lines) + len(entries) > MOST_ENTRIES:
+                lines[place] += f" ({len(entries)} entries, not listed)"
+                continue
+            shown = [(name, kind) for name, kind in entries if name not in VERSION_CONTROL]
+            for name, kind in shown[:MOST_ENTRIES]:
+                inner = (*place, name)
+                mark = {"folder": "/", "file": "", "link": " (link)", "other": " (not an ordinary file)"}[kind]
+                lines[inner] = _shown(inner) + mark
+                if kind == "folder":
+                    waiting.append(inner)
+            if len(shown) > MOST_ENTRIES:
+                return "\n".join([*lines.values(), f"[the first {MOST_ENTRIES} of {len(shown)} entries]"])
+        return "\n".join(lines[place] for place in sorted(lines)) or "(an empty folder)"
+
+    def read_file(self, path: str, start_line: int = 1, max_lines: int = 500) -> str:
+        """Read a text file of the workspace, whole or a range of its lines.
+
+        A last line in brackets, which is not in the file, says when there is more.
+
+        Args:
+            path: The file, relative to the workspace.
+            start_line: The first line to read; 1 is the first of the file.
+            max_lines: How many lines to read, at most 2000.
+
+        """
+        text, whole = self._text(path)
+        lines = text.removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\n").split("\n")
+        first = max(start_line, 1)
+        if not text:
+            return "(an empty file)"
+        if first > len(lines):
+            raise WorkspaceError(f"{path!r} has only {len(lines)} lines")
+        shown = _fitting(lines[first - 1 : first - 1 + max(1, min(max_lines, MOST_LINES))])
+        last = first - 1 + len(shown)
+        notes = []
+        if len(shown[-1]) < len(lines[last - 1]):
+            notes.append(f"line {last} is cut: it has {len(lines[last - 1])} characters")
+        if first > 1 or last < len(lines) or not whole:
+            notes.append(f"lines {first} to {last} of {len(lines)}{'' if whole else ' and more'}")
+        if not whole:
+            notes.append(f"only the first {LONGEST_TEXT} bytes of the file can be read")
+        return "\n".join([*shown, *([f"[{'; '.join(notes)}]"] if notes else [])])
+
+    def search_files(self, pattern: str, path: str = ".", glob: str = "*") -> str:
+        """Search the text files of the workspace for a regular expression, to find where something is.
+
+        Each hit is a line "file:line: text". Matches within one line, case-sensitive unless the pattern begins with
+        (?i); look-around and back-references are not supported.
+
+        Args:
+            pattern: The regular expression.
+            path: The folder or file to search, relative to the workspace.
+            glob: Which files: "*.py" in any folder, "src/**/*.{js,ts}" by the path from the workspace.
+
+        """
+        hit = matcher(pattern, "regular expression")
+        wanted = globbed(glob)
+        found: list[str] = []
+        notes: list[str] = []
+        for number, parts in enumerate(self._folder.files(path, self._folder.parts(path))):
+            if number == MOST_FILES:
+                notes.append(f"stopped after {MOST_FILES} files: narrow path")
+                break
+            name = _shown(parts)
+            if not wanted(name):
+                continue
+            try:
+                data = self._folder.read(name, parts)
+            except (OSError, WorkspaceError):
+                continue
+            if len(data) > LONGEST_TEXT:
+                notes.append(f"only the first {LONGEST_TEXT} bytes of {name} were searched")
+            found += _hits(name, data, hit, MOST_HITS + 1 - len(found))
+            if len(found) > MOST_HITS:
+                found[MOST_HITS:] = []
+                notes.append(f"the first {MOST_HITS} hits, there are more: narrow pattern, path or glob")
+                break
+        return "\n".join([*(found or ["(no hits)"]), *(f"[{note}]" for note in notes)])
+
+    def edit_file(self, path: str, old: str, new: str) -> str:
+        """Replace one passage of a text file of the workspace; the way to change a file that exists.
+
+        Args:
+            path: The file, relative to the workspace.
+            old: The passage exactly as it stands in the file, with its white space; it must occur only once.
+            new: What stands there afterwards.
+
+        """
+        text, whole = self._text(path)
+        if not whole:
+            raise WorkspaceError(f"{path!r} is too large to be edited here: over {LONGEST_TEXT} bytes")
+        plain, old = text.replace("\r\n", "\n"), old.replace("\r\n", "\n")
+        if not old:
+            raise WorkspaceError("old is empty: give the passage that is to be replaced")
+        first = plain.find(old)
+        if first < 0:
+            raise WorkspaceError(f"old does not occur in {path!r}: read it and copy the passage exactly")
+        line = plain.count("\n", 0, first) + 1
+        second = plain.find(old, first + 1)
+        if second >= 0:
+            times = max(plain.count(old), 2)
+            also = plain.count("\n", 0, second) + 1
+            raise WorkspaceError(
+                f"old occurs {times} times in {path!r}, first in lines {line} and {also}: "
+                "include more of the text around the one that is meant"
+            )
+        newline = "\r\n" if 2 * text.count("\r\n") > text.count("\n") else "\n"
+        fitted = new.replace("\r\n", "\n").replace("\n", newline)
+        changed = text[: _raw(text, first)] + fitted + text[_raw(text, first + len(old)) :]
+        if changed == text:
+            raise WorkspaceError("old and new are the same, so nothing would change")
+        self._folder.write(path, self._folder.parts(path), changed.encode())
+        return f"Replaced one passage in {path}, line {line}."
+
+    def write_file(self, path: str, content: str) -> str:
+        """Write a whole file of the workspace, with the folders above it; for new files, or to replace all of one.
+
+        Args:
+            path: The file, relative to the workspace.
+            content: All that the file holds afterwards.
+
+        """
+        data = content.encode()
+        created = self._folder.write(path, self._folder.parts(path), data)
+        return f"{'Created' if created else 'Replaced'} {path} ({len(data)} bytes)."
+
+    async def run_command(self, command: str, timeout: float = 60) -> str:
+        """Run a shell command in the workspace, for example to test or build; shows its exit code and output.
+
+        There is no input to type. Everything that the command started ends with it, background processes too. Of
+        long output the beginning and the end are shown.
+
+        Args:
+            command: The command line for sh.
+            timeout: Seconds after which it is killed, at most 600.
+
+        """
+        return await run_in(self._folder.root, command, timeout, self._env)
+
+    def _text(self, path: str) -> tuple[str, bool]:
+        """A file's text, and whether that is all of it."""
+        data = self._folder.read(path, self._folder.parts(path))
+        whole = len(data) <= LONGEST_TEXT
+        if b"\0" in data:
+            raise WorkspaceError(f"{path!r} is a binary file, not text")
+        try:
+            return data.decode(), whole
+        except UnicodeDecodeError as error:
+            if not whole and error.start > LONGEST_TEXT - 4:
+                return data[: error.start].decode(), whole  # only the cut through a character
+            line = data.count(b"\n", 0, error.start) + 1
+            raise WorkspaceError(f"{path!r} is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}") from None
+
+
+def _shown(parts: Parts) -> str:
+    """A path as it is shown; what cannot be printed (a newline in a name, say) is replaced."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in "/".join(parts))
+
+
+def _fitting(lines: list[str]) -> list[str]:
+    """As many of the lines as fit into a result, but at least a piece of the first."""
+    room = MOST_CHARACTERS
+    for number, line in enumerate(lines):
+        room -= len(line) + 1
+        if room < 0:
+            return lines[:number] or [line[:MOST_CHARACTERS]]
+    return lines
+
+
+def _hits(name: str, data: bytes, hit: Callable[[str], bool], most: int) -> Iterator[str]:
+    if b"\0" in data:
+        return
+    for number, line in enumerate(data[:LONGEST_TEXT].decode("utf-8", "replace").split("\n"), 1):
+        if hit(line.removesuffix("\r")):
+            yield f"{name}:{number}: {line.strip()[:LONGEST_HIT]}"
+            most -= 1
+            if most == 0:
+                return
+
+
+def _raw(text: str, at: int) -> int:
+    """Where in the text the character stands that is at `at` once each CR LF counts as one."""
+    passed = 0
+    for piece in text.split("\r\n"):
+        if at <= len(piece):
+            break
+        at -= len(piece) + 1
+        passed += len(piece) + 2
+    return passed + at

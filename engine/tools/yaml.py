@@ -1,0 +1,262 @@
+"""Tools from a YAML file.
+
+    tools:
+      - name: set_port
+        description: Set the port of the server.
+        parameters:                     # name: type, or a whole JSON schema
+          port: integer
+          host: optional string
+        handler: server.py:set_port     # file.py:function, relative to this file, or module:function
+        check: server.py:is_set         # says what became of a call during which the process died
+
+`kind`, `reads`, `polls` and `timeout` mean what they mean in Python. `tools` may also be a mapping from name to the
+rest. What is left out is taken from the handler: its docstring, its type hints, and if it is a `Tool`, its kind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, get_args
+
+from ..decision import ToolKind, WrongUse
+from ..decision.errors import error_text, nearest
+from .tool import TOOL_TIMEOUT, Tool
+
+KEYS = ("name", "description", "parameters", "kind", "reads", "polls", "timeout", "handler", "check")
+TYPES = ("string", "integer", "number", "boolean", "array", "object")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+def tools_from_yaml(path: str | os.PathLike[str]) -> list[Tool]:
+    """The tools that this file defines. Raises WrongUse that names file, tool and key."""
+    path = Path(path)
+    loaded: dict[Path, Any] = {}
+    made: dict[str, Tool] = {}
+    for number, entry in enumerate(_entries(path), 1):
+        name = entry.get("name")
+        where = f"{path}, tool {name!r}" if isinstance(name, str) else f"{path}, tool {number}"
+        tool = _tool(entry, where, path.parent, loaded)
+        if tool.name in made:
+            raise WrongUse(f"{where}: two tools of this name")
+        made[tool.name] = tool
+    if not made:
+        raise WrongUse(f"{path}: no tool in it; list them under `tools:`")
+    return list(made.values())
+
+
+# ---- the file
+
+
+def _entries(path: Path) -> list[Mapping[str, Any]]:
+    """What the file says of each tool."""
+    data = _read(path)
+    if isinstance(data, dict):
+        for key in data:
+            if key != "tools":
+                raise WrongUse(f"{path}: unknown key {key!r}{nearest(str(key), ['tools'])}; list tools under `tools:`")
+        data = data["tools"] if data else []
+    if isinstance(data, dict):
+        data = [{"name": name, **rest} if isinstance(rest, dict) else rest for name, rest in data.items()]
+    if not isinstance(data, list | None):
+        raise WrongUse(f"{path}: `tools` is {_what(data)}: make it a list of tools")
+    for number, entry in enumerate(data or (), 1):
+        if not isinstance(entry, dict):
+            raise WrongUse(f"{path}, tool {number}: it is {_what(entry)}: write name, description and handler")
+    return data or []
+
+
+def _read(path: Path) -> Any:
+    import yaml
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]  # it has no types
+        """Refuses a key that stands twice, of which YAML would keep the last."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen = set()
+            for key, _ in node.value:
+                if not isinstance(key.value, str):
+                    raise yaml.constructor.ConstructorError(None, None, "a key that is no text", key.start_mark)
+                if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
+                    raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} twice", key.start_mark)
+                seen.add(key.value)
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(path.read_text("utf-8-sig"), Loader)
+    except OSError as error:
+        raise WrongUse(f"{path} cannot be read: {error.strerror}") from None
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise WrongUse(f"{path} is no valid YAML: {' '.join(str(error).split())}") from None
+
+
+# ---- one tool
+
+
+def _tool(entry: Mapping[str, Any], where: str, folder: Path, loaded: dict[Path, Any]) -> Tool:
+    for key in entry:
+        if key not in KEYS:
+            raise WrongUse(f"{where}: unknown key {key!r}{nearest(str(key), KEYS)}")
+    name = _text(entry, "name", where)
+    if not _NAME.fullmatch(name):
+        raise WrongUse(f"{where}: name {name!r}: use 1 to 64 letters, digits, _ and -")
+    kind = entry.get("kind")
+    if "kind" in entry and kind not in get_args(ToolKind):
+        raise WrongUse(f"{where}: unknown kind {kind!r}{nearest(str(kind), get_args(ToolKind))}")
+    options: dict[str, Any] = {
+        "name": name,
+        "description": _text(entry, "description", where) if "description" in entry else None,
+        "kind": kind or "ordinary",
+        "reads": _truth(entry, "reads", where),
+        "polls": _truth(entry, "polls", where),
+        "timeout": _timeout(entry, where),
+        "parameters": _parameters(entry["parameters"], where) if "parameters" in entry else None,
+    }
+    function = _handler(entry, "handler", where, folder, loaded)
+    if "check" in entry:
+        options["check"] = _handler(entry, "check", where, folder, loaded)
+    try:
+        if isinstance(function, Tool):
+            base = function
+            function, options = base.function, _filled(options, base, entry)
+        tool = Tool(function, **options)
+        assert tool.spec
+    except WrongUse as error:
+        raise WrongUse(f"{where}: {str(error).removeprefix(f'tool {name!r}: ')}") from None
+    except ValueError as error:  # a callable without a signature
+        raise WrongUse(f"{where}: handler {entry['handler']!r}: {error}") from None
+    return tool
+
+
+def _filled(options: Mapping[str, Any], base: Tool, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, with what the file leaves out taken from the tool that its handler is."""
+    spec = base.spec
+    said: dict[str, Any] = {"kind": spec.kind, "reads": spec.reads, "polls": spec.polls, "timeout": base.timeout}
+    said["description"] = spec.description
+    said["check"] = base.check
+    return {**options, "final": base.is_final, **{key: value for key, value in said.items() if key not in entry}}
+
+
+def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
+    if key not in entry:
+        near = [other for other in entry if other not in KEYS]
+        raise WrongUse(f"{where}: key {key!r} is missing" + (f" (there is {near[0]!r})" if near else ""))
+    value = entry[key]
+    if not isinstance(value, str) or not value.strip():
+        raise WrongUse(f"{where}: {key} is {_what(value)}: write a text")
+    return value.strip()
+
+
+def _truth(entry: Mapping[str, Any], key: str, where: str) -> bool:
+    value = entry.get(key, False)
+    if not isinstance(value, bool):
+        raise WrongUse(f"{where}: {key} is {value!r}: write true or false")
+    return value
+
+
+def _timeout(entry: Mapping[str, Any], where: str) -> float | None:
+    value = entry.get("timeout", TOOL_TIMEOUT)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not value > 0):
+        raise WrongUse(f"{where}: timeout is {value!r}: write seconds above 0, or null for none")
+    return None if value is None else float(value)
+
+
+def _parameters(given: Any, where: str) -> dict[str, Any]:
+    """A JSON schema, from one or from the short form."""
+    if given is None:
+        return {"type": "object", "properties": {}}
+    if not isinstance(given, dict):
+        raise WrongUse(f"{where}: parameters is {_what(given)}: write a JSON schema, or `name: type` for each")
+    if given.get("type") == "object" or isinstance(given.get("properties"), dict):
+        return given
+    properties, required = {}, []
+    for name, short in given.items():
+        if not isinstance(name, str):
+            raise WrongUse(f"{where}: parameter {name!r} is no text: put it in quotes")
+        properties[name], needed = _property(short, f"{where}: parameter {name!r}")
+        if needed:
+            required.append(name)
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _property(short: Any, where: str) -> tuple[dict[str, Any], bool]:
+    """The schema of one parameter, and whether it must be given."""
+    if isinstance(short, dict):
+        return short, "default" not in short
+    kind = short.removeprefix("optional ").strip() if isinstance(short, str) else short
+    if kind not in TYPES:
+        raise WrongUse(f"{where}: unknown type {kind!r}{nearest(str(kind), TYPES)}")
+    return {"type": kind}, kind == short
+
+
+def _what(value: Any) -> str:
+    words = {dict: "a mapping", list: "a list", str: "empty" if value == "" else "a text", type(None): "empty"}
+    return words.get(type(value), repr(value))
+
+
+# ---- handlers
+
+
+def _handler(
+    entry: Mapping[str, Any], key: str, where: str, folder: Path, loaded: dict[Path, Any]
+) -> Tool | Callable[..., Any]:
+    """The function that the entry's `handler` or `check` names, or the tool."""
+    handler = _text(entry, key, where)
+    place, _, name = handler.rpartition(":")
+    where = f"{where}: {key} {handler!r}"
+    if not place or not name:
+        raise WrongUse(f"{where}: write it as file.py:function or module:function")
+    try:
+        with _importing_from(folder):
+            module = _file(folder / place, loaded) if place.endswith(".py") else importlib.import_module(place)
+    except FileNotFoundError as error:
+        raise WrongUse(f"{where}: no file {error.filename or place}") from None
+    except ModuleNotFoundError as error:
+        raise WrongUse(f"{where}: there is no module {error.name!r}") from None
+    except (Exception, SystemExit) as error:
+        raise WrongUse(f"{where} cannot be imported: {error_text(error)}") from None
+    found = getattr(module, name, None)
+    if found is None:
+        there = [key for key, value in vars(module).items() if _is_own(value) and not key.startswith("_")]
+        raise WrongUse(f"{where}: there is no {name!r} in it{nearest(name, there)}")
+    if not callable(found) and not isinstance(found, Tool):
+        raise WrongUse(f"{where}: {name!r} is no function")
+    return found  # type: ignore[no-any-return]
+
+
+def _is_own(value: Any) -> bool:
+    return isinstance(value, Tool) or callable(value)
+
+
+def _file(path: Path, loaded: dict[Path, Any]) -> Any:
+    """The file as a module, once for all tools of one YAML file."""
+    path = path.resolve(strict=True)
+    if path not in loaded:
+        name = f"endstop_tools_{path.stem}_{hashlib.blake2b(str(path).encode(), digest_size=4).hexdigest()}"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        loaded[path] = module
+    return loaded[path]
+
+
+@contextmanager
+def _importing_from(folder: Path) -> Iterator[None]:
+    """Let modules that lie beside the YAML file, or where the program was started, be imported."""
+    added = [str(folder.resolve()), os.getcwd()]
+    sys.path[:0] = added
+    try:
+        yield
+    finally:
+        for place in added:
+            sys.path.remove(place)

@@ -1,0 +1,195 @@
+"""What a user brings to an engine, checked before the first run: a wrong thing is refused with its name."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, get_args
+
+from .budget import Budget
+from .decision import Policy, Rule, WrongUse
+from .decision.limits import STOP_REASONS
+from .providers import Provider, ToolChoice
+from .providers._wrapper import leaves
+
+CALLABLE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+"""Names of tools that some provider takes: Anthropic up to 128 characters, Gemini dots and colons, too."""
+
+
+def check_prompt(prompt: Any, role: str = "prompt") -> None:
+    """Refuse what the user cannot have said: a prompt is a text with something in it."""
+    if isinstance(prompt, str):
+        if prompt.strip():
+            return
+        raise WrongUse(f"the {role} is empty: say something")
+    if isinstance(prompt, list | tuple):
+        hint = (
+            "write one text, and go on with a conversation in a session: session = engine.session(); "
+            "await session.run(text); many prompts at once are engine.run_many([...])"
+        )
+    elif isinstance(prompt, bytes | bytearray):
+        hint = "decode it first: prompt.decode()"
+    else:
+        hint = "write a text"
+    raise WrongUse(f"the {role} is {shortly(prompt)}, of type {type(prompt).__name__}: {hint}")
+
+
+def check_system(system: Any) -> None:
+    """Refuse a system prompt that is no text."""
+    if system is None or isinstance(system, str):
+        return
+    if callable(system):
+        hint = "call it first, as in system=make_prompt(), or make an engine for each system prompt"
+    else:
+        hint = "write one text, or None for the general prompt"
+    raise WrongUse(f"system is {shortly(system)}, of type {type(system).__name__}: {hint}")
+
+
+def shortly(value: Any) -> str:
+    """What was given, in at most 80 characters."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = "something that cannot be shown"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def check_functions(**roles: Any) -> None:
+    """Refuse what cannot be called. A role's value is a function, a sequence of functions, or None."""
+    for role, value in roles.items():
+        for function in value if isinstance(value, tuple) else (value,):
+            if function is None:
+                continue
+            if not callable(function):
+                raise WrongUse(f"{role}: {function!r} is no function and cannot be called")
+            if yields(function):
+                hint = "put @asynccontextmanager on it" if role == "around" else "write `return` instead of `yield`"
+                raise WrongUse(f"{role}: {function!r} yields, so calling it would run nothing of it: {hint}")
+
+
+def yields(function: Any) -> bool:
+    """Whether it is a generator, of which a call runs nothing."""
+    call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
+    return any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in (function, call))
+
+
+def as_tuple(role: str, functions: Iterable[Callable[..., Any]]) -> tuple[Any, ...]:
+    """Functions of one role. Raises WrongUse if they are no sequence."""
+    if callable(functions) or isinstance(functions, str) or not isinstance(functions, Iterable):
+        raise WrongUse(f"{role} takes several functions: write {role}=[{functions!r}]")
+    return tuple(functions)
+
+
+def check_tools(role: str, tools: Any) -> None:
+    """Refuse what is no sequence of tools, or a tool by whose name no model could call it."""
+    if isinstance(tools, str) or not isinstance(tools, Iterable):
+        what = getattr(tools, "name", None) or shortly(tools)
+        raise WrongUse(f"{role} is {shortly(tools)}: {role} takes several tools: write {role}=[{what}]")
+    for tool in tools:
+        name = getattr(tool, "name", None)
+        if isinstance(name, str) and not CALLABLE_NAME.fullmatch(name):
+            raise WrongUse(
+                f"{role}: no model can call a tool by the name {name!r}: use 1 to 128 letters, digits, _ and -, "
+                "as in tool(name='read_file')"
+            )
+
+
+def check_plain(provider: Any, policy: Any, tool_choice: Any, buffer: Any) -> None:
+    """Refuse a provider, policy, tool choice or buffer that is none."""
+    if isinstance(provider, str):
+        raise WrongUse(f"provider: {provider!r} is a name: write LiteLLM({provider!r}), or OpenAICompatible(name, URL)")
+    if isinstance(provider, type):
+        raise WrongUse(f"provider: {provider.__name__} is a class: make one of it, as in {provider.__name__}(...)")
+    if not callable(getattr(provider, "stream", None)):
+        raise WrongUse(f"provider: {provider!r} has no method `stream`; see endstop.providers")
+    if not isinstance(policy, Policy):
+        hint = ""
+        if isinstance(policy, str):
+            hint = f"; a shipped one is POLICIES[{policy!r}]"
+        elif isinstance(policy, Mapping):
+            hint = ": write policy_from({...}), or Policy(...)"
+        elif policy is Policy:
+            hint = " but its class: write Policy()"
+        raise WrongUse(f"policy: {policy!r} is no Policy{hint}")
+    if tool_choice not in get_args(ToolChoice):
+        raise WrongUse(f"tool_choice is {tool_choice!r}: use one of {', '.join(get_args(ToolChoice))}")
+    if type(buffer) is not int or buffer < 1:
+        raise WrongUse(f"buffer is {buffer!r}: use a whole number of events, 1 or more")
+
+
+def check_size(name: str, size: Any) -> None:
+    """Refuse what is no number of bytes."""
+    if size is not None and (type(size) is not int or size < 0):
+        raise WrongUse(f"{name} is {size!r}: use a whole number of bytes, 0 or more, or None for none")
+
+
+def check_parts(prices: Any, clock: Any, rules: Any) -> None:
+    """Refuse prices, a clock or rules that are none."""
+    if prices is not None and not callable(getattr(prices, "of", None)):
+        raise WrongUse(f"prices is {shortly(prices)}: write prices=Prices({{'model': Price(input=..., output=...)}})")
+    for method in ("now", "wall", "sleep", "deadline"):
+        if clock is not None and not callable(getattr(clock, method, None)):
+            raise WrongUse(f"clock is {shortly(clock)}, without {method}(): leave it out, or bring a Clock")
+    if isinstance(rules, str) or not isinstance(rules, Iterable):
+        raise WrongUse(f"rules takes several rules: write rules=[{shortly(rules)}]")
+    for rule in rules:
+        if not isinstance(rule, Rule):
+            raise WrongUse(f"rules: {shortly(rule)} is no Rule: write Rule(name=..., says=..., ...)")
+
+
+def check_kept(record: Any) -> None:
+    """Refuse a place for a session's events that is none."""
+    if record is None:
+        return
+    if isinstance(record, str | os.PathLike):
+        if not os.fspath(record) or os.path.isdir(record):
+            raise WrongUse(f"record is {str(record)!r}, a folder: name a file in it")
+        return
+    if not all(callable(getattr(record, method, None)) for method in ("write", "flush", "close")):
+        raise WrongUse(f"record is {shortly(record)}: write the path of a file, or leave it out")
+
+
+def check_together(policy: Policy, judge: object, tools: Sequence[object], tool_choice: ToolChoice) -> None:
+    """Refuse what contradicts each other, with both names."""
+    if judge is not None and "judged" not in policy.guards:
+        raise WrongUse("judge: policy.guards leaves out 'judged', so nobody would act on what the judge says")
+    if tool_choice == "required" and not tools:
+        raise WrongUse("tool_choice is 'required', but no tools are offered")
+
+
+def check_measurable(
+    policy: Policy, budget: Budget | None, provider: Provider, known_prices: Callable[[], Mapping[str, object]]
+) -> None:
+    """Refuse a limit on cost that could never be reached, because nobody knows what the model costs.
+
+    A provider says with `reports_cost = False` that its responses never name their cost; of one that says nothing it
+    is believed that they do.
+    """
+    sections = {"limits": policy.limits, "session_limits": policy.session_limits}
+    limited = [f"{name}.cost_usd" for name, limits in sections.items() if limits.cost_usd is not None]
+    limited += ["Budget.cost_usd"] if budget is not None and "cost_usd" in budget.limits else []
+    if not limited:
+        return
+    silent = [leaf.model for leaf in leaves(provider) if not getattr(leaf, "reports_cost", True)]
+    unknown = sorted(set(silent) - set(known_prices()))
+    if unknown:
+        raise WrongUse(
+            f"{limited[0]} is set, and what model {unknown[0]!r} costs is not known: "
+            f"give its price with prices=Prices({{{unknown[0]!r}: Price(input=..., output=...)}}), or with "
+            "--price IN,OUT on the command line; or limit tokens instead"
+        )
+
+
+def check_budget(policy: Policy, budget: Any) -> None:
+    """Refuse a budget that is none, or one whose refusal would end no run."""
+    if budget is None:
+        return
+    if not isinstance(budget, Budget):
+        raise WrongUse(f"budget: {budget!r} is no Budget, as in Budget(cost_usd=5)")
+    for limit in budget.limits:
+        if STOP_REASONS[limit] not in policy.guards:
+            raise WrongUse(
+                f"budget: policy.guards leaves out {STOP_REASONS[limit]!r}, so no run would end when {limit} is used up"
+            )

@@ -1,0 +1,20 @@
+"""The service over HTTP: an ASGI app to mount or to serve, its protection, and what endpoints of your own need."""
+
+from .app import web
+from .auth import Auth, Tokens
+from .connection import Connection
+from .dependencies import engine_of, service_of
+from .disconnect import Disconnected, until_disconnect
+from .limits import WebLimits
+
+__all__ = [
+    "Auth",
+    "Connection",
+    "Disconnected",
+    "Tokens",
+    "WebLimits",
+    "engine_of",
+    "service_of",
+    "until_disconnect",
+    "web",
+]

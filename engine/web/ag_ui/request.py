@@ -1,0 +1,212 @@
+"""What a client of AG-UI asks for: its `RunAgentInput`, as a prompt or as answers for a session.
+
+The session's history is kept by the server, so of `messages` only the end counts: the last user message is the new
+prompt, tool messages at the end are answers to open questions, and so are the entries of `resume`. A user message
+while a question is open answers it. `context` is put below the prompt, as it is meant for the model.
+
+What we do not take is passed over, as the protocol wants it, and named in `ignored`, which the translator tells the
+client: tools that run in the client (`tools`), `state`, and pictures, sounds and files in the prompt. The whole
+input is refused only if it is malformed, or if nothing is left to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from ...decision import Question, WrongUse
+from .endings import PAUSED
+
+ABANDONED = "The user does not answer this question. Go on without the answer, or finish with what is known."
+
+
+class Answer(Struct, frozen=True):
+    """The user's answer to the question of a call."""
+
+    call_id: str
+    text: str
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """What an input comes to."""
+
+    thread_id: str
+    run_id: str
+    prompt: str | None = None
+    """The new prompt; None if there are answers."""
+    said: str | None = None
+    """The prompt without the application's context: what answers a question that is open."""
+    answers: tuple[Answer, ...] = ()
+    agent: str | None = None
+    """Of `forwardedProps`: which agent a new session gets."""
+    ignored: tuple[str, ...] = ()
+    """What of the input is passed over, in words."""
+
+    def answers_to(self, questions: Sequence[Question]) -> tuple[Answer, ...]:
+        """The answers, given the questions that are open: to be given one after another. Empty: `prompt` is meant.
+
+        Raises WrongUse if there are answers and none is to an open question.
+        """
+        if not self.answers:
+            return (Answer(questions[0].call_id, self.said),) if questions and self.said is not None else ()
+        open_now = [question.call_id for question in questions]
+        fitting = tuple(answer for answer in self.answers if answer.call_id in open_now)
+        if not fitting:
+            given = ", ".join(answer.call_id for answer in self.answers)
+            raise WrongUse(
+                f"no question is open under {given} (open: {', '.join(open_now) or 'none'}): it may have been answered "
+                "already; answer one that is open, or send a user message"
+            )
+        return fitting
+
+
+# ---- the wire
+
+
+class _Message(Struct, rename="camel"):
+    role: str
+    content: str | list[Any] | None = None
+    tool_call_id: str | None = None
+    error: str | None = None
+
+
+class _Context(Struct):
+    description: str
+    value: str
+
+
+class _Resume(Struct, rename="camel"):
+    interrupt_id: str
+    status: Literal["resolved", "cancelled"]
+    payload: Any = None
+
+
+class RunAgentInput(Struct, rename="camel"):
+    """What a client of AG-UI sends, as far as it is looked at."""
+
+    thread_id: str
+    run_id: str
+    messages: list[_Message]
+    tools: list[Any] | None = None
+    context: list[_Context] | None = None
+    state: Any = None
+    forwarded_props: Any = None
+    resume: list[_Resume] | None = None
+
+
+_decode = msgspec.json.Decoder(RunAgentInput).decode
+_NO_STATE: tuple[Any, ...] = (None, {}, "", [])
+
+
+def asked(body: bytes) -> Asked:
+    """What this `RunAgentInput` asks for. Raises WrongUse if it is none, or asks for nothing."""
+    try:
+        given = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise WrongUse(f"the body is no RunAgentInput of AG-UI: {error}") from None
+    for name, value in (("threadId", given.thread_id), ("runId", given.run_id)):
+        if not value.strip():
+            raise WrongUse(f"`{name}` is empty: give the {name[:-2]} an id")
+    ignored: list[str] = []
+    if given.tools:
+        ignored.append(f"tools: {len(given.tools)} of the client, which the agent cannot call")
+    if given.state not in _NO_STATE:
+        ignored.append("state: the session keeps its own")
+    answers = _resumed(given.resume) if given.resume else _tool_answers(given.messages)
+    text = _last_text(given.messages, ignored) if not answers else None
+    if len(answers) == 1 and answers[0].call_id == PAUSED:
+        text, answers = answers[0].text, ()
+    return Asked(
+        thread_id=given.thread_id,
+        run_id=given.run_id,
+        prompt=None if text is None else text + _below(given.context or ()),
+        said=text,
+        answers=answers,
+        agent=_agent(given.forwarded_props),
+        ignored=tuple(ignored),
+    )
+
+
+def _resumed(entries: Sequence[_Resume]) -> tuple[Answer, ...]:
+    return tuple(
+        Answer(entry.interrupt_id, ABANDONED if entry.status == "cancelled" else _payload(entry)) for entry in entries
+    )
+
+
+def _payload(entry: _Resume) -> str:
+    """An answer as text: as it stands, a yes or no, the one text in an object, or else JSON."""
+    match entry.payload:
+        case str(text):
+            answer = text
+        case bool(yes) | {"approved": bool(yes)}:
+            answer = "yes" if yes else "no"
+        case {"answer": str(text)} | {"text": str(text)}:
+            answer = text
+        case None:
+            answer = ""
+        case other:
+            answer = msgspec.json.encode(other).decode()
+    if not answer.strip():
+        raise WrongUse(
+            f"`resume`: the entry for {entry.interrupt_id} has no answer: put the text into `payload`, or give it the "
+            'status "cancelled"'
+        )
+    return answer
+
+
+def _tool_answers(messages: Sequence[_Message]) -> tuple[Answer, ...]:
+    """The tool messages at the end."""
+    answers: list[Answer] = []
+    for message in reversed(messages):
+        if message.role != "tool":
+            break
+        if message.tool_call_id is None:
+            raise WrongUse("`messages`: a tool message has no `toolCallId`, so nobody knows what it answers")
+        text = _text(message, []) or message.error or ""
+        if not text.strip():
+            raise WrongUse(f"`messages`: the tool message for {message.tool_call_id} has no text")
+        answers.insert(0, Answer(message.tool_call_id, text))
+    return tuple(answers)
+
+
+def _last_text(messages: Sequence[_Message], ignored: list[str]) -> str:
+    """The text of the last message, which must be the user's."""
+    if not messages or messages[-1].role != "user":
+        last = f"the last is of role {messages[-1].role!r}" if messages else "there are none"
+        raise WrongUse(f"`messages`: {last}, so there is nothing to do: end them with a user message")
+    text = _text(messages[-1], ignored)
+    if not text.strip():
+        raise WrongUse("`messages`: the last user message has no text: nothing else can be a prompt")
+    return text
+
+
+def _text(message: _Message, ignored: list[str]) -> str:
+    """The text of a message; its other parts are passed over."""
+    if message.content is None or isinstance(message.content, str):
+        return message.content or ""
+    texts = []
+    for part in message.content:
+        match part:
+            case {"type": "text", "text": str(text)}:
+                texts.append(text)
+            case {"type": str(kind)} if kind != "text":
+                ignored.append(f"messages: a part of type {kind[:40]!r}")
+            case _:
+                raise WrongUse('`messages`: a content part is not like {"type": "text", "text": "..."}')
+    return "\n".join(texts)
+
+
+def _below(context: Sequence[_Context]) -> str:
+    lines = "".join(f"\n- {one.description}: {one.value}" for one in context)
+    return f"\n\nContext from the application:{lines}" if lines else ""
+
+
+def _agent(props: Any) -> str | None:
+    match props:
+        case {"agent": str(name)} if name:
+            return name
+        case _:
+            return None

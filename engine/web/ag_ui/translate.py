@@ -1,0 +1,300 @@
+"""AG-UI as a second face of a run: each of our events becomes none, one or several events of the protocol (1.0).
+
+What has a counterpart is told by it; everything else goes out as CUSTOM under `endstop.<name of our event>`, with our
+event as its value (docs/ag_ui.md has the table, which is made from `HOW`). Nothing here waits or reads a
+clock: the same events give the same bytes, to every reader and at every time.
+
+A reader that comes in the middle: feed what it has had with `skip=True`, and go on from there. Each of our events is
+sent as one frame or several, of which the last has the id, so a reader that resumes gets every event of ours whole and
+once; a connection that breaks between two frames of one event gets all of them again. (The protocol itself resumes
+nothing and passes over ids.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from ...decision import AssistantMessage, Event, WrongUse
+from ...decision import events as ev
+from ...records.format import encoded
+from . import protocol as say
+from .endings import Used, ending
+from .stream import Stream, Void
+from .wire import Lagged, custom_name, milliseconds, part
+
+CLOSING = "closing step"
+CUT_OFF = "The run ended before there was a result."
+REQUESTED_AGAIN = "The process was killed while the model was answering: the response is void and requested again."
+
+
+class AgUi:
+    """The translator of one reader's stream, of one run or of a session's runs one after another.
+
+    `thread_id`: what the reader calls the session; None: its id. `run_id`: what it calls the next run that begins, as
+    the run that an input asked for bears the input's id; the runs after that bear their own. `ignored`: what of the
+    input was passed over; it is told once.
+    """
+
+    def __init__(self, *, thread_id: str | None = None, run_id: str | None = None, ignored: Sequence[str] = ()) -> None:
+        self.run_id = run_id
+        """May be set again before another run begins that was asked for by an id."""
+        self._thread = thread_id
+        self._ignored = tuple(ignored)
+        self._stream = Stream()
+        self._run = ""
+        """Our id of the run that is open; empty between runs."""
+        self._told_as = ""
+        self._thread_told = ""
+        self._model = ""
+        self._began: int | None = None
+        self._messages: dict[str, str] = {}
+        """The message of each attempt of this step."""
+        self._void = Void()  # what the latest attempt had shown that failed
+        self._used = Used()
+
+    def take(self, event: Event, *, skip: bool = False) -> list[bytes]:
+        """What this event is in AG-UI, each event one JSON object. With `skip` the reader has had it already: nothing.
+
+        Raises WrongUse if no run is open and this event opens none.
+        """
+        if not self._run and type(event) is not ev.RunStarted:
+            raise WrongUse(
+                f"{type(event).__name__} {event.seq} belongs to a run whose beginning the translator has not had: "
+                "feed it the run's earlier events with skip=True"
+            )
+        self._stream.at = None if self._began is None else self._began + event.t
+        HOW.get(type(event), AgUi._custom)(self, event)
+        return self._sent(skip)
+
+    def lagged(self, run_id: str, missed: int, next_seq: int) -> list[bytes]:
+        """Say that `missed` events are lost to this reader, and that the run goes on with event `next_seq`.
+
+        What is open is closed; a response that goes on afterwards is a new message. Raises WrongUse if the thread is
+        unknown, as no run was seen and `thread_id` was not given.
+        """
+        if self._run and self._run != run_id:
+            self._break_off("lagged", "The end of this run did not reach the reader, who was too slow.")
+        self._stream.at = None
+        if not self._run:
+            if self._thread is None and not self._thread_told:
+                raise WrongUse("a reader whose first run is lost to it needs a thread_id")
+            self._open(run_id, self._thread or self._thread_told, None)
+            self._began, self._model = None, ""
+        self._stream.pause()
+        self._messages.clear()
+        self._say_custom("endstop.lagged", Lagged(run_id=run_id, missed=missed, next_seq=next_seq))
+        return self._sent(False)
+
+    def _sent(self, skip: bool) -> list[bytes]:
+        said, self._stream.said = self._stream.said, []
+        return [] if skip else [encoded(one) for one in said]
+
+    # ---- the run
+
+    def _run_started(self, event: ev.RunStarted) -> None:
+        """`RUN_STARTED`, with the prompt as its `input` if the reader did not send it; `CUSTOM` with all the rest."""
+        if self._run:
+            self._break_off("interrupted", "The process of this run was killed, and it was not resumed.")
+        self._began = milliseconds(event.started_at)
+        self._stream.at = None if self._began is None else self._began + event.t
+        self._model = event.model
+        self._open(event.run_id, self._thread or event.session_id, event.prompt)
+        self._custom(event)
+
+    def _open(self, run_id: str, thread_id: str, prompt: str | None) -> None:
+        """Open a run. Only a reader who did not ask for it is told the prompt, which the other has."""
+        self._run, self._thread_told = run_id, thread_id
+        self._told_as, asked, self.run_id = self.run_id or run_id, self.run_id, None
+        self._used, self._messages = Used(), {}
+        told = None
+        if prompt is not None and asked is None:
+            message = say.UserText(id=f"{run_id}:prompt", role="user", content=prompt)
+            told = say.Input(thread_id=thread_id, run_id=self._told_as, messages=(message,))
+        self._stream.said.append(
+            say.RunStarted(
+                thread_id=thread_id,
+                run_id=self._told_as,
+                protocol_version=say.PROTOCOL_VERSION,
+                input=told,
+                timestamp=self._stream.at,
+            )
+        )
+        if self._ignored:
+            self._say_custom("endstop.input_ignored", self._ignored)
+            self._ignored = ()
+
+    def _run_resumed(self, event: ev.RunResumed) -> None:
+        """`CUSTOM`; what the killed process had shown of an unfinished response is closed and void, its step ends."""
+        self._began = self._stream.at = None  # time goes on where it stopped: how long nobody ran it is not known
+        self._void = self._stream.void_response(self._id_of(event), REQUESTED_AGAIN)
+        if event.interrupted_step is not None:
+            self._stream.end_step()
+        self._messages.clear()
+        self._custom_void(event)
+
+    def _run_finished(self, event: ev.RunFinished) -> None:
+        """`CUSTOM`, then `RUN_FINISHED` or, of a failed run, `RUN_ERROR`; first all that is open is closed."""
+        outcome, stream = event.outcome, self._stream
+        calls = {one.call_id: stream.alias(one.call_id) for one in outcome.questions}
+        stream.end_run(self._id_of(event), frozenset(calls), CUT_OFF)
+        self._custom(event)
+        stream.said.append(ending(outcome, self._thread_told, self._told_as, self._used.told(), stream.at, calls))
+        self._run = ""
+
+    def _break_off(self, code: str, message: str) -> None:
+        """End a run whose end is not known."""
+        self._stream.at = None
+        self._stream.end_run(f"{self._run}:{code}", frozenset(), CUT_OFF)
+        self._stream.said.append(say.RunError(message=message, code=code, usage=self._used.told()))
+        self._run = ""
+
+    # ---- steps, attempts, responses
+
+    def _step_started(self, event: ev.StepStarted) -> None:
+        """`STEP_STARTED`, named `step N` or `closing step`."""
+        self._messages.clear()
+        name = CLOSING if event.closing else f"step {event.step}"
+        self._stream.begin_step(name, {"step": event.step, "round": event.round, "closing": event.closing})
+
+    def _step_finished(self, event: ev.StepFinished) -> None:
+        """`STEP_FINISHED`."""
+        self._stream.end_step({"cut_by": event.cut_by} if event.cut_by else None)
+        self._messages.clear()
+
+    def _attempt_started(self, event: ev.AttemptStarted) -> None:
+        """`CUSTOM`; it names the message that its text and calls belong to."""
+        self._messages[event.attempt] = self._id_of(event)
+        self._custom(event)
+
+    def _attempt_failed(self, event: ev.AttemptFailed) -> None:
+        """`CUSTOM` with what is void by it; first all that is open is closed, calls get a void `TOOL_CALL_RESULT`."""
+        self._used.add(event.model or self._model, event.usage)
+        if event.beside:
+            self._custom(event)
+            return
+        why = f"Void: the attempt at this response failed ({event.kind})."
+        self._void = self._stream.void_response(self._id_of(event), why)
+        self._messages.clear()
+        self._custom_void(event)
+
+    def _attempt_retracted(self, event: ev.AttemptRetracted) -> None:
+        """`CUSTOM` with what is void by it."""
+        self._custom_void(event)  # its failure was told, and with it all was closed
+
+    def _response_finished(self, event: ev.ResponseFinished) -> None:
+        """`CUSTOM`, without the message; first all that is open is closed, and what was not streamed is told."""
+        self._used.add(event.model or self._model, event.usage)
+        self._stream.tell_whole(event.message, self._message_of(event.attempt, event), self._id_of(event))
+        self._stream.end_response()
+        self._messages.clear()
+        self._custom(replace(event, message=AssistantMessage()))
+
+    def _text(self, event: ev.TextMessageContent) -> None:
+        """`TEXT_MESSAGE_CONTENT`; the first of a response after `TEXT_MESSAGE_START`."""
+        self._stream.text(self._message_of(event.attempt, event), event.delta)
+
+    def _reasoning(self, event: ev.ReasoningMessageContent) -> None:
+        """`REASONING_MESSAGE_CONTENT`; the first of a block after `REASONING_START` and `REASONING_MESSAGE_START`."""
+        if not event.redacted:
+            self._stream.reason(self._id_of(event), event.delta)
+        if event.signature or event.redacted:
+            self._stream.stop_reasoning()
+
+    # ---- calls
+
+    def _call_start(self, event: ev.ToolCallStart) -> None:
+        """`TOOL_CALL_START`."""
+        self._stream.begin_call(event.call_id, event.name, self._message_of(event.attempt, event))
+
+    def _call_args(self, event: ev.ToolCallArgs) -> None:
+        """`TOOL_CALL_ARGS`."""
+        self._stream.arguments(event.call_id, event.delta)
+
+    def _call_end(self, event: ev.ToolCallEnd) -> None:
+        """`TOOL_CALL_END`."""
+        self._stream.end_call(event.call_id)
+
+    def _call_result(self, event: ev.ToolCallResult) -> None:
+        """`TOOL_CALL_RESULT`, pictures as parts; a status other than `ok` in its metadata."""
+        extra: dict[str, Any] = {"status": event.status} if event.status != "ok" else {}
+        if event.attached:
+            extra["attached"] = event.attached
+        content: str | list[dict[str, Any]] = event.content
+        if event.images:
+            text = [{"type": "text", "text": event.content}] if event.content else []
+            content = [*text, *map(part, event.images)]
+        if not self._stream.answer(self._id_of(event), event.call_id, content, extra):
+            self._custom(event)
+
+    def _question_answered(self, event: ev.QuestionAnswered) -> None:
+        """`TOOL_CALL_RESULT` of the question's call unless it is asked again, and `CUSTOM`."""
+        if event.says != "unclear":
+            self._stream.answer(self._id_of(event), event.call_id, event.text)
+        self._custom(event)
+
+    # ---- what else a reader sees
+
+    def _message_added(self, event: ev.MessageAdded) -> None:
+        """`CUSTOM`; what the user said, also as a text message of role `user`."""
+        if event.origin == "user":
+            self._stream.message(self._id_of(event), "user", event.text)
+        self._custom(event)
+
+    def _completion_accepted(self, event: ev.CompletionAccepted) -> None:
+        """`CUSTOM`, and the answer as a text message of its own."""
+        self._custom(event)
+        self._stream.message(self._id_of(event), "assistant", event.answer)
+
+    def _verdict_given(self, event: ev.VerdictGiven) -> None:
+        """`CUSTOM`; what an intent's handler answered, also as a text message."""
+        self._used.add("", event.usage)
+        self._custom(event)
+        if event.role == "handler" and event.said == "answered":
+            self._stream.message(self._id_of(event), "assistant", event.detail)
+
+    def _custom(self, event: Event) -> None:
+        self._say_custom(custom_name(type(event)), event)
+
+    def _custom_void(self, event: Event) -> None:
+        """The same, with what of the stream is void by it."""
+        self._say_custom(custom_name(type(event)), event, {"endstop": {"void": self._void}})
+
+    def _say_custom(self, name: str, value: object, metadata: dict[str, Any] | None = None) -> None:
+        self._stream.said.append(say.Custom(name=name, value=value, timestamp=self._stream.at, metadata=metadata))
+
+    # ---- ids
+
+    def _id_of(self, event: Event) -> str:
+        """The public id of an event, which also names what it begins."""
+        return f"{self._run}:{event.seq}"
+
+    def _message_of(self, attempt: str, event: Event) -> str:
+        """The message of an attempt, named by the event that began it."""
+        return self._messages.get(attempt) or self._messages.setdefault(attempt, self._id_of(event))
+
+
+HOW: dict[type, Callable[[AgUi, Any], None]] = {
+    ev.RunStarted: AgUi._run_started,
+    ev.RunResumed: AgUi._run_resumed,
+    ev.MessageAdded: AgUi._message_added,
+    ev.RunFinished: AgUi._run_finished,
+    ev.StepStarted: AgUi._step_started,
+    ev.AttemptStarted: AgUi._attempt_started,
+    ev.AttemptFailed: AgUi._attempt_failed,
+    ev.AttemptRetracted: AgUi._attempt_retracted,
+    ev.ResponseFinished: AgUi._response_finished,
+    ev.StepFinished: AgUi._step_finished,
+    ev.TextMessageContent: AgUi._text,
+    ev.ReasoningMessageContent: AgUi._reasoning,
+    ev.ToolCallStart: AgUi._call_start,
+    ev.ToolCallArgs: AgUi._call_args,
+    ev.ToolCallEnd: AgUi._call_end,
+    ev.ToolCallResult: AgUi._call_result,
+    ev.CompletionAccepted: AgUi._completion_accepted,
+    ev.QuestionAnswered: AgUi._question_answered,
+    ev.VerdictGiven: AgUi._verdict_given,
+}
+"""How each of our events is told, first line of the docstring; those that are missing here go out as CUSTOM."""

@@ -1,0 +1,195 @@
+"""The server as an ASGI app, to be served by itself or mounted into another.
+
+    service = Service(engine)
+    app = FastAPI(lifespan=service.lifespan)
+    app.mount("/agent", web(service))
+
+Everything it says of its own paths is relative, so it does not matter where it is mounted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ..decision import WrongUse
+from ..providers.clock import Clock, SystemClock
+from ..service.errors import Unavailable
+from ..service.service import Service
+from .auth import Auth, Tokens, owner_of
+from .errors import told
+from .limits import Rates, Readers, WebLimits
+from .middleware import AccessLog, Guard
+from .openapi import described
+from .request import Asked, Desk
+from .routes import OPERATIONS, Operation
+from .schemas import check_media_type, decoded, query_of, read_body
+from .static import page as page_file
+from .stopping import stopping_at_signals
+
+_ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s]+")
+"""What browsers send as `Origin`: scheme, host, and maybe port."""
+
+
+def web(
+    service: Service,
+    *,
+    auth: Auth | None = None,
+    limits: WebLimits = WebLimits(),  # noqa: B008  frozen
+    cors: Collection[str] = (),
+    hosts: Collection[str] = (),
+    page: bool = True,
+    access_log: bool = False,
+    signals: bool = True,
+    clock: Clock | None = None,
+) -> Starlette:
+    """The ASGI app around a service.
+
+    auth: `Tokens`, or a function that gives the owner of a request (None refuses it). Without it all sessions belong
+    to nobody, and only names of this machine are answered, so that no web page can reach it by another one.
+    hosts: names to answer besides them where there is no `auth`; `*` for any, if something before it asks who it is.
+    cors: origins whose web pages may ask, such as `https://app.example`; `*` for any, with `Tokens` only.
+    page: whether it shows its page at `/`.
+    access_log: whether each request is a line in structlog.
+    signals: whether SIGTERM and SIGINT make the service begin to stop at once, see `stopping.py`.
+
+    Served by itself it opens the service; mounted, the outer app has to (`lifespan=service.lifespan`).
+    Raises WrongUse if `cors` opens to any page what no token protects, or names no origin.
+    """
+    if "*" in cors and not isinstance(auth, Tokens):
+        raise WrongUse("cors=['*'] lets any web page use this server: ask for tokens (auth=Tokens(...)) then")
+    for origin in cors:
+        if origin != "*" and not _ORIGIN.fullmatch(origin):
+            raise WrongUse(
+                f"cors: {origin!r} is no origin, and no page would match it: write scheme and host, without a path or "
+                "a slash at the end, as in https://app.example or http://localhost:3000"
+            )
+    clock = clock or SystemClock()
+    if signals:
+        service.accompany(partial(stopping_at_signals, service))
+    rates = Rates(limits.requests_per_second, clock)
+    desk = Desk(service, auth, limits, Readers(limits), rates, clock)
+    guard = Middleware(Guard, auth=auth, hosts=hosts, origins=cors)
+    middleware = [guard, *_cors(cors)]
+    if access_log:
+        middleware.insert(0, Middleware(AccessLog))
+    routes = [*_routes(OPERATIONS, desk), _description(desk)]
+    if page:
+        routes += [Route("/", page_file, methods=["GET"]), Route("/page/{name:path}", page_file, methods=["GET"])]
+    app = Starlette(
+        routes=routes,
+        middleware=middleware,
+        exception_handlers={HTTPException: _told},
+        lifespan=service.lifespan,
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+def _routes(operations: Collection[Operation], desk: Desk) -> list[Route]:
+    """One route for each path, so that a method that it does not know is told of all that it knows."""
+    paths: dict[str, dict[str, Operation]] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method] = operation
+    return [Route(path, _endpoint(methods, desk), methods=list(methods)) for path, methods in paths.items()]
+
+
+def _endpoint(methods: Mapping[str, Operation], desk: Desk) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        operation = methods["GET" if request.method == "HEAD" else request.method]
+        try:
+            return await _done(operation, request, desk)
+        except Exception as error:
+            return told(error)
+
+    return endpoint
+
+
+async def _done(operation: Operation, request: Request, desk: Desk) -> Response:
+    """The response to one request. Raises what `told` tells."""
+    address = request.client.host if request.client is not None else ""
+    owner = ""
+    if operation.needs_token:
+        owner = await _owner(request, desk, address)
+    _check_open(desk.service)
+    query = None if operation.query is None else query_of(request, operation.query)
+    body = None if operation.body is None else await _body(operation, request, desk)
+    if request.method == "HEAD" and operation.resumes:
+        return Response(media_type=operation.media_type)
+    return await operation.does(Asked(request, desk, owner, query, body))
+
+
+async def _owner(request: Request, desk: Desk, address: str) -> str:
+    """Whose request it is, counted among his; one without a good token counts for where it came from."""
+    if desk.auth is None:
+        desk.rates.take(f"from {address}")
+        return await owner_of(request, None)
+    try:
+        owner = await owner_of(request, desk.auth)
+    except Exception:
+        desk.rates.take(f"from {address}")
+        raise
+    desk.rates.take(f"of {owner}")
+    request.scope["endstop.owner"] = owner
+    return owner
+
+
+async def _body(operation: Operation, request: Request, desk: Desk) -> Any:
+    body = await read_body(request, desk.limits.body, desk.limits.body_seconds, desk.clock)
+    if not body and operation.body_optional:
+        return None
+    check_media_type(request.headers.get("content-type", ""))
+    assert operation.body is not None
+    return body if operation.decodes else decoded(body, operation.body)
+
+
+def _check_open(service: Service) -> None:
+    """Refuse what would end in the middle of nowhere. Raises Unavailable."""
+    if service.is_open:
+        return
+    if service.stopping:
+        raise Unavailable("stopping", "the server has stopped")
+    raise Unavailable(
+        "not_open",
+        "nobody has opened the service: give the app that this one is mounted in the service's lifespan, "
+        "as in FastAPI(lifespan=service.lifespan), or use `async with service`",
+    )
+
+
+def _description(desk: Desk) -> Route:
+    document = described(OPERATIONS, desk.limits, protected=desk.auth is not None)
+
+    async def openapi(request: Request) -> Response:
+        servers = [{"url": request.scope.get("root_path") or "/"}]
+        return Response(msgspec.json.encode({**document, "servers": servers}), media_type="application/json")
+
+    return Route("/openapi.json", openapi, methods=["GET"])
+
+
+def _cors(origins: Collection[str]) -> list[Middleware]:
+    if not origins:
+        return []
+    return [
+        Middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "Last-Event-ID"],
+            expose_headers=["Location", "Retry-After"],
+        )
+    ]
+
+
+async def _told(request: Request, error: Exception) -> Response:
+    return told(error)

@@ -1,0 +1,73 @@
+"""For endpoints of your own: a run that ends with the client that waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, overload
+
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+from starlette.types import Receive
+
+from ..decision import Outcome
+from ..run import Run
+
+T = TypeVar("T")
+
+
+class Disconnected(HTTPException):
+    """The client left, and what was awaited for it was cancelled. Starlette and FastAPI end such a request quietly."""
+
+    def __init__(self) -> None:
+        super().__init__(499, "the client left before the answer")
+
+
+@overload
+async def until_disconnect(request: HTTPConnection | Receive, work: Run) -> Outcome: ...
+@overload
+async def until_disconnect(request: HTTPConnection | Receive, work: Awaitable[T]) -> T: ...
+async def until_disconnect(request: Any, work: Any) -> Any:
+    """Await `work` for a client, and cancel it when the client leaves, so that nobody pays for what nobody reads.
+
+        outcome = await until_disconnect(request, engine.start(question))
+
+    request: of Starlette or FastAPI, or the `receive` of any ASGI app. What of its body has not been read is lost.
+    work: a run that nobody has entered, whose outcome is then `cancelled` by `disconnect`; or anything else to await,
+    as `engine.run(question)`, which is cancelled as a task is.
+
+    Raises Disconnected if the work left no result when it was cancelled. If the waiting task itself is cancelled, the
+    work is, too.
+    """
+    receive: Receive = request if callable(request) and not isinstance(request, HTTPConnection) else request.receive
+    if not isinstance(work, Run):
+        task = asyncio.ensure_future(work)
+        return await _first(receive, task, task.cancel)
+    async with work as run:
+        waiting = asyncio.ensure_future(run.wait())
+        return await _first(receive, waiting, lambda: run.cancel("disconnect"))
+
+
+async def _first(receive: Receive, task: asyncio.Future[T], cancel: Callable[[], Any]) -> T:
+    leaving = asyncio.ensure_future(_left(receive))
+    both: set[asyncio.Future[Any]] = {task, leaving}
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            cancel()
+            await asyncio.wait({task})
+            if task.cancelled():
+                raise Disconnected
+        return task.result()
+    finally:
+        for one in both:
+            one.cancel()
+        await asyncio.wait(both)
+        if not leaving.cancelled():
+            leaving.exception()  # whatever it was, it ended the work
+
+
+async def _left(receive: Receive) -> None:
+    """Wait until the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,112 @@
+"""What one server takes on: sizes, readers, requests a second."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+
+from msgspec import Struct
+
+from ..decision import WrongUse
+from ..providers.clock import Clock
+from ..providers.rate_limit import Bucket
+from ..service.errors import TooMany
+from .lateness import Lateness
+
+KNOWN = 10_000
+"""So many owners or clients are remembered, the latest ones."""
+
+
+class WebLimits(Struct, frozen=True, kw_only=True):
+    """Limits of the server. How many sessions may run is a setting of the service."""
+
+    body: int = 1024 * 1024
+    """Bytes of a request's body."""
+    text: int = 200_000
+    """Characters of a prompt, an answer or a message."""
+    body_seconds: float = 30.0
+    """How long a body may take to come."""
+    subscribers: int = 10_000
+    """Readers of streams at once."""
+    subscribers_each: int = 2_000
+    """The same for each owner."""
+    requests_per_second: float | None = 100.0
+    """For each owner; without tokens for each address. Six seconds' worth may come at once. None: any number."""
+    send_seconds: float = 30.0
+    """After so long a reader that takes nothing is dropped; it can resume."""
+    write_interval: float = 0.02
+    """Seconds between two writes to one reader: what comes meanwhile goes out together. 0: write at once.
+
+    It is longer, up to a second, while the event loop is late: readers give way to runs.
+    """
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            enough = value is None or value > 0 or (name == "write_interval" and value == 0)
+            if not enough:
+                raise WrongUse(f"WebLimits: {name} is {value}: use more than 0")
+
+
+class Readers:
+    """Counts those who read streams."""
+
+    def __init__(self, limits: WebLimits) -> None:
+        self._all, self._each = limits.subscribers, limits.subscribers_each
+        self._owners: Counter[str] = Counter()
+        self.count = 0
+        """How many there are now."""
+        self.lateness = Lateness()
+
+    def place(self, owner: str) -> Place:
+        """Count one more, until the place is left. Raises TooMany."""
+        if self.count >= self._all or self._owners[owner] >= self._each:
+            raise TooMany("subscribers", "too many streams are being read: close one, or come back later")
+        if not self.count:
+            self.lateness.watch()
+        self.count += 1
+        self._owners[owner] += 1
+        return Place(self, owner)
+
+    def left(self, owner: str) -> None:
+        """Count one less."""
+        self.count -= 1
+        if not self.count:
+            self.lateness.rest()
+        self._owners[owner] -= 1
+        if not self._owners[owner]:
+            del self._owners[owner]
+
+
+class Place:
+    """A reader's place; it is taken already, and left at the end of the block."""
+
+    def __init__(self, readers: Readers, owner: str) -> None:
+        self._readers, self._owner = readers, owner
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        self._readers.left(self._owner)
+
+
+class Rates:
+    """So many requests a second for each owner or address. For None any number."""
+
+    def __init__(self, per_second: float | None, clock: Clock) -> None:
+        self._per_minute = None if per_second is None else per_second * 60
+        self._clock = clock
+        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+
+    def take(self, who: str) -> None:
+        """Count one request. Raises TooMany if it is one too many."""
+        if self._per_minute is None:
+            return
+        bucket = self._buckets.get(who)
+        if bucket is None:
+            bucket = self._buckets[who] = Bucket(self._per_minute, self._clock)
+            if len(self._buckets) > KNOWN:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(who)
+        if after := bucket.lacking(1):
+            raise TooMany("rate", "too many requests a second: slow down", after)

@@ -1,0 +1,134 @@
+"""What stands before every route: who may ask at all, what every answer carries, and a line in the log for each.
+
+A server that asks nobody for a token is for the people at this machine. Any web page that they look at could ask it,
+too: through a name of its own that leads here (DNS rebinding), or straight from its scripts. So the name that was asked
+for must be one of this machine, and what a page of another origin sends is refused.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection
+from time import perf_counter
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from .._sanitize import one_line
+from .auth import Tokens
+from .errors import Refused, told
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+"""On every answer."""
+
+
+class Guard:
+    """Answers those who may ask; the others get a problem.
+
+    hosts: names besides those of this machine under which it may be asked where there is no `auth`; `*` for any.
+    origins: of web pages that may ask, besides those that come from here.
+    """
+
+    def __init__(self, app: ASGIApp, *, auth: object, hosts: Collection[str], origins: Collection[str]) -> None:
+        self._app = app
+        self._hosts = None if auth is not None or "*" in hosts else frozenset(map(str.lower, hosts))
+        self._origins = frozenset(origins)
+        self._any_origin = "*" in origins or (isinstance(auth, Tokens) and not origins)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        try:
+            self._check(Headers(scope=scope))
+        except Refused as error:
+            return await told(error)(scope, receive, with_headers)
+        await self._app(scope, receive, with_headers)
+
+    def _check(self, headers: Headers) -> None:
+        host = headers.get("host", "")
+        if self._hosts is not None and not (is_loopback(name := _name(host)) or name in self._hosts):
+            raise Refused(
+                421, "host", "this server asks for no token and answers at localhost only: use that name, or tokens"
+            )
+        if self._any_origin:
+            return
+        origin = headers.get("origin")
+        if origin is not None:
+            own = origin.partition("://")[2].lower() == host.lower() != ""
+            if not own and origin not in self._origins:
+                raise Refused(403, "origin", "pages of other origins may not ask this server: see --cors")
+        elif headers.get("sec-fetch-site") in ("cross-site", "same-site") and not self._opens_page(headers):
+            raise Refused(403, "origin", "pages of other origins may not ask this server: see --cors")
+
+    @staticmethod
+    def _opens_page(headers: Headers) -> bool:
+        return headers.get("sec-fetch-mode") == "navigate"
+
+
+class AccessLog:
+    """One line for each request: method, path without query, status, milliseconds, owner."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, and write its line."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        import structlog
+
+        began, status = perf_counter(), 0
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        finally:
+            structlog.get_logger("endstop.web").info(
+                "request",
+                method=scope["method"],
+                path=one_line(scope["path"], 200),
+                status=status or None,
+                ms=round((perf_counter() - began) * 1000, 1),
+                owner=scope.get("endstop.owner"),
+            )
+
+
+def is_loopback(name: str) -> bool:
+    """Whether this is a name or an address of the machine itself."""
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without port and brackets."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()

@@ -1,0 +1,161 @@
+"""The description of the HTTP interface (OpenAPI 3.1), made from the table of operations and the types they name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from .._version import __version__
+from .errors import MEDIA_TYPE, Problem
+from .limits import WebLimits
+from .routes import JSON, Operation
+from .sse import MEDIA_TYPE as SSE
+
+_REF = "#/components/schemas/{name}"
+_PROBLEMS = {
+    400: "The request is malformed, or `Last-Event-ID` leads nowhere.",
+    401: "There is no token, or nobody knows it.",
+    403: "It comes from a web page of another origin.",
+    404: "There is no such thing, or it is somebody else's.",
+    408: "The body did not come in time.",
+    409: "The state of the session forbids it: ",
+    413: "The body is too large.",
+    415: "The body is not `application/json`.",
+    421: "The server answers to names of this machine only.",
+    422: "What was sent does not fit, or a text is too long.",
+    429: "Too many requests, readers or sessions; `Retry-After` says when to come back.",
+    500: "An error that nobody foresaw; the log tells of it under the id that is given.",
+    503: "The server is stopping, has no model, or cannot reach its store.",
+}
+_IDS = {"session_id": "A session's id.", "run_id": "A run's id."}
+_EVENT = {
+    "type": "object",
+    "description": "One server-sent event. `data` is an event as it stands in a record, in one line of JSON; where "
+    "`event` is `lagged`, it tells how many are missing.",
+    "properties": {
+        "id": {"type": "string"},
+        "event": {"type": "string"},
+        "data": {"type": "string", "contentMediaType": "application/json"},
+    },
+    "required": ["data"],
+}
+_LAST_EVENT_ID = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "The id of the last event that was seen: the stream goes on after it.",
+    "schema": {"type": "string", "maxLength": 200},
+}
+
+
+def described(operations: Iterable[Operation], limits: WebLimits, *, protected: bool) -> dict[str, Any]:
+    """The whole document, but for `servers`."""
+    operations = tuple(operations)
+    kinds: list[Any] = [Problem]
+    kinds += [kind for operation in operations for kind in (operation.body, operation.answer) if kind is not None]
+    _, components = msgspec.json.schema_components(kinds, ref_template=_REF)
+    for operation in operations:
+        if operation.body is not None:
+            _bound(components[operation.body.__name__], limits.text)
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, protected)
+    document: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "endstop",
+            "version": __version__,
+            "description": "Sessions of agents that know when to stop: start them, follow them, answer, steer, cancel.",
+        },
+        "paths": paths,
+        "components": {"schemas": components},
+    }
+    if protected:
+        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    return document
+
+
+def _bound(schema: dict[str, Any], longest: int) -> None:
+    """Say how long its texts may be: that is a setting of the server."""
+    for name in ("prompt", "text"):
+        if name in schema.get("properties", {}):
+            schema["properties"][name]["maxLength"] = longest
+
+
+def _operation(operation: Operation, protected: bool) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "operationId": operation.id,
+        "tags": [operation.tag],
+        "summary": inspect.getdoc(operation.does),
+        "parameters": [*_path(operation), *_query(operation)],
+        "responses": _responses(operation, protected),
+    }
+    if operation.resumes:
+        said["parameters"].append(_LAST_EVENT_ID)
+    if operation.body is not None:
+        said["requestBody"] = {"required": not operation.body_optional, "content": _content(JSON, operation.body)}
+    if protected and operation.needs_token:
+        said["security"] = [{"token": []}]
+    return said
+
+
+def _path(operation: Operation) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "description": what, "schema": {"type": "string"}}
+        for name, what in _IDS.items()
+        if f"{{{name}}}" in operation.path
+    ]
+
+
+def _query(operation: Operation) -> list[dict[str, Any]]:
+    if operation.query is None:
+        return []
+    _, components = msgspec.json.schema_components([operation.query], ref_template=_REF)
+    properties: Mapping[str, Any] = components[operation.query.__name__]["properties"]
+    return [{"name": name, "in": "query", "schema": schema} for name, schema in properties.items()]
+
+
+def _responses(operation: Operation, protected: bool) -> dict[str, Any]:
+    responses: dict[str, Any] = {str(operation.status): _success(operation)}
+    responses |= {str(status): {"description": what} for status, what in operation.also.items()}
+    for status in _problems_of(operation, protected):
+        what = _PROBLEMS[status]
+        if status == 409:
+            what += ", ".join(f"`{code}`" for code in operation.conflicts) + "."
+        responses[str(status)] = {"description": what, "content": _content(MEDIA_TYPE, Problem)}
+    return responses
+
+
+def _success(operation: Operation) -> dict[str, Any]:
+    said: dict[str, Any] = {"description": "Done."}
+    if operation.answer is not None:
+        said["content"] = _content(operation.media_type, operation.answer)
+    elif operation.status == 200:
+        schema = _EVENT if operation.media_type == SSE else {"type": "string"}
+        said["content"] = {operation.media_type: {"schema": schema}}
+    if operation.id == "start_session":
+        said["headers"] = {"Location": {"schema": {"type": "string"}, "description": "Where the session is."}}
+    return said
+
+
+def _problems_of(operation: Operation, protected: bool) -> list[int]:
+    statuses = [403, 421, 429, 500, 503]
+    if protected and operation.needs_token:
+        statuses.append(401)
+    if "{" in operation.path or operation.id == "start_session":
+        statuses.append(404)
+    if operation.body is not None:
+        statuses += [400, 408, 413, 415, 422]
+    if operation.query is not None:
+        statuses.append(422)
+    if operation.resumes:
+        statuses.append(400)
+    if operation.conflicts:
+        statuses.append(409)
+    return sorted(set(statuses))
+
+
+def _content(media_type: str, kind: type[Any]) -> dict[str, Any]:
+    return {media_type: {"schema": {"$ref": _REF.format(name=kind.__name__)}}}

@@ -1,0 +1,174 @@
+// The words for states and ends: the same that the terminal says (engine/cli/views/text.py), with what to do here.
+import { called, counted, duration, money, number, oneLine, plain } from "./text.js";
+
+/** Of each status: tone, sign and word. Never the colour alone. */
+export const STATUS = {
+  queued: ["quiet", "…", "queued"],
+  running: ["main", "◌", "running"],
+  completed: ["quiet", "✔", "completed"],
+  exhausted: ["warn", "■", "exhausted"],
+  failed: ["bad", "✘", "failed"],
+  cancelled: ["quiet", "⊘", "cancelled"],
+  awaiting_input: ["main", "?", "awaiting input"],
+  interrupted: ["warn", "↯", "interrupted"],
+};
+
+/** Whether a session of this status gets an end by itself. */
+export const underWay = (status) => status === "running" || status === "queued";
+
+/** Of each way in which a call was settled: tone, sign, and words unless all is well. */
+export const RESULT = {
+  ok: ["good", "✔", ""],
+  error: ["bad", "✘", "error"],
+  rejected: ["warn", "↩", "not accepted"],
+  skipped: ["quiet", "–", "skipped: it stood after a completion"],
+  cancelled: ["quiet", "⊘", "cancelled"],
+  invalid: ["bad", "✘", "invalid call, not run"],
+  truncated: ["warn", "✂", "cut off inside the call, not run"],
+  unknown: ["warn", "?", "unknown: the process died while it ran"],
+  unanswered: ["quiet", "?", "never answered"],
+};
+
+const LIMITS = {
+  step_limit: ["Stopped at the step limit", "Allow more steps in the policy, or go on from here."],
+  token_limit: ["Stopped at the token limit", "Allow more tokens in the policy, or go on from here."],
+  cost_limit: ["Stopped at the cost limit", "Allow a higher cost in the policy, or go on from here."],
+  time_limit: ["Stopped at the time limit", "Allow more time in the policy, or go on from here."],
+  tool_call_limit: ["Stopped at the limit of tool calls", "Allow more calls in the policy, or go on from here."],
+  stuck: ["Stopped: going round in circles", "Go on, and say what the model should do differently."],
+  degenerate: ["Stopped: the response repeated itself", "Try again, another model, or another temperature."],
+  compaction_stalled: ["Stopped: the context is full", "Use a model with a larger context, or a smaller task."],
+  completion_rejected: ["Stopped: completion not accepted", "Go on, and say what has to be true at the end."],
+  no_answer: ["Stopped without an answer", "Try again, or another model."],
+  invalid_calls: ["Stopped: nothing but invalid calls", "Try another model, or describe the tools better."],
+};
+
+const FAILURES = {
+  auth: "The server's key is missing, wrong or not allowed to use this model.",
+  not_found: "Check the model's name and the endpoint that the server was started with.",
+  quota: "The account has no money or no allowance left: add credit, or use another key or model.",
+  rate_limit: "Wait and go on from here, or use another key or model.",
+  connection: "Is the model's endpoint running, and is its address right?",
+  timeout: "The endpoint is slow or stuck: go on from here, or use another one.",
+  server: "The provider has trouble of its own: go on from here later.",
+  context_overflow: "Use a model with a larger context, or a smaller task.",
+  bad_request: "The provider refused the request as it is: see its message above.",
+  protocol: "Does the endpoint speak OpenAI's chat completions?",
+  interrupted: "The connection broke off: go on from here.",
+};
+
+const CAUSES = {
+  caller: "It was cancelled from outside.",
+  disconnect: "Its reader went away.",
+  timeout: "It took longer than was allowed.",
+  shutdown: "The server was told to end.",
+  race: "Another model was first.",
+};
+
+/** What is known of the work: as decision/outcome.py derives it. */
+export const workOf = ({ verdict = "not_run", status }) =>
+  ({ passed: "checked", failed: "wrong" })[verdict] ?? (status === "completed" ? "said" : null);
+
+/** Tone, sign and words for it, as engine/cli/views/text.py has them. Never green where it is wrong. */
+function known(outcome) {
+  const { evaluation, failed_calls: failed = [], accepted_by: accepted = [], stop_reason: reason } = outcome;
+  const work = workOf(outcome);
+  const by = called(evaluation?.name ?? "") || "an evaluation";
+  if (work === "checked") return ["good", "✔", `checked by ${by}: passed`];
+  if (work === "wrong") return ["bad", "✘", `wrong: checked by ${by}, failed`];
+  const silent = evaluation ? "its evaluation gave no verdict" : "";
+  if (!work) return ["warn", "■", silent];
+  const names = accepted.map((name) => (name === "user" ? "you" : called(name))).join(" and ");
+  const who = { handled: "answered by a handler", judged: `taken for done by the judge ${names}` }[reason]
+    ?? "reported by the agent" + (names && `, accepted by ${names}`);
+  const doubt = failed.length ? `before it ${oneLine(failed.join(", "), 160)} failed, and no later call made up for that` : "";
+  return [doubt ? "warn" : "good", doubt ? "!" : "✔", [`${who}, not checked`, silent, doubt].filter(Boolean).join("; ")];
+}
+
+/** What is known of a response that was left at a completion call. */
+export function cutWords({ call = "the completion", ended, rest }) {
+  const { output_tokens: tokens, calls = [], whole = true } = rest ?? {};
+  const words = [tokens && `about ${counted(tokens, "output token")}`, calls.length && `${counted(calls.length, "tool call")} (${oneLine(calls.join(", "), 200)})`]
+    .filter(Boolean).join(" and ");
+  if (ended || (rest && whole && !words)) return ["The response ended here", `nothing was cut off after ${call}`];
+  return ["Cut here", words ? `this saved ${whole ? "" : "at least "}${words}` : `nobody knows whether anything would have come after ${call}`];
+}
+
+/** The end of a run as people are told it: tone, sign, title, what is known of the work (`who`), text, advice. */
+export function ending(run) {
+  const { outcome, failure, cause } = run;
+  const reason = outcome.stop_reason;
+  const work = workOf(outcome);
+  const [tone, sign, who] = known(outcome);
+  switch (outcome.status) {
+    case "completed": {
+      const answered = reason === "text_final" || reason === "handled";
+      const said = answered ? "Answered" : work === "checked" ? "Task complete" : "Reported as done";
+      return { tone, sign, title: said + (work === "wrong" ? ", but wrong" : ""), who, text: outcome.answer };
+    }
+    case "exhausted": {
+      const [title, advice] = LIMITS[reason] ?? [`Stopped: ${plain(reason)}`, ""];
+      return { tone, sign, title: title + (work ? `, work ${work}` : ""), who, text: outcome.detail,
+        advice: `The task was not reported as done. ${advice}` };
+    }
+    case "failed": {
+      const title = { refusal: "Refused", internal_error: "Failed inside endstop" }[reason] ?? "Failed";
+      const known = failure && reason === "provider_error";
+      const advice = known ? FAILURES[failure.kind] ?? "" : "";
+      return { tone: "bad", sign: "✘", title, text: known ? failureWords(failure) : outcome.detail, advice };
+    }
+    case "cancelled":
+      return { tone: "quiet", sign: "⊘", title: "Cancelled", text: CAUSES[cause] ?? outcome.detail,
+        advice: "The task was not reported as done." };
+    default: {
+      const asked = outcome.questions ?? [];
+      const confirming = asked.length > 0 && asked.every((question) => question.confirms != null);
+      return { tone: "main", sign: "?", title: confirming ? "Please confirm" : "A question to you",
+        text: asked.map((question) => question.text).join("\n\n"), advice: "The run waits for the answer, and goes on from it." };
+    }
+  }
+}
+
+export function failureWords(failure) {
+  const status = failure.status ? `${failure.status}: ` : "";
+  const wait = failure.retry_after != null ? ` (it asks to wait ${failure.retry_after} s)` : "";
+  return `${failure.kind}: ${status}${failure.message}${wait}`;
+}
+
+export function decisionWords(decision) {
+  const also = decision.compact ? ", after compacting the context" : "";
+  if (decision.do === "stop") return `stop: ${plain(decision.reason)}`;
+  if (decision.do === "pause") return "pause: a question is open";
+  return "go on" + (decision.why ? `: ${decision.why}` : "") + also;
+}
+
+/** A fact in a few words. */
+export function fact(value) {
+  if (value === null) return "none";
+  if (Array.isArray(value)) return value.length ? `${value.length}: ${JSON.stringify(value)}` : "none";
+  return typeof value === "string" ? value || '""' : JSON.stringify(value);
+}
+
+const BUDGETS = {
+  steps: "steps", rounds: "rounds", tool_calls: "tool calls", input_tokens: "tokens in",
+  output_tokens: "tokens out", cost_usd: "cost", seconds: "time",
+};
+
+export const budgetName = (name, scope) =>
+  BUDGETS[name] + ({ session: " (session)", budget: " (shared)" }[scope] ?? "");
+
+export function amount(name, value) {
+  if (name === "cost_usd") return money(value);
+  return name === "seconds" ? duration(value * 1000) : number(value);
+}
+
+export function allowedWords({ name, used, hard, soft }) {
+  const words = hard == null ? amount(name, used) : `${amount(name, used)} of ${amount(name, hard)}`;
+  return soft == null ? words : `${words}, soft limit ${amount(name, soft)}`;
+}
+
+/** Which limits a run has reached, in words. */
+export function reached(budgets) {
+  return budgets.filter((one) => one.hard != null && one.used >= one.hard)
+    .map((one) => `${budgetName(one.name, one.scope)}: ${allowedWords(one)}`);
+}

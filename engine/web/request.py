@@ -1,0 +1,98 @@
+"""One request on its way to the service: who asks, what for, and what all routes share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..providers.clock import Clock
+from ..service.service import Service
+from . import sse as frames
+from .auth import Auth
+from .errors import Refused
+from .limits import Place, Rates, Readers, WebLimits
+from .streaming import Stream
+
+_ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What all routes share."""
+
+    service: Service
+    auth: Auth | None
+    limits: WebLimits
+    readers: Readers
+    rates: Rates
+    clock: Clock
+
+    def interval(self) -> float:
+        """Seconds between two writes to one reader: longer while the machine has too much to do."""
+        return self.readers.lateness.pause(self.limits.write_interval)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request, with its body and query as the operation takes them."""
+
+    request: Request
+    desk: Desk
+    owner: str
+    query: Any = None
+    body: Any = None
+
+    @property
+    def service(self) -> Service:
+        """Who does it."""
+        return self.desk.service
+
+    @property
+    def limits(self) -> WebLimits:
+        """What is too much."""
+        return self.desk.limits
+
+    @property
+    def last_event_id(self) -> str:
+        """After which event a stream is resumed; empty for from its beginning."""
+        return self.request.headers.get("last-event-id") or self.query.last_event_id or ""
+
+    def stream(
+        self,
+        chunks: AsyncGenerator[bytes, None],
+        media_type: str = frames.MEDIA_TYPE,
+        *,
+        headers: Mapping[str, str] = frames.HEADERS,
+        left: Callable[[], Awaitable[None]] | None = None,
+        place: Place | None = None,
+    ) -> Stream:
+        """A response that goes on, with a reader's place; `place`: one that was taken before. Raises TooMany."""
+        events = media_type == frames.MEDIA_TYPE and self.limits.write_interval > 0
+        return Stream(
+            chunks,
+            media_type,
+            headers=headers,
+            seconds=self.limits.send_seconds,
+            interval=self.desk.interval if events else None,
+            place=place or self.desk.readers.place(self.owner),
+            left=left,
+            clock=self.desk.clock,
+        )
+
+    def id(self, what: str) -> str:
+        """The id in the path. Raises Refused: 404 if there can be no such thing."""
+        id: str = self.request.path_params[f"{what}_id"]
+        if not _ID.fullmatch(id):
+            raise Refused(404, what, f"there is no such {what}")
+        return id
+
+
+def answer(value: Any, status: int = 200, **headers: str) -> Response:
+    """A response with this value as JSON."""
+    return Response(msgspec.json.encode(value), status, headers, "application/json")

@@ -1,0 +1,103 @@
+"""The one table of operations. Routes and their description are made from it, so neither can drift from the other."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.responses import Response
+
+from ..decision import Outcome
+from . import about, runs
+from . import session_routes as sessions
+from .ag_ui import RunAgentInput
+from .ag_ui import routes as ag_ui_routes
+from .answers import AgentsTold, Health, MessageTold, RunTold, SessionsTold, SessionTold
+from .request import Asked
+from .schemas import (
+    Answer,
+    Cancel,
+    Message,
+    NewRun,
+    NewSession,
+    OnDisconnectQuery,
+    OutcomeQuery,
+    RunStreamQuery,
+    SessionsQuery,
+    StreamQuery,
+)
+from .sse import MEDIA_TYPE as SSE
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operation:
+    """One thing that can be asked for."""
+
+    method: str
+    path: str
+    """With `{session_id}` and `{run_id}` for ids."""
+    does: Callable[[Asked], Awaitable[Response]]
+    """Its docstring says what it does."""
+    id: str
+    tag: str
+    body: type[Any] | None = None
+    body_optional: bool = False
+    decodes: bool = False
+    """Whether it reads the body itself, as bytes."""
+    query: type[Any] | None = None
+    status: int = 200
+    answer: type[Any] | None = None
+    """None: nothing, or no JSON."""
+    media_type: str = JSON
+    resumes: bool = False
+    """Whether it takes `Last-Event-ID`."""
+    conflicts: tuple[str, ...] = ()
+    """The codes of 409."""
+    also: dict[int, str] = field(default_factory=dict)
+    """Other statuses that are no problem."""
+    needs_token: bool = True
+
+
+SESSION = "/sessions/{session_id}"
+RUN = "/runs/{run_id}"
+_NOTHING_LEFT = {204: "The run has ended, and the reader has seen its last event."}
+
+OPERATIONS = (
+    Operation(method="POST", path="/sessions", does=sessions.start, id="start_session", tag="sessions",
+              body=NewSession, status=201, answer=SessionTold),
+    Operation(method="GET", path="/sessions", does=sessions.listed, id="list_sessions", tag="sessions",
+              query=SessionsQuery, answer=SessionsTold),
+    Operation(method="GET", path=SESSION, does=sessions.read, id="read_session", tag="sessions", answer=SessionTold),
+    Operation(method="DELETE", path=SESSION, does=sessions.forget, id="delete_session", tag="sessions",
+              status=204, conflicts=("running",)),
+    Operation(method="POST", path=f"{SESSION}/runs", does=sessions.go_on, id="start_run", tag="sessions",
+              body=NewRun, status=201, answer=SessionTold, conflicts=("busy",)),
+    Operation(method="POST", path=f"{SESSION}/answers", does=sessions.reply, id="answer_question", tag="sessions",
+              body=Answer, status=201, answer=SessionTold, conflicts=("no_open_question", "answered", "busy")),
+    Operation(method="POST", path=f"{SESSION}/messages", does=sessions.say, id="say", tag="sessions",
+              body=Message, status=202, answer=MessageTold, conflicts=("not_running",)),
+    Operation(method="POST", path=f"{SESSION}/cancel", does=sessions.cancel, id="cancel_run", tag="sessions",
+              body=Cancel, body_optional=True, status=202, answer=SessionTold, conflicts=("not_running",)),
+    Operation(method="POST", path=f"{SESSION}/resume", does=sessions.resume, id="resume_run", tag="sessions",
+              status=201, answer=SessionTold, conflicts=("not_interrupted",)),
+    Operation(method="GET", path=f"{SESSION}/events", does=sessions.events, id="session_events", tag="streams",
+              query=StreamQuery, media_type=SSE, resumes=True),
+    Operation(method="GET", path=f"{SESSION}/record", does=sessions.record, id="session_record", tag="sessions",
+              media_type="application/jsonl"),
+    Operation(method="GET", path=RUN, does=runs.read, id="read_run", tag="runs", answer=RunTold),
+    Operation(method="GET", path=f"{RUN}/events", does=runs.events, id="run_events", tag="streams",
+              query=RunStreamQuery, media_type=SSE, resumes=True, also=_NOTHING_LEFT),
+    Operation(method="GET", path=f"{RUN}/outcome", does=runs.outcome, id="run_outcome", tag="runs",
+              query=OutcomeQuery, answer=Outcome, conflicts=("running", "interrupted")),
+    Operation(method="POST", path="/ag-ui", does=ag_ui_routes.run, id="ag_ui_run", tag="ag-ui",
+              body=RunAgentInput, decodes=True, query=OnDisconnectQuery, media_type=SSE,
+              conflicts=("busy", "answered", "interrupted")),
+    Operation(method="GET", path=f"{SESSION}/ag-ui", does=ag_ui_routes.events, id="ag_ui_events", tag="ag-ui",
+              query=StreamQuery, media_type=SSE, resumes=True),
+    Operation(method="GET", path="/agents", does=about.agents, id="list_agents", tag="server", answer=AgentsTold),
+    Operation(method="GET", path="/health", does=about.health, id="health", tag="server", answer=Health,
+              needs_token=False),
+)  # fmt: skip

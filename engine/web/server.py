@@ -1,0 +1,226 @@
+"""The server of `endstop serve`: uvicorn around the app, from the socket to the exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from uvicorn import Config
+from uvicorn import Server as UvicornServer
+
+from ..decision import WrongUse
+from ..engine import Engine
+from ..process.daemon import Standing, logging_to_stderr
+from ..process.interrupts import Interrupts
+from ..process.streams import Channels
+from ..providers.address import masked
+from ..queue import Queue
+from ..service.service import Service
+from ..store.base import StoreError
+from ..store.url import file_at
+from .alone import alone_on
+from .app import web
+from .auth import VARIABLE, Auth, Tokens
+from .connection import Connection
+from .limits import WebLimits
+from .middleware import is_loopback
+
+FILES = 65_536
+"""So many connections and files may be open at once, if the system lets us."""
+SPARE_FILES = 128
+"""Of these, so many are for other things than connections."""
+CLOSE_SECONDS = 5.0
+"""How long what is still being sent may take once all runs have ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serving:
+    """What `endstop serve` was told."""
+
+    agents: Mapping[str, Engine]
+    host: str
+    port: int
+    store: str
+    tokens: str | None
+    cors: Sequence[str]
+    grace: float
+    keep_days: float | None
+    keep_sessions: int | None
+    max_running: int
+    rate: float | None
+    page: bool
+    quiet: bool
+    lease: float
+    queue: Queue | None
+    """Who hands the sessions to workers; None: they run in this process."""
+    workers: Callable[[Callable[[], None]], AbstractAsyncContextManager[None]]
+    """Keeps workers going while it is entered, where there is a queue; what it is given is told when one is dead."""
+
+    async def serve(self) -> int:
+        """Serve until a signal; gives the exit code. Raises WrongUse."""
+        auth = self._auth()
+        place = _resolved(self.host, self.port)
+        if auth is None and not is_loopback(place.address[0]):
+            raise WrongUse(
+                f"--host {self.host} is open to other machines, and nobody is asked for a token: give --tokens FILE "
+                f"with a line OWNER:TOKEN for each, or set {VARIABLE}"
+            )
+        with _listening(place, self.host, self.port) as listening, alone_on(file_at(self.store)), logging_to_stderr():
+            service = Service(
+                self.agents,
+                store=self.store,
+                grace=self.grace,
+                keep_days=self.keep_days,
+                keep_sessions=self.keep_sessions,
+                max_running=self.max_running,
+                queue=self.queue,
+                works=False,
+                lease=self.lease,
+                kind="serve",
+            )
+            return await self._serve(service, auth, listening)
+
+    def _auth(self) -> Auth | None:
+        if self.tokens is not None:
+            return Tokens.read(self.tokens)
+        return Tokens.of_environment()
+
+    async def _serve(self, service: Service, auth: Auth | None, listening: socket.socket) -> int:
+        app = web(
+            service,
+            auth=auth,
+            limits=WebLimits(requests_per_second=self.rate),
+            cors=self.cors,
+            page=self.page,
+            access_log=not self.quiet,
+            signals=False,
+        )
+        config = Config(
+            app,
+            http=Connection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_raised_files() - SPARE_FILES,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=int(CLOSE_SECONDS),
+        )
+        await _opened(service)
+        channels, standing = Channels(), Standing(service)
+        try:
+            server = Server(config, service, lambda: channels.answer(self._ready(listening) + "\n"))
+            with Interrupts(standing) as interrupts:
+                interrupts.attach(standing)
+                async with AsyncExitStack() as stack:
+                    if self.queue is not None:
+                        await stack.enter_async_context(self.workers(service.look_around))
+                    await server.serve([listening])
+        finally:
+            await service.__aexit__(None, None, None)
+        return standing.exit_code
+
+    def _ready(self, listening: socket.socket) -> str:
+        address, port = listening.getsockname()[:2]
+        name = f"[{address}]" if ":" in address else address
+        return f"endstop serves at http://{name}:{port} and keeps its sessions in {_shown(self.store)}"
+
+
+class Server(UvicornServer):
+    """A server that lets its sessions end before its connections; `endstop`'s own `Interrupts` hears the signals."""
+
+    def __init__(self, config: Config, service: Service, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._service = service
+        self._ready = ready
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave them to `Interrupts`."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, and say so."""
+        await super().startup(sockets)
+        self._ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Whether it is over: stopped, and no session is running any more."""
+        if self._service.stopping and not self._service.running:
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+
+class _Place(NamedTuple):
+    """Where to listen."""
+
+    family: int
+    protocol: int
+    address: tuple[Any, ...]
+
+
+def _resolved(host: str, port: int) -> _Place:
+    """The first address of this name. Raises WrongUse."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError):
+        raise WrongUse(f"--host {host}: there is no such host") from None
+    family, _, protocol, _, address = found[0]
+    return _Place(family, protocol, address)
+
+
+def _listening(place: _Place, host: str, port: int) -> socket.socket:
+    """A socket that listens at this place. Raises WrongUse."""
+    listening = socket.socket(place.family, socket.SOCK_STREAM, place.protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place.address)
+        listening.listen(2048)
+    except OSError as error:
+        listening.close()
+        raise WrongUse(_why_not(error, host, port)) from None
+    return listening
+
+
+def _why_not(error: OSError, host: str, port: int) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"--port {port} is in use: name another one, or --port 0 for any that is free"
+        case errno.EADDRNOTAVAIL:
+            return f"--host {host} is no address of this machine"
+        case errno.EACCES:
+            return f"--port {port} needs rights that this process does not have: name one above 1023"
+        case _:
+            return f"--host {host} --port {port}: {error.strerror}"
+
+
+async def _opened(service: Service) -> None:
+    try:
+        await service.__aenter__()
+    except StoreError as error:
+        raise WrongUse(f"--store cannot be used: {error}") from None
+    except ConnectionError as error:
+        raise WrongUse(f"--queue cannot be used: {error}") from None
+
+
+def _raised_files() -> int:
+    """Allow this process as many open files as the system lets it; gives how many that are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        return most
+    return FILES if soft == resource.RLIM_INFINITY else soft
+
+
+def _shown(store: str) -> str:
+    """The place of the store, without a password."""
+    return masked(store) if "://" in store else os.path.abspath(store)

@@ -1,0 +1,115 @@
+"""A response that goes on: one send at a time, each waited for, until the stream ends or its reader is gone.
+
+A reader is a place in the service's ring and what the socket holds, no more: nothing is taken from the stream before
+the last send went through. One that takes nothing for too long is dropped, and its connection with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, aclosing, nullcontext
+from math import inf
+
+import anyio
+import anyio.lowlevel
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from .._sanitize import one_line
+from ..providers.clock import Clock, SystemClock
+from ..providers.patience import Patience
+from .errors import log_failure
+
+ABORT = "endstop.abort"
+"""The ASGI extension by which our own connection can be broken off; others are only closed."""
+FULL = 32 * 1024
+"""After a chunk of so many bytes the next one is not waited for: there is much to tell."""
+
+
+class Stream(Response):
+    """Sends what a generator gives.
+
+    seconds: so long one send may be stuck.
+    interval: gives the seconds between two sends where much comes: who waits a little gets more at once.
+    place: held until the stream has ended.
+    left: called if the reader was gone before the stream had ended.
+    """
+
+    def __init__(
+        self,
+        chunks: AsyncGenerator[bytes, None],
+        media_type: str,
+        *,
+        seconds: float,
+        interval: Callable[[], float] | None = None,
+        headers: Mapping[str, str] | None = None,
+        place: AbstractContextManager[None] | None = None,
+        left: Callable[[], Awaitable[None]] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.status_code = 200
+        self.background = None
+        self.media_type = media_type
+        self.init_headers(headers)
+        self._chunks = chunks
+        self._seconds, self._interval = seconds, interval
+        self._place = place or nullcontext()
+        self._left = left
+        self._clock = clock or SystemClock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it all, unless the reader leaves before."""
+        whole = False
+        with self._place:
+            try:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_watch, receive, group.cancel_scope)
+                    whole = await self._sent(scope, send)
+                    group.cancel_scope.cancel()
+            finally:
+                if not whole and self._left is not None:
+                    with anyio.CancelScope(shield=True):
+                        await self._left()
+
+    async def _sent(self, scope: Scope, send: Send) -> bool:
+        """Whether all of it was sent."""
+        patience = Patience(self._seconds)
+        try:
+            async with aclosing(self._chunks) as chunks:
+                await patience.on(send({"type": "http.response.start", "status": 200, "headers": self.raw_headers}))
+                latest = -inf
+                async for chunk in chunks:
+                    await patience.on(send({"type": "http.response.body", "body": chunk, "more_body": True}))
+                    interval = 0.0 if self._interval is None else self._interval()
+                    if self._clock.now() - latest < 2 * interval and len(chunk) < FULL:
+                        await self._clock.sleep(interval)
+                    latest = self._clock.now()
+            await patience.on(send({"type": "http.response.body", "body": b"", "more_body": False}))
+            return True
+        except Exception as error:
+            await _broken_off(scope, error)
+            return False
+        finally:
+            patience.close()
+
+
+async def _watch(receive: Receive, scope: anyio.CancelScope) -> None:
+    """Wait until the reader is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+async def _broken_off(scope: Scope, error: Exception) -> None:
+    """Break the connection off: its reader must not take what came for all."""
+    import structlog
+
+    path = one_line(scope["path"], 200)
+    if isinstance(error, TimeoutError):
+        structlog.get_logger("endstop.web").info("reader dropped: it took nothing for too long", path=path)
+    else:
+        log_failure("stream failed", error, path=path)
+    extension = scope.get("extensions", {}).get(ABORT)
+    if extension is not None:
+        extension["abort"]()
+        await anyio.lowlevel.checkpoint()  # the connection is lost by then: nobody wonders about half a response
