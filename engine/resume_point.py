@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from .decision import Decision, Event, Facts, Price, Question, ToolSpec
 from .decision.confirmation import Reply
@@ -33,6 +34,7 @@ from .decision.events import (
     VerdictGiven,
 )
 from .halfway import Halfway
+from .qualified_names import current_name
 
 OURS = "endstop.records.redaction:Redaction"
 MARKED = "[redacted:"
@@ -80,6 +82,8 @@ class Interrupted:
         here = cls(facts)
         for event in events:
             here.seq, here.t = event.seq, event.t
+            if isinstance(event, VerdictGiven | EvaluationFinished):
+                event = replace(event, name=current_name(event.name))
             here._take(event)
         return here
 
@@ -89,7 +93,7 @@ class Interrupted:
         match event:
             case RunStarted():
                 self.prompt, self.started_at, self.prices = event.prompt, event.started_at, event.prices
-                self.tools, self.redaction = event.tools, event.functions.get("redaction", ())
+                self.tools, self.redaction = event.tools, tuple(map(current_name, event.functions.get("redaction", ())))
                 self.questions = event.carried.questions if event.carried is not None else ()
             case QuestionAnswered(call_id=id, text=text, says=says):
                 self.answered = next(((q, text, says) for q in self.questions if q.call_id == id), None)

@@ -28,6 +28,7 @@ from ..hooks import CommandGate
 from ..providers import LiteLLM, OpenAICompatible, Prices, Provider, Retry, Timeouts
 from ..providers.patience import BETWEEN_SECONDS, FIRST_SECONDS
 from ..providers.retry import PASSING
+from ..qualified_names import current_module
 from ..tools import ask_user, finish_task
 from ..tools.tool import Tool
 from ..tools.workspace import workspace_tools
@@ -276,7 +277,7 @@ def _module(place: str) -> ModuleType:
             return _module_from_file(path)
         sys.path.insert(0, os.getcwd())
         try:
-            return importlib.import_module(place)
+            return importlib.import_module(current_module(place))
         finally:
             sys.path.remove(os.getcwd())
     except WrongUse as error:

@@ -28,6 +28,7 @@ from typing import Any, get_args
 
 from ..decision import ToolKind, WrongUse
 from ..decision.errors import error_text, nearest
+from ..qualified_names import current_module
 from .tool import TOOL_TIMEOUT, Tool
 
 KEYS = ("name", "description", "parameters", "kind", "reads", "polls", "timeout", "handler", "check")
@@ -215,7 +216,11 @@ def _handler(
         raise WrongUse(f"{where}: write it as file.py:function or module:function")
     try:
         with _importing_from(folder):
-            module = _file(folder / place, loaded) if place.endswith(".py") else importlib.import_module(place)
+            module = (
+                _file(folder / place, loaded)
+                if place.endswith(".py")
+                else importlib.import_module(current_module(place))
+            )
     except FileNotFoundError as error:
         raise WrongUse(f"{where}: no file {error.filename or place}") from None
     except ModuleNotFoundError as error:

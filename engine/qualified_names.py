@@ -1,0 +1,49 @@
+"""Qualified names of before the modules were renamed, as they stand in records, YAML files and databases.
+
+`endstop.engine.archive.redaction:Redaction` is `endstop.records.redaction:Redaction` now. Python code gets no old
+names, because nothing was published under them. CHANGELOG.md has all of them.
+"""
+
+from __future__ import annotations
+
+_MOVED = {
+    "endstop.engine": "endstop",
+    "endstop.engine.answers": "endstop.tools.answers",
+    "endstop.engine.archive": "endstop.records",
+    "endstop.engine.archive.pool": "endstop.records.parallel",
+    "endstop.engine.archive.zst": "endstop.records.compression",
+    "endstop.engine.bus": "endstop.event_bus",
+    "endstop.engine.durable.queue": "endstop.queue",
+    "endstop.engine.durable.steps": "endstop.durability",
+    "endstop.engine.fleet": "endstop.batch",
+    "endstop.engine.hosts.web": "endstop.web",
+    "endstop.engine.mcp_connection": "endstop.tools.mcp_connection",
+    "endstop.engine.presets": "endstop.tools",
+    "endstop.engine.presets.command": "endstop.tools.shell",
+    "endstop.engine.presets.plan_execute_think": "endstop.plan_execute_think",
+    "endstop.engine.record": "endstop.records.reader",
+    "endstop.engine.replay.playing": "endstop.replay.replay",
+    "endstop.engine.results": "endstop.tools.results",
+    "endstop.engine.schema": "endstop.tools.schema",
+    "endstop.engine.subscribers": "endstop.observers",
+    "endstop.engine.toolbox": "endstop.tools.toolbox",
+    "endstop.engine.tools": "endstop.tools.tool",
+    "endstop.engine.tools_mcp": "endstop.tools.mcp",
+    "endstop.engine.tools_yaml": "endstop.tools.yaml",
+}
+"""Old module -> new one. A package stands for what is in it: the longest old name that a module begins with counts."""
+
+
+def current_module(module: str) -> str:
+    """Today's name of a module; any other than an old one of ours comes back as it is."""
+    place, rest = module, ""
+    while place and place not in _MOVED:
+        place, _, last = place.rpartition(".")
+        rest = f".{last}{rest}"
+    return _MOVED[place] + rest if place else module
+
+
+def current_name(name: str) -> str:
+    """Today's name of what stands in a record as `module:name`."""
+    module, colon, rest = name.partition(":")
+    return current_module(module) + colon + rest

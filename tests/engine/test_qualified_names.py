@@ -1,0 +1,78 @@
+"""Names of before the modules were renamed: in records, YAML files and on the command line."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+from endstop import Policy, WrongUse, tools_from_yaml
+from endstop.decision import Facts
+from endstop.decision.events import RunStarted, VerdictGiven
+from endstop.qualified_names import current_module, current_name
+from endstop.resume_point import OURS, Interrupted
+
+BEFORE = {
+    "endstop.engine": """
+        Budget Bus Clock Completion Continue Engine Fleet Happened Image InvalidArguments Lagged NotHappened Phase
+        ProviderSummary RaceResult Redaction Run Session SessionRecord Stdio Subscriber Summary SystemClock Task
+        TaskResult ThisCall Tool Toolbox Unclear mcp_tools read_record this_call tool tools_from_yaml
+    """,
+    "endstop.engine.archive.redaction": "Redaction",
+    "endstop.engine.bus": "Bus",
+    "endstop.engine.durable": "Job LostRun NotKept Queue StepKey Steps",
+    "endstop.engine.durable.dbos": "Dbos",
+    "endstop.engine.durable.temporal": "Temporal",
+    "endstop.engine.formats": "FORMATS Kinds events_of found_in guess",
+    "endstop.engine.hooks": "Accept CommandGate Progress Reject",
+    "endstop.engine.hosts.web": "Auth Connection Tokens WebLimits engine_of service_of web",
+    "endstop.engine.presets": "ask_user attempt_completion finish_task task_done think workspace_tools",
+    "endstop.engine.presets.control": "finish_task think",
+    "endstop.engine.presets.plan_execute_think": "",
+    "endstop.engine.record": "read_record",
+    "endstop.engine.replay": "",
+    "endstop.engine.replay.playing": "replay",
+    "endstop.engine.service": "Service",
+    "endstop.engine.subscribers": "log_run progress traced",
+    "endstop.engine.testing": "FakeClock MemorySteps check_transcript settle",
+    "endstop.engine.tools": "Tool tool",
+}
+
+
+@pytest.mark.parametrize("module", BEFORE)
+def test_what_was_public_is_found_under_its_name_of_today(module: str) -> None:
+    today = importlib.import_module(current_module(module))
+    assert [name for name in BEFORE[module].split() if not hasattr(today, name)] == []
+
+
+@pytest.mark.parametrize("name", ["mine.gates:check", "endstop.decision.facts:fold", "endstop_tools_a:x", "len", ""])
+def test_other_names_stay_as_they_are(name: str) -> None:
+    assert current_name(name) == name
+
+
+def test_a_part_of_an_expression_in_a_name_is_no_part_of_the_module() -> None:
+    name = current_name("endstop.engine.hooks:CommandGate('endstop.engine.hooks: x')")
+    assert name == "endstop.hooks:CommandGate('endstop.engine.hooks: x')"
+
+
+def test_a_killed_run_of_before_takes_its_verdicts_and_its_redaction_for_ours() -> None:
+    started = RunStarted(
+        run_id="r",
+        session_id="s",
+        policy=Policy(),
+        functions={"redaction": ("endstop.engine.archive.redaction:Redaction",)},
+    )
+    verdict = VerdictGiven(role="gate", name="endstop.engine.hooks:CommandGate('make')", said="accept", call_id="c")
+    here = Interrupted.at([started, verdict], Facts())
+    assert here.redaction == (OURS,)
+    assert here.claim(VerdictGiven, role="gate", name="endstop.hooks:CommandGate('make')", call_id="c") is not None
+
+
+def test_a_yaml_file_of_before_loads_and_an_unknown_name_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "tools.yaml"
+    entry = "- name: think\n  description: Think.\n  handler: {}\n"
+    file.write_text(entry.format("endstop.engine.presets.control:think"), encoding="utf-8")
+    assert [tool.name for tool in tools_from_yaml(file)] == ["think"]
+    file.write_text(entry.format("endstop.engine.nowhere:think"), encoding="utf-8")
+    with pytest.raises(WrongUse, match=r"there is no module 'endstop\.nowhere'"):
+        tools_from_yaml(file)
