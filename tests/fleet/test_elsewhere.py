@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ..console import endstop
-from ..engine.hosts.web.ag_ui_reader import Reader as AgUiReader
+from ..engine.web.ag_ui_reader import Reader as AgUiReader
 from .checked import check_record, lines_of
 from .fleet import PATIENCE, Fleet, until
 from .reading import Reader

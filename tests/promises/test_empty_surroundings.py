@@ -8,7 +8,7 @@ from endstop.decision import UserMessage
 from endstop.providers import OpenAICompatible, Request
 
 from ..console import PATIENCE, endstop
-from ..engine.hosts.terminal import in_terminal
+from ..engine.cli.terminal import in_terminal
 from ..providers.endpoint import Endpoint, delta, stream
 from ..servers import ChatServer, call
 

@@ -18,7 +18,7 @@ from endstop.hooks import Accept
 from endstop.providers import Scripted, Unavailable, call
 from endstop.tools import ask_user, finish_task, task_done
 
-from ..engine.hosts.web.site import site
+from ..engine.web.site import site
 
 RECORDS = Path(__file__).parents[1] / "records"
 DONE = [call("finish_task", summary="The port is 8080 now.")]

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from ...console import PATIENCE
-from ...servers import STALL, ChatServer, call, reasoning
-from .terminal import in_terminal
+from ....console import PATIENCE
+from ....servers import STALL, ChatServer, call, reasoning
+from ..terminal import in_terminal
 
 TOOLS = """
 import os

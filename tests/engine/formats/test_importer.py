@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from endstop import read_record
-from endstop._version import VERSION
+from endstop._version import __version__
 from endstop.decision import Event, WrongUse
 from endstop.formats import Kinds, Skipped, events_of, found_in
 from endstop.formats.importer import Imported, Importer, lost_in
@@ -197,7 +197,7 @@ def test_a_record_is_byte_for_byte_what_the_writer_of_records_writes(tmp_path: P
     (result,) = run(write(tmp_path / "d.json", session("x")), tmp_path / "out")
     assert isinstance(result, Imported)
     created = read_record(result.record).header.created_at
-    writer = RecordWriter(tmp_path / "own.jsonl", "x", created, VERSION)
+    writer = RecordWriter(tmp_path / "own.jsonl", "x", created, __version__)
     events: list[Event] = events_of(next(sessions(session("x"))), "x", "openai", Kinds())
     for event in events:
         writer.write(event)

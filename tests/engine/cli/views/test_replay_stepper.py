@@ -22,8 +22,8 @@ from endstop.providers import Request, Scripted, call, say
 from endstop.testing import settle
 from endstop.tools import finish_task, think
 
-from ...console import PATIENCE
-from .terminal import Terminal, in_terminal
+from ....console import PATIENCE
+from ..terminal import Terminal, in_terminal
 
 KEYS = "Enter step · n decision · r run · g go to"
 

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import Route
 
-from ....console import PATIENCE
+from ...console import PATIENCE
 from .site import serving
 
 

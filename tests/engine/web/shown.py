@@ -31,7 +31,7 @@ from endstop.web.auth import Tokens
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-RECORDS = Path(__file__).parents[3] / "records"
+RECORDS = Path(__file__).parents[2] / "records"
 AT = "2026-11-21T10:00:00.000+00:00"
 T = TypeVar("T")
 _event = msgspec.json.Decoder(Event).decode

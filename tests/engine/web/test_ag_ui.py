@@ -31,12 +31,12 @@ from endstop.web.ag_ui import AgUi, framed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ....properties.scripts import FAULTS, POLICIES, SCRIPTS, World
-from ....shared_data import recorded, sessions
-from ...formats.heard import hear
+from ...properties.scripts import FAULTS, POLICIES, SCRIPTS, World
+from ...shared_data import recorded, sessions
+from ..formats.heard import hear
 from .ag_ui_reader import Reader
 
-RECORDS = Path(__file__).parents[3] / "records"
+RECORDS = Path(__file__).parents[2] / "records"
 STARTED = ev.RunStarted(seq=1, run_id="run_a", session_id="s", prompt="go", model="m", policy=Policy())
 examples = settings(max_examples=100, deadline=None)
 

@@ -350,7 +350,7 @@ def test_the_list_shows_what_is_new_filters_and_loads_more(page: Any, shown: Sit
 
 
 def _run(run_id: str) -> list[dict[str, Any]]:
-    lines = (Path(__file__).parents[3] / "records" / "hello.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (Path(__file__).parents[2] / "records" / "hello.jsonl").read_text(encoding="utf-8").splitlines()
     events: list[dict[str, Any]] = [
         json.loads(line) for line in lines if not line.startswith(('{"type":"HEADER', '{"type":"AFTER'))
     ]

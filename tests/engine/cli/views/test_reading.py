@@ -10,9 +10,9 @@ from endstop.cli.views.reading import _Read
 from endstop.observers.bar import Shown, bar
 from rich.console import Console
 
-from ...console import PATIENCE, endstop
-from ..archive.made import play
-from .terminal import in_terminal
+from ....console import PATIENCE, endstop
+from ...records.made import play
+from ..terminal import in_terminal
 
 
 def records(folder: Path, many: int) -> Path:

@@ -21,9 +21,9 @@ import pytest
 from endstop.cli.main import main
 from endstop.cli.serve import default_store
 
-from ....console import PATIENCE, environment, started
-from ....servers import STALL, ChatServer
-from ....servers import call as called
+from ...console import PATIENCE, environment, started
+from ...servers import STALL, ChatServer
+from ...servers import call as called
 from .site import Events
 
 KEY = "sk-planted-provider-key-0123456789"

@@ -14,7 +14,7 @@ from endstop.providers import call, say
 
 from .shown import Gate, Site, until
 
-PAGE = Path(__file__).parents[4] / "engine" / "web" / "page"
+PAGE = Path(__file__).parents[3] / "engine" / "web" / "page"
 FILES = sorted(PAGE.iterdir())
 SESSIONS = ["scenes", "gives_up", "question", "connection", "port_server"]
 KILOBYTES = 100

@@ -19,7 +19,7 @@ from rich.cells import cell_len
 
 from ...console import endstop
 from ..analysis import scenes
-from ..analysis.test_page import HOSTILE, Parsed
+from ..analysis.test_html import HOSTILE, Parsed
 from .terminal import in_terminal
 
 
