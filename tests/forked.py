@@ -24,10 +24,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-COMMANDS = ("run", "race", "replay", "report", "backtest", "audit", "import", "export", "redact", "serve", "worker")
+COMMANDS = "run race replay report backtest audit convert export_command redact serve worker_command".split()
 WHAT_ALL_NEED = (
-    *(f"endstop.cli.{name}_command" for name in COMMANDS),
-    *("endstop", "endstop.tools", "endstop.replay", "endstop.providers"),
+    *(f"endstop.cli.{name}" for name in COMMANDS),
+    *("endstop._exports", "endstop.tools", "endstop.replay", "endstop.providers"),
     *("aiohttp", "anyio._backends._asyncio", "pydantic", "rich.live", "structlog"),
 )
 MOST_BYTES = 1_000_000
