@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 from typing import Literal
 
 Reply = Literal["yes", "no", "unclear"]
@@ -308,9 +309,9 @@ class _Clause:
         """Whether it is a no and nothing else."""
         self.idiom = text in _WHY_NOT
         before = previous = ""
-        for match in _WORDS.finditer(text):
+        for match in _words().finditer(text):
             word = match[0]
-            what = _MEANS.get(word)
+            what = _meanings().get(word)
             if what is None or (word in _ALONE and word != text and what == "yes"):
                 self.unknown += 1 if word.isascii() else len(word) % 2 + len(word) // 2
                 previous, before = word, before or "unknown"
@@ -345,24 +346,31 @@ def _folded(text: str) -> str:
     return re.sub(r"([^\W\d])\1{2,}", r"\1", re.sub(r"['’`´\"“”«»„*_~()\[\]\s-]+", " ", text))
 
 
-_MEANS = {
-    _folded(phrase).strip(): what
-    for what, languages in reversed(_TABLE.items())
-    for phrases in languages.values()
-    for phrase in phrases.split("|")
-}
 _CLAUSE = re.compile(r"[,.;:!?…、。，；：！？¡¿\n—–]+")
 _BARE = frozenset({"no", "non", "nein", "nope", "不", "いいえ", "いえ", "いや", "nee", "no no", "nah"})
 _WHY_NOT = frozenset(
     map(_folded, ("why not", "pourquoi pas", "por qué no", "cómo no", "warum nicht", "为什么不", "為什麼不"))
 )
-_PHRASES = sorted(_MEANS, key=len, reverse=True)
-_WORDS = re.compile(
-    "|".join(
+
+
+@cache  # not when the module is imported: it takes 0.1 s, and few runs ask for a confirmation
+def _meanings() -> dict[str, str]:
+    """What each phrase says, by the phrase as `_folded` gives it."""
+    return {
+        _folded(phrase).strip(): what
+        for what, languages in reversed(_TABLE.items())
+        for phrases in languages.values()
+        for phrase in phrases.split("|")
+    }
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    """The phrases, the longest first, and any other word."""
+    phrases = [
         rf"(?<![a-z0-9]){re.escape(phrase)}(?![a-z0-9])"
         if phrase.isascii() and phrase[0].isalnum()
         else re.escape(phrase)
-        for phrase in _PHRASES
-    )
-    + r"|[a-z0-9]+|[^\W]"
-)
+        for phrase in sorted(_meanings(), key=len, reverse=True)
+    ]
+    return re.compile("|".join(phrases) + r"|[a-z0-9]+|[^\W]")
