@@ -1,4 +1,4 @@
-"""The mind: pure functions over frozen data. Facts in, decision out; no I/O, no clock, no `async`."""
+"""Pure decision logic: facts in, decision out. No I/O, clock or async."""
 
 from .assembler import Assembler
 from .chunks import (

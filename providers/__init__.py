@@ -1,4 +1,4 @@
-"""The voices: each turns a request into a stream of chunks; some wrap one another."""
+"""Model providers: each turns a request into a stream of chunks, and some wrap another provider."""
 
 from ._wrapper import Wrapper
 from .chaos import Chaos

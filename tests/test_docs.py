@@ -214,3 +214,11 @@ def test_no_file_is_longer_than_its_limit() -> None:
             lengths[path.relative_to(ROOT).as_posix()] = len(path.read_text(encoding="utf-8").splitlines())
     long = {name for name, lines in lengths.items() if lines > LONG_AT}
     assert not long
+
+
+@pytest.mark.parametrize("name", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_files_that_the_way_through_the_project_names_are_there(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:decision|providers|engine|tests|docs)/[\w/]*[\w.]*)`", text))
+    assert len(named) > 5
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
