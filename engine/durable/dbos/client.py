@@ -115,11 +115,11 @@ class Connection:
             found = await self._client.list_workflows_async(workflow_ids=[run], load_input=False, load_output=False)
             return found[0] if found else None
 
-    async def at_work(self, queue: str) -> list[str]:
-        """The runs of a queue that are in work in any process, in the order in which they were taken."""
+    async def at_work(self, queue: str, process: str | None = None) -> list[str]:
+        """The runs of a queue that are in work in this process, or in any, in the order in which they were taken."""
         with troubles(self.place):
             found = await self._client.list_workflows_async(
-                queue_name=queue, status="PENDING", load_input=False, load_output=False
+                queue_name=queue, status="PENDING", executor_id=process, load_input=False, load_output=False
             )
         return [run.workflow_id for run in sorted(found, key=lambda run: (run.dequeued_at or 0, run.workflow_id))]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from collections import deque
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
@@ -24,6 +25,7 @@ from .steps import DbosSteps
 
 _CONNECTIONS = 5
 _IDLE_SECONDS = 0.2
+_REMEMBERED = 1_000
 _PATIENCE = 5.0
 """Seconds that cancelled work has to end, when `working` is left."""
 
@@ -49,8 +51,9 @@ class Worker:
         self._context = contextvars.copy_context()
         """Work is done in the context of who entered `working`, so that DBOS's own is not seen by tools."""
         self._leaving = False
-        self._refused: list[str] = []
         self._owned: dict[str, Ownership] = {}
+        self._latest: deque[str] = deque(maxlen=_REMEMBERED)
+        """The runs that began last. DBOS may not have written yet that one of them has ended."""
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @asynccontextmanager
@@ -100,6 +103,7 @@ class Worker:
 
     async def _leave(self) -> None:
         self._leaving = True
+        begun = {*self._owned, *self._latest}
         for task in self._tasks:
             task.cancel()
         if self._tasks:
@@ -114,8 +118,9 @@ class Worker:
             await loop.run_in_executor(own, DBOS.destroy)
         loop.set_default_executor(ThreadPoolExecutor())
         with suppress(ConnectionError):  # then they are found as those of a process that died
-            for run in self._refused:
-                await self._connection.put_back(self._queue, run)
+            for run in await self._connection.at_work(self._queue, self._process):
+                if run not in begun:  # DBOS took it while it was being ended
+                    await self._connection.put_back(self._queue, run)
 
     def lose(self, run: str) -> None:
         """It is known that a run is no more, or is somebody else's: no step of it begins here."""
@@ -129,6 +134,7 @@ class Worker:
         assert task is not None, "DBOS runs a workflow in a task of its own"
         if await self._is_one_too_many(job.run_id):
             await self._refuse(job.run_id)
+        self._latest.append(job.run_id)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         self.lose(job.run_id)
@@ -152,10 +158,8 @@ class Worker:
         return run not in (await patiently(lambda: self._connection.at_work(self._queue)))[: self._in_all]
 
     async def _refuse(self, run: str) -> None:
-        """Give it back."""
-        if self._leaving:
-            self._refused.append(run)
-        else:
+        """Give it back; when `working` is left, all that did not begin is given back at once."""
+        if not self._leaving:
             await patiently(lambda: self._connection.put_back(self._queue, run))
         raise _Left
 

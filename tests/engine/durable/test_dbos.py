@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 
 import pytest
 from dbos import DBOS
+from dbos._dbos import _get_dbos_instance as dbos_instance
 from endstop.durable.conformance import CASES, Adapter, Case, check
 
 from ...postgres import PASSWORD, Server
@@ -38,3 +40,28 @@ async def test_postgresql(case: Case, postgres: Server, database: str) -> None:
     url = postgres.url(database)
     DBOS.reset_system_database(system_database_url=url, truncate=True)
     await check(case, dbos(url, url.replace(f":{postgres.port}/", ":1/")))
+
+
+async def test_a_run_that_dbos_takes_while_it_is_being_ended_goes_back(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "dbos.sqlite"
+    shutil.copy(made, path)
+    destroy, taken = DBOS.destroy, []
+
+    def slowly() -> None:
+        """Its threads take nothing more, and its queues do not know it yet."""
+        one_more = threading.Event()
+
+        def refuse(*_: object) -> None:
+            taken.append(one_more.set())
+            raise RuntimeError("cannot schedule new futures after shutdown")
+
+        monkeypatch.setattr(dbos_instance()._executor_field, "submit", refuse)
+        assert one_more.wait(30)
+        destroy()
+
+    monkeypatch.setattr(DBOS, "destroy", slowly)
+    (leaving,) = (case for case in CASES if case.name == "working: leaving it")
+    await check(leaving, dbos(str(path), str(tmp_path / "nowhere" / "dbos.sqlite")), cannot={"freezing"})
+    assert taken
