@@ -11,7 +11,6 @@ from .events import Carried
 from .facts import Facts
 from .limits import STOP_REASONS as LIMITS
 from .limits import SessionLimits
-from .messages import Usage
 from .outcome import LimitUse
 from .policy import Policy
 
@@ -39,10 +38,11 @@ class Spent(Struct, frozen=True):
 
 def spending(facts: Facts, policy: Policy, names: tuple[str, ...] = tuple(LIMITS)) -> Iterator[Spent]:
     """Each of these limits that is set, hard before soft, the run's before the session's; last, a budget's."""
+    took, before = facts.t + facts.carried_ms, facts.before
     for name, soft, allowed in _set(policy.limits, names):
-        yield Spent(name, "", LimitUse(used=_used(facts, name), allowed=allowed, soft=soft))
+        yield Spent(name, "", LimitUse(used=_used(facts, name, took), allowed=allowed, soft=soft))
     for name, soft, allowed in _set(policy.session_limits, names):
-        used = _used(facts, name) + _used_before(facts.before, name)
+        used = _used(facts, name, took) + _used(before, name, before.elapsed_ms)
         yield Spent(name, "session", LimitUse(used=used, allowed=allowed, soft=soft))
     if facts.refused is not None and facts.refused.limit in names:
         used_up = LimitUse(used=facts.refused.used, allowed=facts.refused.allowed)
@@ -58,28 +58,9 @@ def _set(limits: SessionLimits, names: tuple[str, ...]) -> tuple[tuple[str, bool
     return tuple(limit for limit in every if limit[2] is not None)
 
 
-def _used(facts: Facts, name: str) -> float:
-    match name:
-        case "steps" | "rounds" | "tool_calls":
-            used: float = getattr(facts, name)
-            return used
-        case "seconds":
-            return (facts.t + facts.carried_ms) / 1000
-        case _:
-            return _tokens_or_money(facts.usage, name)
-
-
-def _used_before(carried: Carried, name: str) -> float:
-    match name:
-        case "steps" | "rounds" | "tool_calls":
-            used: float = getattr(carried, name)
-            return used
-        case "seconds":
-            return carried.elapsed_ms / 1000
-        case _:
-            return _tokens_or_money(carried.usage, name)
-
-
-def _tokens_or_money(usage: Usage, name: str) -> float:
-    used: float | None = getattr(usage, name)
-    return used or 0
+def _used(counted: Facts | Carried, name: str, milliseconds: int) -> float:
+    """What these runs have used of a limit; `milliseconds` is how long they took."""
+    if name == "seconds":
+        return milliseconds / 1000
+    of = counted if name in ("steps", "rounds", "tool_calls") else counted.usage
+    return getattr(of, name) or 0

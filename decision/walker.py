@@ -204,6 +204,10 @@ class Walker:
                     return spent.limit
         return ""
 
+    def _part_if_used_up(self, step: int) -> None:
+        if self._used_up:
+            self._part(f"it would have cut the response off, since {self._used_up} were used up in it", step)
+
     def _limit_reached(self, event: ev.LimitReached) -> None:
         if not self._limits_alike:
             self._part(f"the step was cut off, since {event.limit} were used up, and its limits are others")
@@ -276,8 +280,8 @@ class Walker:
         return decision
 
     def _stop(self, decision: Decision, facts: Facts) -> None:
-        if self._used_up and _reason(decision) not in ("step_limit", STOP_REASONS.get(self._used_up)):
-            self._part(f"it would have cut the response off, since {self._used_up} were used up in it", facts.steps)
+        if _reason(decision) not in ("step_limit", STOP_REASONS.get(self._used_up)):
+            self._part_if_used_up(facts.steps)
         by_text = isinstance(decision, Stop) and decision.reason == "text_final"
         if by_text and "gate" in self._asked_then and not self._gated:
             self._part("its gates would be asked about this text, and were not", facts.steps)
@@ -285,8 +289,7 @@ class Walker:
 
     def _compare(self, decision: GoOn | None, step: int) -> None:
         """Where both go on: whether the same is said to the model."""
-        if self._used_up:
-            self._part(f"it would have cut the response off, since {self._used_up} were used up in it", step)
+        self._part_if_used_up(step)
         wanted = [words for words in (decision.say, decision.remind) if words] if decision is not None else []
         compacts = decision is not None and decision.compact
         if decision is not None and decision.topics:

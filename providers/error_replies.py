@@ -91,8 +91,7 @@ _IN_TEXT = {
 
 _INPUT = r"(?:prompt|input|inputs|request|request body|payload|messages?|conversation|history|content)"
 _LENGTH = r"(?:context|prompt|input|model)[ _-]?(?:length|window|size|len)|max_seq_len|max_model_len"
-_OVERFLOW = re.compile(
-    rf"""
+_OVERFLOW = rf"""(?ix)
       context[ _-]?(?:length|window|size|limit) | (?:maximum|max)[ ](?:prompt|input)[ ](?:length|tokens)
     | model[ ](?:token|context)[ ]limit | maximum[ ]model[ ]length | max_seq_len | max_model_len
     | \b{_INPUT}\b[^.:;]{{0,80}}?\b(?:too[ ](?:long|large|big)|longer[ ]than|larger[ ]than)
@@ -104,31 +103,21 @@ _OVERFLOW = re.compile(
     | `?inputs`?[ ](?:tokens[ ]\+|must[ ]have[ ]less)
     | input[ ]or[ ]output[ ]tokens[ ]must[ ]be[ ]reduced | string[ ]too[ ]long | entity[ ]too[ ]large
     | n_keep\b.*n_ctx | 超长 | 过长 | (?:超过|超出).{{0,16}}(?:长度|上下文) | (?:长度|上下文).{{0,16}}(?:超|上限)
-    """,
-    re.I | re.X,
-)
-_NO_OVERFLOW = re.compile(
-    r"""
+    """
+_NO_OVERFLOW = r"""(?ix)
       \b(?:image|audio|video|picture|pdf|file|attachment|upload)\b | request[ ]rate | context[ ]cach
     | requests?[ ]per | (?:please[ ])?wait[ ]before | tool[ _]?names? | function\.name
     | context[ ](?:window|size|length)[^.]{0,20}too[ ]small
-    """,
-    re.I | re.X,
-)
+    """
 """What is too large is something else, or too much came in too short a time: a shorter conversation mends neither."""
-_OUTPUT_ALONE = re.compile(
-    r"completion tokens, whereas|allowed number of output tokens|tokens you requested exceed", re.I
-)
-_WAIT_MENDS = re.compile(
-    r"try again in|retry (?:in|after)|, used \d|wait before|too many requests|per[- ]minute|rate[- ]limit", re.I
-)
-_TOO_LARGE = re.compile(r"too large|must be reduced|reduce your (?:message|prompt)", re.I)
+_OUTPUT_ALONE = r"(?i)completion tokens, whereas|allowed number of output tokens|tokens you requested exceed"
+_WAIT_MENDS = r"(?i)try again in|retry (?:in|after)|, used \d|wait before|too many requests|per[- ]minute|rate[- ]limit"
+_TOO_LARGE = r"(?i)too large|must be reduced|reduce your (?:message|prompt)"
 
-_TEXTS: tuple[tuple[type[ProviderError], re.Pattern[str]], ...] = (
+_TEXTS: tuple[tuple[type[ProviderError], str], ...] = (
     (
         QuotaExceeded,
-        re.compile(
-            r"""
+        r"""(?ix)
               insufficient[ _](?:balance|credits?|funds?|quota) | (?:balance|credits?|funds)[^.]{0,40}?
               (?:insufficient|too[ ]low|exhausted|depleted|not[ ]enough|run[ ]out|used[ ]up)
             | exceeded[ ]your[ ](?:current|monthly)[ ](?:quota|usage) | (?:spend|spending|billing|hard|budget)[ ]limit
@@ -136,43 +125,33 @@ _TEXTS: tuple[tuple[type[ProviderError], re.Pattern[str]], ...] = (
             | (?:out[ ]of|no)[ ]credits | please[ ](?:recharge|top[ ]up) | good[ ]standing | requires[ ]paid[ ]balance
             | 欠费 | 余额.{0,8}不足 | 充值 | 额度.{0,8}(?:不足|用完|耗尽) | 用量上限
             """,
-            re.I | re.X,
-        ),
     ),
     (
         Unauthorized,
-        re.compile(
-            r"""
+        r"""(?ix)
               api[ _-]?key[^.]{0,30}?(?:not[ ](?:valid|found)|invalid|incorrect|missing|expired
               |required|disabled|revoked)
             | (?:invalid|incorrect|missing|no|expired|wrong)[ ](?:x-)?(?:api[ _-]?key|access[ ]token|auth)
             | security[ ]token[^.]{0,60}(?:invalid|expired) | unauthori[sz]ed | organization[ ]has[ ]been[ ]disabled
             | authentication[ ](?:failed|required|error) | not[ ]authori[sz]ed | do(?:es)?[ ]not[ ]have[ ]permission
             """,
-            re.I | re.X,
-        ),
     ),
     (
         NotFound,
-        re.compile(
-            r"""
+        r"""(?ix)
               \bmodels?\b[^.]{0,80}?\b(?:not[ ]found|(?:does[ ])?not[ ]exist|doesn't[ ]exist
               |no[ ]longer[ ](?:available|supported)
               |decommissioned|identifier[ ]is[ ]invalid|is[ ]not[ ]available|not[ ]loaded)
             | not[ ]a[ ]valid[ ]model | (?:invalid|unknown|no[ ]such)[ ]model\b | no[ ]endpoints[ ]found | 模型不存在
             """,
-            re.I | re.X,
-        ),
     ),
     (
         RateLimited,
-        re.compile(
-            r"rate.?limit|too many (?:requests|tokens)|throttl|rate exceeded|requests per|slow down|频率|并发", re.I
-        ),
+        r"(?i)rate.?limit|too many (?:requests|tokens)|throttl|rate exceeded|requests per|slow down|频率|并发",
     ),
-    (Unavailable, re.compile(r"overloaded|internal server error|temporarily unavailable|at capacity", re.I)),
+    (Unavailable, r"(?i)overloaded|internal server error|temporarily unavailable|at capacity"),
 )
-_PER_DAY = re.compile(r"per[ _-]?day|daily", re.I)
+_PER_DAY = r"(?i)per[ _-]?day|daily"
 
 
 class Said(NamedTuple):
@@ -216,7 +195,7 @@ def classify(status: int | None, said: Said) -> type[ProviderError]:
     if status is None and Unavailable in codes:
         return Unavailable
     for leaf, pattern in _TEXTS:
-        if pattern.search(said.text):
+        if re.search(pattern, said.text):
             return leaf
     if status is not None or BadRequest in codes:
         return BadRequest
@@ -225,7 +204,7 @@ def classify(status: int | None, said: Said) -> type[ProviderError]:
 
 def _refused(status: int, said: Said, codes: set[type[ProviderError]]) -> type[ProviderError]:
     """401, 403 and 404: no money, no leave or no model."""
-    if QuotaExceeded in codes or _TEXTS[0][1].search(said.text):
+    if QuotaExceeded in codes or re.search(_TEXTS[0][1], said.text):
         return QuotaExceeded
     if status == 404:
         return NotFound
@@ -235,20 +214,20 @@ def _refused(status: int, said: Said, codes: set[type[ProviderError]]) -> type[P
 
 
 def _overflows(text: str) -> bool:
-    if not _OVERFLOW.search(text) or _OUTPUT_ALONE.search(text):
+    if not re.search(_OVERFLOW, text) or re.search(_OUTPUT_ALONE, text):
         return False
-    if _WAIT_MENDS.search(text) and not _TOO_LARGE.search(text):
+    if re.search(_WAIT_MENDS, text) and not re.search(_TOO_LARGE, text):
         return False
-    return not _NO_OVERFLOW.search(text) or "max message tokens" in text.lower()
+    return not re.search(_NO_OVERFLOW, text) or "max message tokens" in text.lower()
 
 
 def _out_of_quota(said: Said, codes: set[type[ProviderError]], status: int | None) -> bool:
     """Google says of each minute's limit that the quota is exceeded; that passes, a day's limit does not."""
     if status is not None and status >= 500:
         return False
-    if _PER_DAY.search(said.text) and (RateLimited in codes or status == 429):
+    if re.search(_PER_DAY, said.text) and (RateLimited in codes or status == 429):
         return "try again in" not in said.text.lower()
-    return bool(_TEXTS[0][1].search(said.text)) and "resource_exhausted" not in said.codes
+    return bool(re.search(_TEXTS[0][1], said.text)) and "resource_exhausted" not in said.codes
 
 
 def error_of(
@@ -272,7 +251,7 @@ _CODE_NAMES = frozenset(
     {"code", "type", "status", "reason", "error_type", "error_code", "errortype", "errorcode", "__type", "object"}
     | {"statuscode", "status_code", "http_status", "http_code"}
 )
-_TAGS = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.I | re.S)
+_TAGS = r"(?is)<(script|style)\b.*?</\1>|<[^>]*>"
 _WAITS = {"retrydelay": 1.0, "retry_after": 1.0, "retryafter": 1.0, "retry_after_seconds": 1.0, "retry_after_ms": 0.001}
 
 
@@ -297,7 +276,7 @@ def said_by(value: Any, headers: Mapping[str, str] | None = None) -> Said:
         if isinstance(part, bool) or part is None:
             continue
         if isinstance(part, str):
-            texts.append(part if part[:1] != "<" else " ".join(unescape(_TAGS.sub(" ", part)).split()))
+            texts.append(part if part[:1] != "<" else " ".join(unescape(re.sub(_TAGS, " ", part)).split()))
             if part.strip() and (name in _MESSAGES or part is value):
                 messages.setdefault(name, part.strip())
         if name in _WAITS and wait is None:
@@ -350,10 +329,9 @@ def _shown(value: Any) -> str:
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 _DURATION = r"(?:\d+(?:\.\d+)?(?:ms|[hms])\s*)+"
-_IN_WORDS = re.compile(
-    rf"(?:try again|retry|wait|reset)\w*(?:\s+(?:in|after|for|about|at least))*\s+"
-    rf"(?:(?P<short>{_DURATION})|(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>milliseconds?|seconds?|secs?|minutes?|mins?|hours?))",
-    re.I,
+_IN_WORDS = (
+    rf"(?i)(?:try again|retry|wait|reset)\w*(?:\s+(?:in|after|for|about|at least))*\s+"
+    rf"(?:(?P<short>{_DURATION})|(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>milliseconds?|seconds?|secs?|minutes?|mins?|hours?))"
 )
 
 
@@ -425,7 +403,7 @@ def _until(value: str) -> float | None:
 
 
 def _from_text(text: str) -> float | None:
-    found = _IN_WORDS.search(text[: 4 * LONGEST])
+    found = re.search(_IN_WORDS, text[: 4 * LONGEST])
     if found is None:
         return None
     if found["short"]:
