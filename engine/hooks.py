@@ -29,7 +29,7 @@ from .providers import Prices
 from .tools.answers import Completion
 
 LONGEST_OUTPUT = 200_000
-"""How many bytes of a command's output are kept: the last ones."""
+"""A command's output is cut to this many bytes, its last ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,12 @@ class Recalled(Protocol):
 
     @property
     def answered_late(self) -> Collection[str]:
-        """Ids of calls that never ran, and had their result only once the response was whole."""
+        """Ids of calls that never ran and were answered after their response was whole, such as skipped ones."""
         ...
 
     @property
     def ended(self) -> Collection[str]:
-        """Ids of calls that ran to their end."""
+        """Ids of calls whose result is `ok` or `error`: they ran to their end."""
         ...
 
     def __call__(self, role: str, name: str, call_id: str | None, /) -> VerdictGiven | None:

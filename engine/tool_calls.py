@@ -131,10 +131,8 @@ class Calls:
                 self._ledger.answer(call, TRUNCATED, "truncated")
             elif tool is None:
                 self._ledger.answer(call, self._unknown(call.name), "invalid")
-            elif call.id in self._running:
-                pass  # it began while the response was streaming
-            elif (arguments := self._arguments(tool, call)) is None:
-                pass  # answered
+            elif call.id in self._running or (arguments := self._arguments(tool, call)) is None:
+                pass  # it began while the response was streaming, or is answered as invalid
             elif tool.kind not in BEYOND and self._out_of_time():
                 self._ledger.answer(call, OUT_OF_TIME, "cancelled")
                 if not tool.spec.reads:

@@ -98,10 +98,11 @@ class Reader:
         self._looked_at = 0
 
     def stated(self, chunks: Sequence[Any]) -> list[AnyChunk]:
-        """What the provider has said of its usage since the last time.
+        """The usage that the provider has reported so far, as one `UsageReport`; empty if the last call gave the same.
 
-        `chunks` are those that litellm keeps as they came. It hands out a sum of them at the end alone, so that a
-        stream that is cut would lose what Claude says at its beginning: the input, and how much of it was cached.
+        `chunks` are all that litellm has kept of the stream. litellm itself hands out their sum only at the end of the
+        stream. Claude reports the input tokens, and how many of them were cached, at the beginning: without this a
+        stream that is cut would lose them.
         """
         before = self._stated
         for chunk in chunks[self._looked_at :]:
@@ -112,7 +113,7 @@ class Reader:
         return [] if self._stated is None or self._stated == before else [UsageReport(self._stated)]
 
     def _whole(self, sum: Usage) -> Usage:
-        """The sum that litellm makes, without what it made up: reasoning tokens, or all where nothing was stated."""
+        """The sum at the end, without what litellm made up: reasoning tokens, or everything if nothing was reported."""
         if self._stated is None:
             return replace(sum, estimated=True)
         return replace(sum, reasoning_tokens=self._stated.reasoning_tokens, cost_usd=self._stated.cost_usd)

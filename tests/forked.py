@@ -24,9 +24,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-COMMANDS = "run race replay report backtest audit convert export_command redact serve worker_command".split()
+from endstop.cli.main import COMMANDS, MODULES
+
 WHAT_ALL_NEED = (
-    *(f"endstop.cli.{name}" for name in COMMANDS),
+    *(f"endstop.cli.{MODULES.get(name, name)}" for name in COMMANDS),
     *("endstop._exports", "endstop.tools", "endstop.replay", "endstop.providers"),
     *("aiohttp", "anyio._backends._asyncio", "pydantic", "rich.live", "structlog"),
 )

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from endstop.decision import Event
+from endstop.tools.control import SHIPPED
+from endstop.tools.tool import Tool
 
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
@@ -128,3 +130,8 @@ def test_the_public_types_are_what_a_strict_user_expects() -> None:
 def _is_editable() -> bool:
     origin = json.loads(distribution("endstop").read_text("direct_url.json") or "{}")
     return bool(origin.get("dir_info", {}).get("editable"))
+
+
+def test_what_is_shipped_are_all_tools_that_are_exported() -> None:
+    exported = vars(importlib.import_module("endstop.tools")).values()
+    assert set(SHIPPED) == {value for value in exported if isinstance(value, Tool)}

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from .. import tools as presets
 from ..decision import Facts, Policy, Question, WrongUse, fold
 from ..decision.events import RunStarted
 from ..providers.address import masked
@@ -21,6 +20,7 @@ from ..records.reader import RecordedRun, SessionRecord, read_record
 from ..run import Run
 from ..session import Session
 from ..tools import workspace_tools
+from ..tools.control import SHIPPED
 from ..tools.tool import Tool
 from .options import redaction_of
 from .views.clean import one_line
@@ -84,7 +84,7 @@ class Resumed:
 
     def tools(self, own: Sequence[Tool], defaults: Sequence[Tool], *, wanted: bool) -> list[Tool]:
         """The recorded tools in their order, then what is brought besides; presets come by themselves if `wanted`."""
-        shipped = [value for value in vars(presets).values() if isinstance(value, Tool)] if wanted else []
+        shipped = SHIPPED if wanted else ()
         brought = {tool.name: tool for tool in (*shipped, *own)}
         missing = [spec.name for spec in self.started.tools if spec.name not in brought]
         if missing:
@@ -177,7 +177,7 @@ def _listed(questions: Iterable[Question]) -> str:
 
 def _how_to_bring(missing: Sequence[str]) -> str:
     ours = [tool.name for tool in workspace_tools(".", allow_run=True)]
-    shipped = [value.name for value in vars(presets).values() if isinstance(value, Tool)]
+    shipped = [tool.name for tool in SHIPPED]
     hints = []
     if any(name in ours for name in missing):
         hints.append("give --workspace DIR" + (" --allow-run" if "run_command" in missing else "") + " again")

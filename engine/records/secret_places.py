@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from .secret_rules import entropy, looks_random
+from .secret_rules import entropy, looks_random, places_of
 
 Judge = Callable[[str, str], bool]
 """Whether a value is a secret, by the kind of place (`password`, `secret`) and the value."""
@@ -108,7 +108,7 @@ _AFTER_NAME = (
     rf"|[ \t]{{1,4}}(?P<option>[^\W_]{_BARE}{{5,200}})(?=[\s\"'`,;&|<>)}}\]\\]|\Z)"  # --password …, setx TOKEN …
     r")"
 )
-_OPTION = re.compile(
+_OPTION = (
     r"(?:^|[\s\"'`(])--?(?!no-)[\w-]{0,30}\Z"
     r"|\b(?i:setx?|env)[ \t]{1,4}(?:-\w{1,8}[ \t]{1,4}){0,2}\w{0,40}\Z"
 )
@@ -225,22 +225,23 @@ PLACES = (
 
 _STEMS = {stem: [name for name in NAMES if stem in name] for stem in "pass pwd token secret credential key".split()}
 _BY_WORD = {word: [place for place in PLACES if word in place.words] for place in PLACES for word in place.words}
-_FOREIGN = re.compile("[\u00df-\u02ff\u0370-\u1fff\u3040-\uffef]")
+_FOREIGN = "[\u00df-\u02ff\u0370-\u1fff\u3040-\uffef]"
 
 
 @cache
 def _compiled(regex: str, *, ignore_case: bool) -> re.Pattern[str]:
+    """Compiled when it is first needed: most never are, and importing this module would take 5 ms longer."""
     return re.compile(regex, re.IGNORECASE if ignore_case else 0)
 
 
 def prefixed(text: str) -> list[Span]:
-    """Where the keys of `PREFIXES` stand in the text."""
+    """The keys (begin and end in the text) that begin with one of `PREFIXES`."""
     long = "\n".join(word for word in text.split() if len(word) >= 20)
     spans: list[Span] = []
     for prefix, rest in PREFIXES.items():
         if prefix not in long:
             continue
-        for at in _places(text, prefix):
+        for at in places_of(prefix, text):
             if at and text[at - 1].isalnum() and text[at - 1].isascii() and text[at - 2 : at - 1] != "\\":
                 continue
             found = _compiled(rf"{rest}(?![A-Za-z0-9_-])", ignore_case=False).match(text, at + len(prefix))
@@ -250,16 +251,20 @@ def prefixed(text: str) -> list[Span]:
 
 
 def placed(text: str, judge: Judge, mark: str) -> list[Span]:
-    """Where a secret stands in one of the `PLACES`, or after one of the `NAMES`. mark: how what is redacted begins."""
+    """The secrets (begin and end in the text) that one of `PLACES` leads to, or one of `NAMES` before them.
+
+    judge: whether a value looks like a secret of this kind. mark: with what text that is redacted already begins; a
+    match with it inside is left as it is.
+    """
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in text)
     spans = list(_after_names(text, lowered, judge, mark))
-    foreign = not text.isascii() and _FOREIGN.search(text) is not None
+    foreign = not text.isascii() and _compiled(_FOREIGN, ignore_case=False).search(text) is not None
     for word, places in _BY_WORD.items():
         if (not foreign and not word.isascii()) or word not in lowered:
             continue
-        for at in _places(lowered, word):
+        for at in places_of(word, lowered):
             for place in places:
                 pattern = _compiled(place.regex, ignore_case=True)
                 found = (
@@ -280,7 +285,7 @@ def _after_names_with(stem: str, text: str, lowered: str, judge: Judge, mark: st
     after = _compiled(_AFTER_NAME, ignore_case=True)
     for name in _STEMS[stem]:
         kind = "password" if name.startswith(("pass", "pwd")) else "secret"
-        for at in _places(lowered, name):
+        for at in places_of(name, lowered):
             if text.endswith(mark, 0, at):
                 continue
             found = after.match(text, at + len(name))
@@ -293,7 +298,7 @@ def _after_names_with(stem: str, text: str, lowered: str, judge: Judge, mark: st
             value = text[begin:end]
             before = text[max(0, at - 60) : at]
             said = kind == "password" and looks_drawn(value) and _SAID.search(before)
-            if way == "option" and not (said or _OPTION.search(before)):
+            if way == "option" and not (said or _compiled(_OPTION, ignore_case=False).search(before)):
                 continue
             glued = at > 0 and text[at - 1].isalpha() and text[at].islower()  # `tiktoken("…")`
             if way in _LOOSE and (not looks_drawn(value) or (glued and kind == "secret")):
@@ -320,13 +325,6 @@ def _holds(kind: str, value: str, judge: Judge) -> bool:
         except binascii.Error:
             return False
     return kind == "form" or judge(kind, value)
-
-
-def _places(text: str, word: str) -> Iterator[int]:
-    at = text.find(word)
-    while at >= 0:
-        yield at
-        at = text.find(word, at + 1)
 
 
 def _apart(spans: list[Span]) -> list[Span]:

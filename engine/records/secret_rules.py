@@ -31,17 +31,14 @@ class SecretRule:
         return re.compile(self.regex)
 
     def begins(self, text: str, lowered: str) -> Iterator[re.Match[str]]:
-        """Each place where a keyword begins a match."""
+        """The matches of this form; where it is `at_start`, each is looked for only where a keyword stands."""
         if len(lowered) != len(text):
             yield from self.pattern.finditer(text)
             return
         for keyword in self.keywords:
-            at = lowered.find(keyword)
-            while at >= 0:
-                found = self.pattern.match(text, at)
-                if found:
+            for at in places_of(keyword, lowered):
+                if found := self.pattern.match(text, at):
                     yield found
-                at = lowered.find(keyword, at + 1)
 
     def holds(self, found: re.Match[str]) -> bool:
         """Whether what was found is random enough to be a secret."""
@@ -50,6 +47,14 @@ class SecretRule:
     def secret(self, found: re.Match[str]) -> str:
         """The part that is secret."""
         return (found[1] if self.pattern.groups and found[1] else found[0]) or found[0]
+
+
+def places_of(word: str, text: str) -> Iterator[int]:
+    """Each index at which this word begins in the text, also inside other words and over itself."""
+    at = text.find(word)
+    while at >= 0:
+        yield at
+        at = text.find(word, at + 1)
 
 
 @cache

@@ -12,7 +12,6 @@ import anyio
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
-from .. import tools as presets
 from ..context import Execute, execute_here
 from ..decision import GUARDS, RULES, AnyChunk, Decision, Facts, GoOn, Policy, Rule, ToolCall, ToolSpec, WrongUse
 from ..decision import events as ev
@@ -23,6 +22,7 @@ from ..records.reader import RecordedRun
 from ..run import Run
 from ..session import Session
 from ..tools.answers import Settled
+from ..tools.control import SHIPPED
 from ..tools.tool import Tool
 from .diff import RECORD_ENDS
 from .exchanges import Response, responses_of
@@ -341,8 +341,7 @@ def _decided_at(recorded: RecordedRun) -> set[int]:
 
 
 def _live(specs: Sequence[ToolSpec], live: Sequence[Tool]) -> list[Tool]:
-    ours = [value for value in vars(presets).values() if isinstance(value, Tool)]
-    offered = {tool.name: tool for tool in (*ours, *live)}
+    offered = {tool.name: tool for tool in (*SHIPPED, *live)}
     missing = [spec.name for spec in specs if spec.name not in offered]
     if missing:
         raise WrongUse(f"live tools: the record offers {', '.join(missing)}, which you did not bring")

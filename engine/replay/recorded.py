@@ -62,49 +62,40 @@ def recorded_tools(recorded: RecordedRun) -> list[Tool]:
 
     A record from elsewhere may not know what was offered.
     """
-    arguments = _arguments(recorded)
-    shown: dict[str, tuple[str, list[str]]] = {}
-
-    def given(call_id: str) -> tuple[str, str]:
-        """A call's arguments, and as they stood at this event: more may have come for it afterwards."""
-        _, whole = arguments[call_id]
-        return whole, "".join(shown[call_id][1]) if call_id in shown else whole
-
-    complaints: dict[str, dict[str, str]] = {}
-    not_final: dict[str, set[str]] = {}
+    calls: dict[str, tuple[str, list[str]]] = {}
+    noted: list[tuple[ev.ToolCallResult | ev.ToolCallEnd, str | None]] = []
     specs = {spec.name: spec for spec in recorded.started.tools}
     for event in recorded.events:
         kind = type(event)
         if kind in _PARTS:
-            _gather(event, shown)
+            _gather(event, calls)
         if kind is not ev.ToolCallResult and kind is not ev.ToolCallEnd:
             continue
         match event:
-            case ev.ToolCallResult(call_id=id, status="invalid") if id in arguments:
-                name, _ = arguments[id]
-                complaints.setdefault(name, {}).update(dict.fromkeys(given(id), event.content))
+            case ev.ToolCallResult(call_id=id, status="invalid") | ev.ToolCallEnd(call_id=id, may_end=False):
+                noted.append((event, "".join(calls[id][1]) if id in calls else None))
             case ev.ToolCallResult(name=name, status="ok" | "error") if name not in specs:
                 specs[name] = ToolSpec(name=name, description="not listed in the record", parameters={})
-            case ev.ToolCallEnd(call_id=id, may_end=False) if id in arguments:
-                name, _ = arguments[id]
-                not_final.setdefault(name, set()).update(given(id))
             case _:
                 pass
+    complaints: dict[str, dict[str, str]] = {}
+    not_final: dict[str, set[str]] = {}
+    for event, until_then in noted:
+        if event.call_id not in calls:
+            continue
+        name, pieces = calls[event.call_id]
+        given = {"".join(pieces)} if until_then is None else {"".join(pieces), until_then}  # more came after it
+        if isinstance(event, ev.ToolCallResult):
+            complaints.setdefault(name, {}).update(dict.fromkeys(given, event.content))
+        else:
+            not_final.setdefault(name, set()).update(given)
     return [
         RecordedTool(spec, complaints.get(name, {}), frozenset(not_final.get(name, ()))) for name, spec in specs.items()
     ]
 
 
-def _arguments(recorded: RecordedRun) -> dict[str, tuple[str, str]]:
-    """Name and arguments of each call, by call id; also of calls whose response failed."""
-    parts: dict[str, tuple[str, list[str]]] = {}
-    for event in recorded.events:
-        if type(event) in _PARTS:
-            _gather(event, parts)
-    return {id: (name, "".join(pieces)) for id, (name, pieces) in parts.items()}
-
-
 def _gather(event: Event, parts: dict[str, tuple[str, list[str]]]) -> None:
+    """Add to the name and the arguments of each call, by call id; also of calls whose response failed."""
     match event:
         case ev.ToolCallStart(call_id=id, name=name):
             parts[id] = (name, [])

@@ -26,6 +26,7 @@ from .steps import DbosSteps
 _CONNECTIONS = 5
 _IDLE_SECONDS = 0.2
 _REMEMBERED = 1_000
+"""How many of the runs that began most recently are remembered."""
 _PATIENCE = 5.0
 """Seconds that cancelled work has to end, when `working` is left."""
 
@@ -53,7 +54,8 @@ class Worker:
         self._leaving = False
         self._owned: dict[str, Ownership] = {}
         self._latest: deque[str] = deque(maxlen=_REMEMBERED)
-        """The runs that began last. DBOS may not have written yet that one of them has ended."""
+        """The runs that this process began most recently. DBOS writes that a run has ended a moment after it has: until
+        then a run that is done is listed as one at work, and must not go back into the queue."""
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @asynccontextmanager
@@ -158,7 +160,7 @@ class Worker:
         return run not in (await patiently(lambda: self._connection.at_work(self._queue)))[: self._in_all]
 
     async def _refuse(self, run: str) -> None:
-        """Give it back; when `working` is left, all that did not begin is given back at once."""
+        """Put the run back into the queue and end this execution. `_leave` puts back all that has not begun by then."""
         if not self._leaving:
             await patiently(lambda: self._connection.put_back(self._queue, run))
         raise _Left
