@@ -32,7 +32,7 @@ from ..decision import (
 from ..decision import events as ev
 from ..decision.finish_words import finish_of
 from ..evaluation import STAGE
-from ..opening import added, carried
+from ..session import added, carried
 from .ahead import looked_ahead
 from .endings import policy_for, stop_of
 from .kinds import Kinds, tools_of
