@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .context import Context
+from .context import Cause, Context, RoundScope
 from .decision import ToolCall
 from .decision.events import CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked
 from .decision.text import not_accepted
 from .gates import ask_gates
 from .ledger import Ledger
-from .scope import Cause, RoundScope
 from .tool_execution import execute
 from .tools.answers import Asked, Completion, Continue, Phase, Settled
 from .tools.results import as_text

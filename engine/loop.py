@@ -11,7 +11,7 @@ from functools import partial
 from .checkpoint import keep_response
 from .compaction import compact
 from .connections import hear_out
-from .context import Context
+from .context import Context, RoundScope
 from .decision import (
     AnyChunk,
     AssistantMessage,
@@ -48,7 +48,6 @@ from .inbox import hear
 from .judge import ModelJudge
 from .providers import Broken, Cancelled, Interrupted, ProviderError, Request, ToolChoice
 from .response import Attempts
-from .scope import RoundScope
 from .texts import ask_text_rule, check_text
 from .tool_calls import Calls
 from .tools.results import AT_THE_LIMIT

@@ -13,13 +13,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from .completions import Completions
-from .context import Context
+from .context import Context, RoundScope
 from .decision import AssistantMessage, ToolCall
 from .decision.events import CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded
 from .durability import LostRun
 from .halfway import Halfway
 from .ledger import Ledger
-from .scope import RoundScope
 from .tool_execution import BEYOND, execute
 from .tools.answers import Asked, Completion, Continue, Phase
 from .tools.results import CANCELLED, LEFT, OUT_OF_TIME, UNKNOWN, as_text, images_in

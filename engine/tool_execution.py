@@ -12,12 +12,11 @@ from typing import Any
 
 from .again import RUN, found_out
 from .checkpoint import keep_value
-from .context import Context
+from .context import Context, RoundScope
 from .decision import ToolCall, WrongUse
 from .decision.events import ToolExecutionStarted
 from .decision.messages import ResultStatus
 from .identity import PRESENT, call_of
-from .scope import RoundScope
 from .tools._callables import apart, in_words
 from .tools.answers import Settled
 from .tools.results import LEFT_AT, OUT_OF_TIME, STOPPED, UNKNOWN, completion_of

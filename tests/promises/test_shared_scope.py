@@ -13,10 +13,10 @@ from typing import Any
 import anyio
 import pytest
 from endstop import Engine, Run, Tool, scope, tool
+from endstop.context import Cause, RoundScope
 from endstop.decision import AnyChunk, Limits, Policy
 from endstop.decision import events as ev
 from endstop.providers import Hedge, Provider, Race, Request, Scripted, call
-from endstop.scope import Cause, RoundScope
 from endstop.testing import FakeClock, settle
 
 DONE = call("finish_task", summary="done", id="end")
