@@ -33,11 +33,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ._version import __version__
-from .completions import record_acceptance
 from .decision import AssistantMessage, ToolCall, UserMessage
 from .decision.confirmation import Reply, reply_of
 from .decision.events import CompletionRejected, QuestionAnswered, RunResumed, RunStarted, StepFinished, ToolCallResult
 from .halfway import Halfway
+from .tool_calls import record_acceptance
 from .tools.answers import Completion
 from .tools.results import AT_THE_LIMIT, CANCELLED, UNKNOWN
 from .tools.toolbox import Toolbox

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..completions import noted
 from ..decision import Event, ToolSpec
 from ..decision import events as ev
 from ..decision.text import not_accepted
 from ..records.reader import RecordedRun
+from ..tool_calls import noted
 from ..tools.answers import Asked, Completion, Continue, Phase, Settled
 from ..tools.schema import InvalidArguments
 from ..tools.tool import Tool
