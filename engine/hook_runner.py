@@ -12,6 +12,7 @@ from .context import Context
 from .decision.events import VerdictGiven
 from .hooks import Accept, Progress, Reject, Verdict, qualified
 from .tools._callables import apart, call, in_words
+from .tools.answers import Completion
 
 Role = Literal["gate", "judge", "text_rule", "handler", "compactor"]
 Read = Callable[[Any], Verdict]
@@ -121,3 +122,16 @@ def progress(context: Context) -> Progress:
         record=context.record_path,
         prices=context.price_list,
     )
+
+
+# Asking the gates whether an answer is good, be it a completion's or plain text that would end the run.
+
+
+async def ask_gates(context: Context, completion: Completion, call_id: str | None = None) -> tuple[str, str] | None:
+    """Why it is handed back, and by which gate; None if all accept. The first that objects is the last one asked."""
+    for gate in context.gates:
+        verdict = await ask(context, "gate", gate, (completion, progress(context)), read_gate, call_id)
+        if verdict.said != "accept":
+            failed = "The check of the completion failed: " if verdict.said == "failed" else ""
+            return failed + verdict.detail, qualified(gate)
+    return None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from .context import Context
 from .decision import AssistantMessage, Stop
 from .decision.events import CompletionRejected
-from .gates import ask_gates
-from .hook_runner import ask, read_text_rule
+from .hook_runner import ask, ask_gates, read_text_rule
 from .tools.answers import Completion
 
 

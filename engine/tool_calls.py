@@ -17,8 +17,8 @@ from .decision import AssistantMessage, ToolCall
 from .decision.events import CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded
 from .decision.text import not_accepted
 from .durability import LostRun
-from .gates import ask_gates
 from .halfway import Halfway
+from .hook_runner import ask_gates
 from .ledger import Ledger
 from .tool_execution import BEYOND, execute
 from .tools.answers import Asked, Completion, Continue, Phase, Settled
