@@ -7,11 +7,17 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Literal, TypeVar
+from uuid import uuid4
 
+import anyio
+from anyio.lowlevel import checkpoint_if_cancelled
+from msgspec import Struct
+
+from ._logging import complain
 from .budget import Share
 from .decision import Decision, Event, Facts, FinishReason, Message, Policy, Price, ToolCall, Transcript, Usage
-from .decision.events import CutOff, StageFinished
+from .decision.events import CutOff, MessageAdded, StageFinished
 from .decision.prices import priced
 from .decision.transcript import rough_tokens
 from .durability import StepKey, Steps
@@ -21,20 +27,11 @@ from .hard_limits import HardLimits
 from .hooks import Gate, Judge, Recalled, TextRule
 from .providers import Prices, Provider, ToolChoice
 from .providers.clock import Clock
+from .providers.closing import outlive
 from .resume_point import Interrupted
 from .tools.tool import Tool
 from .tools.toolbox import Toolbox
-
-if TYPE_CHECKING:
-    from .inbox import Said
-from typing import Literal
-
-import anyio
-from anyio.lowlevel import checkpoint_if_cancelled
-from msgspec import Struct
-
-from ._logging import complain
-from .providers.closing import outlive
+from .validation import check_prompt
 
 E = TypeVar("E", bound=Event)
 
@@ -287,3 +284,33 @@ class RoundScope:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.error = self.error or error
             self.shared.cancel()
+
+
+# What a user says while a run is going. It is heard before the next request, never in the middle of a step.
+#
+# A run ends when the work is done, whoever has just said something: what it has not heard by then is in
+# `Run.unheard`, for the session's next run.
+
+
+class Said(Struct, frozen=True):
+    """One message of the user."""
+
+    id: str
+    text: str
+
+
+def said(text: str, id: str | None = None) -> Said:
+    """A message with an id of its own. Raises WrongUse if there is nothing in it."""
+    check_prompt(text, "message")
+    return Said(id or f"message_{uuid4().hex[:12]}", text)
+
+
+def hear(context: Context) -> None:
+    """Add what the user has said meanwhile to the transcript; in a replay, what was heard before this step."""
+    if context.recalled is not None:
+        for added in context.recalled.heard(context.log.facts.steps + 1):
+            context.log.append(added)
+        return
+    while context.inbox:
+        message = context.inbox.popleft()
+        context.log.append(MessageAdded(text=message.text, origin="user", message_id=message.id))

@@ -11,7 +11,7 @@ from functools import partial
 from .checkpoint import keep_response
 from .compaction import compact
 from .connections import hear_out
-from .context import Context, RoundScope
+from .context import Context, RoundScope, hear
 from .decision import (
     AnyChunk,
     AssistantMessage,
@@ -44,7 +44,6 @@ from .decision.transcript import UNANSWERED
 from .durability import LostRun
 from .halfway import Halfway
 from .hook_runner import ask, progress, read_judge
-from .inbox import hear
 from .judge import ModelJudge
 from .providers import Broken, Cancelled, Interrupted, ProviderError, Request, ToolChoice
 from .response import Attempts

@@ -18,14 +18,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from uuid import uuid4
 
 from ._logging import complain
-from .context import Context
+from .context import Context, Said, said
 from .decision import Event, Facts, Outcome, Stop, WrongUse, conclude
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished
 from .durability import LostRun
 from .evaluation import Evaluator, evaluated
 from .event_bus import Bus, Lagged
-from .inbox import Said, said
 from .intents import Handler, ask_handlers
 from .loop import run_rounds
 from .providers.closing import outlive
