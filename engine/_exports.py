@@ -6,7 +6,6 @@ from .budget import Budget
 from .decision import Image, Limits, Outcome, Policy, WrongUse
 from .engine import Engine
 from .event_bus import Bus, Lagged
-from .identity import ThisCall, this_call
 from .providers import LiteLLM, OpenAICompatible
 from .providers.clock import Clock, SystemClock
 from .race import RaceResult
@@ -17,6 +16,7 @@ from .session import Session
 from .subscriber import Subscriber
 from .summary import ProviderSummary, Summary
 from .tasks import Task, TaskResult
+from .tool_execution import ThisCall, this_call
 from .tools.answers import Completion, Continue, Happened, NotHappened, Phase, Unclear
 from .tools.mcp import mcp_tools
 from .tools.mcp_connection import Stdio
