@@ -22,13 +22,12 @@ from .decision.prices import priced
 from .decision.transcript import rough_tokens
 from .durability import StepKey, Steps
 from .event_log import Log
-from .halfway import Halfway
 from .hard_limits import HardLimits
 from .hooks import Gate, Judge, Recalled, TextRule
 from .providers import Prices, Provider, ToolChoice
 from .providers.clock import Clock
 from .providers.closing import outlive
-from .resume_point import Interrupted
+from .resume_point import Halfway, Interrupted
 from .tools.tool import Tool
 from .tools.toolbox import Toolbox
 from .validation import check_prompt

@@ -42,11 +42,11 @@ from .decision.events import (
 from .decision.rounds import due_at_the_start, goes_on_by_itself
 from .decision.transcript import UNANSWERED
 from .durability import LostRun
-from .halfway import Halfway
 from .hook_runner import ask, ask_text_rule, check_text, progress, read_judge
 from .judge import ModelJudge
 from .providers import Broken, Cancelled, Interrupted, ProviderError, Request, ToolChoice
 from .response import Attempts
+from .resume_point import Halfway
 from .tool_calls import Calls
 from .tools.results import AT_THE_LIMIT
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from .decision import Decision, Event, Facts, Price, Question, ToolSpec
 from .decision.confirmation import Reply
 from .decision.events import (
+    AttemptFailed,
     CompletionAccepted,
     CompletionRejected,
     ContextCompacted,
@@ -24,6 +25,7 @@ from .decision.events import (
     MessageAdded,
     PhaseReported,
     QuestionAnswered,
+    QuestionAsked,
     ResponseFinished,
     RoundStarted,
     RunResumed,
@@ -31,9 +33,12 @@ from .decision.events import (
     StageFinished,
     StepFinished,
     StepStarted,
+    ThoughtRecorded,
+    ToolCallEnd,
+    ToolCallResult,
+    ToolExecutionStarted,
     VerdictGiven,
 )
-from .halfway import Halfway
 from .qualified_names import current_name
 
 OURS = "endstop.records.redaction:Redaction"
@@ -148,3 +153,49 @@ class Interrupted:
     def closed(self) -> bool:
         """Whether the closing step was made already."""
         return self.decision is not None and any(isinstance(e, ResponseFinished | StepFinished) for e in self.since)
+
+
+# A step that was under way when its process was killed: what of it had happened.
+#
+# If its response had come whole, the step is entered again, and each of its calls goes on where it stood.
+
+MEANINGS = (CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded)
+"""What a call may have come to before its result was written."""
+
+
+@dataclass(slots=True)
+class Halfway:
+    """One step, as far as it had come."""
+
+    step: int
+    response: ResponseFinished | None = None
+    """None if it had not come whole: it is asked for again."""
+    whole: list[str] = field(default_factory=list)
+    """The calls that had come whole, by id."""
+    begun: set[str] = field(default_factory=set)
+    """Those that had begun to run."""
+    results: list[ToolCallResult] = field(default_factory=list)
+    came_to: dict[str, Event] = field(default_factory=dict)
+    """What each call had come to, of `MEANINGS`, by call id."""
+
+    def take(self, event: Event) -> None:
+        """One more event of the step."""
+        match event:
+            case ToolCallEnd():
+                self.whole.append(event.call_id)
+            case AttemptFailed(beside=False):
+                self.whole.clear()
+                self.results.clear()
+            case ToolExecutionStarted():
+                self.begun.add(event.call_id)
+            case ToolCallResult():
+                self.results.append(event)
+            case ResponseFinished():
+                self.response = event
+                if not self.whole:  # no stream was recorded
+                    broken_off = {*event.without_arguments, event.truncated}
+                    self.whole = [call.id for call in event.message.calls if call.id not in broken_off]
+            case _ if isinstance(event, MEANINGS):
+                self.came_to[event.call_id] = event
+            case _:
+                pass

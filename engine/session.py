@@ -36,7 +36,7 @@ from ._version import __version__
 from .decision import AssistantMessage, ToolCall, UserMessage
 from .decision.confirmation import Reply, reply_of
 from .decision.events import CompletionRejected, QuestionAnswered, RunResumed, RunStarted, StepFinished, ToolCallResult
-from .halfway import Halfway
+from .resume_point import Halfway
 from .tool_calls import record_acceptance
 from .tools.answers import Completion
 from .tools.results import AT_THE_LIMIT, CANCELLED, UNKNOWN

@@ -25,8 +25,8 @@ from .decision.events import (
 from .decision.messages import ResultStatus
 from .decision.text import not_accepted
 from .durability import LostRun
-from .halfway import Halfway
 from .hook_runner import ask_gates
+from .resume_point import Halfway
 from .tool_execution import BEYOND, execute
 from .tools.answers import Asked, Completion, Continue, Phase, Settled
 from .tools.results import CANCELLED, LEFT, OUT_OF_TIME, UNKNOWN, as_text, fingerprint, images_in
