@@ -25,7 +25,7 @@ from .decision.events import DecisionMade, RunFinished
 from .durability import LostRun
 from .evaluation import Evaluator, evaluated
 from .event_bus import Bus, Lagged
-from .intents import Handler, ask_handlers
+from .hook_runner import Handler, ask_handlers
 from .loop import run_rounds
 from .providers.closing import outlive
 

@@ -9,8 +9,8 @@ from endstop import Completion, Engine, Tool, read_record, tool
 from endstop.decision import Limits, Policy, Prompts, SessionLimits, ToolResult, UserMessage, WrongUse
 from endstop.decision import events as ev
 from endstop.evaluation import Evaluated
+from endstop.hook_runner import Prepare
 from endstop.hooks import Accept, Progress, Reject, Verdict
-from endstop.intents import Prepare
 from endstop.providers import Scripted, call, say
 from endstop.replay import replay
 from endstop.session import Session

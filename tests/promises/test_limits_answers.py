@@ -26,8 +26,8 @@ from endstop.decision.outcome import STATUS_OF
 from endstop.decision.policy import Compaction
 from endstop.decision.rules import Rule
 from endstop.decision.settings import recorded
+from endstop.hook_runner import Answer
 from endstop.hooks import Reject, Verdict
-from endstop.intents import Answer
 from endstop.providers import Request, Scripted, Unavailable, call, say
 from endstop.replay import replay
 from endstop.testing import FakeClock, check_transcript

@@ -20,8 +20,8 @@ import tasks
 from ask_again import ASK_AGAIN, before
 from endstop import Engine, Tool, read_record, tool
 from endstop.decision import Policy, SystemMessage
+from endstop.hook_runner import Answer, Handler
 from endstop.hooks import Progress
-from endstop.intents import Answer, Handler
 from endstop.providers import OpenAICompatible
 from endstop.tools import finish_task, workspace_tools
 from run_tasks import counted

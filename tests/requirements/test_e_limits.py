@@ -15,7 +15,7 @@ from endstop.decision import events as ev
 from endstop.decision.limits import STOP_REASONS
 from endstop.decision.policy import Patience, Repetition
 from endstop.evaluation import CommandEvaluator, Evaluated, Evaluation
-from endstop.intents import Answer
+from endstop.hook_runner import Answer
 from endstop.providers import Scripted, Unavailable, call, say
 from endstop.replay import replay
 from endstop.testing import FakeClock, check_transcript
