@@ -11,10 +11,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from .asking import BROKEN, answer_of, as_told
 from .context import Context
-from .decision import AssistantMessage, Stop
+from .decision import AssistantMessage, Message, Stop, UserMessage, WrongUse
 from .decision.events import CompletionRejected, MessageAdded, StageFinished, StageStatus, VerdictGiven
 from .hooks import Accept, Progress, Reject, Verdict, qualified
+from .providers import Provider
 from .tools._callables import apart, call, in_words
 from .tools.answers import Completion
 
@@ -240,3 +242,36 @@ def _read(said: Any) -> Verdict:
             return Verdict("prepared", msgspec.json.encode(said).decode())
         case _:
             raise TypeError(f"a handler answers Answer, Prepare or None, not {type(said).__name__}")
+
+
+# A judge that asks a model whether the task is complete. Off unless it is brought; what it costs is counted.
+
+QUESTION = (
+    "Above is the record of an agent at work on a user's task. Is the task complete, so that nothing of what the user "
+    "asked for is missing? Answer in one line that begins with YES or NO, and say why."
+)
+LATEST = 20
+"""Messages that the judge is shown, besides the user's own."""
+
+
+class ModelJudge:
+    """Asks a model of its own, or the same one, after each round that would go on."""
+
+    def __init__(self, provider: Provider, question: str = QUESTION) -> None:
+        if not callable(getattr(provider, "stream", None)):
+            raise WrongUse(f"judge: it asks a model, and {provider!r} is no provider of one; see endstop.providers")
+        self._provider = provider
+        self._question = question
+
+    async def __call__(self, run: Progress) -> Verdict:
+        """`complete` if the model's answer begins with YES."""
+        told = "\n\n".join(as_told(message) for message in _shown(run.messages))
+        text, usage, finish = await answer_of(self._provider, f"{told}\n\n{self._question}", run.prices)
+        yes = text.strip().upper().startswith("YES") and finish not in BROKEN
+        said = "complete" if yes else "incomplete"
+        return Verdict(said, text.strip(), usage)
+
+
+def _shown(messages: Sequence[Message]) -> list[Message]:
+    users = [message for message in messages[:-LATEST] if isinstance(message, UserMessage)]
+    return [*users, *messages[-LATEST:]]

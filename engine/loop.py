@@ -42,8 +42,7 @@ from .decision.events import (
 from .decision.rounds import due_at_the_start, goes_on_by_itself
 from .decision.transcript import UNANSWERED
 from .durability import LostRun
-from .hook_runner import ask, ask_text_rule, check_text, progress, read_judge
-from .judge import ModelJudge
+from .hook_runner import ModelJudge, ask, ask_text_rule, check_text, progress, read_judge
 from .providers import Broken, Cancelled, Interrupted, ProviderError, Request, ToolChoice
 from .response import Attempts
 from .resume_point import Halfway

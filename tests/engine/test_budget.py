@@ -11,7 +11,7 @@ import pytest
 from endstop import Budget, Engine, read_record, tool
 from endstop.decision import Compaction, Limits, Patience, Policy, Price, Usage, UsageReport, WrongUse
 from endstop.decision import events as ev
-from endstop.judge import ModelJudge
+from endstop.hook_runner import ModelJudge
 from endstop.providers import LiteLLM, Prices, Request, Scripted, Unavailable, call, say
 from endstop.replay import replay
 from endstop.testing import settle

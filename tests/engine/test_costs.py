@@ -10,7 +10,7 @@ import pytest
 from endstop import Engine, read_record, tool
 from endstop.decision import Compaction, Limits, Policy, Price, SessionLimits, Usage, UsageReport, WrongUse
 from endstop.decision import events as ev
-from endstop.judge import ModelJudge
+from endstop.hook_runner import ModelJudge
 from endstop.providers import Chaos, Interrupted, LiteLLM, OpenAICompatible, Prices, Scripted, call, say
 from endstop.replay import replay
 from endstop.tools import ask_user

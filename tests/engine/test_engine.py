@@ -9,7 +9,7 @@ from endstop import Engine, read_record
 from endstop.decision import GUARDS, Policy, Rule, WrongUse
 from endstop.decision import events as ev
 from endstop.evaluation import Evaluation
-from endstop.judge import ModelJudge
+from endstop.hook_runner import ModelJudge
 from endstop.providers import Scripted, call
 from endstop.tools import ask_user, finish_task
 

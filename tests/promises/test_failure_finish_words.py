@@ -9,7 +9,7 @@ from endstop import Engine, read_record, tool
 from endstop.decision import Compaction, FinishReport, Limits, Patience, Policy, UserMessage
 from endstop.decision import events as ev
 from endstop.decision.messages import FinishReason
-from endstop.judge import ModelJudge
+from endstop.hook_runner import ModelJudge
 from endstop.providers import Provider, Retry, Scripted, call, say
 from endstop.replay import replay
 

@@ -17,8 +17,8 @@ import structlog
 from endstop import Engine, Run, Tool, event_loop, read_record, tool
 from endstop.decision import AnyChunk, FinishReport, Policy, TextDelta, WrongUse
 from endstop.decision import events as ev
+from endstop.hook_runner import ModelJudge
 from endstop.hooks import Accept
-from endstop.judge import ModelJudge
 from endstop.providers import Provider, Request, Scripted, call
 from endstop.replay import replay
 from endstop.testing import FakeClock

@@ -11,7 +11,7 @@ import anyio.lowlevel
 from endstop import Budget, Engine, Run, read_record, tool
 from endstop.budget import FIRST_OUTPUT
 from endstop.decision import Limits, Outcome, Policy, Price, Usage, UsageReport
-from endstop.judge import ModelJudge
+from endstop.hook_runner import ModelJudge
 from endstop.providers import Prices, Scripted, Unavailable, call, say
 from endstop.replay import replay
 from hypothesis import given, settings

@@ -23,9 +23,8 @@ from endstop.decision import (
 from endstop.decision import events as ev
 from endstop.decision.limits import SessionLimits
 from endstop.decision.policy import Echo, Repetition
-from endstop.hook_runner import Answer, Prepare
+from endstop.hook_runner import Answer, ModelJudge, Prepare
 from endstop.hooks import Progress, Reject, Verdict
-from endstop.judge import ModelJudge
 from endstop.providers import Scripted, Unavailable, call, say
 from endstop.replay import replay
 from endstop.testing import FakeClock
