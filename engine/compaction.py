@@ -11,12 +11,11 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from .asking import BROKEN, answer_of, as_told
 from .context import Context
 from .decision import Message, SystemMessage, ToolResult, UserMessage
 from .decision.events import ContextCompacted
 from .decision.transcript import rough_tokens, shorten_results, size
-from .hook_runner import ask
+from .hook_runner import BROKEN, answer_of, as_told, ask
 from .hooks import Verdict
 
 

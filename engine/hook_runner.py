@@ -11,12 +11,28 @@ from typing import Any, Literal
 
 import msgspec
 
-from .asking import BROKEN, answer_of, as_told
+from .connections import begin_aside, hear_out
 from .context import Context
-from .decision import AssistantMessage, Message, Stop, UserMessage, WrongUse
+from .decision import (
+    AnyChunk,
+    AssistantMessage,
+    FinishReason,
+    FinishReport,
+    Message,
+    Stop,
+    SystemMessage,
+    TextDelta,
+    ToolResult,
+    Usage,
+    UsageReport,
+    UserMessage,
+    WrongUse,
+)
 from .decision.events import CompletionRejected, MessageAdded, StageFinished, StageStatus, VerdictGiven
+from .decision.prices import priced
+from .decision.transcript import rough_tokens
 from .hooks import Accept, Progress, Reject, Verdict, qualified
-from .providers import Provider
+from .providers import Prices, Provider, Request
 from .tools._callables import apart, call, in_words
 from .tools.answers import Completion
 
@@ -275,3 +291,50 @@ class ModelJudge:
 def _shown(messages: Sequence[Message]) -> list[Message]:
     users = [message for message in messages[:-LATEST] if isinstance(message, UserMessage)]
     return [*users, *messages[-LATEST:]]
+
+
+# Asking a model one thing beside the run: a judgement, a summary. Not a step; its tokens are counted by who asks.
+
+BROKEN: frozenset[FinishReason] = frozenset({"content_filter", "context_full", "error", "pause", "retry"})
+"""Ends after which an answer is none. One that its length cut off may still say what was asked."""
+
+
+async def answer_of(provider: Provider, question: str, prices: Prices) -> tuple[str, Usage, FinishReason]:
+    """The model's text, what it used, and why it ended. Raises ProviderError."""
+    request = Request(messages=[UserMessage(question)], attempt="aside")
+    parts: list[str] = []
+    usage: Usage | None = None
+    finish: FinishReason = "other"
+
+    def take(chunk: AnyChunk) -> bool:
+        nonlocal usage, finish
+        match chunk:
+            case TextDelta(text):
+                parts.append(text)
+            case UsageReport(reported):
+                usage = reported
+            case FinishReport(reason):
+                finish = reason
+            case _:
+                pass
+        return False
+
+    await hear_out(provider, request, take, begin_aside)
+    text = "".join(parts)
+    if usage is None:
+        usage = Usage(input_tokens=rough_tokens(len(question)), output_tokens=rough_tokens(len(text)), estimated=True)
+    return text, priced(usage, prices.of(provider)), finish
+
+
+def as_told(message: Message) -> str:
+    """One message of a run, told to a model that is not part of it."""
+    match message:
+        case SystemMessage(text):
+            return f"Instructions: {text}"
+        case UserMessage(text):
+            return f"User: {text}"
+        case AssistantMessage():
+            calls = "".join(f"\n[calls {call.name} {call.arguments}]" for call in message.calls)
+            return f"Agent: {message.text}{calls}"
+        case ToolResult():
+            return f"Result of {message.name}: {message.content}"
