@@ -23,9 +23,9 @@ from .decision.events import RunFinished
 from .decision.finish_words import checked_words
 from .evaluation import Evaluator
 from .event_bus import KEPT, Lagged
+from .event_log import Kept
 from .hook_runner import Handler
 from .hooks import Gate, Judge, Recalled, TextRule, qualified
-from .journal import Kept
 from .prompts import system_prompt
 from .providers import Prices, Provider, ToolChoice
 from .providers._wrapper import leaves

@@ -18,8 +18,7 @@ from .decision import Event, Facts, Outcome, Question, ToolSpec, Transcript, Usa
 from .decision.events import STREAM_PARTS, Carried, CutOff, ToolCallStart
 from .durability import Steps
 from .event_bus import Bus
-from .event_log import Log
-from .journal import Journal, Kept, journal_of
+from .event_log import Journal, Kept, Log, journal_of
 from .providers import Exchange, Provider, Record
 from .records.format import AfterCut, rest_of, step_of
 from .records.reader import RecordedRun
