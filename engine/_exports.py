@@ -11,9 +11,8 @@ from .providers.clock import Clock, SystemClock
 from .race import RaceResult
 from .records.reader import SessionRecord, read_record
 from .records.redaction import Redaction
-from .run import Run
+from .run import Run, Subscriber
 from .session import Session
-from .subscriber import Subscriber
 from .summary import ProviderSummary, Summary
 from .tasks import Task, TaskResult
 from .tool_execution import ThisCall, this_call

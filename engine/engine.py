@@ -34,9 +34,8 @@ from .providers.provider import check_settings
 from .race import RaceResult, racing
 from .records.attachments import ABOVE
 from .records.texts import Redact
-from .run import Run
+from .run import Run, Subscriber, deliver
 from .session import Session
-from .subscriber import Subscriber, deliver
 from .tasks import Task
 from .tools import finish_task
 from .tools.tool import Tool

@@ -15,6 +15,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from inspect import isawaitable
+from typing import Any
 from uuid import uuid4
 
 from ._logging import complain
@@ -256,3 +258,35 @@ def _crashed(context: Context, error: BaseException) -> Outcome:
     stop = Stop(rule="internal_error", reason="internal_error", detail=error_text(error))
     context.log.append(DecisionMade(round=context.log.facts.rounds, decision=stop))
     return conclude(context.log.facts, context.policy, stop)
+
+
+# Subscribers: functions that are told every event, each in a task of its own, so that none can hurt a run.
+#
+#     def on_event(event: Event | Lagged, run: Run) -> None: ...      # or async
+#
+# A subscriber that raises is logged and gets the next event; one that is slow gets a `Lagged` where it missed events;
+# one that never returns is left behind when the run ends.
+
+Subscriber = Callable[[Any, "Run"], Awaitable[None] | None]
+"""Takes an `Event` or `Lagged`, and the run it belongs to."""
+
+
+async def deliver(subscriber: Subscriber, run: Run) -> None:
+    """Tell a subscriber every event of a run."""
+    async for event in run:
+        try:
+            told = subscriber(event, run)
+            if told is not None and isawaitable(told):
+                await told
+        except Exception as error:
+            _complain(subscriber, event, run, error)
+
+
+def _complain(subscriber: Subscriber, event: Event | Lagged, run: Run, error: Exception) -> None:
+    complain(
+        "subscriber raised",
+        subscriber=getattr(subscriber, "__qualname__", repr(subscriber)),
+        event_type=type(event).__name__,
+        run_id=run.id,
+        error=error_text(error),
+    )
