@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, Literal
 from uuid import uuid4
 
-from .around import Around
 from .batch import Fleet, fleet_of
 from .budget import Budget
 from .connections import held_open
@@ -34,7 +33,7 @@ from .providers.provider import check_settings
 from .race import RaceResult, racing
 from .records.attachments import ABOVE
 from .records.texts import Redact
-from .run import Run, Subscriber, deliver
+from .run import Around, Run, Subscriber, deliver
 from .session import Session
 from .tasks import Task
 from .tools import finish_task

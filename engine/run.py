@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from inspect import isawaitable
 from typing import Any
 from uuid import uuid4
@@ -290,3 +291,29 @@ def _complain(subscriber: Subscriber, event: Event | Lagged, run: Run, error: Ex
         run_id=run.id,
         error=error_text(error),
     )
+
+
+# What goes on around a whole run, in the run's own task: tracing, a logging context, a transaction of yours.
+#
+#     @asynccontextmanager
+#     async def tenant(run: Run) -> AsyncIterator[None]:
+#         token = TENANT.set("a")          # seen by tools, provider, gates, evaluator and subscribers of this run
+#         yield
+#         TENANT.reset(token)
+#
+#     engine = Engine(provider, around=[tenant])
+#
+# One task enters and leaves it, so that a context variable or a span that it sets is the run's, and nobody else's.
+# The run is attached when it is entered (`run.context` is there) and has its outcome when it is left. One that raises
+# when it is entered keeps the run from beginning, and whoever starts the run gets the error.
+
+Around = Callable[["Run"], AbstractAsyncContextManager[None]]
+
+
+@asynccontextmanager
+async def all_around(each: Sequence[Around], run: Run) -> AsyncIterator[None]:
+    """Enter all of them, the first outermost."""
+    async with AsyncExitStack() as stack:
+        for around in each:
+            await stack.enter_async_context(around(run))
+        yield

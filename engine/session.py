@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from .around import all_around
 from .context import Context, nothing_to_flush
 from .decision import Event, Facts, Outcome, Question, ToolSpec, Transcript, Usage, WrongUse, fold
 from .decision.events import STREAM_PARTS, Carried, CutOff, ToolCallStart
@@ -23,7 +22,7 @@ from .providers import Exchange, Provider, Record
 from .records.format import AfterCut, rest_of, step_of
 from .records.reader import RecordedRun
 from .resume_point import Interrupted
-from .run import Run, new_run_id
+from .run import Run, all_around, new_run_id
 from .validation import check_prompt
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from endstop import Engine, Run, tool
-from endstop.around import Around
 from endstop.decision import WrongUse
 from endstop.providers import Scripted, call
+from endstop.run import Around
 
 TENANT: ContextVar[str] = ContextVar("TENANT", default="nobody")
 
