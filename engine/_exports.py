@@ -1,7 +1,7 @@
 """The public names of `endstop`. `__init__.py` imports this module when one of them is first used."""
 
 from ._version import __version__
-from .batch import Fleet
+from .batch import Fleet, ProviderSummary, Summary
 from .budget import Budget
 from .decision import Image, Limits, Outcome, Policy, WrongUse
 from .engine import Engine
@@ -13,7 +13,6 @@ from .records.reader import SessionRecord, read_record
 from .records.redaction import Redaction
 from .run import Run, Subscriber
 from .session import Session
-from .summary import ProviderSummary, Summary
 from .tasks import Task, TaskResult
 from .tool_execution import ThisCall, this_call
 from .tools.answers import Completion, Continue, Happened, NotHappened, Phase, Unclear

@@ -17,11 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .batch import Fleet
+from .batch import Fleet, Summary
 from .decision import Usage, WrongUse
 from .providers import Provider
 from .providers.clock import Clock
-from .summary import Summary
 from .tasks import Job, Records, TaskResult, job, numbered
 from .validation import check_prompt, shortly
 

@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
+from ...batch import aligned
 from ...decision import Event, Outcome, Usage
 from ...event_bus import Lagged
 from ...process.streams import Channels
 from ...race import RaceResult
-from ...summary import aligned
 from ...tasks import TaskResult
 from .careful import Careful
 from .clean import one_line
