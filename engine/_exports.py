@@ -19,8 +19,7 @@ from .tools.answers import Completion, Continue, Happened, NotHappened, Phase, U
 from .tools.mcp import mcp_tools
 from .tools.mcp_connection import Stdio
 from .tools.schema import InvalidArguments
-from .tools.tool import Tool, tool
-from .tools.toolbox import Toolbox
+from .tools.tool import Tool, Toolbox, tool
 from .tools.yaml import tools_from_yaml
 
 __all__ = [

@@ -28,8 +28,7 @@ from .providers import Prices, Provider, ToolChoice
 from .providers.clock import Clock
 from .providers.closing import outlive
 from .resume_point import Halfway, Interrupted
-from .tools.tool import Tool
-from .tools.toolbox import Toolbox
+from .tools.tool import Tool, Toolbox
 from .validation import check_prompt
 
 E = TypeVar("E", bound=Event)

@@ -37,8 +37,7 @@ from .run import Around, Run, Subscriber, deliver
 from .session import Session
 from .tasks import Task
 from .tools import finish_task
-from .tools.tool import Tool
-from .tools.toolbox import Toolbox
+from .tools.tool import Tool, Toolbox
 from .validation import (
     as_tuple,
     check_budget,

@@ -26,7 +26,7 @@ _MOVED = {
     "endstop.engine.results": "endstop.tools.results",
     "endstop.engine.schema": "endstop.tools.schema",
     "endstop.engine.subscribers": "endstop.observers",
-    "endstop.engine.toolbox": "endstop.tools.toolbox",
+    "endstop.engine.toolbox": "endstop.tools.tool",
     "endstop.engine.tools": "endstop.tools.tool",
     "endstop.engine.tools_mcp": "endstop.tools.mcp",
     "endstop.engine.tools_yaml": "endstop.tools.yaml",

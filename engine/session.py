@@ -38,7 +38,7 @@ from .resume_point import Halfway
 from .tool_calls import record_acceptance
 from .tools.answers import Completion
 from .tools.results import AT_THE_LIMIT, CANCELLED, UNKNOWN
-from .tools.toolbox import Toolbox
+from .tools.tool import Toolbox
 
 if TYPE_CHECKING:
     from .engine import Engine
