@@ -29,8 +29,7 @@ from .decision.events import (
 )
 from .decision.messages import ResultStatus
 from .durability import NotKept, StepKey
-from .tools.answers import Asked, Completion, Continue, Phase, Settled
-from .tools.results import as_text, images_in, shortened
+from .tools.results import Asked, Completion, Continue, Phase, Settled, as_text, images_in, shortened
 
 Respond = Callable[[], Awaitable[ResponseFinished | None]]
 

@@ -34,7 +34,7 @@ from .decision.transcript import rough_tokens
 from .hooks import Accept, Progress, Reject, Verdict, qualified
 from .providers import Prices, Provider, Request
 from .tools._callables import apart, call, in_words
-from .tools.answers import Completion
+from .tools.results import Completion
 
 Role = Literal["gate", "judge", "text_rule", "handler", "compactor"]
 Read = Callable[[Any], Verdict]

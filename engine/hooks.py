@@ -26,7 +26,7 @@ from .decision import Facts, Message, ToolCall, Usage
 from .decision.confirmation import Reply
 from .decision.events import AttemptFailed, BudgetRefused, LimitReached, MessageAdded, ResponseFinished, VerdictGiven
 from .providers import Prices
-from .tools.answers import Completion
+from .tools.results import Completion
 
 LONGEST_OUTPUT = 200_000
 """A command's output is cut to this many bytes, its last ones."""

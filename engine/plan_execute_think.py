@@ -28,9 +28,8 @@ from .engine import Engine
 from .providers import Provider
 from .providers.clock import Clock, SystemClock
 from .tools._callables import apart
-from .tools.answers import Completion, Continue, Phase, Settled
 from .tools.control import task_done
-from .tools.results import LONGEST, as_text, completion_of, shortened
+from .tools.results import LONGEST, Completion, Continue, Phase, Settled, as_text, completion_of, shortened
 from .tools.schema import InvalidArguments
 from .tools.tool import COMPLETION_MARK, Tool
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 _MOVED = {
     "endstop.engine": "endstop",
-    "endstop.engine.answers": "endstop.tools.answers",
+    "endstop.engine.answers": "endstop.tools.results",
     "endstop.engine.archive": "endstop.records",
     "endstop.engine.archive.pool": "endstop.records.parallel",
     "endstop.engine.archive.zst": "endstop.records.compression",

@@ -36,8 +36,7 @@ from .decision.confirmation import Reply, reply_of
 from .decision.events import CompletionRejected, QuestionAnswered, RunResumed, RunStarted, StepFinished, ToolCallResult
 from .resume_point import Halfway
 from .tool_calls import record_acceptance
-from .tools.answers import Completion
-from .tools.results import AT_THE_LIMIT, CANCELLED, UNKNOWN
+from .tools.results import AT_THE_LIMIT, CANCELLED, UNKNOWN, Completion
 from .tools.tool import Toolbox
 
 if TYPE_CHECKING:

@@ -28,8 +28,20 @@ from .durability import LostRun
 from .hook_runner import ask_gates
 from .resume_point import Halfway
 from .tool_execution import BEYOND, execute
-from .tools.answers import Asked, Completion, Continue, Phase, Settled
-from .tools.results import CANCELLED, LEFT, OUT_OF_TIME, UNKNOWN, as_text, fingerprint, images_in
+from .tools.results import (
+    CANCELLED,
+    LEFT,
+    OUT_OF_TIME,
+    UNKNOWN,
+    Asked,
+    Completion,
+    Continue,
+    Phase,
+    Settled,
+    as_text,
+    fingerprint,
+    images_in,
+)
 from .tools.schema import InvalidArguments
 from .tools.tool import Tool
 

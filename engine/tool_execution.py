@@ -22,8 +22,19 @@ from .durability import StepKey
 from .hooks import qualified
 from .tools._callables import apart, in_words
 from .tools._callables import call as call_function
-from .tools.answers import Asked, Happened, NotHappened, Settled, Unclear
-from .tools.results import LEFT_AT, OUT_OF_TIME, STOPPED, UNKNOWN, completion_of, shortened
+from .tools.results import (
+    LEFT_AT,
+    OUT_OF_TIME,
+    STOPPED,
+    UNKNOWN,
+    Asked,
+    Happened,
+    NotHappened,
+    Settled,
+    Unclear,
+    completion_of,
+    shortened,
+)
 from .tools.tool import Tool
 
 BEYOND = frozenset({"completion", "question"})

@@ -19,8 +19,7 @@ from ..decision.events import (
 )
 from ..decision.messages import ResultStatus
 from ..tool_calls import SKIPPED
-from ..tools.answers import Completion, Continue, Phase
-from ..tools.results import ANSWERS, completion_of, fingerprint
+from ..tools.results import ANSWERS, Completion, Continue, Phase, completion_of, fingerprint
 from .log import RunLog
 from .parsing import listed, mapping
 from .transcript import Said

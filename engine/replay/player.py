@@ -21,8 +21,8 @@ from ..providers.replay import error_of
 from ..records.reader import RecordedRun
 from ..run import Run
 from ..session import Session
-from ..tools.answers import Settled
 from ..tools.control import SHIPPED
+from ..tools.results import Settled
 from ..tools.tool import Tool
 from .diff import RECORD_ENDS
 from .exchanges import Response, responses_of

@@ -13,7 +13,7 @@ from ..decision import events as ev
 from ..decision.text import not_accepted
 from ..records.reader import RecordedRun
 from ..tool_calls import noted
-from ..tools.answers import Asked, Completion, Continue, Phase, Settled
+from ..tools.results import Asked, Completion, Continue, Phase, Settled
 from ..tools.schema import InvalidArguments
 from ..tools.tool import Tool
 

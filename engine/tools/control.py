@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .answers import Completion, Continue, Phase
-from .results import CONFIRM_A_PART, confirmation
+from .results import CONFIRM_A_PART, Completion, Continue, Phase, confirmation
 from .tool import tool
 
 _SUMMARY = (

@@ -24,8 +24,8 @@ import msgspec
 
 from ..decision import Image, ToolKind, WrongUse
 from ..decision.errors import nearest
-from .answers import Settled
 from .mcp_connection import Connection, Stdio
+from .results import Settled
 from .tool import TOOL_TIMEOUT, Function, Tool
 
 if TYPE_CHECKING:

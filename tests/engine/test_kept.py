@@ -10,8 +10,7 @@ from endstop import Completion, Continue, Phase
 from endstop.checkpoint import kept_response, kept_value, response_kept, value_kept
 from endstop.decision import AssistantMessage, Image, Reasoning, ToolCall, Usage
 from endstop.decision import events as ev
-from endstop.tools.answers import Asked, Settled
-from endstop.tools.results import LONGEST, as_text, images_in, shortened
+from endstop.tools.results import LONGEST, Asked, Settled, as_text, images_in, shortened
 
 VALUES: list[Any] = [
     "text",

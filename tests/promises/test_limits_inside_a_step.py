@@ -46,7 +46,7 @@ from endstop.providers import (
 from endstop.replay import replay
 from endstop.run import Run
 from endstop.testing import FakeClock, MemorySteps, check_transcript
-from endstop.tools.answers import Completion
+from endstop.tools.results import Completion
 
 OFF = Degeneration(text=None, reasoning=None, arguments=None)
 WORDS = "word " * 80
