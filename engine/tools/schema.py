@@ -15,6 +15,11 @@ from ..decision import WrongUse
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+
+from ..decision.errors import nearest
 
 
 class InvalidArguments(ValueError):
@@ -94,3 +99,116 @@ def _complaint(name: str, error: Any) -> str:
         where = ".".join(str(part) for part in problem["loc"]) or "arguments"
         lines.append(f"{where}: {problem['msg']}")
     return f"The arguments of {name} are invalid. " + "; ".join(lines) + ". Correct them and call again."
+
+
+# Arguments described by a JSON schema instead of type hints, and checked against it.
+#
+# jsonschema does the checking, and is imported when the first tool of this kind is made. Nothing is ever fetched: a
+# reference leads to a place in the same schema.
+
+
+class SchemaArguments(Arguments):
+    """What a function takes, by a JSON schema. Raises WrongUse if it is none, or the function takes something else."""
+
+    def __init__(self, function: Callable[..., Any], tool: str, schema: Mapping[str, Any]) -> None:
+        self._function = function
+        self._tool = tool
+        self._given = _checked(tool, schema)
+        _compare(function, tool, self._given)
+
+    def parse(self, text: str) -> dict[str, Any]:
+        """The arguments by name, with the schema's defaults. Raises InvalidArguments, in words for the model."""
+        try:
+            given = json.loads(text.strip() or "{}")
+        except (ValueError, RecursionError) as error:
+            raise InvalidArguments(self._complaint(f"they are no JSON: {error}")) from None
+        if not isinstance(given, dict):
+            raise InvalidArguments(self._complaint("they are no JSON object"))
+        properties = self.schema["properties"]
+        if not self.schema.get("additionalProperties", False) and "patternProperties" not in self.schema:
+            given = {name: value for name, value in given.items() if name in properties}  # models add their own
+        problems = [f"{_where(error)}: {error.message}" for error in self._validator.iter_errors(given)]
+        if problems:
+            raise InvalidArguments(self._complaint("; ".join(problems[:5])))
+        defaults = {n: deepcopy(p["default"]) for n, p in properties.items() if isinstance(p, dict) and "default" in p}
+        return {**defaults, **given}
+
+    @cached_property
+    def schema(self) -> dict[str, Any]:
+        """The JSON schema, an object."""
+        return {"type": "object", "properties": {}, **self._given}
+
+    @cached_property
+    def _validator(self) -> Any:
+        from jsonschema import Draft202012Validator
+
+        return Draft202012Validator(self.schema)
+
+    def _complaint(self, what: str) -> str:
+        return f"The arguments of {self._tool} are invalid. {what[:2000]}. Correct them and call again."
+
+
+def _where(error: Any) -> str:
+    return ".".join(str(part) for part in error.absolute_path) or "arguments"
+
+
+def _checked(tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema as plain JSON."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(schema, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise WrongUse(f"tool {tool!r}: parameters are no JSON: {error}") from None
+    try:
+        Draft202012Validator.check_schema(plain)
+    except SchemaError as error:
+        raise WrongUse(f"tool {tool!r}: parameters are no JSON schema: {_where(error)}: {error.message}") from None
+    if plain.get("type", "object") != "object":
+        raise WrongUse(f"tool {tool!r}: parameters must be of type object, not {plain['type']!r}")
+    for reference in _references(plain):
+        if not _leads_somewhere(plain, reference):
+            raise WrongUse(f"tool {tool!r}: $ref {reference!r} leads nowhere in its schema")
+    return plain
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, list):
+        for item in schema:
+            yield from _references(item)
+    elif isinstance(schema, dict):
+        for key, value in schema.items():
+            if key in ("$ref", "$dynamicRef") and isinstance(value, str):
+                yield value
+            else:
+                yield from _references(value)
+
+
+def _leads_somewhere(schema: Any, reference: str) -> bool:
+    if reference != "#" and not reference.startswith("#/"):
+        return False
+    for part in reference.split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if not isinstance(schema, dict) or name not in schema:
+            return False
+        schema = schema[name]
+    return isinstance(schema, dict | bool)
+
+
+def _compare(function: Callable[..., Any], tool: str, schema: Mapping[str, Any]) -> None:
+    """Raise WrongUse unless the function can be called with whatever the schema lets through."""
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    takes = inspect.signature(function).parameters
+    if any(parameter.kind is parameter.POSITIONAL_ONLY for parameter in takes.values()):
+        raise WrongUse(f"tool {tool!r}: its function must take its arguments by name")
+    named = [n for n, p in takes.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
+        for name in properties:
+            if name not in named:
+                raise WrongUse(f"tool {tool!r}: its function has no argument {name!r}{nearest(name, named)}")
+    sure = {*schema.get("required", ()), *(n for n, p in properties.items() if isinstance(p, dict) and "default" in p)}
+    for name in named:
+        if takes[name].default is inspect.Parameter.empty and name not in sure:
+            hint = "require it, or give it a default" if name in properties else "add it to parameters"
+            raise WrongUse(f"tool {tool!r}: its function needs {name!r}, which may be missing: {hint}")

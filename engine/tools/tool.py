@@ -30,9 +30,8 @@ from ..decision.messages import blank
 from ..side_effects import acts
 from ..validation import check_functions, yields
 from ._callables import call
-from .json_schema import SchemaArguments
 from .results import holds_iterator, read_out
-from .schema import Arguments, InvalidArguments
+from .schema import Arguments, InvalidArguments, SchemaArguments
 
 Function = Callable[..., Any]
 COMPLETION_MARK = "[COMPLETION SIGNAL]"
