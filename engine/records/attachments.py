@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from ..decision import Image
 from ..decision.events import ToolCallResult
-from .files import ATTACHMENTS, SUFFIXES
-from .lines import LONGEST
+from .files import ATTACHMENTS, LONGEST, SUFFIXES
 
 ABOVE = 256 * 1024
 """Bytes from which on a text or a picture is put into a file of its own, by default."""

@@ -19,8 +19,8 @@ from ..decision import Event, WrongUse
 from ..decision.events import RunFinished, RunStarted, ToolCallResult
 from .attachments import ABOVE, Attached, Attaching
 from .compression import SUFFIX, is_compressed
+from .files import batches
 from .format import BEGINNING, NO_RUN, AfterCut, Header, encoded, header_in, lines_of, read_line
-from .lines import batches
 from .redacting import Redactor
 from .texts import Redact
 

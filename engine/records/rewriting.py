@@ -12,8 +12,8 @@ from ..decision import Event
 from ..decision.events import ToolCallResult
 from .attachments import ABOVE, Attached, Attaching
 from .compression import writing
+from .files import batches
 from .format import AfterCut, Header, encoded, header_in, read_line
-from .lines import batches
 from .redacting import Redactor
 from .texts import Redact
 

@@ -14,8 +14,8 @@ from typing import Any, cast
 from ..decision import Event, WrongUse
 from ..decision.events import STREAM_PARTS, RunFinished, RunStarted, ToolCallResult
 from .attachments import Attached
+from .files import batches
 from .format import NO_RUN, STARTED, UNREADABLE, AfterCut, Header, decode, decode_started, header_in, what_is_wrong
-from .lines import batches
 
 NAMED = 100
 """Damaged lines whose numbers are kept."""

@@ -21,8 +21,7 @@ from pathlib import Path
 from endstop import read_record
 from endstop.decision import Facts, decide, fold
 from endstop.decision.events import RunStarted, StepFinished
-from endstop.records.files import records_in
-from endstop.records.lines import batches
+from endstop.records.files import batches, records_in
 from endstop.records.parallel import Failure, each
 from endstop.records.scan import scan
 

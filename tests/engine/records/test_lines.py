@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from endstop.records import compression as zst
 from endstop.records import lines as lines_module
-from endstop.records.lines import CUT, batches
+from endstop.records.files import CUT, batches
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
