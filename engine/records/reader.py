@@ -21,7 +21,7 @@ from .attachments import ABOVE, Attached, Attaching
 from .compression import SUFFIX, is_compressed
 from .files import batches
 from .format import BEGINNING, NO_RUN, AfterCut, Header, encoded, header_in, lines_of, read_line
-from .redacting import Redactor
+from .redaction import Redactor
 from .texts import Redact
 
 try:

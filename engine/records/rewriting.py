@@ -14,7 +14,7 @@ from .attachments import ABOVE, Attached, Attaching
 from .compression import writing
 from .files import batches
 from .format import AfterCut, Header, encoded, header_in, read_line
-from .redacting import Redactor
+from .redaction import Redactor
 from .texts import Redact
 
 

@@ -16,7 +16,7 @@ from ..decision import Event
 from ..decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..durability import LostRun
 from ..records.format import AfterCut, encoded
-from ..records.redacting import Redactor
+from ..records.redaction import Redactor
 from ..records.texts import Redact
 from ..store.base import Batch, Diverged, Held, Store
 from .news import News

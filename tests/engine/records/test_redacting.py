@@ -31,7 +31,7 @@ from endstop.decision.outcome import Outcome, Question
 from endstop.hooks import Reject
 from endstop.providers import RateLimited, Scripted, call, say
 from endstop.records.format import AfterCut, encoded
-from endstop.records.redacting import Redactor
+from endstop.records.redaction import Redactor
 from endstop.records.texts import FAILED, TEXTS, Texts
 from endstop.replay import replay
 from endstop.tools import ask_user, finish_task, think
