@@ -15,8 +15,7 @@ from ..decision import WrongUse
 from ..process.streams import Channels
 from ..records.files import records_in
 from ..records.parallel import Failure, each
-from ..records.redaction import Redaction
-from ..records.rewriting import Rewritten, redacted_copy
+from ..records.redaction import Redaction, Rewritten, redacted_copy
 from .options import add_places, add_redaction, parser_of, redaction_of
 from .views.clean import one_line
 from .views.reading import progress

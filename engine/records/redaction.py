@@ -13,16 +13,21 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..decision import Event, WrongUse
 from ..decision import events as ev
 from ..decision.chunks import ReasoningDelta, TextDelta, ToolCallDelta
 from ..decision.errors import nearest
-from ..decision.events import STREAM_PARTS, AttemptFailed, ResponseFinished, RunFinished, StepFinished
-from .format import AfterCut
+from ..decision.events import STREAM_PARTS, AttemptFailed, ResponseFinished, RunFinished, StepFinished, ToolCallResult
+from .attachments import ABOVE, Attached, Attaching
+from .compression import writing
+from .files import batches
+from .format import AfterCut, Header, encoded, header_in, read_line
 from .secret_places import Span, placed, prefixed
 from .secret_rules import SecretRule, entropy, looks_random, secret_rules
 from .texts import Redact, Texts
@@ -498,3 +503,54 @@ def _changed(event: Any, text: str) -> Any:
             return replace(event, delta=text, signature="")
         case _:
             return replace(event, delta=text)
+
+
+# A record again, redacted: for records that were written without.
+
+
+class Rewritten(Struct, frozen=True, kw_only=True):
+    """What became of a record."""
+
+    lines: int
+    """Events and chunks that were written."""
+    left_out: int
+    """Lines that could not be read, or are of a kind that this endstop does not know: nobody could redact them."""
+    missing: int
+    """Attachments that were not there."""
+
+
+def redacted_copy(
+    source: str | os.PathLike[str], target: str | os.PathLike[str], redact: Redact, attach_above: int | None = ABOVE
+) -> Rewritten:
+    """Write a record again, with its attachments, redacted; compressed if `target` ends in `.zst`.
+
+    Memory does not depend on the record. Pictures are copied as they are. Raises WrongUse if the source is no record,
+    or if there is a target already.
+    """
+    redactor, attached = Redactor(redact), Attached(source)
+    attaching = Attaching(target, attach_above)
+    lines = left_out = 0
+    header: Header | None = None
+
+    def written(ready: Iterable[Event | AfterCut]) -> bytes:
+        return b"".join(
+            encoded(attaching.put(line) if isinstance(line, ToolCallResult) else line) + b"\n" for line in ready
+        )
+
+    with writing(Path(target)) as file:
+        for batch in batches(source):
+            if header is None:
+                header = header_in(source, batch[0])
+                file.write(encoded(header) + b"\n")
+            for line in batch:
+                said = read_line(line)
+                if isinstance(said, str):
+                    left_out += said != "blank"
+                elif not isinstance(said, Header):
+                    whole = attached.back(said) if isinstance(said, ToolCallResult) else said
+                    file.write(written(redactor.take(whole)))
+                    lines += 1
+        file.write(written(redactor.rest()))
+        if header is None:
+            header_in(source, b"")
+    return Rewritten(lines=lines, left_out=left_out, missing=len(attached.missing))

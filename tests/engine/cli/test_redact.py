@@ -9,8 +9,7 @@ import pytest
 from endstop import Engine, read_record
 from endstop.providers import Scripted, call, say
 from endstop.records.attachments import folder_of
-from endstop.records.redaction import Redaction
-from endstop.records.rewriting import redacted_copy
+from endstop.records.redaction import Redaction, redacted_copy
 from endstop.records.scan import scan
 from endstop.replay import replay
 
