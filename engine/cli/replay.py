@@ -18,7 +18,7 @@ from ..process.shutdown import run_to_end
 from ..process.streams import Channels
 from ..records.reader import SessionRecord, being_written, read_record
 from ..replay import ReplayedRun, ReplayReport, replayed_runs
-from ..replay.places import Beginning
+from ..replay.diff import Beginning
 from ..tools.tool import Tool
 from .factory import tools_of, workspace_of
 from .options import add_output, add_tools, parser_of

@@ -21,8 +21,7 @@ from ..records.reader import RecordedRun, SessionRecord, read_record
 from ..run import Run
 from ..session import Session
 from ..tools.tool import Tool
-from .diff import Comparison, Difference, Divergence
-from .places import Awaited, Beginning
+from .diff import Awaited, Beginning, Comparison, Difference, Divergence
 from .player import Player
 
 

@@ -24,8 +24,7 @@ from endstop.hooks import Progress, Verdict
 from endstop.providers import Scripted, call, say
 from endstop.records.reader import RecordedRun
 from endstop.replay import Watcher, player, replay
-from endstop.replay.diff import Divergence
-from endstop.replay.places import Beginning
+from endstop.replay.diff import Beginning, Divergence
 from endstop.testing import FakeClock, settle
 from endstop.tools import ask_user, finish_task, task_done
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...decision import WrongUse
 from ...records.reader import RecordedRun, SessionRecord
-from ...replay.places import Beginning
+from ...replay.diff import Beginning
 from .clean import one_line
 from .text import counted
 

@@ -12,8 +12,7 @@ from ...decision import Event
 from ...decision import events as ev
 from ...records.reader import RecordedRun, SessionRecord
 from ...replay import Watcher
-from ...replay.diff import Divergence
-from ...replay.places import Beginning, recorded_seq
+from ...replay.diff import Beginning, Divergence, recorded_seq
 from ...run import Run
 from .clean import one_line
 from .divergence import divergence_lines
