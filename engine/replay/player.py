@@ -26,8 +26,7 @@ from ..tools.results import Settled
 from ..tools.tool import Tool
 from .diff import RECORD_ENDS
 from .exchanges import Response, responses_of
-from .recalled import RecordedVerdicts, recorded_evaluator
-from .recorded import recorded_tools, unstreamed, values_of, void_calls
+from .recorded import RecordedVerdicts, recorded_evaluator, recorded_tools, unstreamed, values_of, void_calls
 
 OTHERS = 100
 """Turns of the event loop in which all else comes as far as it did, before a run is cancelled where its record was."""
