@@ -25,8 +25,16 @@ from ..tools.control import SHIPPED
 from ..tools.results import Settled
 from ..tools.tool import Tool
 from .diff import RECORD_ENDS
-from .exchanges import Response, responses_of
-from .recorded import RecordedVerdicts, recorded_evaluator, recorded_tools, unstreamed, values_of, void_calls
+from .recorded import (
+    RecordedVerdicts,
+    Response,
+    recorded_evaluator,
+    recorded_tools,
+    responses_of,
+    unstreamed,
+    values_of,
+    void_calls,
+)
 
 OTHERS = 100
 """Turns of the event loop in which all else comes as far as it did, before a run is cancelled where its record was."""

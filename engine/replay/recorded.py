@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from ..decision import Event, Outcome, ToolSpec
+from ..decision import (
+    AnyChunk,
+    AttemptEnded,
+    Event,
+    FinishReport,
+    Outcome,
+    ProviderToolReport,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolSpec,
+    UsageReport,
+    Voice,
+)
 from ..decision import events as ev
 from ..decision.confirmation import Reply
 from ..decision.text import not_accepted
 from ..evaluation import Evaluated, Evaluation
+from ..providers import Exchange, Failure
 from ..records.reader import RecordedRun
 from ..tool_calls import noted
 from ..tools.results import Asked, Completion, Continue, Phase, Settled
@@ -362,3 +377,198 @@ def _answered_late(recorded: RecordedRun, events: Sequence[ev.Event]) -> set[str
             case _:
                 pass
     return answered - ran if recorded.started.engine or ran else set()
+
+
+# The responses of a recorded run, each as one stream of chunks with its times.
+
+
+class Response(Struct, frozen=True):
+    """One step's response, all attempts in one stream."""
+
+    start: int
+    """When it was asked for: milliseconds since the run began."""
+    end: int
+    """When it was whole, or what was left of it was closed."""
+    closing: bool
+    """Whether it was the closing step's."""
+    exchange: Exchange
+    pauses: frozenset[int]
+    """The chunks before which calls began to run: numbers in the exchange."""
+
+
+def responses_of(recorded: RecordedRun) -> dict[int, Response]:
+    """The responses of a run by step. Of a step that was killed and asked for again, the later one."""
+    beside = {e.attempt for e in recorded.events if isinstance(e, ev.AttemptFailed) and e.beside}
+    marked = bool(recorded.started.engine) or any(type(event) is ev.ToolCallEnd for event in recorded.events)
+    gathered: dict[str, _Gathered] = {}
+    latest: _Gathered | None = None
+    for event in recorded.events:
+        attempt: str | None = getattr(event, "attempt", None)
+        if attempt is not None:
+            step = attempt.partition(".")[0] if attempt else str(getattr(event, "step", ""))
+            if (response := gathered.get(step)) is not None:
+                response.take(event)
+        elif isinstance(event, ev.StepStarted):
+            latest = gathered[str(event.step)] = _Gathered(beside, marked, event)
+        elif isinstance(event, ev.ToolExecutionStarted) and latest is not None:
+            latest.pause()
+    for rest in recorded.after_cut:
+        if (response := gathered.get(rest.attempt.partition(".")[0])) is not None:
+            response.after_cut.append(rest.chunk)
+    return {response.step: response.whole() for response in gathered.values() if response.asked}
+
+
+class _Gathered:
+    """One step's response as one stream, in which an attempt that took over is announced as it was then."""
+
+    def __init__(self, beside: Collection[str], marked: bool, started: ev.StepStarted) -> None:
+        self.step = started.step
+        self.asked = False
+        self.after_cut: list[AnyChunk] = []
+        self._closing = started.closing
+        self._start = self._end = started.t
+        self._beside = beside
+        self._marked = False if marked else None
+        """`ToolCallDelta.whole` of a call's pieces: when it is whole is for the record to say, if it says so at all."""
+        self._attempt = ""
+        self._chunks: list[AnyChunk] = []
+        self._times: list[int] = []
+        self._pauses: set[int] = set()
+        self._spoken = 0
+        """How many chunks there were when the present attempt began."""
+        self._index: dict[str, int] = {}
+        self._failed: ev.AttemptFailed | None = None
+        """The latest failure, as long as no other attempt has taken over."""
+        self._ended = False
+
+    def take(self, event: ev.Event) -> None:
+        if type(event) in ev.STREAM_PARTS:  # nearly all of them
+            chunk = self._chunk(event)
+            if chunk is not None:
+                self._add(event.t, chunk)
+            return
+        match event:
+            case ev.AttemptStarted(attempt=attempt):
+                if attempt not in self._beside:
+                    self._started(event)
+            case ev.AttemptFailed(beside=True):
+                self._add(event.t, _ended(event))
+            case ev.AttemptFailed(kind="cancelled"):
+                pass  # not its end: that came from outside
+            case ev.AttemptFailed():
+                self._failed = event
+            case ev.ResponseFinished():
+                self._finish(event)
+            case ev.FinishReported(reason=reason, raw=raw):
+                self._add(event.t, FinishReport(reason, raw))
+            case ev.UsageReported(usage=usage):
+                self._add(event.t, UsageReport(usage))
+            case _:
+                pass
+
+    def pause(self) -> None:
+        """Something else happened before what comes next."""
+        self._pauses.add(len(self._chunks))
+
+    def whole(self) -> Response:
+        failed = self._failed
+        exchange = Exchange(
+            attempt=self._attempt,
+            model="",
+            chunks=tuple(self._chunks),
+            times=tuple(self._times),
+            ended="finished" if self._ended or failed is not None else "cancelled",
+            failure=None if failed is None else _failure(failed),
+            after_cut=tuple(self.after_cut),
+        )
+        return Response(self._start, self._end, self._closing, exchange, frozenset(self._pauses))
+
+    def _started(self, event: ev.AttemptStarted) -> None:
+        if not self.asked:
+            self.asked, self._start, self._attempt = True, event.t, event.attempt
+        if self._failed is not None:
+            self._add(self._failed.t, _ended(self._failed))
+            self._add(event.t, Voice(event.model))
+            self._failed, self._index, self._spoken = None, {}, len(self._chunks)
+
+    def _add(self, t: int, chunk: AnyChunk) -> None:
+        self._chunks.append(chunk)
+        self._times.append(max(0, t - self._start))
+
+    def _finish(self, event: ev.ResponseFinished) -> None:
+        self.asked = self._ended = True
+        self._end = event.t
+        if event.cut_at is not None and event.cut_at_end:
+            self._end_at_finish(event.cut_at)
+        self._make_whole(event)
+        if event.model and event.attempt == self._attempt:  # for a later attempt it stands there already
+            self._chunks.insert(0, Voice(event.model))
+            self._times.insert(0, 0)
+            self._pauses = {number + 1 for number in self._pauses}
+
+    def _end_at_finish(self, completion: str) -> None:
+        """Leave those ends of calls to the finish with which the completion would cut the response before it."""
+        open_calls = set(range(self._index.get(completion, -1) + 1))
+        for number, chunk in enumerate(self._chunks[self._spoken :], self._spoken):
+            if type(chunk) is ToolCallDelta and chunk.whole:
+                open_calls.discard(chunk.index)
+                if not open_calls:
+                    self._chunks[number] = replace(chunk, whole=False)
+
+    def _make_whole(self, event: ev.ResponseFinished) -> None:
+        """Add what a record from elsewhere may lack, which has responses but no streams."""
+        kinds = {type(chunk) for chunk in self._chunks[self._spoken :]}
+        if not kinds & {TextDelta, ReasoningDelta, ToolCallDelta}:
+            message = event.message
+            for block in message.reasoning:
+                self._add(event.t, ReasoningDelta(block.text, block.signature, block.redacted))
+            if message.text:
+                self._add(event.t, TextDelta(message.text))
+            for number, call in enumerate(message.calls):
+                self._add(event.t, ToolCallDelta(number, call.id, call.name, call.arguments))
+        if UsageReport not in kinds and not event.usage.estimated and event.usage.input_tokens:
+            self._add(event.t, UsageReport(event.usage))
+        cut = event.cut_at is not None and not (event.cut_at_end or event.raw_finish)
+        if FinishReport not in kinds and not cut and not event.cut_for:
+            self._add(event.t, FinishReport(event.finish, event.raw_finish))
+
+    def _chunk(self, event: ev.Event) -> AnyChunk | None:
+        match event:
+            case ev.TextMessageContent(delta=delta):
+                return TextDelta(delta)
+            case ev.ReasoningMessageContent(delta=delta, signature=signature, redacted=redacted):
+                return ReasoningDelta(delta, signature, redacted)
+            case ev.ToolCallStart(call_id=id, name=name):
+                self._index[id] = len(self._index)
+                return ToolCallDelta(self._index[id], id, name, whole=self._marked)
+            case ev.ToolCallArgs(call_id=id, delta=delta) if id in self._index:
+                return ToolCallDelta(self._index[id], arguments=delta, whole=self._marked)
+            case ev.ToolCallEnd(call_id=id) if id in self._index:
+                return ToolCallDelta(self._index[id], whole=True)
+            case ev.ProviderToolReported():
+                return ProviderToolReport(event.id, event.name, event.arguments, event.result)
+            case _:
+                return None
+
+
+def _failure(event: ev.AttemptFailed) -> Failure:
+    return Failure(
+        kind=event.kind,
+        message=event.message,
+        status=event.status,
+        retry_after=event.retry_after,
+        text=event.text,
+    )
+
+
+def _ended(event: ev.AttemptFailed) -> AttemptEnded:
+    return AttemptEnded(
+        model=event.model,
+        kind=event.kind,
+        message=event.message,
+        status=event.status,
+        retry_after=event.retry_after,
+        usage=event.usage,
+        beside=event.beside,
+        text=event.text,
+    )
