@@ -13,7 +13,6 @@ from typing import Any
 
 from ..decision import ToolSpec
 from ..decision.messages import ResultStatus
-from .conversation import Conversation, RawCall
 from .parsing import (
     TIMES,
     as_json,
@@ -29,7 +28,7 @@ from .parsing import (
 )
 from .parts import Content, blocks_of, content_of, drop
 from .response_items import is_item, joined
-from .transcript import Ending, Foreign, Judged, Origin, Unreadable
+from .transcript import Conversation, Ending, Foreign, Judged, Origin, RawCall, Unreadable
 
 MESSAGES = ("messages", "conversation", "history", "transcript", "traj", "input")
 """Fields under which a session's messages are looked for."""

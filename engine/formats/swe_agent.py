@@ -17,11 +17,10 @@ import msgspec
 from msgspec.structs import replace
 
 from ..decision import AssistantMessage, ToolResult, ToolSpec, Usage
-from .conversation import Conversation, RawCall
 from .openai import calls_of
 from .parsing import first_word, listed, mapping, number, word
 from .parts import blocks_of, content_of
-from .transcript import Ending, Foreign, Unreadable
+from .transcript import Conversation, Ending, Foreign, RawCall, Unreadable
 
 SUBMIT = "submit"
 BASH = "bash"
