@@ -13,9 +13,8 @@ import msgspec
 from ..decision import WrongUse
 from ..formats.hearing import AUTO, Found, Skipped, found_in, found_in_stream
 from ..formats.importer import Imported, Importer, lost_in
-from ..formats.kinds import Kinds
 from ..formats.table import FORMATS
-from ..formats.transcript import GROUPS, LOST
+from ..formats.transcript import GROUPS, LOST, Kinds
 from ..formats.written import Folder
 from ..process.streams import Channels
 from .options import add_finish_words, add_output, add_redaction, finish_words_of, parser_of, redaction_of

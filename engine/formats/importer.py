@@ -10,9 +10,9 @@ from msgspec import Struct
 
 from ..decision import WrongUse
 from .hearing import Found, Skipped, why
-from .kinds import Kinds
 from .naming import Names
 from .to_events import tell
+from .transcript import Kinds
 from .written import AlreadyThere, Folder
 
 

@@ -35,12 +35,11 @@ from ..evaluation import STAGE
 from ..session import added, carried
 from .ahead import looked_ahead
 from .endings import policy_for, stop_of
-from .kinds import Kinds, tools_of
 from .log import RunLog, Sink
 from .parsing import iso
 from .settled import Settling
 from .spent import fill_in
-from .transcript import Foreign, Said
+from .transcript import Foreign, Kinds, Said, tools_of
 
 _PREPARED = ev.StageFinished(stage="prepare", status="absent")
 
