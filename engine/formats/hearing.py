@@ -14,8 +14,7 @@ from msgspec import Struct
 
 from ..decision import AssistantMessage
 from ..decision.errors import error_text
-from .decoding import TOO_DEEP
-from .files import Value, files_in, values_in
+from .files import TOO_DEEP, Value, files_in, values_in
 from .table import FORMATS, guess
 from .transcript import Foreign, Unreadable
 
