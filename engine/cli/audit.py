@@ -14,7 +14,7 @@ from ..analysis.audit import audit
 from ..analysis.audited import Audit
 from ..decision import POLICIES, Policy, WrongUse
 from ..formats import FORMATS, Found, Kinds, Skipped, events_of, found_in
-from ..formats.hearing import AUTO
+from ..formats.files import AUTO
 from ..process.streams import Channels
 from ..records.reader import is_record
 from ..records.scan import scan

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ..decision import WrongUse
-from ..formats.hearing import AUTO, Found, Skipped, found_in, found_in_stream
+from ..formats.files import AUTO, Found, Skipped, found_in, found_in_stream
 from ..formats.importer import Imported, Importer, lost_in
 from ..formats.table import FORMATS
 from ..formats.transcript import GROUPS, LOST, Kinds

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from ..decision import WrongUse
-from .hearing import Found, Skipped, why
+from .files import Found, Skipped, why
 from .naming import Names
 from .to_events import tell
 from .transcript import Kinds
