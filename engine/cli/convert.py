@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from ..decision import WrongUse
-from ..formats.files import AUTO, Found, Skipped, found_in, found_in_stream
+from ..formats.files import AUTO, FORMATS, Found, Skipped, found_in, found_in_stream
 from ..formats.importer import Imported, Importer, lost_in
-from ..formats.table import FORMATS
 from ..formats.transcript import GROUPS, LOST, Kinds
 from ..formats.written import Folder
 from ..process.streams import Channels

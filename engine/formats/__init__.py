@@ -1,7 +1,6 @@
 """Sessions of other loops as records of ours, and records as what others read. The table of formats is `table.py`."""
 
-from .files import Found, Skipped, found_in
-from .table import FORMATS, Format, guess
+from .files import FORMATS, Format, Found, Skipped, found_in, guess
 from .to_events import events_of
 from .transcript import Ending, Foreign, Judged, Kinds, Said, Unreadable
 

@@ -10,7 +10,7 @@ import json
 import mmap
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -23,9 +23,9 @@ from msgspec import Struct
 from ..decision import AssistantMessage
 from ..decision.errors import error_text
 from ..records.format import BEGINNING
+from . import anthropic, cline, openai, swe_agent, tau_bench
 from .response_items import is_item
 from .splitting import elements, top_values
-from .table import FORMATS, guess
 from .transcript import Foreign, Unreadable
 
 _LOOKED_AT = 20
@@ -417,3 +417,35 @@ def _spooled(stream: IO[bytes]) -> Iterator[IO[bytes]]:
         file.flush()
         file.seek(0)
         yield file
+
+
+# The formats that can be imported, in the order in which `guess` asks them: the most particular first.
+
+
+class Format(Struct, frozen=True):
+    """One format: a file with one function, and how its data is told from others'."""
+
+    name: str
+    sessions: Callable[[Any], Iterator[Foreign]]
+    """The sessions in data as it comes out of JSON. Raises Unreadable if there are none, or a broken one."""
+    fits: Callable[[Any], bool]
+    says: str
+    """What it is, for people."""
+
+
+FORMATS: dict[str, Format] = {
+    format.name: format
+    for format in (
+        Format("cline", cline.sessions, cline.fits, "HTTP recordings of chat endpoints"),
+        Format("tau-bench", tau_bench.sessions, tau_bench.fits, "results of tau-bench"),
+        Format("swe-agent", swe_agent.sessions, swe_agent.fits, "trajectories of SWE-agent (.traj)"),
+        Format("anthropic", anthropic.sessions, anthropic.fits, "Anthropic's messages, transcripts of Claude Code"),
+        Format("openai", openai.sessions, openai.fits, "OpenAI's messages"),
+    )
+}
+"""By name."""
+
+
+def guess(data: Any) -> str | None:
+    """The name of the format that data out of JSON is in; None if it is none of them."""
+    return next((format.name for format in FORMATS.values() if format.fits(data)), None)
