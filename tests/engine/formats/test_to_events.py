@@ -10,7 +10,7 @@ from endstop import Engine, read_record, tool
 from endstop.decision import Event, Policy, ToolResult
 from endstop.decision import events as ev
 from endstop.formats import FORMATS, Kinds, events_of
-from endstop.formats.settled import MOST_QUESTIONS
+from endstop.formats.to_events import MOST_QUESTIONS
 from endstop.providers import Scripted
 from endstop.providers import call as calls
 from endstop.providers import say as text
