@@ -8,7 +8,7 @@ that a report measures.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
@@ -33,9 +33,11 @@ from ..decision import (
     Verdict,
     conclude,
     decide,
+    fold,
 )
 from ..decision import events as ev
 from ..decision.events import (
+    STREAM_PARTS,
     CompletionAccepted,
     CompletionRejected,
     PhaseReported,
@@ -52,7 +54,6 @@ from ..session import added, carried
 from ..tool_calls import SKIPPED
 from ..tools.results import ANSWERS, Completion, Continue, Phase, completion_of, fingerprint
 from .endings import policy_for, stop_of
-from .log import RunLog, Sink
 from .parsing import iso, listed, mapping
 from .transcript import Foreign, Kinds, Said, tools_of
 
@@ -566,3 +567,32 @@ def _shares(total: int, weights: Sequence[int]) -> list[int]:
         shares.append(share)
         given += share
     return shares
+
+
+# The log of one imported run: numbers an event, dates it, folds it, hands it on, as the engine's does.
+
+Sink = Callable[[Event], None]
+
+
+class RunLog:
+    """Append-only; time only goes forward. `start` is when the run began, in seconds since 1970, if that is known."""
+
+    def __init__(self, sink: Sink, start: float | None) -> None:
+        self.facts = Facts()
+        self._sink = sink
+        self._start = start
+        self._seq = 0
+        self._t = 0
+
+    def reach(self, t: float | None) -> None:
+        """It is so late now, in seconds since 1970."""
+        if t is not None and self._start is not None:
+            self._t = max(self._t, round((t - self._start) * 1000))
+
+    def append(self, event: Event) -> None:
+        """Add an event."""
+        self._seq += 1
+        stamped = replace(event, seq=self._seq, t=self._t)
+        if type(stamped) not in STREAM_PARTS:
+            self.facts = fold(self.facts, stamped)
+        self._sink(stamped)

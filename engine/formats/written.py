@@ -15,8 +15,8 @@ from ..records import compression as zst
 from ..records.attachments import folder_of
 from ..records.reader import RecordWriter, header_of
 from ..records.texts import Redact
-from .log import Sink
 from .parsing import iso
+from .to_events import Sink
 
 PLAIN, COMPRESSED = ".jsonl", f".jsonl{zst.SUFFIX}"
 T = TypeVar("T")
