@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
+from shutil import copyfileobj, rmtree
+from typing import TypeVar
 
 from msgspec import Struct
 
+from .._version import __version__
 from ..decision import WrongUse
+from ..records import compression as zst
+from ..records.attachments import folder_of
+from ..records.reader import RecordWriter, header_of
+from ..records.texts import Redact
 from .files import Found, Skipped, why
 from .naming import Names
-from .to_events import tell
+from .parsing import iso
+from .to_events import Sink, tell
 from .transcript import Kinds
-from .written import AlreadyThere, Folder
 
 
 class Imported(Struct, frozen=True, kw_only=True):
@@ -85,3 +95,93 @@ def lost_in(results: Iterable[Imported | Skipped]) -> Counter[str]:
         if isinstance(result, Imported):
             total.update(result.lost)
     return total
+
+
+# Records as new files in one folder: none is ever written over, none is left half written.
+
+PLAIN, COMPRESSED = ".jsonl", f".jsonl{zst.SUFFIX}"
+T = TypeVar("T")
+
+
+class AlreadyThere(Exception):
+    """The folder holds a record of this name."""
+
+
+class Folder:
+    """Where the records go. Raises WrongUse if it cannot be one."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        compress: bool = False,
+        replace: bool = False,
+        redact: Redact | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self._redact = redact
+        self._ending = COMPRESSED if compress else PLAIN
+        self._replace = replace
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise WrongUse(f"{path} is a file: name a folder for the records") from None
+        except OSError as error:
+            raise WrongUse(f"cannot make the folder {path}: {error.strerror}") from None
+
+    def write(self, name: str, now: float, tell: Callable[[Sink], T]) -> tuple[Path, T]:
+        """A record of this name: its header, and what `tell` hands on. It appears once it is whole.
+
+        Raises AlreadyThere if there is one, unless it is to be replaced; what is no record is never replaced.
+        """
+        path = self.path / f"{name}{self._ending}"
+        there = [old for ending in (PLAIN, COMPRESSED) if os.path.lexists(old := self.path / f"{name}{ending}")]
+        if there and not (self._replace and all(map(_is_record, there))):
+            raise AlreadyThere(there[0].name)
+        part = self.path / f".{name}.{os.getpid()}.part"
+        beside = folder_of(path)
+        strangers = os.path.lexists(beside)
+        try:
+            part.unlink(missing_ok=True)
+            writer = RecordWriter(part, name, iso(now), __version__, redact=self._redact, named=path)
+            try:
+                told = tell(writer.write)
+            finally:
+                writer.close()
+            self._appear(part, path, there)
+        except BaseException:
+            if not strangers:
+                rmtree(beside, ignore_errors=True)
+            raise
+        finally:
+            part.unlink(missing_ok=True)
+        return path, told
+
+    def _appear(self, part: Path, path: Path, there: list[Path]) -> None:
+        """Give a whole record its name."""
+        if self._ending == COMPRESSED:
+            packed = part.with_name(f"{part.name}{zst.SUFFIX}")
+            with open(part, "rb") as plain, zst.writing(packed) as file:
+                copyfileobj(plain, file, 1024 * 1024)
+            os.replace(packed, part)
+        if there:
+            os.replace(part, path)
+            for old in there:
+                if old != path:
+                    old.unlink()
+            return
+        try:
+            os.link(part, path)  # refuses, as a replacement would not, where somebody else was faster
+        except FileExistsError:
+            raise AlreadyThere(path.name) from None
+        except OSError:  # a file system without links
+            if os.path.lexists(path):
+                raise AlreadyThere(path.name) from None
+            os.replace(part, path)
+
+
+def _is_record(path: Path) -> bool:
+    with suppress(WrongUse):
+        header_of(path)
+        return True
+    return False

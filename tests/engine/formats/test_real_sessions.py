@@ -14,8 +14,7 @@ from endstop.decision import events as ev
 from endstop.formats import export_atif as to_atif
 from endstop.formats import export_openai as to_openai
 from endstop.formats import found_in, guess
-from endstop.formats.importer import Imported, Importer
-from endstop.formats.written import Folder
+from endstop.formats.importer import Folder, Imported, Importer
 from endstop.replay import replay
 
 from ...shared_data import ABSENT, SESSIONS, events_of_sse, recorded, said_by_chat, sessions
