@@ -11,8 +11,7 @@ from endstop import read_record
 from endstop._version import __version__
 from endstop.decision import Event, WrongUse
 from endstop.formats import Kinds, Skipped, events_of, found_in
-from endstop.formats.importer import AlreadyThere, Folder, Imported, Importer, lost_in
-from endstop.formats.naming import LONGEST, Names, named
+from endstop.formats.importer import LONGEST, AlreadyThere, Folder, Imported, Importer, Names, lost_in, named
 from endstop.formats.openai import sessions
 from endstop.records.reader import RecordWriter
 from hypothesis import given
