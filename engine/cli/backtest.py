@@ -9,8 +9,7 @@ from typing import IO, Any
 
 import msgspec
 
-from ..analysis.backtest import Named, backtest_records, index_for
-from ..analysis.sweep import sweep
+from ..analysis.backtest import Named, backtest_records, index_for, sweep
 from ..analysis.totals import Case
 from ..decision import POLICIES, WrongUse
 from ..process.streams import Channels

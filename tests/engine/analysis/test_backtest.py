@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 from endstop import Engine, tool
-from endstop.analysis.backtest import BacktestReport, Named, backtest_records, index_for
+from endstop.analysis.backtest import BacktestReport, Named, backtest_records, index_for, sweep
 from endstop.analysis.intervals import Ratio, share
-from endstop.analysis.sweep import sweep
 from endstop.decision import Limits, Policy, WrongUse
 from endstop.decision.policy import POLICIES
 from endstop.providers import Scripted, call
