@@ -9,8 +9,7 @@ from typing import IO, Any
 
 import msgspec
 
-from ..analysis.backtest import Named, backtest_records, index_for, sweep
-from ..analysis.totals import Case
+from ..analysis.backtest import Case, Named, backtest_records, index_for, sweep
 from ..decision import POLICIES, WrongUse
 from ..process.streams import Channels
 from ..records.files import records_in

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...analysis.backtest import BacktestReport
+from ...analysis.backtest import BacktestReport, Case, PolicyTotals
 from ...analysis.intervals import Interval
-from ...analysis.totals import Case, PolicyTotals
 from .clean import one_line
 from .tables import files_told
 from .text import cost, counted, duration
