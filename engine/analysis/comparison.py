@@ -12,9 +12,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .group import Group
 from .intervals import Interval, Z
-from .metrics import Share
+from .metrics import Group, Share
 from .statistics import Spread
 
 FEW = 30

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from typing import Any, get_args
+
 from msgspec import Struct
 
-from .intervals import Interval
-from .statistics import Bin, Distribution
+from ..decision.summary import Point, ToolFigures
+from .intervals import Interval, Ratio, share
+from .scoring import Assessed, Known
+from .statistics import Bin, Distribution, Spread
 
 
 class Share(Struct, frozen=True, kw_only=True):
@@ -157,3 +162,255 @@ class ToolTotals(Struct, frozen=True, kw_only=True):
     handed_back: int
     not_run: int
     seconds: float
+
+
+# Adds up a group of runs, one at a time, in memory that does not grow with them.
+
+ENDED = ("completion", "text", "limit", "other", "unfinished")
+
+
+class Group:
+    """Some runs in figures, of which nothing else is kept."""
+
+    def __init__(self) -> None:
+        self.steps = Spread()
+        """Of each run."""
+        self.before_done = Spread()
+        self.ms = Spread()
+        self.output = Spread()
+        self.micros = Spread()
+        """Millionths of a dollar of each run whose price is known."""
+        self.fits = Spread()
+        """Steps until the work was reported as done, of runs that are good as far as anybody says."""
+        self.cut_off = 0
+        """Runs that a limit of steps ended: how many they needed, nobody knows."""
+        self._ended: Counter[str] = Counter(dict.fromkeys(ENDED, 0))
+        self._known: Counter[str] = Counter(dict.fromkeys(get_args(Known), 0))
+        self._statuses: Counter[str] = Counter()
+        self._reasons: Counter[str] = Counter()
+        self._allowed: Counter[int] = Counter()
+        self._percent: Counter[int] = Counter()
+        self._count: Counter[str] = Counter()
+        self._used, self._wasted = Point(), Point()
+        self._wasted_steps, self._repeated_steps = Ratio(), Ratio()
+
+    def add(self, run: Assessed) -> None:
+        """One more run."""
+        digest, used = run.digest, run.digest.used
+        self._ended[run.ended] += 1
+        self._known[run.known] += 1
+        self._statuses[digest.status or "unfinished"] += 1
+        self._reasons[digest.stop_reason or "unfinished"] += 1
+        self._used = self._used + used
+        self.steps.add(used.steps)
+        self._add_spending(used)
+        self._add_done(run)
+        self._add_limits(run)
+        self._repeated_steps.add(digest.repeated_steps, used.steps)
+        self._count.update(
+            {
+                "repeated": int(digest.repeated_steps > 0),
+                "nudged": int(digest.nudges > 0),
+                "stuck": int(digest.stop_reason == "stuck"),
+                "retries": digest.retries,
+                "nudges": digest.nudges,
+                "reminders": digest.reminders,
+                "compactions": digest.compactions,
+                "questions": digest.questions,
+                "completions": digest.completions,
+                "rejections": digest.rejections,
+            }
+        )
+        if run.good is not None:
+            self._count.update({f"by_{run.by}": 1, "good": int(run.good), f"judged_{run.ended}": 1})
+            self._count[f"good_{run.ended}"] += run.good
+            if run.ended_as_done:
+                self._count.update({f"judged_done_{run.ended}": 1, f"good_done_{run.ended}": int(run.good)})
+
+    def _add_spending(self, used: Point) -> None:
+        usage = used.usage
+        self.ms.add(max(0, used.ms))
+        self.output.add(max(0, usage.output_tokens))
+        self._count["estimated"] += usage.estimated
+        if usage.cost_usd is not None:
+            self.micros.add(max(0, round(usage.cost_usd * 1e6)))
+        elif usage.input_tokens or usage.output_tokens:
+            self._count["unpriced"] += 1
+
+    def _add_done(self, run: Assessed) -> None:
+        waste = run.waste
+        self._wasted_steps.add(waste.steps if waste is not None else 0, run.digest.used.steps)
+        if run.done is None or waste is None:
+            return
+        self.before_done.add(run.done.steps)
+        if run.good is not False:
+            self.fits.add(run.done.steps)
+        self._count["done"] += 1
+        if waste.steps > 0:
+            self._wasted = self._wasted + waste
+            self._count["went_on"] += 1
+            self._count["handed_back"] += run.digest.rejections > 0
+
+    def _add_limits(self, run: Assessed) -> None:
+        digest = run.digest
+        self.cut_off += digest.stop_reason == "step_limit" and run.done is None
+        if run.imported or digest.status is None or digest.allowed <= 0:
+            return
+        self._count["limited"] += 1
+        self._allowed[digest.allowed] += 1
+        self._percent[min(200, round(100 * digest.end.steps / digest.allowed))] += 1
+        self._count["at_steps"] += digest.stop_reason == "step_limit"
+        if digest.exceeded_limit:
+            self._count["over"] += 1
+            self._count["over_judged"] += run.good is not None
+            self._count["over_good"] += run.good is True
+
+    # ---- all runs so far
+
+    @property
+    def runs(self) -> int:
+        """How many."""
+        return self._ended.total()
+
+    def share(self, part: str, whole: str) -> Share:
+        """One count of another."""
+        return share_of(self._count[part], self._count[whole])
+
+    def judged(self) -> Share:
+        """The good ones of those that were judged."""
+        return share_of(self._count["good"], sum(self._count[f"judged_{ended}"] for ended in ENDED))
+
+    def figures(self) -> Figures:
+        """All of them."""
+        used, count = self._used, self._count
+        return Figures(
+            runs=self.runs,
+            steps=used.steps,
+            requests=used.requests,
+            tool_calls=used.calls,
+            known={name: share_of(times, self.runs) for name, times in self._known.items()},
+            ended={name: share_of(times, self.runs) for name, times in self._ended.items()},
+            statuses=dict(self._statuses.most_common()),
+            stop_reasons=dict(self._reasons.most_common()),
+            run_steps=self.steps.distribution(),
+            steps_before_done=self.before_done.distribution(),
+            limits=self._limits(),
+            waste=self._waste(),
+            repetition=Repetition(
+                runs=share_of(count["repeated"], self.runs),
+                steps=int(self._repeated_steps.above),
+                steps_share=self._repeated_steps.interval(),
+                nudged=count["nudged"],
+                stuck=count["stuck"],
+            ),
+            judged=Judged(
+                passed=self.judged(),
+                by_rating=count["by_rating"],
+                by_evaluation=count["by_evaluation"],
+                by_reward=count["by_reward"],
+            ),
+            false_positives=FalsePositives(
+                runs=self._not_good("completion", "text", "other"),
+                by_completion=self._not_good("completion"),
+                by_text=self._not_good("text"),
+                by_other=self._not_good("other"),
+            ),
+            false_negatives=FalseNegatives(
+                went_on=self.share("went_on", "done"),
+                handed_back=count["handed_back"],
+                limit_passed=self.share("good_limit", "judged_limit"),
+            ),
+            spending=self._spending(),
+            **self._told(),
+        )
+
+    def _not_good(self, *ended: str) -> Share:
+        """Of the runs that were reported as done in one of these ways and were judged: those that were not good."""
+        judged = sum(self._count[f"judged_done_{one}"] for one in ended)
+        return share_of(judged - sum(self._count[f"good_done_{one}"] for one in ended), judged)
+
+    def _told(self) -> dict[str, Any]:
+        names = ("retries", "nudges", "reminders", "compactions", "questions", "completions", "rejections")
+        return {name: self._count[name] for name in names}
+
+    def _limits(self) -> LimitFigures:
+        limited = self._count["limited"]
+        tens = Counter[int]()
+        for percent, times in self._percent.items():
+            tens[min(10, max(0, percent - 1) // 10)] += times
+        whole = sum(percent * times for percent, times in self._percent.items())
+        return LimitFigures(
+            runs=limited,
+            used_share=whole / limited / 100 if limited else None,
+            used_bins=tuple(
+                Bin(low=10 * ten + 1 if ten else 0, high=10 * ten + 10 if ten < 10 else None, runs=tens[ten])
+                for ten in range(11 if tens[10] else 10)
+            )
+            if limited
+            else (),
+            allowed={str(steps): times for steps, times in self._allowed.most_common(20)},
+            at_step_limit=self.share("at_steps", "limited"),
+            over=self.share("over", "limited"),
+            over_passed=self.share("over_good", "over_judged"),
+        )
+
+    def _waste(self) -> Waste:
+        wasted = self._wasted
+        return Waste(
+            runs=self.share("went_on", "done"),
+            steps=wasted.steps,
+            steps_share=self._wasted_steps.interval(),
+            requests=wasted.requests,
+            tool_calls=wasted.calls,
+            input_tokens=wasted.usage.input_tokens,
+            output_tokens=wasted.usage.output_tokens,
+            cost_usd=wasted.usage.cost_usd,
+            seconds=wasted.ms / 1000,
+        )
+
+    def _spending(self) -> Spending:
+        usage = self._used.usage
+        return Spending(
+            input_tokens=usage.input_tokens,
+            output_tokens=usage.output_tokens,
+            cached_tokens=usage.cached_tokens,
+            reasoning_tokens=usage.reasoning_tokens,
+            estimated_runs=self._count["estimated"],
+            cost_usd=self.micros.total / 1e6 if self.micros.runs else None,
+            unpriced_runs=self._count["unpriced"],
+            seconds=self._used.ms / 1000,
+            run_ms=self.ms.distribution(),
+            run_output_tokens=self.output.distribution(),
+        )
+
+
+class ToolGroup:
+    """Adds up the calls of one tool."""
+
+    def __init__(self) -> None:
+        self._runs = 0
+        self._columns = Counter[str]()
+
+    def add(self, figures: ToolFigures) -> None:
+        """Its calls in one more run."""
+        self._runs += 1
+        for name in ("calls", "failed", "handed_back", "not_run", "ms"):
+            self._columns[name] += getattr(figures, name)
+
+    def totals(self) -> ToolTotals:
+        """All of them."""
+        columns = self._columns
+        return ToolTotals(
+            runs=self._runs,
+            calls=columns["calls"],
+            failed=columns["failed"],
+            failed_share=share(columns["failed"], columns["calls"]),
+            handed_back=columns["handed_back"],
+            not_run=columns["not_run"],
+            seconds=columns["ms"] / 1000,
+        )
+
+
+def share_of(part: int, whole: int) -> Share:
+    """So many of so many."""
+    return Share(runs=part, of=whole, share=share(part, whole))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from ..decision import RECOMMENDED
-from .group import Group, share_of
-from .metrics import Share
+from .metrics import Group, Share, share_of
 
 
 class Fit(Struct, frozen=True, kw_only=True):

@@ -19,8 +19,7 @@ from ..records.parallel import Failure, Progress
 from ..records.scan import scan
 from .advice import Advice, advise
 from .comparison import Comparison, compare
-from .group import Group, ToolGroup
-from .metrics import Figures, ToolTotals
+from .metrics import Figures, Group, ToolGroup, ToolTotals
 from .ratings import RatingFigures, Ratings
 from .recommended import Recommendation, recommend
 from .sampling import Chosen, Telling
