@@ -20,10 +20,9 @@ from ..records.scan import scan
 from .advice import Advice, advise
 from .comparison import Comparison, compare
 from .metrics import Figures, Group, ToolGroup, ToolTotals
-from .ratings import RatingFigures, Ratings
 from .recommended import Recommendation, recommend
 from .sampling import Chosen, Telling
-from .scoring import Assessed, assess
+from .scoring import Assessed, RatingFigures, Ratings, assess
 from .unread import BadRecord, read_in_part
 
 MADE = 2

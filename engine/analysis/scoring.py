@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import csv
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from math import isfinite
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct
 
+from ..decision import WrongUse
 from ..decision.summary import Point, RunDigest
 
 GOOD = 0.5
@@ -107,3 +115,227 @@ def _done(digest: RunDigest, good: bool | None) -> Point | None:
     if claimed is None or not ends_well:
         return done
     return claimed if done is None or claimed.steps < done.steps else done
+
+
+# The users' own rating of sessions and runs, from a file that somebody wrote by hand or by machine.
+#
+# CSV with a head or JSON Lines, told apart by the content. A line has an id (`session_id`, `session`, `run_id`, `run`
+# or `id`), a `rating`, a `kind` of task, or both. A rating is good, bad, pass, fail, yes, no, a number from 0 to 1,
+# or one with its scale, the best that can be given: `4.5/5`, or 4.5 beside a `scale` of 5.
+
+IDS = ("session_id", "session", "run_id", "run", "id")
+WORDS = {
+    **dict.fromkeys(("good", "pass", "passed", "yes", "true", "ok"), 1.0),
+    **dict.fromkeys(("bad", "fail", "failed", "no", "false"), 0.0),
+}
+LARGEST = 256 * 1024 * 1024
+"""Bytes of the file."""
+
+
+class Rating(Struct, frozen=True, kw_only=True):
+    """What a user says of one session or run."""
+
+    rating: float | None = None
+    """0 (bad) to 1 (good): what was given, divided by its scale."""
+    kind: str = ""
+    """Of the task."""
+
+
+class RatingFigures(Struct, frozen=True, kw_only=True):
+    """What became of the users' own ratings. Ratings are from 0 to 1 here, whatever their scale was."""
+
+    given: int
+    used: int
+    unmatched: tuple[str, ...]
+    """Ids that belong to no session and no run of these records."""
+    rated: int = 0
+    """Those of `used` that have a rating, and not only a kind of task."""
+    mean: float | None = None
+    """Of these; None if there are none."""
+    deviation: float | None = None
+    """Their standard deviation, as that of a sample; None for fewer than two."""
+    lowest: float | None = None
+    highest: float | None = None
+
+
+class Ratings:
+    """All ratings, by id. It remembers which were asked for."""
+
+    def __init__(self, given: Mapping[str, Rating] | None = None) -> None:
+        self._given = dict(given or {})
+        self._used: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+    @property
+    def used(self) -> int:
+        """How many belong to a session or run that was found."""
+        return len(self._used)
+
+    @property
+    def figures(self) -> RatingFigures:
+        """What became of them."""
+        values = [value for id in self._given if id in self._used and (value := self._given[id].rating) is not None]
+        return RatingFigures(
+            given=len(self),
+            used=self.used,
+            unmatched=self.unmatched,
+            rated=len(values),
+            mean=fmean(values) if values else None,
+            deviation=stdev(values) if len(values) > 1 else None,
+            lowest=min(values, default=None),
+            highest=max(values, default=None),
+        )
+
+    @property
+    def unmatched(self) -> tuple[str, ...]:
+        """Ids that belong to nothing that was found, in the order of the file."""
+        return tuple(id for id in self._given if id not in self._used)
+
+    def of(self, id: str) -> Rating:
+        """What is said of the session or run with this id."""
+        found = self._given.get(id)
+        if found is None:
+            return NOTHING
+        self._used.add(id)
+        return found
+
+
+NOTHING = Rating()
+
+
+def ratings_from(path: str | os.PathLike[str]) -> Ratings:
+    """Read a file of ratings. Raises WrongUse with the line that is wrong, and what should stand there."""
+    given: dict[str, Rating] = {}
+    lines: dict[str, int] = {}
+    for number, entry in _entries(path):
+        id, rating = _one(f"{path}, line {number}", entry)
+        if id in given and given[id] != rating:
+            raise WrongUse(f"{path}, line {number}: {id} is rated otherwise in line {lines[id]}: keep one of them")
+        given[id], lines[id] = rating, number
+    if not given:
+        raise WrongUse(f"{path} holds no rating: a line has an id and a rating, as in `session_id,rating`")
+    return Ratings(given)
+
+
+def _entries(path: str | os.PathLike[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Each line that is not blank, with its number."""
+    text = _text(path)
+    if text.lstrip()[:1] == "{":
+        yield from _json_lines(path, text)
+    elif text.lstrip()[:1] == "[":
+        raise WrongUse(f"{path} is a JSON array: write one object a line (JSON Lines), or CSV")
+    else:
+        yield from _csv_rows(path, text)
+
+
+def _text(path: str | os.PathLike[str]) -> str:
+    try:
+        if Path(path).stat().st_size > LARGEST:
+            raise WrongUse(f"{path} is larger than {LARGEST // 1024**2} MB: is it a file of ratings?")
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise WrongUse(f"cannot read the ratings {path}: {error.strerror or error}") from None
+    except UnicodeDecodeError as error:
+        raise WrongUse(f"{path} is no text in UTF-8 (byte {error.start}): write CSV or JSON Lines") from None
+
+
+def _json_lines(path: str | os.PathLike[str], text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = msgspec.json.decode(line)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise WrongUse(f"{path}, line {number} is no JSON: {error}") from None
+        if not isinstance(entry, dict):
+            raise WrongUse(f'{path}, line {number} is no JSON object: write {{"session_id": ..., "rating": ...}}')
+        yield number, entry
+
+
+def _csv_rows(path: str | os.PathLike[str], text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    lines = text.splitlines()
+    separator = max(",;\t", key=(lines[0] if lines else "").count)
+    rows = csv.reader(lines, delimiter=separator)
+    head: list[str] | None = None
+    try:
+        for row in rows:
+            if not any(cell.strip() for cell in row):
+                continue
+            if head is None:
+                head = _head(path, row)
+            elif len(row) > len(head):
+                raise WrongUse(f"{path}, line {rows.line_num}: {len(row)} cells under a head of {len(head)}")
+            else:
+                yield rows.line_num, dict(zip(head, row, strict=False))
+    except csv.Error as error:
+        raise WrongUse(f"{path}, line {rows.line_num} is no CSV: {error}") from None
+
+
+def _head(path: str | os.PathLike[str], row: Iterable[str]) -> list[str]:
+    head = [cell.strip().lower().replace(" ", "_") for cell in row]
+    if not set(head) & set(IDS) or not set(head) & {"rating", "kind"}:
+        raise WrongUse(
+            f"{path}: its first line is no head of a table of ratings: it names an id ({', '.join(IDS)}) and `rating`, "
+            "`kind` or both, as in `session_id,rating`"
+        )
+    return head
+
+
+def _one(where: str, entry: Mapping[str, Any]) -> tuple[str, Rating]:
+    id = next((str(entry[name]).strip() for name in IDS if entry.get(name) not in (None, "")), "")
+    if not id:
+        raise WrongUse(f"{where}: no id: it stands under one of {', '.join(IDS)}")
+    rating = _rating(where, entry.get("rating"), entry.get("scale"))
+    kind = entry.get("kind")
+    if kind is not None and not isinstance(kind, str):
+        raise WrongUse(f"{where}: kind is {kind!r}: write a word, as look_up")
+    if rating is None and not (kind or "").strip():
+        raise WrongUse(f"{where}: neither a rating nor a kind")
+    return id, Rating(rating=rating, kind=(kind or "").strip())
+
+
+def _rating(where: str, given: Any, scale: Any) -> float | None:
+    """A rating from 0 to 1; None where the cell is empty."""
+    best = None if _is_blank(scale) else _scale(where, scale)
+    if _is_blank(given):
+        return None
+    word = str(given).strip().lower()
+    if word in WORDS:
+        return WORDS[word]
+    value, slash, of = word.partition("/")
+    if slash:
+        stated = _scale(where, of)
+        if best is not None and best != stated:
+            raise WrongUse(f"{where}: rating is {given!r}, and scale is {scale!r}: give one scale")
+        best = stated
+    rating = _number(value)
+    if rating is None or not 0 <= rating <= (best or 1):
+        wanted = f"a number from 0 to {best:g}" if best is not None else "a number from 0 to 1, or one with its scale"
+        raise WrongUse(
+            f"{where}: rating is {given!r}: write good, bad, pass, fail, yes, no, or {wanted}"
+            + (", as 4.5/5" if best is None else "")
+        )
+    return rating / (best or 1)
+
+
+def _scale(where: str, given: Any) -> float:
+    scale = None if isinstance(given, bool) else _number(str(given))
+    if scale is None or scale <= 0:
+        raise WrongUse(
+            f"{where}: scale is {str(given).strip()!r}: write the best rating there is, a number above 0, as 5"
+        )
+    return scale
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
+
+
+def _is_blank(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())

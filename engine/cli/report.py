@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from ..analysis.ratings import Ratings, ratings_from
 from ..analysis.report import SESSIONS, Report, index_of_digests, report_records
+from ..analysis.scoring import Ratings, ratings_from
 from ..analysis.timeline import timeline_of_record
 from ..decision import WrongUse
 from ..process.streams import Channels

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from endstop.analysis.metrics import Figures
-from endstop.analysis.ratings import Rating, Ratings
 from endstop.analysis.report import Report, report_records
+from endstop.analysis.scoring import Rating, Ratings
 from endstop.decision import Limits, Policy
 from endstop.records.files import records_in
 

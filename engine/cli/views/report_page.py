@@ -10,10 +10,9 @@ from ...analysis.comparison import Against
 from ...analysis.html import bullets, figure, page, section, table, tiles
 from ...analysis.markup import Markup, foreign, join, tag
 from ...analysis.metrics import Figures
-from ...analysis.ratings import Ratings
 from ...analysis.report import Report, assessed_runs
 from ...analysis.sampling import REASONS
-from ...analysis.scoring import Assessed
+from ...analysis.scoring import Assessed, Ratings
 from ...analysis.statistics import Bin, Distribution
 from ...analysis.unread import BadRecord
 from .clean import one_line

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...analysis.metrics import Figures, Share
-from ...analysis.ratings import RatingFigures
 from ...analysis.report import Report
+from ...analysis.scoring import RatingFigures
 from ...analysis.statistics import Distribution
 from .numbers import between, dollars, long, of, part, percent, short
 from .text import counted

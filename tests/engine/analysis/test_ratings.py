@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from endstop.analysis.ratings import Rating, ratings_from
+from endstop.analysis.scoring import Rating, ratings_from
 from endstop.decision import WrongUse
 
 

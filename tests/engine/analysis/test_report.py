@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from endstop import Engine
-from endstop.analysis.ratings import Rating, Ratings
 from endstop.analysis.report import (
     OTHERS,
     Report,
@@ -16,6 +15,7 @@ from endstop.analysis.report import (
     report_records,
 )
 from endstop.analysis.report import _decode as decoded
+from endstop.analysis.scoring import Rating, Ratings
 from endstop.decision import RECOMMENDED, Policy, WrongUse
 from endstop.providers import Scripted, call
 from endstop.records.files import records_in

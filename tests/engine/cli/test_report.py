@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from endstop import Engine, tool
-from endstop.analysis.ratings import Ratings
 from endstop.analysis.report import report_records
+from endstop.analysis.scoring import Ratings
 from endstop.analysis.timeline import timeline_of_record
 from endstop.cli.views import report_page as page_module
 from endstop.cli.views.report_page import SCRIPT, Shown, report_page
