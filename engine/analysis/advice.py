@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from ..decision import RECOMMENDED
 from .comparison import FEW
-from .intervals import Interval
 from .metrics import Figures, Share
 from .recommended import Recommendation
+from .statistics import Interval
 
 WORTH = 0.10
 HALF_WORTH = 0.05

@@ -24,8 +24,8 @@ from ..decision.summary import Point
 from ..records.index import Index, remembered
 from ..records.parallel import Failure, Progress
 from ..records.scan import scan
-from .intervals import Interval, Ratio, share
 from .sessions import SessionFinding, SessionTested, session_tested
+from .statistics import Interval, Ratio, share
 from .unread import BadRecord, read_in_part
 
 MADE = 1

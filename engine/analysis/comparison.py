@@ -12,9 +12,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from .intervals import Interval, Z
 from .metrics import Group, Share
-from .statistics import Spread
+from .statistics import Interval, Spread, Z
 
 FEW = 30
 """Below so many runs in a group the intervals are rough."""

@@ -8,9 +8,8 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from ..decision.summary import Point, ToolFigures
-from .intervals import Interval, Ratio, share
 from .scoring import Assessed, Known
-from .statistics import Bin, Distribution, Spread
+from .statistics import Bin, Distribution, Interval, Ratio, Spread, share
 
 
 class Share(Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...analysis.backtest import BacktestReport, Case, PolicyTotals
-from ...analysis.intervals import Interval
+from ...analysis.statistics import Interval
 from .clean import one_line
 from .tables import files_told
 from .text import cost, counted, duration

@@ -8,8 +8,8 @@ from ..._version import __version__
 from ...analysis import charts as plots
 from ...analysis.backtest import BacktestReport, Case, PolicyTotals
 from ...analysis.html import bullets, figure, page, section, table
-from ...analysis.intervals import Interval
 from ...analysis.markup import Markup, foreign, join, tag
+from ...analysis.statistics import Interval
 from ...analysis.unread import BadRecord
 from .backtest import MEANING, case_words, headline, recorded_under
 from .clean import one_line

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...analysis.comparison import Difference
-from ...analysis.intervals import Interval
 from ...analysis.metrics import Share
+from ...analysis.statistics import Interval
 from .text import duration
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from endstop import Engine, tool
 from endstop.analysis.backtest import BacktestReport, Named, backtest_records, index_for, sweep
-from endstop.analysis.intervals import Ratio, share
+from endstop.analysis.statistics import Ratio, share
 from endstop.decision import Limits, Policy, WrongUse
 from endstop.decision.policy import POLICIES
 from endstop.providers import Scripted, call
