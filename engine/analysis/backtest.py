@@ -24,9 +24,9 @@ from ..decision.summary import Point
 from ..records.index import Index, remembered
 from ..records.parallel import Failure, Progress
 from ..records.scan import scan
+from .sampling import BadRecord, read_in_part
 from .sessions import SessionFinding, SessionTested, session_tested
 from .statistics import Interval, Ratio, share
-from .unread import BadRecord, read_in_part
 
 MADE = 1
 """Goes up whenever the same record is tested otherwise than before: what an index holds is then made anew."""

@@ -21,9 +21,8 @@ from .advice import Advice, advise
 from .comparison import Comparison, compare
 from .metrics import Figures, Group, ToolGroup, ToolTotals
 from .recommended import Recommendation, recommend
-from .sampling import Chosen, Telling
+from .sampling import BadRecord, Chosen, Telling, read_in_part
 from .scoring import Assessed, RatingFigures, Ratings, assess
-from .unread import BadRecord, read_in_part
 
 MADE = 2
 """Goes up whenever the same record is digested otherwise than before: what an index holds is then made anew."""

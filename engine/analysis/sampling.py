@@ -110,3 +110,21 @@ def _measures(runs: Sequence[Assessed]) -> dict[str, float]:
     if not any(value for reason, value in measures.items() if reason != "longest"):
         measures["shortest"] = 1 / (steps + 1)
     return {reason: value for reason, value in measures.items() if value > 0}
+
+
+# What could not be read, wholly or in part, among many records.
+
+
+class BadRecord(Struct, frozen=True):
+    """A file that could not be read, and why."""
+
+    record: str
+    why: str
+
+
+def read_in_part(record: str, damaged: int, lost: int, done: str) -> BadRecord | None:
+    """A record of which some lines are damaged or some events lost; None if it is whole. `done`: what was done."""
+    if not (damaged or lost):
+        return None
+    missing = f", and {lost} events are missing" if lost else ""
+    return BadRecord(record, f"{damaged} of its lines cannot be read{missing}; it was {done} without them")

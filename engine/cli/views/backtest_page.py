@@ -9,8 +9,8 @@ from ...analysis import charts as plots
 from ...analysis.backtest import BacktestReport, Case, PolicyTotals
 from ...analysis.html import bullets, figure, page, section, table
 from ...analysis.markup import Markup, foreign, join, tag
+from ...analysis.sampling import BadRecord
 from ...analysis.statistics import Interval
-from ...analysis.unread import BadRecord
 from .backtest import MEANING, case_words, headline, recorded_under
 from .clean import one_line
 from .text import counted

@@ -11,10 +11,9 @@ from ...analysis.html import bullets, figure, page, section, table, tiles
 from ...analysis.markup import Markup, foreign, join, tag
 from ...analysis.metrics import Figures
 from ...analysis.report import Report, assessed_runs
-from ...analysis.sampling import REASONS
+from ...analysis.sampling import REASONS, BadRecord
 from ...analysis.scoring import Assessed, Ratings
 from ...analysis.statistics import Bin, Distribution
-from ...analysis.unread import BadRecord
 from .clean import one_line
 from .numbers import dollars, long, of, part, short
 from .report_groups import comparisons, groups, tools

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from ...analysis.unread import BadRecord
+from ...analysis.sampling import BadRecord
 from ...process.streams import Channels
 from .clean import one_line
 from .text import counted
