@@ -6,13 +6,15 @@ only a backtest (`endstop backtest`) sets two policies on the same sessions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from math import sqrt
+from collections.abc import Iterator, Mapping
+from math import floor, sqrt
 from typing import Literal
 
 from msgspec import Struct
 
-from .metrics import Group, Share
+from ..decision import RECOMMENDED
+from .metrics import Figures, Group, Share
+from .recommended import Recommendation
 from .statistics import Interval, Spread, Z
 
 FEW = 30
@@ -107,3 +109,140 @@ def _shares(name: str, base: Share, other: Share) -> Difference | None:
     low = change - sqrt((now.value - now.low) ** 2 + (then.high - then.value) ** 2)
     high = change + sqrt((now.high - now.value) ** 2 + (then.value - then.low) ** 2)
     return Difference(name=name, unit="share", baseline=then.value, value=now.value, change=Interval(change, low, high))
+
+
+# What the figures advise, in sentences; each with the runs and the interval that it rests on.
+#
+# A share is worth a word from `WORTH` on. It is firm where the whole interval lies above `HALF_WORTH` and there are
+# `FEW` runs or more; anything less is said to be a hint.
+
+WORTH = 0.10
+HALF_WORTH = 0.05
+LIMIT_PASSED = 0.30
+"""Of the runs over a limit and judged, the share of good ones from which on the limit is too low."""
+LEAST = 3
+"""Runs from which on anything is said at all."""
+
+About = Literal["false_positives", "false_negatives", "repetition", "limits", "handed_back", "unjudged"]
+
+
+class Advice(Struct, frozen=True, kw_only=True):
+    """One piece of advice."""
+
+    about: About
+    says: str
+    """What to do."""
+    because: str
+    """The figures, in words."""
+    runs: int
+    """How many it rests on."""
+    share: Interval | None = None
+    firm: bool = True
+    """False if it rests on too few runs to be sure."""
+
+
+def advise(figures: Figures, recommendation: Recommendation) -> tuple[Advice, ...]:
+    """All that these figures advise, the most pressing first."""
+    return (
+        *_false_positives(figures),
+        *_false_negatives(figures),
+        *_repetition(figures),
+        *_limits(figures, recommendation),
+        *_unjudged(figures),
+    )
+
+
+def _false_positives(figures: Figures) -> Iterator[Advice]:
+    found = figures.false_positives
+    if not _worth(found.runs, WORTH):
+        return
+    text, completion, other = found.by_text, found.by_completion, found.by_other
+    how = []
+    if completion.runs >= text.runs:
+        how.append("a gate that has to agree (--gate CMD), or `requires_user_confirmation`")
+    if text.runs:
+        how.append("the policy `strict`, under which plain text ends no run")
+    says = f"Tighten the completion check: {', and '.join(how)}. Say in the prompt what has to be true at the end."
+    ways = ((completion, "by a completion"), (text, "by plain text"), (other, "by something else"))
+    split = ", ".join(f"{share.runs:,} of {share.of:,} {way}" for share, way in ways if share.of)
+    yield _advice(
+        "false_positives", says, "judged runs that were reported as done were not good", found.runs, f" ({split})"
+    )
+
+
+def _false_negatives(figures: Figures) -> Iterator[Advice]:
+    found = figures.false_negatives
+    if not _worth(found.went_on, WORTH):
+        return
+    says = "Strengthen the prompt to finish: as soon as the work is done, one completion call, and nothing after it."
+    waste = figures.waste
+    share = f", {_percent(waste.steps_share.value)} of all" if waste.steps_share is not None else ""
+    rest = f"; that took {waste.steps:,} steps{share}"
+    yield _advice("false_negatives", says, "runs whose work was reported as done went on", found.went_on, rest)
+    back = Share(runs=found.handed_back, of=found.went_on.runs, share=None)
+    if back.runs >= LEAST and back.runs * 2 >= back.of:
+        yield Advice(
+            about="handed_back",
+            says="Look at what handed these completions back: nothing was changed between the first and the last one.",
+            because=f"in {back.runs:,} of the {back.of:,} runs that went on, a completion was handed back",
+            runs=back.of,
+            firm=back.of >= FEW,
+        )
+
+
+def _repetition(figures: Figures) -> Iterator[Advice]:
+    found = figures.repetition
+    if not _worth(found.runs, WORTH):
+        return
+    says = (
+        "Say in the tools' results what to do next where nothing has changed, and let a run stop earlier "
+        "(repetition.stop_at in the policy)."
+    )
+    share = f", {_percent(found.steps_share.value)} of all" if found.steps_share is not None else ""
+    rest = f" in {found.steps:,} steps{share}; {found.stuck:,} ended as stuck"
+    yield _advice("repetition", says, "runs made the same calls with the same results again,", found.runs, rest)
+
+
+def _limits(figures: Figures, recommendation: Recommendation) -> Iterator[Advice]:
+    passed = figures.limits.over_passed
+    if not _worth(passed, LIMIT_PASSED):
+        return
+    best = recommendation.best
+    if best is not None:
+        limits = RECOMMENDED[best]
+        fits = f"`{best}` (soft {limits.soft_steps}, hard {limits.hard_steps}) lets nine of ten of these runs end"
+    else:
+        fits = "none of the recommended limits is sure to be enough: so many runs were cut off"
+    says = f"Raise the limit: {fits}."
+    yield _advice("limits", says, "judged runs over a limit were good all the same", passed, "")
+
+
+def _unjudged(figures: Figures) -> Iterator[Advice]:
+    judged, whole = figures.judged.passed.of, figures.runs
+    if whole and judged < HALF_WORTH * whole:
+        yield Advice(
+            about="unjudged",
+            says="Have runs judged: `endstop run --evaluate CMD`, or rate some by hand and give them with --ratings.",
+            because=f"{judged:,} of {whole:,} runs were judged, so false positives cannot be counted",
+            runs=whole,
+        )
+
+
+def _worth(share: Share, least: float) -> bool:
+    return share.runs >= LEAST and share.share is not None and share.share.value >= least
+
+
+def _advice(about: About, says: str, what: str, share: Share, rest: str) -> Advice:
+    interval = share.share
+    assert interval is not None
+    firm = share.of >= FEW and interval.low >= HALF_WORTH
+    hint = "" if firm else "; a hint only, from so few runs"
+    low, high = _percent(interval.low).removesuffix(" %"), _percent(interval.high).removesuffix(" %")
+    sure = f"{_percent(interval.value)}, 95 % confidence {low} to {high}{hint}"
+    because = f"{share.runs:,} of {share.of:,} {what}{rest} ({sure})"
+    return Advice(about=about, says=says, because=because, runs=share.of, share=interval, firm=firm)
+
+
+def _percent(share: float) -> str:
+    """In whole percent, a half rounded up."""
+    return f"{floor(100 * share + 0.5)} %"

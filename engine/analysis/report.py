@@ -17,8 +17,7 @@ from ..decision.summary import RunDigest
 from ..records.index import Index, remembered
 from ..records.parallel import Failure, Progress
 from ..records.scan import scan
-from .advice import Advice, advise
-from .comparison import Comparison, compare
+from .comparison import Advice, Comparison, advise, compare
 from .metrics import Figures, Group, ToolGroup, ToolTotals
 from .recommended import Recommendation, recommend
 from .sampling import BadRecord, Chosen, Telling, read_in_part
