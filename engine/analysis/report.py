@@ -17,9 +17,8 @@ from ..decision.summary import RunDigest
 from ..records.index import Index, remembered
 from ..records.parallel import Failure, Progress
 from ..records.scan import scan
-from .comparison import Advice, Comparison, advise, compare
+from .comparison import Advice, Comparison, Recommendation, advise, compare, recommend
 from .metrics import Figures, Group, ToolGroup, ToolTotals
-from .recommended import Recommendation, recommend
 from .sampling import BadRecord, Chosen, Telling, read_in_part
 from .scoring import Assessed, RatingFigures, Ratings, assess
 
