@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ..analysis.audit import audit
-from ..analysis.audited import Audit
+from ..analysis.audit import Audit, audit
 from ..decision import POLICIES, Policy, WrongUse
 from ..formats import FORMATS, Found, Kinds, Skipped, events_of, found_in
 from ..formats.files import AUTO

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ...analysis.audited import Audit, AuditedCall, AuditedRun, AuditedStep, Stopping
+from ...analysis.audit import Audit, AuditedCall, AuditedRun, AuditedStep, Stopping
 from .clean import brief, one_line
 from .text import Tone, cost, counted, duration, work_tone, work_words
 

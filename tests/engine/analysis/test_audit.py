@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from endstop import Engine, tool
-from endstop.analysis.audit import audit
-from endstop.analysis.audited import Audit
+from endstop.analysis.audit import Audit, audit
 from endstop.decision import Limits, Policy
 from endstop.decision.policy import POLICIES
 from endstop.providers import Scripted, call, say
