@@ -27,7 +27,7 @@ from .drawing import (
     tick_across,
     words_at,
 )
-from .markup import Markup, join, tag
+from .html import Markup, join, tag
 
 NEAR = 20.0
 """Pixels between lines from which on the name of one of them is not taken for that of the other."""

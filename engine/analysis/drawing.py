@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from math import ceil, floor, log10
 
-from .markup import Markup, join, tag
+from .html import Markup, join, tag
 
 TOP, BOTTOM = 46.0, 40.0
 """Pixels above and below the area in which things are drawn."""

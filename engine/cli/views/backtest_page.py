@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from ..._version import __version__
 from ...analysis import charts as plots
 from ...analysis.backtest import BacktestReport, Case, PolicyTotals
-from ...analysis.html import bullets, figure, page, section, table
-from ...analysis.markup import Markup, foreign, join, tag
+from ...analysis.html import Markup, bullets, figure, foreign, join, page, section, table, tag
 from ...analysis.sampling import BadRecord
 from ...analysis.statistics import Interval
 from .backtest import MEANING, case_words, headline, recorded_under

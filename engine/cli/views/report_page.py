@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from ..._version import __version__
 from ...analysis import charts as plots
 from ...analysis.comparison import Against
-from ...analysis.html import bullets, figure, page, section, table, tiles
-from ...analysis.markup import Markup, foreign, join, tag
+from ...analysis.html import Markup, bullets, figure, foreign, join, page, section, table, tag, tiles
 from ...analysis.metrics import Figures
 from ...analysis.report import Report, assessed_runs
 from ...analysis.sampling import REASONS, BadRecord

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from ...analysis.html import table
-from ...analysis.markup import Markup, foreign, join, tag
+from ...analysis.html import Markup, foreign, join, table, tag
 from ...analysis.sampling import Chosen
 from ...analysis.scoring import Assessed, Known
 from ...analysis.timeline import Cell, Mark, RunTimeline, Said, SessionTimeline

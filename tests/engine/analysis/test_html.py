@@ -11,8 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from endstop.analysis import charts as plots
 from endstop.analysis.drawing import scale_ticks
-from endstop.analysis.html import figure, page, section, table, tiles
-from endstop.analysis.markup import VOID, Markup, foreign, join, tag, text
+from endstop.analysis.html import VOID, Markup, figure, foreign, join, page, section, table, tag, text, tiles
 from endstop.analysis.style import DARK, LIGHT, TONES
 from hypothesis import given
 from hypothesis import strategies as st
