@@ -11,8 +11,22 @@ from xml.etree import ElementTree
 import pytest
 from endstop.analysis import charts as plots
 from endstop.analysis.drawing import scale_ticks
-from endstop.analysis.html import VOID, Markup, figure, foreign, join, page, section, table, tag, text, tiles
-from endstop.analysis.style import DARK, LIGHT, TONES
+from endstop.analysis.html import (
+    DARK,
+    LIGHT,
+    TONES,
+    VOID,
+    Markup,
+    figure,
+    foreign,
+    join,
+    page,
+    section,
+    table,
+    tag,
+    text,
+    tiles,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

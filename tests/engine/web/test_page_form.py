@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop.analysis.style import DARK, LIGHT
+from endstop.analysis.html import DARK, LIGHT
 from endstop.providers import call, say
 
 from .shown import Gate, Site, until
