@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from endstop.analysis import charts as plots
-from endstop.analysis.drawing import scale_ticks
+from endstop.analysis.charts import scale_ticks
 from endstop.analysis.html import (
     DARK,
     LIGHT,
