@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
-from .holding import ANY, CHANNEL
+from .transaction import ANY, CHANNEL
 from .trouble import CAUGHT
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, or_, select, update
 
 from ..records.format import encoded
-from .base import Batch, Diverged, Message, NewSession, Process, StoreError
-from .holding import Holding
-from .schema import MESSAGES, PAGES, RUNS, SESSIONS
+from .base import (
+    GOING,
+    Batch,
+    Crowded,
+    Diverged,
+    Held,
+    LeaseLost,
+    Message,
+    NewSession,
+    NotAtRest,
+    Process,
+    QueuedRun,
+    StoreError,
+)
+from .leases import now
+from .schema import MESSAGES, PAGES, PROCESSES, QUEUED, RUNNING, RUNS, SESSIONS
 
 ENDED = ("completed", "exhausted", "failed", "cancelled")
 """What may be forgotten."""
@@ -213,3 +227,246 @@ class Changes:
     def _check_session(self, id: str) -> None:
         if self._execute(select(SESSIONS.c.runs).where(SESSIONS.c.id == id)).first() is None:
             raise StoreError(f"the session {id} is not there (any more)")
+
+
+# Who has which session, as one transaction changes it, and what other processes are told of that.
+#
+# A session's row is locked before anything is decided by it, and the processes are looked at only then. So of two
+# processes that want the same session, the second one sees what the first one has done.
+
+CHANNEL = "endstop"
+"""Where PostgreSQL tells of sessions that have changed: the process that changed them, and their ids."""
+ANY = "*"
+"""Stands for a session whose id cannot be told."""
+MOST_BYTES = 7900
+"""Of one piece of news; PostgreSQL takes 8000."""
+_TELLABLE = re.compile(r"[A-Za-z0-9._:-]{1,200}")
+
+_ROW: Select[Any] = (
+    select(*(SESSIONS.c[name] for name in ("id", "owner", "status", "run_id", "runs", "holder")))
+    .order_by(SESSIONS.c.id)
+    .with_for_update(key_share=True)
+)
+_THERE = select(PROCESSES.c.id).where(PROCESSES.c.id == bindparam("of")).with_for_update(read=True, key_share=True)
+_THERE_POSTGRESQL = (
+    select(func.set_config("idle_in_transaction_session_timeout", bindparam("idle"), True))
+    .where(PROCESSES.c.id == bindparam("of"))
+    .with_for_update(read=True, key_share=True)
+)
+"""The same, and whoever falls asleep in the middle holds up no longer than its lease those that give it up."""
+
+
+class Begun(NamedTuple):
+    """A session that runs again."""
+
+    number: int
+    """Of its latest run."""
+    waited: bool
+    """Whether that run was queued."""
+
+
+class Holding:
+    """What a process takes, gives back and says of others. `own`: the process that writes, if it has enrolled."""
+
+    def __init__(self, connection: Connection, own: Process | None) -> None:
+        self._connection = connection
+        self._execute = connection.execute
+        self._own = own
+        self._id = None if own is None else own.id
+        self.touched: set[str] = set()
+        """Sessions of which others are to be told."""
+
+    def fence(self) -> None:
+        """Make sure until the end of the transaction that this process is not given up. Raises LeaseLost."""
+        if self._own is None:
+            return
+        asked = {"of": self._own.id}
+        if self._on_postgresql:
+            idle = str(max(1000, int(self._own.lease_seconds * 1000)))
+            found = self._execute(_THERE_POSTGRESQL, {**asked, "idle": idle}).first()
+        else:
+            found = self._execute(_THERE, asked).first()
+        if found is None:
+            raise LeaseLost(f"this process was given up ({self._own.id}): others may have its sessions by now")
+
+    def tell(self) -> None:
+        """Tell others what has changed, once the transaction is through."""
+        if self._own is not None and self.touched and self._on_postgresql:
+            for news in _portions(self._own.id, self.touched):
+                self._execute(select(func.pg_notify(CHANNEL, news)))
+
+    def add(self, session: NewSession, status: str) -> None:
+        """A new session."""
+        values = {name: getattr(session, name) for name in session.__struct_fields__}
+        values |= {"status": status, "updated_at": session.created_at, "runs": 0, "questions": b"[]"}
+        self._execute(insert(SESSIONS), {**values, "holder": self._id if status == "running" else None})
+
+    def begin(self, batch: Batch) -> Begun:
+        """Take the session of a batch that begins a run, or goes on with one. Raises Held."""
+        again: dict[str, Any] = {
+            "status": "running",
+            "stop_reason": None,
+            "updated_at": batch.at,
+            "run_id": batch.run_id,
+        }
+        again |= {"holder": self._id, "trouble": None, **({"questions": b"[]"} if batch.started else {})}
+        one_more = {"runs": SESSIONS.c.runs + 1} if batch.started else {}
+        its = update(SESSIONS).where(SESSIONS.c.id == batch.session_id).returning(SESSIONS.c.runs)
+        free = or_(SESSIONS.c.holder.is_(None), SESSIONS.c.holder == self._id), SESSIONS.c.status != "queued"
+        row = self._execute(its.where(*free).values(**again, **one_more)).first()
+        if row is not None:
+            return Begun(row.runs, False)
+        found = self._locked(batch.session_id)
+        self._check_free(found)
+        waited = found.status == "queued"
+        if waited and found.run_id != batch.run_id:
+            raise Held(f"the session {batch.session_id} has another run that waits, {found.run_id}")
+        row = self._execute(its.values(**again, **({} if waited else one_more))).one()
+        return Begun(row.runs, waited)
+
+    def check_own(self, session_id: str) -> None:
+        """Raises Held if it is not this process that has the session."""
+        found = self._locked(session_id)
+        if found.holder != self._id and (self._id is not None or self._is_known(found.holder)):
+            raise Held(f"the session {session_id} is not held by this process (any more)")
+
+    def claim(self, session_id: str, run_id: str) -> None:
+        """Make this process the holder. Raises Held."""
+        found = self._locked(session_id)
+        if found.run_id != run_id:
+            raise Held(f"{run_id} is not the latest run of the session {session_id}: that is {found.run_id}")
+        if found.status not in (*GOING, "interrupted"):
+            raise Held(f"the run {run_id} of the session {session_id} is over: it is {found.status}")
+        self._check_free(found)
+        self._hold(session_id, self._id)
+
+    def queue(self, run: QueuedRun) -> None:
+        """Let the run wait. Raises NotAtRest."""
+        found = self._found(run.session_id)
+        if found is not None and (found.status, found.run_id) == ("queued", run.run_id):
+            return
+        if found is None and run.new is not None:
+            self.add(run.new, "queued")
+            found = self._locked(run.session_id)
+        elif found is None or run.new is not None:
+            there = "not there (any more)" if found is None else "there already"
+            raise StoreError(f"the session {run.session_id} is {there}")
+        elif found.status in GOING and (found.run_id is not None or found.holder not in (None, self._id)):
+            raise NotAtRest(f"the session {run.session_id} is {found.status}: {found.run_id}")
+        if run.most_each is not None:
+            self._check_room(found, run.most_each)
+        resumed = found.run_id == run.run_id
+        if resumed and found.status != "interrupted":
+            raise StoreError(f"the run {run.run_id} is over: it is {found.status}")
+        number = found.runs if resumed else found.runs + 1
+        self._queue_run(run, None if resumed else number)
+        waits = {"status": "queued", "stop_reason": None, "updated_at": run.at, "run_id": run.run_id, "runs": number}
+        rests = {"questions": b"[]", "holder": None, "trouble": None}
+        self._execute(update(SESSIONS).where(SESSIONS.c.id == run.session_id).values({**waits, **rests}))
+        self.touched.add(run.session_id)
+
+    def ask_cancel(self, session_id: str, cause: str) -> bool:
+        """Note it on the latest run; whether that is going on."""
+        latest = select(SESSIONS.c.run_id).where(SESSIONS.c.id == session_id).scalar_subquery()
+        going = update(RUNS).where(RUNS.c.id == latest, RUNS.c.status.in_(GOING))
+        asked = self._execute(going.values(cancel=func.coalesce(RUNS.c.cancel, cause))).rowcount
+        if asked:
+            self.touched.add(session_id)
+        return asked > 0
+
+    def interrupt(self, ids: Sequence[str], trouble: str | None) -> int:
+        """Those that are orphans are interrupted, or forgotten if there is no run; gives how many are interrupted."""
+        found = self._execute(_ROW.where(SESSIONS.c.id.in_(ids), RUNNING)).all()
+        known = self._known({row.holder for row in found if row.holder is not None})
+        orphans = [row for row in found if row.holder not in known]
+        self.touched.update(row.id for row in orphans)
+        begun = [row for row in orphans if row.run_id is not None]
+        self._execute(delete(SESSIONS).where(SESSIONS.c.id.in_([row.id for row in orphans if row.run_id is None])))
+        its = update(RUNS).where(RUNS.c.id.in_([row.run_id for row in begun]))
+        self._execute(its.values(status="interrupted", cancel=None))
+        its = update(SESSIONS).where(SESSIONS.c.id.in_([row.id for row in begun]))
+        self._execute(its.values(status="interrupted", holder=None, trouble=trouble))
+        return len(begun)
+
+    def requeue(self, ids: Sequence[str]) -> list[str]:
+        """Those that are orphans, or this process's own, wait again; gives which."""
+        going = SESSIONS.c.status.in_(GOING), SESSIONS.c.run_id.is_not(None)
+        found = self._execute(_ROW.where(SESSIONS.c.id.in_(ids), *going)).all()
+        known = self._known({row.holder for row in found if row.holder is not None}) - {self._id}
+        free = [row for row in found if row.holder not in known and (row.status, row.holder) != ("queued", None)]
+        self.touched.update(row.id for row in free)
+        its = update(RUNS).where(RUNS.c.id.in_([row.run_id for row in free]))
+        self._execute(its.values(status="queued", queued=now(self._connection)))
+        its = update(SESSIONS).where(SESSIONS.c.id.in_([row.id for row in free]))
+        self._execute(its.values(status="queued", holder=None))
+        return [row.id for row in free]
+
+    def set_aside(self, session_id: str, why: str) -> None:
+        """The run of a session that this process holds is interrupted."""
+        found = self._locked(session_id)
+        if found.holder != self._id or found.status not in GOING:
+            return
+        self._execute(update(RUNS).where(RUNS.c.id == found.run_id).values(status="interrupted", cancel=None))
+        its = update(SESSIONS).where(SESSIONS.c.id == session_id)
+        self._execute(its.values(status="interrupted", holder=None, trouble=why))
+        self.touched.add(session_id)
+
+    # ---- inside
+
+    @property
+    def _on_postgresql(self) -> bool:
+        return self._connection.dialect.name == "postgresql"
+
+    def _check_room(self, found: Row[Any], most: int) -> None:
+        if self._on_postgresql:  # else two that are asked for at once would both find room
+            self._execute(select(func.pg_advisory_xact_lock(func.hashtext(f"endstop owner {found.owner}"))))
+        others = SESSIONS.c.owner == found.owner, SESSIONS.c.id != found.id, or_(RUNNING, QUEUED)
+        if self._execute(select(func.count()).where(*others)).scalar_one() >= most:
+            raise Crowded(f"{most} sessions of {found.owner!r} are queued or running, which is as many as may be")
+
+    def _queue_run(self, run: QueuedRun, number: int | None) -> None:
+        """Its row; a run without a number has one already."""
+        waits: dict[str, Any] = {"status": "queued", "stop_reason": None, "updated_at": run.at, "cancel": None}
+        waits |= {"queued": now(self._connection), "job": run.job}
+        if number is None:
+            self._execute(update(RUNS).where(RUNS.c.id == run.run_id).values(waits))
+            return
+        new = {"id": run.run_id, "session_id": run.session_id, "number": number, "prompt": run.prompt}
+        none = {"carried_steps": 0, "steps": 0, "resumed_at": b"[]"}
+        self._execute(insert(RUNS).values({**waits, **new, **none, "started_at": run.at}))
+
+    def _hold(self, session_id: str, holder: str | None) -> None:
+        self._execute(update(SESSIONS).where(SESSIONS.c.id == session_id).values(holder=holder))
+        self.touched.add(session_id)
+
+    def _found(self, session_id: str) -> Row[Any] | None:
+        return self._execute(_ROW.where(SESSIONS.c.id == session_id)).first()
+
+    def _locked(self, session_id: str) -> Row[Any]:
+        row = self._found(session_id)
+        if row is None:
+            raise StoreError(f"the session {session_id} is not there (any more)")
+        return row
+
+    def _check_free(self, found: Row[Any]) -> None:
+        if found.holder != self._id and self._is_known(found.holder):
+            raise Held(f"the session {found.id} is held by another process, {found.holder}")
+
+    def _is_known(self, holder: str | None) -> bool:
+        return holder is not None and bool(self._known({holder}))
+
+    def _known(self, ids: set[str]) -> set[str]:
+        return set(self._execute(select(PROCESSES.c.id).where(PROCESSES.c.id.in_(ids))).scalars()) if ids else set()
+
+
+def _portions(process_id: str, ids: set[str]) -> Iterator[str]:
+    """The ids in pieces of news, each behind the process that tells them."""
+    words = [process_id]
+    size = len(process_id)
+    for id in sorted(id if _TELLABLE.fullmatch(id) else ANY for id in ids):
+        if size + 1 + len(id) > MOST_BYTES:
+            yield " ".join(words)
+            words, size = [process_id], len(process_id)
+        words.append(id)
+        size += 1 + len(id)
+    yield " ".join(words)

@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack
 import pytest_asyncio
 from endstop.store import notify as listening
 from endstop.store.base import Store
-from endstop.store.holding import MOST_BYTES, _portions
 from endstop.store.sql import SqlStore
+from endstop.store.transaction import MOST_BYTES, _portions
 from endstop.store.url import store_at
 
 from ...postgres import Server

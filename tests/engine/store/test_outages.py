@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from endstop.store import leases
 from endstop.store.base import LeaseLost, StoreError
-from endstop.store.holding import Holding
+from endstop.store.transaction import Holding
 from endstop.store.url import store_at
 
 from ...postgres import Server
