@@ -19,7 +19,7 @@ from .._logging import complain
 from ..decision.errors import error_text
 from ..durability import LostRun
 from ..store.base import Orphan, Process, Store, StoreError
-from ..store.orphans import give_up_dead
+from ..store.leases import give_up_dead
 from ..store.process import this_process
 
 RENEWALS = 3

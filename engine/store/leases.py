@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 from sqlalchemy import ColumnElement, Connection, Integer, delete, insert, literal_column, select, text, update
 
-from .base import Process, StoredProcess, StoreError
+from .base import Process, Store, StoredProcess, StoreError
 from .database import LEASE_SECONDS, Database
+from .process import is_gone
 from .schema import PROCESSES
 from .trouble import CAUGHT
 
@@ -103,3 +105,22 @@ def processes(connection: Connection) -> list[StoredProcess]:
         )
         for row in connection.execute(found.order_by(PROCESSES.c.started_at, PROCESSES.c.id))
     ]
+
+
+# What a process does about others that are dead: it gives them up, so that they can write nothing more.
+
+
+async def give_up_dead(store: Store, *, by_lease: bool = True) -> list[Process]:
+    """Give up the processes that are dead; gives which they were.
+
+    by_lease: also processes whose lease is over, not only those of this machine that are gone. Whoever could not
+        reach the store just now must not judge by that: nobody else could either.
+    """
+    dead: list[Process] = []
+    for process in await store.processes():
+        gone = is_gone(process)
+        if gone or (by_lease and not process.alive):
+            with suppress(StoreError):  # it stopped in the middle of writing: the next one will succeed
+                if await store.give_up(process.id, even_alive=gone):
+                    dead.append(process)
+    return dead

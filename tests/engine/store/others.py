@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from endstop.store.base import Process, QueuedRun, Store, StoredRun, StoredSession
-from endstop.store.orphans import give_up_dead
+from endstop.store.leases import give_up_dead
 
 from .made import at
 
