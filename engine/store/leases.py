@@ -17,10 +17,9 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Integer, delete, insert, literal_column, select, text, update
 
 from .base import Process, Store, StoredProcess, StoreError
-from .database import LEASE_SECONDS, Database
+from .database import CAUGHT, LEASE_SECONDS, Database
 from .process import is_gone
 from .schema import PROCESSES
-from .trouble import CAUGHT
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
+from .database import CAUGHT
 from .transaction import ANY, CHANNEL
-from .trouble import CAUGHT
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 """Seconds between two tries to connect; each is twice the one before."""

@@ -28,11 +28,10 @@ from .base import (
     StoreError,
     Wanted,
 )
-from .database import READERS, Database
+from .database import CAUGHT, READERS, Database
 from .leases import Leases
 from .notify import Listener, Told
 from .transaction import Changes
-from .trouble import CAUGHT
 from .writer import PATIENCE, Writer
 
 AT_ONCE = 50

@@ -18,9 +18,8 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from .base import LeaseLost, Process, StoreError
-from .database import Database
+from .database import CAUGHT, Database
 from .transaction import Changes, Tail
-from .trouble import CAUGHT
 
 MOST = 1000
 """Changes in one transaction."""

@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 
 from ...decision import WrongUse
 from ...queue import Job
-from ...store.trouble import told
+from ...store.database import told
 from .coding import Json
 from .place import Place
 from .voice import listen
