@@ -10,13 +10,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import URL, Connection, Engine, NullPool, QueuePool, create_engine, event, inspect, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
 from ..decision import WrongUse
 from .base import StoreError
-from .migrate import migrate
+from .schema import VERSION_TABLE
 
 READERS = 4
 """Reads that go on at once."""
@@ -194,3 +198,42 @@ def _of_postgresql(cause: BaseException) -> str:
     if "database" in said and "does not exist" in said:
         return _POSTGRESQL["3D"]
     return _POSTGRESQL["08"] if type(cause).__name__ == "OperationalError" else ""
+
+
+# Bring a database's tables up to date, and refuse those of a newer endstop.
+#
+# All that is missing is made in one transaction under a lock, so that of two processes that open a new database at
+# once one waits for the other.
+
+_FOLDER = Path(__file__).parent / "migrations"
+_LOCK = 0x656E6473746F70
+"""PostgreSQL's advisory locks are numbers; this one is ours."""
+_OPTIONS = {"version_table": VERSION_TABLE}
+
+
+def migrate(connection: Connection, place: str) -> None:
+    """Upgrade to the latest schema, in the connection's transaction; the caller commits.
+
+    Raises WrongUse if the schema is newer than this endstop, or if a file of SQLite belongs to something else.
+    """
+    config = Config(attributes={"configure": {"connection": connection, **_OPTIONS}})
+    config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
+    script = ScriptDirectory.from_config(config)
+    if _version(connection) == script.get_current_head():
+        return
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    version = _version(connection)  # another process may have been quicker
+    if version is None and connection.dialect.name == "sqlite" and inspect(connection).get_table_names():
+        raise WrongUse(f"{place} is a database of something else: name another file")
+    known = [revision.revision for revision in script.walk_revisions()]
+    if version is not None and version not in known:
+        raise WrongUse(
+            f"{place} was written by a newer endstop: its schema is {version}, and this endstop knows up to "
+            f"{script.get_current_head()}: upgrade endstop, or name another store"
+        )
+    command.upgrade(config, "head")
+
+
+def _version(connection: Connection) -> str | None:
+    return MigrationContext.configure(connection, opts=_OPTIONS).get_current_revision()
