@@ -13,7 +13,7 @@ _MOVED = {
     "endstop.engine.archive.pool": "endstop.records.parallel",
     "endstop.engine.archive.zst": "endstop.records.compression",
     "endstop.engine.bus": "endstop.event_bus",
-    "endstop.engine.durable.queue": "endstop.queue",
+    "endstop.engine.durable.queue": "endstop.durability",
     "endstop.engine.durable.steps": "endstop.durability",
     "endstop.engine.fleet": "endstop.batch",
     "endstop.engine.hosts.web": "endstop.web",

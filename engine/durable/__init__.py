@@ -5,7 +5,6 @@ adds what a record cannot: a result that is kept before anything else happens, a
 when one dies. `docs/workers.md` says which is for whom.
 """
 
-from ..durability import LostRun, NotKept, StepKey, Steps
-from ..queue import Job, Queue
+from ..durability import Job, LostRun, NotKept, Queue, StepKey, Steps
 
 __all__ = ["Job", "LostRun", "NotKept", "Queue", "StepKey", "Steps"]

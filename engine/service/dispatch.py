@@ -12,8 +12,8 @@ from contextlib import suppress
 import msgspec
 
 from .._logging import complain
+from ..durability import Job, Queue
 from ..engine import Engine
-from ..queue import Job, Queue
 from ..records.format import encoded
 from ..run import new_run_id
 from ..store.base import Crowded, Message, NewSession, NotAtRest, Orphan, QueuedRun, StoredSession

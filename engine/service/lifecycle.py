@@ -9,8 +9,8 @@ from time import monotonic
 
 from .._logging import complain
 from ..decision import WrongUse
+from ..durability import Queue
 from ..engine import Engine
-from ..queue import Queue
 from ..store.base import Orphan, Store
 from .active import Lives
 from .dispatch import Desk

@@ -21,8 +21,8 @@ from typing import Any
 from uuid import uuid4
 
 from ..decision import WrongUse
+from ..durability import Queue
 from ..engine import Engine
-from ..queue import Queue
 from ..store.base import GOING, Message, NewSession, Store, StoredSession
 from ..store.process import LEASE
 from ..store.url import store_at

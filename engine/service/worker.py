@@ -11,9 +11,8 @@ from typing import Any
 
 from .._logging import complain
 from ..decision import WrongUse
-from ..durability import LostRun, StepKey, Steps
+from ..durability import Job, LostRun, StepKey, Steps
 from ..engine import Engine
-from ..queue import Job
 from ..session import Session
 from ..store.base import GOING, Held, Store, StoredSession, StoreError
 from .active import Live, Lives

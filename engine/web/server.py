@@ -15,12 +15,12 @@ from uvicorn import Config
 from uvicorn import Server as UvicornServer
 
 from ..decision import WrongUse
+from ..durability import Queue
 from ..engine import Engine
 from ..process.daemon import Standing, logging_to_stderr
 from ..process.interrupts import Interrupts
 from ..process.streams import Channels
 from ..providers.address import masked
-from ..queue import Queue
 from ..service.service import Service
 from ..store.base import StoreError
 from ..store.url import file_at

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...decision import WrongUse
-from ...queue import Queue
+from ...durability import Queue
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,7 @@ import traceback
 
 import anyio
 
-from ...durability import StepKey, Steps
-from ...queue import Job
+from ...durability import Job, StepKey, Steps
 from .harness import GRACE, Trial
 from .plan import Act, job
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import anyio
 
-from ...durability import NotKept, StepKey, Steps
-from ...queue import Job
+from ...durability import Job, NotKept, StepKey, Steps
 from .harness import Trial
 from .plan import difference, job
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
 from ...decision import WrongUse
-from ...queue import Job
+from ...durability import Job
 from ...store.database import told
 from .coding import Json
 from .place import Place

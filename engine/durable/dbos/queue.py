@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ...decision import WrongUse
-from ...queue import Job, Work
+from ...durability import Job, Work
 from .place import place_of
 
 if TYPE_CHECKING:

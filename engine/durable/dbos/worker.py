@@ -16,8 +16,7 @@ from dbos import DBOS
 
 from ..._logging import complain
 from ...decision import WrongUse
-from ...durability import LostRun
-from ...queue import Job, Work
+from ...durability import Job, LostRun, Work
 from .client import APPLICATION, IDLE_IN_TRANSACTION, VERSION, WORKFLOW, Connection, troubles
 from .coding import Json
 from .ownership import Ownership, patiently

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ...decision import WrongUse
-from ...queue import Job, Work
+from ...durability import Job, Work
 from .worker import Taking
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ..._logging import complain
-from ...durability import LostRun
-from ...queue import Job, Work
+from ...durability import Job, LostRun, Work
 from .attempt import RENEWALS, Attempt
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager, closing
 from typing import Any
 
 import msgspec
+from endstop.durability import Work
 from endstop.durable import Job, LostRun, StepKey, Steps
-from endstop.queue import Work
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS jobs (run TEXT PRIMARY KEY, job TEXT, state TEXT, owner TEXT, term INTEGER);

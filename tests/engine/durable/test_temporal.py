@@ -10,11 +10,11 @@ from typing import Any
 import anyio
 import pytest
 from endstop.decision import WrongUse
+from endstop.durability import Work
 from endstop.durable import Job, LostRun, StepKey, Steps
 from endstop.durable.conformance import Adapter, Case, check
 from endstop.durable.temporal import Temporal
 from endstop.durable.temporal.results import LIMIT
-from endstop.queue import Work
 
 from ...temporal import Server
 from .chosen import cases

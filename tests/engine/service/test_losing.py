@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from endstop.durability import Work
 from endstop.durable import Job, LostRun, StepKey
 from endstop.providers import call
-from endstop.queue import Work
 from endstop.service import supervisor as driving
 from endstop.service.service import Service
 from endstop.store.base import Diverged, Held, StoreError
