@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...decision import WrongUse
 from ...durability import Job, Work
-from .place import place_of
+from .client import place_of
 
 if TYPE_CHECKING:
     from .client import Connection
