@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from dbos import DBOS, DBOSClient, WorkflowStatus, error
+from dbos import DBOS, DBOSClient, Serializer, WorkflowStatus, error
 from sqlalchemy import URL
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
@@ -24,7 +25,6 @@ from ...decision import WrongUse
 from ...durability import Job
 from ...store import url as stores
 from ...store.database import ALIVE, told
-from .coding import Json
 from .voice import listen
 
 APPLICATION = "endstop"
@@ -236,3 +236,47 @@ def _sqlite_driver() -> str:
         raise WrongUse(f"{old}, and pysqlite3 has {dialect.sqlite_version}: pip install --upgrade pysqlite3-binary")
     registry.register("sqlite.endstop", __name__, _NewerSqlite.__name__)
     return "sqlite+endstop"
+
+
+# How jobs and results stand in DBOS's tables: as JSON. Its own way is pickle, which runs what it reads.
+
+
+class Encoded(str):
+    """A value that is JSON already."""
+
+    __slots__ = ()
+
+
+class Json(Serializer):
+    """JSON as text. An exception is written as what it says, and is not made again."""
+
+    def name(self) -> str:
+        """Stands beside each value: another program sees by that how it is written."""
+        return "endstop_json"
+
+    def serialize(self, data: Any) -> str:
+        """The value's text."""
+        if isinstance(data, Encoded):
+            return str(data)
+        if isinstance(data, BaseException):
+            return encoded({"error": type(data).__name__, "message": str(data)})
+        return encoded(data)
+
+    def deserialize(self, serialized_data: str) -> Any:
+        """The value."""
+        return json.loads(serialized_data)
+
+
+def encoded(value: Any) -> Encoded:
+    """JSON that any database takes. Raises TypeError or ValueError for what is none."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can hold and UTF-8 cannot
+        text = json.dumps(value, separators=(",", ":"))
+    return Encoded(text)
+
+
+def named(text: str) -> str:
+    """A name that any database takes, and that no other text has: as within a string of JSON."""
+    return json.dumps(text)[1:-1]

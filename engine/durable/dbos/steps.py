@@ -13,7 +13,7 @@ from dbos import DBOS, error
 from sqlalchemy.exc import DBAPIError
 
 from ...durability import LostRun, NotKept, StepKey
-from .coding import Encoded, encoded, named
+from .client import Encoded, encoded, named
 from .ownership import Ownership
 
 LARGEST = 64_000_000

@@ -17,8 +17,7 @@ from dbos import DBOS
 from ..._logging import complain
 from ...decision import WrongUse
 from ...durability import Job, LostRun, Work
-from .client import APPLICATION, IDLE_IN_TRANSACTION, VERSION, WORKFLOW, Connection, troubles
-from .coding import Json
+from .client import APPLICATION, IDLE_IN_TRANSACTION, VERSION, WORKFLOW, Connection, Json, troubles
 from .ownership import Ownership, patiently
 from .steps import DbosSteps
 
