@@ -96,7 +96,7 @@ async def test_a_step_that_is_asked_for_twice_at_once_happens_once(path: Path) -
 
 
 async def test_what_is_no_json_or_too_long_is_not_kept(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endstop.durable.dbos.steps.LARGEST", 1000)
+    monkeypatch.setattr("endstop.durable.dbos.worker.LARGEST", 1000)
 
     async def work(job: Job, steps: Steps) -> None:
         with pytest.raises(NotKept, match="cannot be written as JSON"):
