@@ -17,7 +17,7 @@ from ...durability import LostRun, StepKey
 from .results import Results
 
 if TYPE_CHECKING:
-    from .polling import Polling, Task
+    from .client import Polling, Task
 
 RENEWALS = 3
 """How often in the time of a lease it is renewed."""

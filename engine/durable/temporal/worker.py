@@ -14,7 +14,7 @@ from ...durability import Job, LostRun, Work
 from .attempt import RENEWALS, Attempt
 
 if TYPE_CHECKING:
-    from .polling import Polling, Task
+    from .client import Polling, Task
 
 LEAVING_SECONDS = 5.0
 """How long work that was cancelled may take to end, when a process leaves."""
