@@ -11,10 +11,20 @@ import msgspec
 
 from ..._logging import complain
 from ...durability import Job, LostRun, Work
-from .attempt import RENEWALS, Attempt
 
 if TYPE_CHECKING:
     from .client import Polling, Task
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from ...durability import StepKey
+from .results import Results
+
+if TYPE_CHECKING:
+    from .client import Polling, Task
+
 
 LEAVING_SECONDS = 5.0
 """How long work that was cancelled may take to end, when a process leaves."""
@@ -98,3 +108,150 @@ class Taking:
             attempt.lose()  # before its work is cancelled: what it does about that must not be kept
             doing.cancel()
         await asyncio.wait([taking, *self._under_way.values()], timeout=LEAVING_SECONDS)
+
+
+# A run in the hands of this process: its steps, and the heartbeats that keep it here.
+#
+# A result is kept by the very call that renews the lease. The server writes it into its database before it answers,
+# and refuses it if the run has been given to another process. So a step costs one call, no history grows, and a
+# process that lost its run cannot keep anything more of it.
+
+RENEWALS = 3
+"""How often in the time of a lease it is renewed."""
+FRESH = 0.01
+"""Seconds for which the server's word that the run is here is taken for true before work begins. The next step mostly
+begins within that time, and then costs no call of its own."""
+PROMPT = 0.25
+"""Seconds that the call may have taken: this process may have been stopped between the answer and reading it."""
+LOOK = 0.2
+"""Seconds between two looks at who has a run whose lease ended while the server was away."""
+
+
+class Attempt:
+    """The steps of one run while this process has it. Made, held and ended in one event loop."""
+
+    def __init__(self, polling: Polling, task: Task, changed: Callable[[], None]) -> None:
+        """changed: called when it goes astray and when it is lost."""
+        self.task = task
+        self.astray = False
+        """Whether the server took it for dead, and may give the run to this process again."""
+        self.lost = False
+        self._polling = polling
+        self._changed = changed
+        self._results = Results(task.kept)
+        self._heard = 0.0
+        """When the last call began that the server has answered with yes."""
+        self._answered = 0.0
+        self._asked = asyncio.Event()
+        self._told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._adopted = asyncio.Event()
+        self._ours = task.number
+        """The newest attempt at the run of which is known that no other process has begun it."""
+
+    async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
+        """See `Steps`. While the server is away it waits for it."""
+        if key not in self._results:
+            await self._be_sure()
+            self._results.put(key, await work())
+        result = self._results[key]
+        while self._results.waits(key):
+            await self._answer()
+        self._refuse_if_lost()
+        return result
+
+    async def _be_sure(self) -> None:
+        now = monotonic()
+        if now - self._answered > FRESH or now - self._heard > PROMPT:
+            await self._answer()
+        self._refuse_if_lost()
+
+    async def _answer(self) -> None:
+        """Wait for the server's next answer to a call that has not begun yet."""
+        self._refuse_if_lost()
+        self._asked.set()
+        await asyncio.shield(self._told)
+        self._refuse_if_lost()
+
+    def _refuse_if_lost(self) -> None:
+        if self.lost:
+            raise LostRun(f"run {self.task.run_id} has been given to another process, or was dropped")
+
+    async def confirm(self) -> bool:
+        """Whether the run is still given to this process: a task may have lain in a connection for long."""
+        try:
+            await self._answer()
+        except LostRun:
+            return False
+        return True
+
+    async def hold(self) -> None:
+        """Renew the lease and send what waits, until the run is lost. One call at a time: the latest is the truth."""
+        while not self.lost:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.task.lease / RENEWALS):
+                    await self._asked.wait()
+            await self._renew()
+
+    async def _renew(self) -> None:
+        self._asked.clear()
+        told, self._told = self._told, asyncio.get_running_loop().create_future()
+        while not self.lost:
+            began, carried = monotonic(), self._results.next()
+            if await self._polling.renew(self.task, list(carried.values())):
+                self._heard, self._answered = began, monotonic()
+                self._results.sent(carried)
+                break
+            if not await self._given_again():
+                self.lose()
+        if not told.done():
+            told.set_result(None)
+
+    def lose(self) -> None:
+        """The run is another one's: no step is begun or kept any more."""
+        self.lost = True
+        self.astray = False
+        if not self._told.done():
+            self._told.set_result(None)
+        self._changed()
+
+    async def _given_again(self) -> bool:
+        """Wait for the next attempt to come to this process, if a whole lease has passed in silence.
+
+        What was given to it and did not arrive, while the server came up, is given once more after another lease.
+        """
+        if not self._silent:
+            return False
+        self.astray = True
+        self._changed()
+        while not self._adopted.is_set():
+            there = None if self.lost else await self._polling.whereabouts(self.task)
+            if self._adopted.is_set():
+                break
+            if there is None or there[1] == "elsewhere" or there[0] > self._ours + 1:
+                return False
+            if there[1] == "here":
+                self._ours = there[0]
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK):
+                    await self._adopted.wait()
+        self._adopted.clear()
+        return True
+
+    @property
+    def _silent(self) -> bool:
+        return monotonic() - self._heard > self.task.lease
+
+    def adopt(self, task: Task) -> bool:
+        """Go on as this next attempt; False if that cannot be, as another process was at the run in between.
+
+        Without this, what was done while the server was away would be done again, by this very process.
+        """
+        follows = task.execution == self.task.execution and task.number <= self._ours + 1
+        if self.lost or not follows or not self._silent:
+            return False
+        self.task = task
+        self._ours = task.number
+        self.astray = False
+        self._adopted.set()
+        self._asked.set()
+        return True
