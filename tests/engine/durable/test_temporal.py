@@ -14,7 +14,7 @@ from endstop.durability import Work
 from endstop.durable import Job, LostRun, StepKey, Steps
 from endstop.durable.conformance import Adapter, Case, check
 from endstop.durable.temporal import Temporal
-from endstop.durable.temporal.results import LIMIT
+from endstop.durable.temporal.worker import LIMIT
 
 from ...temporal import Server
 from .chosen import cases

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from endstop.durable import NotKept, StepKey
-from endstop.durable.temporal.results import CARRIED, LIMIT, Results
+from endstop.durable.temporal.worker import CARRIED, LIMIT, Results
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
