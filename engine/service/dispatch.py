@@ -18,8 +18,7 @@ from ..records.format import encoded
 from ..run import new_run_id
 from ..store.base import Crowded, Message, NewSession, NotAtRest, Orphan, QueuedRun, StoredSession
 from .active import Live
-from .admission import Admission
-from .checked import kept
+from .admission import Admission, kept
 from .errors import busy, too_many_of_yours
 from .local import Asked, check_is_new, check_may_begin
 from .queries import Shelf

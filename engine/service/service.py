@@ -27,8 +27,7 @@ from ..store.base import GOING, Message, NewSession, Store, StoredSession
 from ..store.process import LEASE
 from ..store.url import store_at
 from .active import Lives
-from .admission import Admission
-from .checked import check, check_above, check_said, checked_id, kept, new_id, title
+from .admission import Admission, check, check_above, check_said, checked_id, kept, new_id, title
 from .dispatch import Desk
 from .errors import Conflict
 from .follow import BEAT
