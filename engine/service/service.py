@@ -32,10 +32,9 @@ from .dispatch import Desk
 from .errors import Conflict
 from .follow import BEAT
 from .lifecycle import House
-from .local import Asked, Here
+from .local import Asked, Here, was_answered
 from .membership import QUEUE, Tenure
 from .queries import Shelf
-from .recalling import was_answered
 from .supervisor import Driver, clock_of
 from .worker import Hands
 

@@ -18,9 +18,8 @@ from ..store.base import GOING, Held, Store, StoredSession, StoreError
 from .active import Live, Lives
 from .admission import Admission
 from .errors import Refusal
-from .local import Asked
+from .local import Asked, recalled
 from .membership import Tenure
-from .recalling import recalled
 from .supervisor import Driver
 
 PAUSE = 0.5
