@@ -11,8 +11,7 @@ from ..engine import Engine
 from ..run import Run
 from ..session import Session
 from ..store.base import Message
-from .event_buffer import Tape
-from .news import News
+from .event_buffer import News, Tape
 
 
 @dataclass(slots=True, eq=False)

@@ -19,7 +19,6 @@ from ..records.format import AfterCut, encoded
 from ..records.redaction import Redactor
 from ..records.texts import Redact
 from ..store.base import Batch, Diverged, Held, Store
-from .news import News
 
 PAUSE = 0.5
 """Seconds between two tries to store what a run waits for."""
@@ -242,3 +241,46 @@ def _looked_at(task: asyncio.Task[None]) -> None:
     """A failure that nobody waits for is no news: the next flush meets it again."""
     if not task.cancelled():
         task.exception()
+
+
+# Something that others wait for to happen again and again.
+
+
+class News:
+    """Who waits is woken at the next `tell`. Telling never waits.
+
+    Read `count` before you look at what the news is about, and wait with it: then nothing told meanwhile is lost.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        """How often it was told."""
+        self._waiting: set[asyncio.Future[bool | None]] = set()
+
+    def tell(self) -> None:
+        """Let everybody look who waits."""
+        self.count += 1
+        if self._waiting:
+            waiting, self._waiting = self._waiting, set()
+            for future in waiting:
+                if not future.done():
+                    future.set_result(None)
+
+    async def wait(self, seconds: float, since: int) -> bool:
+        """Wait until there is news after number `since`, or so many seconds; whether there is."""
+        if self.count != since:
+            return True
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bool | None] = loop.create_future()
+        self._waiting.add(future)
+        timer = loop.call_later(seconds, _give_up, future)
+        try:
+            return await future is None
+        finally:
+            timer.cancel()
+            self._waiting.discard(future)
+
+
+def _give_up(future: asyncio.Future[bool | None]) -> None:
+    if not future.done():
+        future.set_result(False)
