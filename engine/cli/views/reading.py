@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from time import monotonic
 
 from ...decision import WrongUse
-from ...observers.bar import Shown, bar
+from ...observers.progress import Shown, bar
 from ...records.index import Index
 from ...records.parallel import Progress
 from .select import can_draw

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 
 from endstop.cli.views.reading import _Read
-from endstop.observers.bar import Shown, bar
+from endstop.observers.progress import Shown, bar
 from rich.console import Console
 
 from ....console import PATIENCE, endstop
