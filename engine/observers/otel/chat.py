@@ -15,8 +15,7 @@ from ...decision import AnyChunk, AttemptEnded, FinishReport, UsageReport, Voice
 from ...decision import events as ev
 from ...providers import Provider, ProviderError, Request, Wrapper
 from ...providers.errors import ended_by
-from .attributes import of_provider, of_request, of_usage
-from .content import Content
+from .attributes import Content, of_provider, of_request, of_usage
 from .spans import Span, Spans
 
 ASIDE = "aside"

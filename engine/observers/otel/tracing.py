@@ -29,9 +29,8 @@ from ...context import Context
 from ...decision import Event, Outcome, ToolCall, WrongUse
 from ...decision import events as ev
 from ...tools.tool import Tool
-from .attributes import of_call, of_outcome, of_provider
+from .attributes import Content, of_call, of_outcome, of_provider
 from .chat import Chat, TracedProvider
-from .content import Content
 from .spans import Span, Spans
 
 if TYPE_CHECKING:
