@@ -16,8 +16,7 @@ from collections.abc import Sequence
 from .._version import __version__
 from ..decision import WrongUse
 from ..decision.errors import error_text
-from ..process.interrupts import EXIT_CODE
-from ..process.shutdown import leave_hanging_threads
+from ..process.shutdown import EXIT_CODE, leave_hanging_threads
 from ..process.streams import open_what_is_closed
 from .arguments import WRONG_USE, Parser
 from .concealment import conceal

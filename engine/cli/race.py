@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from ..decision import Status, WrongUse
-from ..process.interrupts import Interrupts
-from ..process.shutdown import run_to_end
+from ..process.shutdown import Interrupts, run_to_end
 from ..process.streams import Channels
 from ..race import RaceResult, Racing
 from ..tasks import Job, Records, job

@@ -13,8 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from ..decision import WrongUse
-from ..process.interrupts import Interrupts
-from ..process.shutdown import run_to_end
+from ..process.shutdown import Interrupts, run_to_end
 from ..process.streams import Channels
 from ..records.reader import SessionRecord, being_written, read_record
 from ..replay import ReplayedRun, ReplayReport, replayed_runs

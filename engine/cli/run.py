@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 
 from ..decision import Event, Outcome, Status, WrongUse
-from ..process.interrupts import Interrupts
-from ..process.shutdown import run_to_end
+from ..process.shutdown import Interrupts, run_to_end
 from ..process.streams import Channels
 from ..records.reader import read_record
 from ..run import Run

@@ -9,7 +9,7 @@ from multiprocessing import parent_process
 
 from ..decision import WrongUse
 from ..process.daemon import Standing, logging_to_stderr
-from ..process.interrupts import Interrupts
+from ..process.shutdown import Interrupts
 from ..process.streams import Channels
 from ..service.service import Service
 from ..store.base import StoreError

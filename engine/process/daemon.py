@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..decision import WrongUse
-from .interrupts import EXIT_CODE
+from .shutdown import EXIT_CODE
 
 if TYPE_CHECKING:
     from ..service.service import Service

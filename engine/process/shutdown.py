@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import socket
 import threading
 from collections.abc import Collection, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from time import monotonic
-from typing import Any
+from types import FrameType, TracebackType
+from typing import Any, Protocol
 
 from .streams import flush
 
@@ -58,3 +61,86 @@ async def _tidy() -> None:
         task.cancel()
     if left:
         await asyncio.wait(left, timeout=TIDY_SECONDS)
+
+
+# Ctrl-C and SIGTERM: the first ends the run cleanly, the second leaves at once.
+#
+# A handler of Python's own, not the event loop's: it runs between two instructions of the main thread, so it is heard
+# also while the loop is busy. And a wakeup descriptor, so that it is heard while the loop sleeps: a signal that comes
+# just before `select` does not interrupt it.
+
+EXIT_CODE = 130
+_CAUSES = {signal.SIGINT: "interrupt", signal.SIGTERM: "shutdown"}
+
+
+class Endable(Protocol):
+    """A run, or what else can be ended."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is something to end."""
+        ...
+
+    def cancel(self, cause: str = ...) -> None:
+        """End it."""
+        ...
+
+
+class Screen(Protocol):
+    """What a view does about a signal."""
+
+    def stopping(self) -> None:
+        """The user has asked to stop."""
+        ...
+
+    def abandon(self) -> None:
+        """Leave the terminal usable at once."""
+        ...
+
+
+class Interrupts:
+    """Hears the signals while it is entered, in the event loop; `attach` tells it which run they end."""
+
+    def __init__(self, view: Screen) -> None:
+        self._view = view
+        self._run: Endable | None = None
+        self._heard = 0
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interrupts:
+        self._loop = asyncio.get_running_loop()
+        if threading.current_thread() is threading.main_thread():
+            self._wake, self._woken = socket.socketpair()
+            for end in (self._wake, self._woken):
+                end.setblocking(False)
+            self._loop.add_reader(self._woken, self._woken.recv, 64)
+            self._before_wake = signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+            for number in _CAUSES:
+                if signal.getsignal(number) is not signal.SIG_IGN:  # who started us wants it ignored, as `nohup` does
+                    self._before[number] = signal.signal(number, self._hear)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if threading.current_thread() is threading.main_thread():
+            for number, before in self._before.items():
+                signal.signal(number, before)
+            signal.set_wakeup_fd(self._before_wake)
+            self._loop.remove_reader(self._woken)
+            self._wake.close()
+            self._woken.close()
+
+    def attach(self, run: Endable) -> None:
+        """From now on a signal ends this run."""
+        self._run = run
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        self._heard += 1
+        if self._heard > 1:
+            self._view.abandon()
+            os._exit(EXIT_CODE)
+        if self._run is None or not self._run.begun:
+            raise KeyboardInterrupt  # nothing has begun: there is nothing to tidy up
+        self._view.stopping()
+        self._loop.call_soon_threadsafe(self._run.cancel, _CAUSES[signal.Signals(number)])

@@ -18,7 +18,7 @@ from ..decision import WrongUse
 from ..durability import Queue
 from ..engine import Engine
 from ..process.daemon import Standing, logging_to_stderr
-from ..process.interrupts import Interrupts
+from ..process.shutdown import Interrupts
 from ..process.streams import Channels
 from ..providers.address import masked
 from ..service.service import Service
