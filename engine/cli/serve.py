@@ -86,7 +86,7 @@ def add_to(commands: Any) -> None:
 def command(given: argparse.Namespace) -> int:
     """Serve until a signal; gives the exit code. Raises WrongUse."""
     from ..web.server import Serving
-    from .queues import queue_of
+    from .factory import queue_of
 
     _check(given)
     serving = Serving(

@@ -15,7 +15,7 @@ from ..service.service import Service
 from ..store.base import StoreError
 from ..store.url import masked
 from .agent import engine_of
-from .queues import queue_of
+from .factory import queue_of
 
 
 class Worker:
