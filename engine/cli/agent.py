@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
+from ..decision import Facts, Policy, Question, WrongUse, fold
+from ..decision.events import RunStarted
 from ..engine import Engine
 from ..providers import ToolChoice
+from ..providers.address import masked
+from ..records.reader import RecordedRun, SessionRecord, read_record
+from ..run import Run
+from ..session import Session
+from ..tools import workspace_tools
+from ..tools.control import SHIPPED
+from ..tools.tool import Tool
 from .factory import (
     evaluator_of,
     gates_of,
@@ -20,7 +33,7 @@ from .factory import (
     workspace_of,
 )
 from .options import finish_words_of, redaction_of, sampling_of
-from .resuming import Resumed
+from .views.clean import one_line
 
 
 def engine_of(given: argparse.Namespace, resumed: Resumed | None = None) -> Engine:
@@ -61,3 +74,172 @@ def engine_of(given: argparse.Namespace, resumed: Resumed | None = None) -> Engi
         settings=(started.settings if started else {}) | sampling_of(given),
         finish_words=(started.finish_words if started else {}) | finish_words_of(given),
     )
+
+
+# `endstop run --resume RECORD`: what a record says about how its session goes on.
+#
+# A question waits for its answer, a killed run for its process, and any other session for a new prompt. What was
+# chosen for the last run holds again unless it is given anew; what no record can hold (endpoint, functions of tools,
+# gates, evaluator) has to be brought again.
+
+Start = Callable[[], Run]
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A record to go on from."""
+
+    record: SessionRecord
+    questions: tuple[Question, ...]
+    """Those that are open."""
+
+    @property
+    def last(self) -> RecordedRun:
+        """The latest run."""
+        return self.record.runs[-1]
+
+    @property
+    def started(self) -> RunStarted:
+        """What was chosen for it."""
+        return self.last.started
+
+    @property
+    def killed(self) -> bool:
+        """Whether it has no end."""
+        return self.last.finished is None
+
+    @property
+    def same_run(self) -> bool:
+        """Whether that very run goes on, and no new one begins."""
+        return self.killed and not self.questions
+
+    def check(self, given: argparse.Namespace) -> None:
+        """Refuse to go on without what stands in the record by name only: it would end by other rules unnoticed."""
+        path, functions = self.record.path, self.started.functions
+        if self.started.endpoint and given.api_base is None and given.provider is None:
+            raise WrongUse(
+                f"{path}: its model was reached at {self.started.endpoint}: give --api-base again, "
+                "or --provider litellm to reach it another way"
+            )
+        if "redaction" in functions and redaction_of(given) is None:
+            raise WrongUse(f"{path} was redacted as it was written: give --redact again, with its words and patterns")
+        for role, option in (("gate", "gate"), ("evaluator", "evaluate")):
+            brought = getattr(given, option) or (role == "evaluator" and given.evaluate_plain)
+            if (self.killed or self.questions) and role in functions and not brought:
+                names = ", ".join(one_line(name.partition(":")[2], 200) for name in functions[role])
+                raise WrongUse(f"{path}: its run began with {names}: give --{option} again, the same or another one")
+
+    def policy(self, given: Policy) -> Policy:
+        """The policy as given, unless it is that very run that goes on: what its record says must stay true."""
+        if self.same_run and given != self.started.policy:
+            raise WrongUse(
+                f"{self.record.path}: its last run was killed and goes on under the policy that it began with: leave "
+                "out --policy, --max-steps, --max-tokens and --no-closing, and give them with a new prompt once it "
+                "has ended"
+            )
+        return given
+
+    def tools(self, own: Sequence[Tool], defaults: Sequence[Tool], *, wanted: bool) -> list[Tool]:
+        """The recorded tools in their order, then what is brought besides; presets come by themselves if `wanted`."""
+        shipped = SHIPPED if wanted else ()
+        brought = {tool.name: tool for tool in (*shipped, *own)}
+        missing = [spec.name for spec in self.started.tools if spec.name not in brought]
+        if missing:
+            raise WrongUse(f"{self.record.path} offers tools that are not brought now: {_how_to_bring(missing)}")
+        recorded = [brought[spec.name] for spec in self.started.tools]
+        if self.same_run:
+            return recorded
+        names = {tool.name for tool in recorded}
+        return recorded + [tool for tool in (*own, *defaults) if tool.name not in names]
+
+    def starts(self, session: Session, prompt: str | None, answers: Sequence[str]) -> list[Start]:
+        """The runs to make, one after another; all but the last only wait for the next answer. Raises WrongUse."""
+        path = self.record.path
+        told = self._told(answers)
+        if prompt is not None and told:
+            raise WrongUse("a PROMPT and --answer are two ways to go on: give one of them")
+        if prompt is not None and self.same_run:
+            raise WrongUse(f"{path}: its last run was killed: let it go on first, without a PROMPT")
+        if prompt is None and not told and self.questions:
+            raise WrongUse(f"{path} waits for an answer: give it with --answer TEXT\n{_listed(self.questions)}")
+        if prompt is None and not told and not self.killed:
+            ended = self.last.finished
+            how = ended.outcome.stop_reason if ended is not None else ""
+            raise WrongUse(f"{path}: its last run has ended ({how}): write a PROMPT to go on with")
+        session.recall(self.record.runs)
+        starts: list[Start] = [session.start_resumed] if self.killed else []
+        starts += [partial(session.start_answer, call_id, text) for call_id, text in told]
+        return starts if prompt is None else [*starts, partial(session.start, prompt)]
+
+    def _told(self, answers: Sequence[str]) -> list[tuple[str, str]]:
+        """Each answer with the call id of its question."""
+        path, open_ids = self.record.path, [question.call_id for question in self.questions]
+        told: dict[str, str] = {}
+        for answer in answers:
+            if not open_ids:
+                raise WrongUse(f"{path}: no question is open, so --answer answers nothing")
+            named, equals, text = answer.partition("=")
+            if not (equals and named in open_ids):
+                if len(open_ids) > 1:
+                    raise WrongUse(
+                        f"{path} has several open questions: write --answer CALL_ID=TEXT\n{_listed(self.questions)}"
+                    )
+                named, text = open_ids[0], answer
+            if named in told:
+                raise WrongUse(f"--answer is given twice for {named}")
+            if not text.strip():
+                raise WrongUse("--answer is empty")
+            told[named] = text
+        return list(told.items())
+
+
+def resumed_from(path: str) -> Resumed:
+    """The record of this name. Raises WrongUse if it is none."""
+    record = read_record(path)
+    facts = Facts()
+    for event in record.runs[-1].events:
+        facts = fold(facts, event)
+    return Resumed(record, facts.questions)
+
+
+def options_again(given: argparse.Namespace) -> str:
+    """What stands on the command line and in no record, to be written again by who goes on."""
+    written: list[str] = []
+    for name in (
+        "api_base",
+        "provider",
+        "tools",
+        "workspace",
+        "gate",
+        "env",
+        "evaluate",
+        "evaluate_plain",
+        "reference_workspace",
+    ):
+        value = getattr(given, name)
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None:
+                written += [f"--{name.replace('_', '-')}", masked(one) if name == "api_base" else one]
+    written += ["--allow-run"] if given.allow_run else []
+    written += ["--redact"] if given.redact else []
+    written += ["--redact-phones"] if given.redact_phones else []
+    written += [part for word in given.redact_words for part in ("--redact-word", word)]
+    written += [part for pattern in given.redact_patterns for part in ("--redact-pattern", pattern)]
+    return shlex.join(written)
+
+
+def _listed(questions: Iterable[Question]) -> str:
+    return "\n".join(f"  {question.call_id}: {one_line(question.text, 300)}" for question in questions)
+
+
+def _how_to_bring(missing: Sequence[str]) -> str:
+    ours = [tool.name for tool in workspace_tools(".", allow_run=True)]
+    shipped = [tool.name for tool in SHIPPED]
+    hints = []
+    if any(name in ours for name in missing):
+        hints.append("give --workspace DIR" + (" --allow-run" if "run_command" in missing else "") + " again")
+    if any(name not in (*ours, *shipped) for name in missing):
+        hints.append("give --tools FILE again")
+    if any(name in shipped for name in missing):
+        hints.append("leave out --no-presets")
+    return f"{', '.join(missing)} ({', '.join(hints)})"

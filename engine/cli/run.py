@@ -16,7 +16,7 @@ from ..process.shutdown import Interrupts, run_to_end
 from ..process.streams import Channels
 from ..records.reader import read_record
 from ..run import Run
-from .agent import engine_of
+from .agent import Resumed, Start, engine_of, options_again, resumed_from
 from .factory import check_record, prompt_of
 from .options import (
     add_agent,
@@ -24,7 +24,6 @@ from .options import (
     add_redaction,
     parser_of,
 )
-from .resuming import Resumed, Start, options_again, resumed_from
 from .views.saved import Savings, savings_of
 from .views.select import View, choose_view
 from .views.text import Recorded
