@@ -6,16 +6,18 @@ import argparse
 import asyncio
 from contextlib import suppress
 from multiprocessing import parent_process
+from typing import Any
 
 from ..decision import WrongUse
-from ..process.daemon import Standing, logging_to_stderr
-from ..process.shutdown import Interrupts
+from ..process.daemon import Standing, logging_to_stderr, new_loop
+from ..process.shutdown import Interrupts, run_to_end
 from ..process.streams import Channels
 from ..service.service import Service
 from ..store.base import StoreError
 from ..store.url import masked
 from .agent import engine_of
 from .factory import queue_of
+from .options import add_agent, add_lease, add_queue, add_redaction, parser_of
 
 
 class Worker:
@@ -73,3 +75,52 @@ def _stop_with_parent(standing: Standing) -> None:
         standing.cancel()
 
     loop.add_reader(pipe, gone)
+
+
+# `endstop worker`: a process that takes sessions from the queue and runs them.
+
+MAX_RUNNING = 100
+GRACE_SECONDS = 10.0
+_HELP = "take sessions from the queue and run them"
+_EPILOG = """\
+exit codes:
+  0    stopped by SIGTERM; sessions that were still running after --grace go on in another worker
+  2    wrong use: no PostgreSQL, a queue that is not there, a schema of a newer endstop
+  130  stopped by Ctrl-C; a second one leaves at once
+
+Give all workers the same model, tools and policy. `endstop serve --workers 0` on the same --store takes the requests
+and shows the sessions.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's subcommands."""
+    parser = parser_of(commands, "worker", _HELP, command, _EPILOG)
+    worker = parser.add_argument_group("worker")
+    worker.add_argument("--store", metavar="S", help="the postgresql:// URL of the database that all share")
+    worker.add_argument(
+        "--max-running",
+        type=int,
+        default=MAX_RUNNING,
+        metavar="N",
+        help=f"sessions that this worker runs at once (default {MAX_RUNNING})",
+    )
+    add_queue(worker)
+    add_lease(worker)
+    worker.add_argument(
+        "--grace",
+        type=float,
+        default=GRACE_SECONDS,
+        metavar="S",
+        help=f"seconds that running sessions get to end at a stop before others go on with them "
+        f"(default {GRACE_SECONDS:g})",
+    )
+    add_agent(parser)
+    add_redaction(parser.add_argument_group("what is kept"), "the store")
+
+
+def command(given: argparse.Namespace) -> int:
+    """Work until a signal; gives the exit code. Raises WrongUse."""
+    from .worker import Worker
+
+    return run_to_end(Worker(given).work(), new_loop())

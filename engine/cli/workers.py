@@ -13,7 +13,7 @@ from multiprocessing.process import BaseProcess
 from ..process.shutdown import leave_hanging_threads
 from .concealment import conceal
 from .main import exit_code_of
-from .worker_command import command
+from .worker import command
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before a worker that died is started again; each is twice the one before, while it lives no longer."""
