@@ -12,7 +12,7 @@ from ...event_bus import Lagged
 from ...process.streams import Channels
 from ...race import RaceResult
 from ...tasks import TaskResult
-from .careful import Careful
+from .base import Careful
 from .clean import one_line
 from .plain import Plain
 from .select import can_draw

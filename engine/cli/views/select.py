@@ -10,7 +10,7 @@ from typing import Protocol
 from ...decision import Event
 from ...event_bus import Lagged
 from ...process.streams import Channels
-from .careful import Careful
+from .base import Careful
 from .columns import Line
 from .plain import Plain
 from .saved import Saved
