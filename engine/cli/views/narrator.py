@@ -17,11 +17,10 @@ from ...decision.ending import renewed
 from ...decision.messages import ToolKind
 from ...decision.usage import spending
 from ...event_bus import Lagged
-from .base import Call, Shade, Teller
+from .base import Call, Shade, Teller, Unheard
 from .clean import brief, clean, last_lines, one_line
 from .rounds import Round, takes_plans
 from .text import Recorded, called, cut_words, ending_of, failure_words, spent
-from .unheard import Unheard
 
 NOTE = 400
 """Characters of a note."""
