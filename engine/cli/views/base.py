@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from ...decision import Decision, Outcome
 from ...decision import events as ev
 from ...decision.events import RunStarted
 from ...decision.messages import ResultStatus, ToolKind
-from .clean import clean
+from .clean import clean, one_line
 from .rounds import Round
 from .text import Ending
 
@@ -230,3 +230,26 @@ class Unheard:
     def end(self, ending: Ending, outcome: Outcome) -> None:
         """The run is over."""
         self.leave_step()
+
+
+# A decision's trace as lines for people: each rule considered, what it saw, what it said.
+
+
+def trace_lines(decision: Decision) -> Iterator[tuple[str, str, str]]:
+    """For each rule that was asked: its name, what it saw, what it said ("" if nothing)."""
+    for considered in decision.trace:
+        saw = " ".join(f"{name}={value_of(value)}" for name, value in considered.saw.items())
+        yield considered.rule, saw, considered.said
+
+
+def value_of(value: Any) -> str:
+    """A fact in a few words."""
+    match value:
+        case None:
+            return "none"
+        case str():
+            return one_line(value, 40) or '""'
+        case list() | tuple():
+            return str(len(value)) if value else "none"
+        case _:
+            return one_line(str(value), 40)

@@ -14,10 +14,9 @@ from msgspec import Struct
 from ...decision import Considered, Decision
 from ...decision import events as ev
 from ...replay.diff import Difference, Divergence
-from .base import Shade
+from .base import Shade, value_of
 from .clean import one_line
 from .columns import Line, Piece, beside, folded
-from .trace import value_of
 
 WIDE = 90
 """Columns from which on the two stand side by side."""

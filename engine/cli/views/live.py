@@ -21,7 +21,7 @@ from ...decision.events import RunStarted
 from ...decision.messages import ResultStatus
 from ...event_bus import Lagged
 from ...process.streams import Channels
-from .base import Call, Kind, Shade
+from .base import Call, Kind, Shade, trace_lines
 from .clean import arguments, clean, first_lines, one_line
 from .columns import Line
 from .narrator import Story
@@ -29,7 +29,6 @@ from .rounds import Round
 from .saved import Saved
 from .terminal import SHADES, OnScreen, rows_of, spinner, wrapped
 from .text import Ending, Recorded, Tone, actions_line, allowances, duration, figures
-from .trace import trace_lines
 
 WIDEST = 100
 """Columns that are used of a wider terminal: longer lines are hard to read."""
