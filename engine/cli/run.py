@@ -24,7 +24,7 @@ from .options import (
     add_redaction,
     parser_of,
 )
-from .views.saved import Savings, savings_of
+from .views.base import Savings, savings_of
 from .views.select import View, choose_view
 from .views.text import Recorded
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from ...decision import Decision, Outcome
+from ...decision import AnyChunk, Decision, Outcome
 from ...decision import events as ev
 from ...decision.events import RunStarted
 from ...decision.messages import ResultStatus, ToolKind
+from ...records.format import rest_of
 from .clean import clean, one_line
 from .rounds import Round
-from .text import Ending
+from .text import Ending, saved_words
 
 Kind = Literal["text", "reasoning"]
 Shade = Literal["quiet", "loop", "good", "warning", "bad", "user", "strong"]
@@ -253,3 +254,27 @@ def value_of(value: Any) -> str:
             return str(len(value)) if value else "none"
         case _:
             return one_line(str(value), 40)
+
+
+# What the cut at a completion call has saved. Known only if the rest was read into the record (`--drain`).
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Savings:
+    """What was never paid for: output that was not written, and calls that were not made."""
+
+    tokens: int = 0
+    calls: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return saved_words(self.tokens, self.calls)
+
+
+Saved = Callable[[], Savings | None]
+"""Asked at the end of each run what its cuts have saved; None if nobody knows."""
+
+
+def savings_of(chunks: Iterable[AnyChunk]) -> Savings:
+    """What the chunks after cuts amount to, 4 characters a token."""
+    rest = rest_of(chunks)
+    return Savings(tokens=rest.output_tokens, calls=rest.calls)

@@ -21,12 +21,11 @@ from ...decision.events import RunStarted
 from ...decision.messages import ResultStatus
 from ...event_bus import Lagged
 from ...process.streams import Channels
-from .base import Call, Kind, Shade, trace_lines
+from .base import Call, Kind, Saved, Shade, trace_lines
 from .clean import arguments, clean, first_lines, one_line
 from .columns import Line
 from .narrator import Story
 from .rounds import Round
-from .saved import Saved
 from .terminal import SHADES, OnScreen, rows_of, spinner, wrapped
 from .text import Ending, Recorded, Tone, actions_line, allowances, duration, figures
 

@@ -9,12 +9,11 @@ from shutil import get_terminal_size
 from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ...event_bus import Lagged
-from .base import Call, Kind, Shade, trace_lines
+from .base import Call, Kind, Saved, Shade, trace_lines
 from .clean import arguments, clean, first_lines, one_line
 from .columns import Line, plain
 from .narrator import Story
 from .rounds import Round
-from .saved import Saved
 from .text import Ending, Recorded, actions_line, allowances, duration, figures
 
 RESULT_LINES = 10

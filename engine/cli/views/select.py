@@ -10,10 +10,9 @@ from typing import Protocol
 from ...decision import Event
 from ...event_bus import Lagged
 from ...process.streams import Channels
-from .base import Careful
+from .base import Careful, Saved
 from .columns import Line
 from .plain import Plain
-from .saved import Saved
 from .text import Recorded
 
 Draw = Callable[[int], Iterable[Line]]
