@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import Protocol
 
@@ -14,18 +15,20 @@ from rich.table import Table
 from rich.text import Text
 
 from ...batch import aligned
-from ...decision import Event, Outcome, Usage
+from ...decision import Decision, Event, Outcome, Usage
+from ...decision.events import RunStarted
 from ...event_bus import Lagged
 from ...process.streams import Channels
 from ...race import RaceResult
 from ...tasks import TaskResult
-from .base import Careful
-from .clean import clean, one_line
-from .lane import Lane
+from .base import Call, Careful, Kind, Shade
+from .clean import arguments, clean, first_lines, one_line
+from .narrator import Story
 from .plain import Plain
+from .rounds import Round
 from .select import can_draw
-from .terminal import OnScreen
-from .text import cost, duration, tokens
+from .terminal import SHADES, OnScreen, rows_of, spinner
+from .text import Ending, Tone, cost, counted, duration, tokens
 
 NAME = 40
 """Characters of a model's name."""
@@ -267,3 +270,178 @@ def _table(race: RaceResult, width: int) -> Table:
 
 
 _NUMBERS = ("steps", "in", "out", "cost", "time")
+
+
+# One racer's part of the screen: the last lines of what it does in a frame, and its state in the last of them.
+
+KEPT = 60
+"""Entries that can still be shown."""
+LONGEST = 2000
+"""Characters of an entry: its end."""
+ROOMY = 50
+"""Columns from which on all figures are shown."""
+
+_TONES: dict[Tone, tuple[str, str]] = {
+    "success": ("green", "✔"),
+    "doubt": ("yellow", "!"),
+    "limit": ("yellow", "■"),
+    "failure": ("red", "✘"),
+    "cancelled": ("magenta", "■"),
+    "question": ("blue", "?"),
+}
+
+
+class Lane:
+    """A racer as it is shown. A teller of its story."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._story = Story(self, explain=False)
+        self._entries: deque[_Entry] = deque(maxlen=KEPT)
+        self._writing: _Entry | None = None
+        self._kind: Kind | None = None
+        self._heard = monotonic()
+        self._ending: Ending | None = None
+        self._outcome: Outcome | None = None
+        self._won = False
+
+    def take(self, event: Event | Lagged) -> None:
+        """Tell one more event."""
+        self._heard = monotonic()
+        self._story.take(event)
+
+    def settle(self, outcome: Outcome, *, won: bool) -> None:
+        """How it ended for good, also where its last events were not seen."""
+        self._outcome, self._won = outcome, won
+
+    def needs(self, width: int) -> int:
+        """Lines that it would fill."""
+        return 1 + sum(1 for entry in self._entries for _ in entry.rows(width))
+
+    def panel(self, width: int, height: int, now: float) -> Panel:
+        """The racer in so many columns and lines."""
+        inner, lines = width - 4, max(1, height - 3)
+        shown = list(self._last(lines, inner))
+        blank = [Text("")] * (lines - len(shown))
+        colour = "dim" if self._ending is None else _TONES[self._ending.tone][0]
+        won = "green" if self._ending is None else colour  # the winner's work can still be wrong
+        title = Text(one_line(self._name, inner - 8), style=f"bold {won}" if self._won else "bold")
+        return Panel(
+            Group(*shown, *blank, self._state(now, inner)),
+            title=title if not self._won else Text.assemble(title, (" · won", won)),
+            title_align="left",
+            box=box.HEAVY if self._won else box.ROUNDED,
+            border_style=won if self._won else colour,
+            padding=(0, 1),
+            width=width,
+            height=height,
+        )
+
+    def _last(self, lines: int, width: int) -> Iterator[Text]:
+        found: list[Text] = []
+        for entry in reversed(self._entries):
+            found[:0] = entry.rows(width)
+            if len(found) >= lines:
+                break
+        yield from found[-lines:]
+
+    def _state(self, now: float, width: int) -> Text:
+        line = Text(no_wrap=True, overflow="ellipsis")
+        story, outcome = self._story, self._outcome
+        if outcome is not None:
+            tone = self._ending.tone if self._ending is not None else "failure"
+            line.append(f"{_TONES[tone][1]} {outcome.status.replace('_', ' ')}", style=f"bold {_TONES[tone][0]}")
+            line.append(f" · {counted(outcome.steps, 'step')} · {duration(outcome.duration_ms)}", style="dim")
+        else:
+            t = story.t + round((now - self._heard) * 1000)
+            line.append(f"{spinner(now)} {story.doing}")
+            allowed = f" of {story.allowed}" if width > ROOMY else ""
+            shown = (f"step {story.facts.steps}{allowed}", duration(t // 1000 * 1000 or t), *story.spent(t))
+            for part in shown[: None if width > ROOMY else 2]:
+                line.append(f" · {part}", style="dim")
+        line.truncate(width, overflow="ellipsis")
+        return line
+
+    def _add(self, text: str, style: str = "", *, cut: bool = False, indent: str = "") -> None:
+        self._entries.append(_Entry(text, style, cut, indent))
+
+    # ---- telling
+
+    def begin(self, started: RunStarted) -> None:
+        """Nothing: the name says it."""
+
+    def step(self, number: int, closing: bool) -> None:
+        """A line for each step."""
+        self._add("── closing step" if closing else f"── step {number}", "dim", cut=True)
+
+    def write(self, kind: Kind, delta: str) -> None:
+        """Text goes on in one entry."""
+        if self._writing is None or kind != self._kind:
+            self._writing, self._kind = _Entry("", "dim italic" if kind == "reasoning" else "", False, ""), kind
+            self._entries.append(self._writing)
+        self._writing.text = (self._writing.text + clean(delta)).lstrip()[-LONGEST:]
+
+    def end_writing(self) -> None:
+        """What comes next is another entry."""
+        self._writing = None
+
+    def call(self, call: Call) -> None:
+        """The call in a line, the first line of its result under it."""
+        given = "  ".join(f"{name}={value}" if name else value for name, value in arguments(call.arguments, 40))
+        good = call.status == "ok"
+        style = "dim" if call.kind == "completion" and good else "green" if good else "red"
+        self._add(f"● {one_line(call.name, 40)}  {given}".rstrip(), style, cut=True)
+        lines, _ = first_lines(call.result, 1)
+        if lines[0].strip():
+            self._add(lines[0].strip(), "dim" if good else "red", cut=True, indent="  ")
+
+    def thought(self, text: str) -> None:
+        """The thought, marked."""
+        self._add(f"◇ {clean(text).strip()}", "blue")
+
+    def round(self, round: Round) -> None:
+        """What was planned, in brief, and the thought about it."""
+        for step in round.steps:
+            self._add(f"○ {step.call}", "dim", cut=True, indent="  ")
+        self._add(f"◇ {clean(round.thought).strip()}", "blue")
+
+    def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
+        """How far it is."""
+        told = f": {one_line(summary, 200)}" if summary.strip() else ""
+        self._add(f"◔ {percentage} % reported as done{told}", "blue")
+
+    def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
+        """The note, in its colour, and the last line under it."""
+        self._add(text, SHADES[shade])
+        for line in body[-1:]:
+            self._add(line, "dim", cut=True, indent="  ")
+
+    def decided(self, round: int, decision: Decision) -> None:
+        """Nothing: there is no room for it."""
+
+    def end(self, ending: Ending, outcome: Outcome) -> None:
+        """How it ended, and its answer."""
+        self._ending, self._outcome = ending, outcome
+        colour, glyph = _TONES[ending.tone]
+        self._add(f"{glyph} {ending.title}", f"bold {colour}")
+        if ending.work:
+            self._add(ending.work, _TONES[ending.work_tone][0])
+        if ending.text.strip() and not ending.answered_above:
+            self._add(clean(ending.text).strip())
+
+
+class _Entry:
+    """A line, or some text that fills several."""
+
+    def __init__(self, text: str, style: str, cut: bool, indent: str) -> None:
+        self.text = text
+        self._style, self._cut, self._indent = style, cut, indent
+
+    def rows(self, width: int) -> list[Text]:
+        """In rows of this width: cut to one, or as many as it takes; blank ones are left out."""
+        text = f"{self._indent}{self.text}"
+        if self._cut:
+            row = Text(one_line(text, 400) if not self._indent else text, style=self._style, no_wrap=True)
+            row.truncate(width, overflow="ellipsis")
+            return [row]
+        return [Text(row, style=self._style, no_wrap=True) for row in rows_of(text, width) if row.strip()]
