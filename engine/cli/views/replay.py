@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from ...decision import Considered, Decision
+from ...decision import events as ev
 from ...replay import ReplayedRun, ReplayReport
+from ...replay.diff import Difference, Divergence
+from .base import Shade, value_of
 from .clean import one_line
-from .columns import plain
-from .divergence import difference_lines, evidence_lines
+from .columns import Line, Piece, beside, folded, plain
 from .text import Recorded, counted
 
 
@@ -98,3 +102,223 @@ def _remarks(report: ReplayReport, circumstances: Circumstances) -> Iterator[str
         yield f"{counted(len(report.missing), 'attachment')} of the record could not be found"
     if report.runs and report.runs[-1].recorded is None and not (circumstances.being_written or circumstances.left_at):
         yield f"the last run was killed; it goes on with: {Recorded(report.path).resume('')}"
+
+
+# A divergence for people: the recorded decision and the replayed one, side by side or one under the other.
+#
+# The first rule whose words differ is marked, and so are the facts that it did not see the same.
+
+WIDE = 90
+"""Columns from which on the two stand side by side."""
+LONGEST = 400
+"""Characters of one thing that differs."""
+RULE = 30
+"""Characters of a rule's name."""
+_MARK = "▸ "
+
+
+class _Pair(Struct, frozen=True):
+    """What one rule said then, and says now. None where it was not asked."""
+
+    rule: str
+    then: Considered | None
+    now: Considered | None
+
+    @property
+    def differs(self) -> bool:
+        return _said(self.then) != _said(self.now)
+
+    @property
+    def other_facts(self) -> set[str]:
+        then, now = _saw(self.then), _saw(self.now)
+        return {name for name in then.keys() & now.keys() if _json(then[name]) != _json(now[name])}
+
+
+def divergence_lines(divergence: Divergence, width: int) -> Iterator[Line]:
+    """The divergence in lines of this width."""
+    for number, row in enumerate(folded(f"diverges: {one_line(divergence.what, 1000)}", width - 4)):
+        yield [("  ≠ " if number == 0 else "    ", "bad"), (row, "strong")]
+    yield from evidence_lines(divergence, width)
+
+
+def evidence_lines(divergence: Divergence, width: int) -> Iterator[Line]:
+    """What shows it: the first event that differs, and both decisions with what each rule saw and said."""
+    if divergence.before is not None:
+        yield from difference_lines(divergence.before, width)
+    recorded, replayed = divergence.recorded, divergence.replayed
+    if recorded is not None and replayed is not None and recorded.trace and replayed.trace:
+        pairs = _pairs(recorded, replayed)
+        first = next((pair.rule for pair in pairs if pair.differs), None)
+        both = _side_by_side if width >= WIDE else _stacked
+        yield from both(recorded, replayed, pairs, first, width)
+    elif recorded is not None or replayed is not None:  # else only what came of the same decisions differs
+        yield from _under("record", _decision(recorded, width - 14))
+        yield from _under("replay", _decision(replayed, width - 14))
+        yield from _alone(replayed or recorded, width)
+
+
+def difference_lines(difference: Difference, width: int) -> Iterator[Line]:
+    """The first event that differs: which, what it was and what it is."""
+    for number, row in enumerate(folded(_which(difference), width - 6)):
+        yield [("    " if number == 0 else "      ", None), (row, "warning")]
+    sides = (("was", difference.recorded), ("is", difference.replayed))
+    for word, event in sides:
+        told = "not there" if event is None else _content(event, difference.fields)
+        rows = folded(one_line(told, LONGEST), width - 11)
+        for number, row in enumerate(rows):
+            yield [(f"      {word:<5}" if number == 0 else " " * 11, "quiet"), (row, None)]
+
+
+def _which(difference: Difference) -> str:
+    event = difference.recorded or difference.replayed
+    assert event is not None
+    kind = str(type(event).__struct_config__.tag)
+    name = getattr(event, "name", "")
+    of = (
+        f" of {one_line(name, 60)}"
+        if name
+        else f" of step {event.step}"
+        if isinstance(event, ev.ResponseFinished)
+        else ""
+    )
+    fields = f" ({', '.join(difference.fields)})" if difference.fields else ""
+    then, now = difference.recorded, difference.replayed
+    if then is None:
+        where = f"event {event.seq} of the replay"
+    elif now is None or now.seq == then.seq:
+        where = f"event {then.seq}"
+    else:
+        where = f"event {then.seq}, {now.seq} in the replay"
+    return f"first differed: {where}, {kind}{of}{fields}"
+
+
+def _content(event: Any, fields: Sequence[str]) -> str:
+    """What differs of an event, or all that can be said of it in a line."""
+    if isinstance(event, ev.ResponseFinished):
+        return _response(event, fields)
+    shown = fields or tuple(
+        name for name in ("status", "content", "said", "reason", "answer", "text") if hasattr(event, name)
+    )
+    return " · ".join(str(getattr(event, name)) for name in shown) or "there"
+
+
+def _response(event: ev.ResponseFinished, fields: Sequence[str]) -> str:
+    message = event.message
+    parts = [message.text] if message.text.strip() else []
+    parts += [f"{call.name} {call.arguments}".rstrip() for call in message.calls]
+    if not parts:
+        parts = ["nothing but reasoning" if message.reasoning else "nothing"]
+    if "truncated" in fields:
+        parts.append("whole" if event.truncated is None else "broken off inside a call")
+    return " · ".join(parts)
+
+
+# ---- the traces
+
+
+def _pairs(recorded: Decision, replayed: Decision) -> list[_Pair]:
+    then = {one_line(one.rule, RULE): one for one in recorded.trace}
+    now = {one_line(one.rule, RULE): one for one in replayed.trace}
+    return [_Pair(rule, then.get(rule), now.get(rule)) for rule in {**then, **now}]
+
+
+def _side_by_side(
+    recorded: Decision, replayed: Decision, pairs: Sequence[_Pair], first: str | None, width: int
+) -> Iterator[Line]:
+    rule = max(len(pair.rule) for pair in pairs) + len(_MARK)
+    side = (width - 4 - rule - 4) // 2
+    widths = (rule, side, side)
+
+    def row(head: Piece, then: Sequence[Piece], now: Sequence[Piece]) -> Iterator[Line]:
+        for line in beside(([head], then, now), widths):
+            yield [("    ", None), *line]
+
+    yield from row(("", None), [("the record", "quiet")], [("the replay", "quiet")])
+    yield from row(_decision_head(first), _decision(recorded, side), _decision(replayed, side))
+    for pair in pairs:
+        marked = pair.rule == first
+        head = ((_MARK if marked else "  ") + pair.rule, _shade(pair, marked))
+        yield from row(head, _considered(pair.then, pair, side), _considered(pair.now, pair, side))
+
+
+def _stacked(
+    recorded: Decision, replayed: Decision, pairs: Sequence[_Pair], first: str | None, width: int
+) -> Iterator[Line]:
+    room = width - 14
+    yield [("    ", None), _decision_head(first)]
+    yield from _under("record", _decision(recorded, room))
+    yield from _under("replay", _decision(replayed, room))
+    for pair in pairs:
+        marked = pair.rule == first
+        yield [("    ", None), ((_MARK if marked else "  ") + pair.rule, _shade(pair, marked))]
+        then, now = _considered(pair.then, pair, room), _considered(pair.now, pair, room)
+        if then == now:
+            yield from _under("both", then)
+        else:
+            yield from _under("record", then)
+            yield from _under("replay", now)
+
+
+def _alone(decision: Decision | None, width: int) -> Iterator[Line]:
+    """The trace of the only decision that has one."""
+    trace = () if decision is None else decision.trace
+    rule = max((len(one_line(one.rule, RULE)) for one in trace), default=0) + len(_MARK)
+    room = width - 4 - rule - 2
+    for one in trace:
+        head: Piece = ((_MARK if one.said else "  ") + one_line(one.rule, RULE), None if one.said else "quiet")
+        for line in beside(([head], _considered(one, _Pair(one.rule, one, one), room)), (rule, room)):
+            yield [("    ", None), *line]
+
+
+def _under(name: str, rows: Sequence[Piece]) -> Iterator[Line]:
+    for number, row in enumerate(rows):
+        yield [(f"      {name:<8}" if number == 0 else " " * 14, "quiet"), row]
+
+
+def _decision_head(first: str | None) -> Piece:
+    """Marked where no rule is, since all of them say the same."""
+    return (f"{_MARK}decision", "bad") if first is None else ("  decision", None)
+
+
+def _decision(decision: Decision | None, width: int) -> list[Piece]:
+    if decision is None:
+        return [("no decision here", "quiet")]
+    rows: list[Piece] = [(row, "strong") for row in folded(one_line(str(decision), LONGEST), width)]
+    rows += [(row, "quiet") for row in folded(one_line(f"by {decision.rule}", LONGEST), width)]
+    if not decision.trace:
+        rows.append(("no trace of it is recorded", "quiet"))
+    return rows
+
+
+def _considered(one: Considered | None, pair: _Pair, width: int) -> list[Piece]:
+    """What a rule said, and the facts that it saw; first those that are not the same on both sides."""
+    if one is None:
+        return [("not asked", "quiet")]
+    other = [name for name in one.saw if name in pair.other_facts]
+    same = [name for name in one.saw if name not in other]
+    if not (one.said or other):
+        return [(row, "quiet") for row in folded(f"· {_facts(one, same)}".rstrip(), width)]
+    shade: Shade | None = "quiet" if not one.said else "warning" if pair.differs else None
+    rows: list[Piece] = [(row, shade) for row in folded(one_line(one.said, LONGEST) or "·", width)]
+    rows += [(row, "warning") for row in folded(_facts(one, other), width) if row]
+    return rows + [(row, "quiet") for row in folded(_facts(one, same), width) if row]
+
+
+def _facts(one: Considered, names: Sequence[str]) -> str:
+    return " ".join(f"{one_line(name, RULE)}={value_of(one.saw[name])}" for name in names)
+
+
+def _shade(pair: _Pair, marked: bool) -> Shade | None:
+    return "bad" if marked else None if pair.differs else "quiet"
+
+
+def _said(one: Considered | None) -> str | None:
+    return None if one is None else one.said
+
+
+def _json(value: Any) -> bytes:
+    return msgspec.json.encode(value)  # as a record holds it: there, a tuple is a list
+
+
+def _saw(one: Considered | None) -> dict[str, Any]:
+    return {} if one is None else one.saw

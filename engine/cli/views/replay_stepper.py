@@ -16,9 +16,9 @@ from ...replay.diff import Beginning, Divergence, recorded_seq
 from ...run import Run
 from .base import Savings, savings_of
 from .clean import one_line
-from .divergence import divergence_lines
 from .keys import BACKSPACE, ENTER, ESCAPE
 from .messages import message_lines, request_messages
+from .replay import divergence_lines
 from .select import View
 
 KEYS = "Enter step · n decision · r run · g go to · m messages · e explain · q leave"
