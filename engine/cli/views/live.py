@@ -23,8 +23,8 @@ from ...event_bus import Lagged
 from ...process.streams import Channels
 from .base import Call, Kind, Saved, Shade, trace_lines
 from .clean import arguments, clean, first_lines, one_line
-from .columns import Line
 from .narrator import Story
+from .replay import Line
 from .rounds import Round
 from .terminal import SHADES, OnScreen, rows_of, spinner, wrapped
 from .text import Ending, Recorded, Tone, actions_line, allowances, duration, figures

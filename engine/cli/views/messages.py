@@ -9,7 +9,7 @@ from ...decision import events as ev
 from ...records.reader import RecordedRun
 from .base import Shade
 from .clean import arguments, first_lines, one_line
-from .columns import Line, folded
+from .replay import Line, folded
 from .text import counted
 
 SHOWN = 24

@@ -11,8 +11,8 @@ from ...decision.events import RunStarted
 from ...event_bus import Lagged
 from .base import Call, Kind, Saved, Shade, trace_lines
 from .clean import arguments, clean, first_lines, one_line
-from .columns import Line, plain
 from .narrator import Story
+from .replay import Line, plain
 from .rounds import Round
 from .text import Ending, Recorded, actions_line, allowances, duration, figures
 

@@ -11,8 +11,8 @@ from ...decision import Event
 from ...event_bus import Lagged
 from ...process.streams import Channels
 from .base import Careful, Saved
-from .columns import Line
 from .plain import Plain
+from .replay import Line
 from .text import Recorded
 
 Draw = Callable[[int], Iterable[Line]]
