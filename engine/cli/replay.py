@@ -21,10 +21,9 @@ from ..replay.diff import Beginning
 from ..tools.tool import Tool
 from .factory import tools_of, workspace_of
 from .options import add_output, add_tools, parser_of
-from .views.events_given import beginning_of, name_of
 from .views.plain import WIDTH
 from .views.replay import Circumstances, as_json, as_text, is_same
-from .views.replay_stepper import GoneBack, Keys, Shown, Walk, check_terminal
+from .views.replay_stepper import GoneBack, Keys, Shown, Walk, beginning_of, check_terminal, name_of
 from .views.select import View, choose_view
 from .views.text import Recorded
 
