@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...analysis.metrics import Figures, ToolTotals
 from ...analysis.report import Report
-from .numbers import in_unit, long, part, percent, short
 from .report_sheets import Bar, Sheet, mean_cost
+from .tables import in_unit, long, part, percent, short
 from .text import counted
 
 NAMED = 15

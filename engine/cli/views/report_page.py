@@ -14,7 +14,6 @@ from ...analysis.sampling import REASONS, BadRecord
 from ...analysis.scoring import Assessed, Ratings
 from ...analysis.statistics import Bin, Distribution
 from .clean import one_line
-from .numbers import dollars, long, of, part, short
 from .report_groups import comparisons, groups, tools
 from .report_sheets import (
     Bar,
@@ -29,6 +28,7 @@ from .report_sheets import (
     waste,
     work,
 )
+from .tables import dollars, long, of, part, short
 from .text import counted
 from .timeline_page import Shown, key, session
 

@@ -10,7 +10,7 @@ from ...analysis.metrics import Figures, Share
 from ...analysis.report import Report
 from ...analysis.scoring import RatingFigures
 from ...analysis.statistics import Distribution
-from .numbers import between, dollars, long, of, part, percent, short
+from .tables import between, dollars, long, of, part, percent, short
 from .text import counted
 
 Tone = Literal["main", "good", "warn", "bad", "loop", "quiet"]

@@ -12,8 +12,8 @@ from ...analysis.sampling import Chosen
 from ...analysis.scoring import Assessed, Known
 from ...analysis.timeline import Cell, Mark, RunTimeline, Said, SessionTimeline
 from .clean import one_line
-from .numbers import short
 from .report_sheets import KNOWN, Tone
+from .tables import short
 from .text import counted, duration
 
 MARKS: dict[Mark, tuple[Tone, str, str]] = {
