@@ -18,8 +18,7 @@ from .options import add_records, parser_of
 from .views.backtest import parts_of
 from .views.backtest_page import backtest_page
 from .views.page_files import check_writable, write_page
-from .views.reading import indexed, progress
-from .views.tables import show
+from .views.tables import indexed, progress, show
 from .views.text import counted
 
 _HELP = "test other stopping policies on recorded sessions, without a model"

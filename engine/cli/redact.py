@@ -18,7 +18,7 @@ from ..records.parallel import Failure, each
 from ..records.redaction import Redaction, Rewritten, redacted_copy
 from .options import add_places, add_redaction, parser_of, redaction_of
 from .views.clean import one_line
-from .views.reading import progress
+from .views.tables import progress
 from .views.text import counted
 
 FAILED = 1

@@ -17,10 +17,9 @@ from ..records.files import records_in
 from ..records.parallel import Failure, each
 from .options import add_records, parser_of
 from .views.page_files import check_writable, write_page
-from .views.reading import indexed, progress
 from .views.report import parts_of
 from .views.report_page import Shown, report_page
-from .views.tables import show
+from .views.tables import indexed, progress, show
 from .views.text import counted
 
 _HELP = "what many records tell: endings, steps, waste, false positives and negatives, cost"

@@ -6,7 +6,7 @@ import asyncio
 import io
 from pathlib import Path
 
-from endstop.cli.views.reading import _Read
+from endstop.cli.views.tables import _Read
 from endstop.observers.progress import Shown, bar
 from rich.console import Console
 
