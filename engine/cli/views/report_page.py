@@ -14,7 +14,7 @@ from ...analysis.sampling import REASONS, BadRecord
 from ...analysis.scoring import Assessed, Ratings
 from ...analysis.statistics import Bin, Distribution
 from .clean import one_line
-from .report_groups import comparisons, groups, tools
+from .report import comparisons, groups, tools
 from .report_sheets import (
     Bar,
     Cell,
