@@ -16,7 +16,7 @@ from ..process.streams import Channels
 from ..records.files import records_in
 from ..records.parallel import Failure, each
 from .options import add_records, parser_of
-from .views.page_files import check_writable, write_page
+from .views.backtest_page import check_writable, write_page
 from .views.report import parts_of
 from .views.report_page import Shown, report_page
 from .views.tables import indexed, progress, show
