@@ -19,7 +19,7 @@ from endstop.service import Service, Unavailable
 from endstop.store.memory import MemoryStore
 from endstop.testing import settle
 from endstop.web import WebLimits, engine_of, service_of, web
-from endstop.web.stopping import stopping_at_signals
+from endstop.web.app import stopping_at_signals
 from fastapi import Depends, FastAPI
 from starlette.applications import Starlette
 from starlette.requests import Request
