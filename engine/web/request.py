@@ -12,7 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from ..providers.clock import Clock
+from ..service.errors import Refusal
 from ..service.service import Service
+from ..store.base import StoredRun, StoreError
 from . import sse as frames
 from .auth import Auth
 from .errors import Refused
@@ -96,3 +98,22 @@ class Asked:
 def answer(value: Any, status: int = 200, **headers: str) -> Response:
     """A response with this value as JSON."""
     return Response(msgspec.json.encode(value), status, headers, "application/json")
+
+
+# What becomes of a run whose reader leaves: it goes on, or it ends, too (`on_disconnect=cancel`).
+
+
+def cancelling(service: Service, run: StoredRun) -> Callable[[], Awaitable[None]]:
+    """Cancels this run when it is called, unless it has ended, or the server is stopping and ends it anyhow."""
+
+    async def cancel() -> None:
+        if service.stopping:
+            return
+        try:
+            session = await service.session(run.session_id)
+            if session.run_id == run.id:
+                await service.cancel(run.session_id, "disconnect")
+        except (Refusal, StoreError):
+            pass  # it has ended meanwhile
+
+    return cancel

@@ -6,8 +6,7 @@ from starlette.responses import Response
 
 from ..service.errors import Conflict
 from .answers import run_told
-from .leaving import cancelling
-from .request import Asked, answer
+from .request import Asked, answer, cancelling
 from .schemas import OutcomeQuery, RunStreamQuery
 from .sse import after, framed, number_in
 

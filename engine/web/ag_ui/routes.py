@@ -19,8 +19,7 @@ from ...service.event_buffer import Frame
 from ...service.follow import Portion
 from ...service.service import Service
 from ...store.base import StoredRun, StoredSession
-from ..leaving import cancelling
-from ..request import Asked
+from ..request import Asked, cancelling
 from ..schemas import OnDisconnectQuery, check_text
 from ..session_routes import resumed_after
 from ..sse import HEARTBEAT, RETRY, id_of
