@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from .answers import AgentsTold, Health, agent_told
 from .request import Asked, answer
+from .schemas import AgentsTold, Health, agent_told
 
 
 async def agents(asked: Asked) -> Response:

@@ -13,18 +13,23 @@ from . import about, runs
 from . import session_routes as sessions
 from .ag_ui import RunAgentInput
 from .ag_ui import routes as ag_ui_routes
-from .answers import AgentsTold, Health, MessageTold, RunTold, SessionsTold, SessionTold
 from .request import Asked
 from .schemas import (
+    AgentsTold,
     Answer,
     Cancel,
+    Health,
     Message,
+    MessageTold,
     NewRun,
     NewSession,
     OnDisconnectQuery,
     OutcomeQuery,
     RunStreamQuery,
+    RunTold,
     SessionsQuery,
+    SessionsTold,
+    SessionTold,
     StreamQuery,
 )
 from .sse import MEDIA_TYPE as SSE

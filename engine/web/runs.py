@@ -5,9 +5,8 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from ..service.errors import Conflict
-from .answers import run_told
 from .request import Asked, answer, cancelling
-from .schemas import OutcomeQuery, RunStreamQuery
+from .schemas import OutcomeQuery, RunStreamQuery, run_told
 from .sse import after, framed, number_in
 
 

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from .answers import MessageTold, SessionsTold, session_told
 from .request import Asked, answer
-from .schemas import Answer, Cancel, Message, NewRun, NewSession, SessionsQuery, check_text, if_given
+from .schemas import (
+    Answer,
+    Cancel,
+    Message,
+    MessageTold,
+    NewRun,
+    NewSession,
+    SessionsQuery,
+    SessionsTold,
+    check_text,
+    if_given,
+    session_told,
+)
 from .sse import after, framed, place_in, unknown_run
 
 
