@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from endstop.web.lateness import LONGEST, Lateness
-from endstop.web.limits import Readers, WebLimits
+from endstop.web.limits import LONGEST, Lateness, Readers, WebLimits
 
 
 async def busy_until(late: Lateness, seconds: float) -> None:
