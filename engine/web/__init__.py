@@ -2,10 +2,10 @@
 
 from .app import web
 from .auth import Auth, Tokens
-from .connection import Connection
 from .dependencies import engine_of, service_of
 from .disconnect import Disconnected, until_disconnect
 from .limits import WebLimits
+from .server import Connection
 
 __all__ = [
     "Auth",
