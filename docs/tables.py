@@ -24,8 +24,8 @@ from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Ev
 from endstop.decision.finish_words import DOES, FINISH_WORDS
 from endstop.decision.settings import Settings, kinds, wanted
 from endstop.evaluation import EVALUATED
+from endstop.web.ag_ui.protocol import custom_name
 from endstop.web.ag_ui.translate import HOW
-from endstop.web.ag_ui.wire import custom_name
 from msgspec import Struct
 
 ROOT = Path(__file__).parent.parent

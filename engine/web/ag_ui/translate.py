@@ -22,8 +22,8 @@ from ...decision import events as ev
 from ...records.format import encoded
 from . import protocol as say
 from .endings import Used, ending
+from .protocol import Lagged, custom_name, milliseconds, part
 from .stream import Stream, Void
-from .wire import Lagged, custom_name, milliseconds, part
 
 CLOSING = "closing step"
 CUT_OFF = "The run ended before there was a result."
