@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from ...decision import Question, WrongUse
-from .endings import PAUSED
+from .translate import PAUSED
 
 ABANDONED = "The user does not answer this question. Go on without the answer, or finish with what is known."
 
