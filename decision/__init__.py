@@ -19,7 +19,7 @@ from .errors import WrongUse
 from .events import Event
 from .facts import Facts, fold
 from .guards import GUARDS
-from .limits import Limits, SessionLimits
+from .limits import RECOMMENDED, Limits, SessionLimits
 from .messages import (
     AssistantMessage,
     FinishReason,
@@ -38,7 +38,6 @@ from .outcome import STATUS_OF, LimitUse, Outcome, Question, Status, Verdict, Wo
 from .policy import POLICIES, Compaction, Deadlines, Degeneration, Echo, Patience, Policy, Prompts, Repetition
 from .policy_files import policy_from
 from .prices import Price
-from .recommended import RECOMMENDED
 from .rules import RULES, Rule
 from .transcript import Transcript
 

@@ -9,8 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from .errors import WrongUse, nearest
+from .limits import RECOMMENDED
 from .policy import POLICIES, Policy
-from .recommended import RECOMMENDED
 from .settings import Settings
 
 OFF = "off"

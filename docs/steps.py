@@ -1,4 +1,4 @@
-"""How many steps recorded sessions took to their end, against the recommended limits (`decision/recommended.py`).
+"""How many steps recorded sessions took to their end, against the recommended limits (`decision/limits.py`).
 
     python docs/steps.py golden              the project's records, tests/records
     python docs/steps.py foreign [FOLDER]    sessions of other agents, by default in ../shared/data/sessions

@@ -247,7 +247,7 @@ def _percent(share: float) -> str:
     return f"{floor(100 * share + 0.5)} %"
 
 
-# The recommended limits by kind of task (`decision/recommended.py`), held against runs that were made.
+# The recommended limits by kind of task (`decision/limits.py`), held against runs that were made.
 
 
 class Fit(Struct, frozen=True, kw_only=True):
