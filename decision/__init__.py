@@ -14,7 +14,6 @@ from .chunks import (
 )
 from .decide import decide
 from .decisions import Considered, Decision, GoOn, Pause, Stop
-from .ending import conclude
 from .errors import WrongUse
 from .events import Event
 from .facts import Facts, fold
@@ -40,6 +39,7 @@ from .policy_files import policy_from
 from .prices import Price
 from .rules import RULES, Rule
 from .transcript import Transcript
+from .usage import conclude
 
 __all__ = [
     "GUARDS",

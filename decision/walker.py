@@ -15,7 +15,6 @@ from . import events as ev
 from .decide import decide
 from .decisions import Decision, GoOn, Stop
 from .degeneration import repetition_in
-from .ending import closes
 from .facts import Facts
 from .finding import Finding, Parting
 from .limits import STOP_REASONS
@@ -25,7 +24,7 @@ from .rounds import due_at_the_start, goes_on_by_itself
 from .rules import Rule
 from .summary import Point, RunDigest
 from .transcript import rough_tokens
-from .usage import spending
+from .usage import closes, spending
 
 
 class Walker:

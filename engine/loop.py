@@ -25,7 +25,6 @@ from .decision import (
     UserMessage,
     conclude,
 )
-from .decision.ending import closes
 from .decision.events import (
     BudgetRefused,
     CancelRequested,
@@ -41,6 +40,7 @@ from .decision.events import (
 )
 from .decision.rounds import due_at_the_start, goes_on_by_itself
 from .decision.transcript import UNANSWERED
+from .decision.usage import closes
 from .durability import LostRun
 from .hook_runner import ModelJudge, ask, ask_text_rule, check_text, progress, read_judge
 from .providers import Broken, Cancelled, Interrupted, ProviderError, Request, ToolChoice
