@@ -23,7 +23,7 @@ from .decision.events import (
     ToolCallResult,
 )
 from .decision.messages import ResultStatus
-from .decision.text import not_accepted
+from .decision.rules import not_accepted
 from .durability import LostRun
 from .hook_runner import ask_gates
 from .resume_point import Halfway

@@ -26,7 +26,7 @@ from ..decision import (
 )
 from ..decision import events as ev
 from ..decision.confirmation import Reply
-from ..decision.text import not_accepted
+from ..decision.rules import not_accepted
 from ..evaluation import Evaluated, Evaluation
 from ..providers import Exchange, Failure
 from ..records.reader import RecordedRun

@@ -3,8 +3,8 @@
 import pytest
 from endstop import Engine
 from endstop.decision.policy import Echo, Policy
+from endstop.decision.rules import echoes
 from endstop.decision.settings import recorded
-from endstop.decision.text import echoes
 from endstop.providers import Scripted
 from hypothesis import given
 from hypothesis import strategies as st
