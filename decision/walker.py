@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from . import events as ev
-from .decide import decide
+from .decide import decide, due_at_the_start, goes_on_by_itself
 from .decisions import Decision, GoOn, Stop
 from .degeneration import repetition_in
 from .facts import Facts
@@ -20,7 +20,6 @@ from .finding import Finding, Parting
 from .limits import STOP_REASONS
 from .messages import AssistantMessage
 from .policy import Policy
-from .rounds import due_at_the_start, goes_on_by_itself
 from .rules import Rule
 from .summary import Point, RunDigest
 from .transcript import rough_tokens

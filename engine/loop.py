@@ -25,6 +25,7 @@ from .decision import (
     UserMessage,
     conclude,
 )
+from .decision.decide import due_at_the_start, goes_on_by_itself
 from .decision.events import (
     BudgetRefused,
     CancelRequested,
@@ -38,7 +39,6 @@ from .decision.events import (
     StepStarted,
     ToolCallResult,
 )
-from .decision.rounds import due_at_the_start, goes_on_by_itself
 from .decision.transcript import UNANSWERED
 from .decision.usage import closes
 from .durability import LostRun
