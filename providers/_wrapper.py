@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Self
 
-from ..decision import WrongUse
-from .provider import Provider
+from ..decision import AnyChunk, AttemptEnded, Voice, WrongUse
+from .clock import Clock
+from .errors import ProviderError, ended_by
+from .provider import Provider, Request
 
 
 class Wrapper:
@@ -65,3 +67,74 @@ def leaves(provider: Provider) -> Iterator[Provider]:
             yield from leaves(inner)
     else:
         yield provider
+
+
+# One stream made of several attempts: when one fails, what it has shown is declared void and the next one speaks.
+#
+# The stream says so with `AttemptEnded` and `Voice`; the engine gives each attempt an id, and readers take back what
+# came to nothing. Used by `Retry` and `Fallback`, which only say who is asked next.
+
+Next = Callable[[ProviderError, bool], tuple[Provider, float] | None]
+"""Who is asked after this error, and after how many seconds; None: nobody. True: something had been shown of it."""
+
+
+class Attempts:
+    """Iterates over the chunks of all attempts. Close it: it may hold a connection."""
+
+    def __init__(self, first: Provider, request: Request, next_one: Next, clock: Clock | None = None) -> None:
+        self._provider: Provider | None = first
+        self._request = request
+        self._next_one = next_one
+        self._stream: AbstractAsyncContextManager[AsyncIterator[AnyChunk]] | None = None
+        self._chunks: AsyncIterator[AnyChunk] | None = None
+        self._clock = clock
+        self._wait: float | None = None
+        """Seconds until the next attempt, which is then to be announced."""
+        self._shown = False
+
+    def __aiter__(self) -> AsyncIterator[AnyChunk]:
+        return self
+
+    async def __anext__(self) -> AnyChunk:
+        provider = self._provider
+        if provider is None:
+            raise StopAsyncIteration
+        if self._wait is not None:
+            wait, self._wait = self._wait, None
+            if self._clock is not None:
+                await self._clock.sleep(wait)
+            return Voice(provider.model)
+        try:
+            if self._chunks is None:
+                await self._open(provider)
+            assert self._chunks is not None
+            chunk = await anext(self._chunks)
+        except StopAsyncIteration:
+            self._provider = None
+            await self.aclose()
+            raise
+        except ProviderError as error:
+            return await self._go_on(provider, error)
+        self._shown = self._shown or not isinstance(chunk, Voice | AttemptEnded)
+        return chunk
+
+    async def aclose(self) -> None:
+        """Close what is open."""
+        stream, self._stream, self._chunks = self._stream, None, None
+        if stream is not None:
+            await stream.__aexit__(None, None, None)
+
+    async def _open(self, provider: Provider) -> None:
+        stream = provider.stream(self._request)
+        self._chunks = await stream.__aenter__()
+        self._stream = stream
+
+    async def _go_on(self, failed: Provider, error: ProviderError) -> AnyChunk:
+        """Ask the next one, and say so; raise the error if there is none."""
+        await self.aclose()
+        self._provider, shown, self._shown = None, self._shown, False
+        turn = self._next_one(error, shown)
+        if turn is None:
+            raise error
+        self._provider, self._wait = turn
+        return ended_by(error, failed.model)

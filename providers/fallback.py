@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from ..decision import AnyChunk
-from ._wrapper import Wrapper
-from .attempts import Attempts
+from ._wrapper import Attempts, Wrapper
 from .errors import ProviderError
 from .provider import Provider, Request
 

@@ -8,8 +8,7 @@ from random import Random
 from types import MappingProxyType
 
 from ..decision import AnyChunk, WrongUse
-from ._wrapper import Wrapper
-from .attempts import Attempts
+from ._wrapper import Attempts, Wrapper
 from .clock import Clock, SystemClock
 from .errors import KINDS, ProviderError
 from .provider import Provider, Request
