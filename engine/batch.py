@@ -24,8 +24,8 @@ from .decision import Outcome, Usage, WrongUse
 from .decision.errors import error_text
 from .decision.events import RunFinished
 from .providers import Provider
+from .providers._wrapper import outlive
 from .providers.clock import Clock, SystemClock
-from .providers.closing import outlive
 from .run import TIDY_SECONDS, Run
 from .tasks import Job, Task, TaskResult, jobs_of
 

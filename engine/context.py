@@ -25,8 +25,8 @@ from .event_log import Log
 from .hard_limits import HardLimits
 from .hooks import Gate, Judge, Recalled, TextRule
 from .providers import Prices, Provider, ToolChoice
+from .providers._wrapper import outlive
 from .providers.clock import Clock
-from .providers.closing import outlive
 from .resume_point import Halfway, Interrupted
 from .tools.tool import Tool, Toolbox
 from .validation import check_prompt

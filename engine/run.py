@@ -30,7 +30,7 @@ from .evaluation import Evaluator, evaluated
 from .event_bus import Bus, Lagged
 from .hook_runner import Handler, ask_handlers
 from .loop import run_rounds
-from .providers.closing import outlive
+from .providers._wrapper import outlive
 
 TIDY_SECONDS = 10.0
 """How long a run that was cancelled may take to tidy up before it is left behind."""

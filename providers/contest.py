@@ -25,8 +25,8 @@ from ..decision import (
 )
 from ..decision.errors import error_text
 from ..decision.transcript import rough_tokens, size
+from ._wrapper import outlive
 from .clock import Clock
-from .closing import outlive
 from .errors import Cancelled, ProviderError, ended_by
 from .provider import Provider, Request
 

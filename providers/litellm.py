@@ -20,9 +20,9 @@ import anyio.to_thread
 from ..decision import AnyChunk, FinishReason, FinishReport, UsageReport, WrongUse
 from ..decision.errors import nearest
 from ..decision.finish_words import checked_words
+from ._wrapper import outlive
 from .address import masked, origin_of, parted, shown
 from .cache_marks import CacheMarks, knows_marks, on_tools
-from .closing import outlive
 from .errors import Broken, Interrupted, ProviderError, TimedOut
 from .litellm_errors import error_of
 from .litellm_stream import LISTENING, Overheard, Reader, StatedOnly, characters

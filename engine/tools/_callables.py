@@ -23,7 +23,7 @@ import anyio.to_thread
 from .._logging import complain
 from ..decision.errors import error_text
 from ..event_loop import watch
-from ..providers.closing import outlive
+from ..providers._wrapper import outlive
 
 T = TypeVar("T")
 

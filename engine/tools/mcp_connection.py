@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from ..child_process import environment
 from ..decision import WrongUse
+from ..providers._wrapper import outlive
 from ..providers.address import shown
-from ..providers.closing import outlive
 from ._callables import Failed
 
 if TYPE_CHECKING:
