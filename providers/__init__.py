@@ -22,13 +22,12 @@ from .errors import (
     Unreachable,
 )
 from .fallback import Fallback
-from .hedge import Hedge
 from .limit import Limit
 from .litellm import LiteLLM
 from .openai_compatible import OpenAICompatible
 from .prices import Prices
 from .provider import Provider, Request, ToolChoice
-from .race import Race
+from .race import Hedge, Race
 from .record import Exchange, Failure, Record
 from .replay import Replay
 from .retry import Retry
