@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal
 
-from ..decision import AnyChunk, WrongUse
-from ._wrapper import Wrapper
+from msgspec.structs import replace
+
+from ..decision import (
+    AnyChunk,
+    AttemptEnded,
+    FinishReport,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageReport,
+    Voice,
+    WrongUse,
+)
+from ..decision.errors import error_text
+from ..decision.transcript import rough_tokens, size
+from ._wrapper import Wrapper, outlive
 from .clock import Clock, SystemClock
-from .contest import Contest
+from .errors import Cancelled, ProviderError, ended_by
 from .provider import Provider, Request
 
 
@@ -70,3 +86,175 @@ class Hedge(Race):
     def model(self) -> str:
         """The first one's model; who was heard stands with each response."""
         return self.provider.model
+
+
+# The course of one race: each provider streams in a task of its own until one has won.
+#
+# Plain tasks and no task group: nothing that a scope or a group would hold open stays in the task of whoever reads,
+# so a race can be wrapped by anything.
+
+AHEAD = 64
+"""Chunks that the winner may be ahead of its reader."""
+TIDY_SECONDS = 5.0
+"""How long those that are given up may take to close."""
+
+
+class _Runner:
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+        self.begun = False
+        self.over = asyncio.Event()
+        """Set once it has failed, won or ended."""
+        self.held: list[AnyChunk] = []
+        self.task: asyncio.Task[None] | None = None
+
+
+class Contest:
+    """Iterates over the chunks of whoever wins. Close it: it holds tasks and connections."""
+
+    def __init__(
+        self,
+        providers: Sequence[Provider],
+        request: Request,
+        until: Literal["first_token", "finished"],
+        stagger: float,
+        clock: Clock,
+    ) -> None:
+        self._request = request
+        self._until = until
+        self._stagger = stagger
+        self._clock = clock
+        self._queue: asyncio.Queue[AnyChunk | ProviderError | None] = asyncio.Queue()
+        self._room = asyncio.Event()
+        self._winner: _Runner | None = None
+        self._runners = [_Runner(provider) for provider in providers]
+        self._failed = 0
+        for number, runner in enumerate(self._runners):
+            runner.task = asyncio.create_task(self._run(number, runner), name=f"race {runner.provider.model}")
+
+    def __aiter__(self) -> AsyncIterator[AnyChunk]:
+        return self
+
+    async def __anext__(self) -> AnyChunk:
+        item = await self._queue.get()
+        self._room.set()
+        if item is None:
+            raise StopAsyncIteration
+        if isinstance(item, ProviderError):
+            raise item
+        return item
+
+    async def aclose(self) -> None:
+        """Give up whatever still runs, and wait until it is closed; cancelled meanwhile, break off that, too."""
+        tasks = [runner.task for runner in self._runners if runner.task is not None]
+        for task in tasks:
+            task.cancel()
+        try:
+            await asyncio.wait(tasks, timeout=TIDY_SECONDS)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await outlive(asyncio.gather(*tasks, return_exceptions=True), TIDY_SECONDS)
+            raise
+        for task in tasks:
+            task.cancel()
+
+    # ---- running
+
+    async def _run(self, number: int, runner: _Runner) -> None:
+        try:
+            await self._head_start(number)
+            runner.begun = True
+            async with runner.provider.stream(self._request) as chunks:
+                async for chunk in chunks:
+                    await self._take(runner, chunk)
+            self._win(runner)  # a response that shows nothing is one, too
+            self._queue.put_nowait(None)
+        except ProviderError as error:
+            self._fail(runner, error)
+        except Exception as error:  # a provider that breaks its word must not leave the reader waiting
+            self._fail(runner, ProviderError(f"{runner.provider.model}: {error_text(error)}"))
+        finally:
+            runner.over.set()
+
+    async def _head_start(self, number: int) -> None:
+        """Let those before begin, each `stagger` seconds earlier; go at once if all of them have failed."""
+        if not self._stagger or not number:
+            return
+        waiting = [asyncio.ensure_future(self._clock.sleep(self._stagger * number))]
+        waiting.append(asyncio.ensure_future(self._all_over(self._runners[:number])))
+        try:
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in waiting:
+                one.cancel()
+
+    async def _all_over(self, runners: Sequence[_Runner]) -> None:
+        for runner in runners:
+            await runner.over.wait()
+
+    async def _take(self, runner: _Runner, chunk: AnyChunk) -> None:
+        if self._winner is runner:
+            while self._queue.qsize() >= AHEAD:
+                self._room.clear()
+                await self._room.wait()
+            self._queue.put_nowait(chunk)
+            return
+        runner.held.append(chunk)
+        if self._until == "first_token" and _tells(chunk):
+            self._win(runner)
+
+    # ---- winning and losing
+
+    def _win(self, runner: _Runner) -> None:
+        if self._winner is not None:
+            return
+        self._winner = runner
+        self._queue.put_nowait(Voice(runner.provider.model))
+        for other in self._runners:
+            if other is runner or other.over.is_set():
+                continue
+            if other.begun:
+                self._tell_attempts(other)
+                self._queue.put_nowait(self._given_up(other, runner))
+            if other.task is not None:
+                other.task.cancel()
+        for chunk in runner.held:
+            self._queue.put_nowait(chunk)
+
+    def _fail(self, runner: _Runner, error: ProviderError) -> None:
+        self._failed += 1
+        if self._winner is runner or self._failed == len(self._runners):
+            self._queue.put_nowait(error)
+        elif self._winner is None:
+            self._tell_attempts(runner)
+            self._queue.put_nowait(ended_by(error, runner.provider.model, beside=True))
+
+    def _tell_attempts(self, loser: _Runner) -> None:
+        """What a loser that is itself a wrapper had tried in vain is counted as well."""
+        for chunk in loser.held:
+            if isinstance(chunk, AttemptEnded):
+                self._queue.put_nowait(replace(chunk, beside=True))
+
+    def _given_up(self, loser: _Runner, winner: _Runner) -> AttemptEnded:
+        asked = sum(size(message) for message in (*self._request.messages, *self._request.ephemeral))
+        said = sum(len(getattr(chunk, "text", "") or getattr(chunk, "arguments", "")) for chunk in loser.held)
+        stated = [chunk.usage for chunk in loser.held if isinstance(chunk, UsageReport)]
+        usage = (stated[-1] if stated else Usage()).up_to_a_cut(
+            input_tokens=rough_tokens(asked), output_tokens=rough_tokens(said)
+        )
+        faster = Cancelled(f"{winner.provider.model} was faster")
+        return ended_by(faster, loser.provider.model, beside=True, usage=usage)
+
+
+def _tells(chunk: AnyChunk) -> bool:
+    """Whether this is something that the model said."""
+    match chunk:
+        case TextDelta(text):
+            return bool(text.strip())
+        case ReasoningDelta(text=text):
+            return bool(text)
+        case ToolCallDelta() | FinishReport():
+            return True
+        case _:
+            return False
