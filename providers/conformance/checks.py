@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from ...decision import AnyChunk
 from ..errors import ProviderError
-from .trial import Trial
+from .harness import Trial
 
 Check = Callable[[Trial], Awaitable[None]]
 

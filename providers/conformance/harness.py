@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import traceback
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any, Literal, NoReturn
 
-from ...decision import AnyChunk
+from ...decision import AnyChunk, Assembler, AssistantMessage, FinishReport, ToolSpec, Usage, UserMessage
 from ..errors import ProviderError
+from ..provider import Provider, Request
 from ..record import Failure
 from ..replay import error_of
 
@@ -39,3 +43,115 @@ class Behaviour:
     def error(self) -> ProviderError | None:
         """The error that must come out, fresh, for adapters that have no wire to make it from."""
         return None if self.failure is None else error_of(self.failure)
+
+
+# One adapter in one case: what it gives, and what is said if that is wrong.
+
+LOOK = ToolSpec(
+    name="look",
+    description="Look at a place.",
+    parameters={"type": "object", "properties": {"place": {"type": "string"}}},
+)
+
+
+class Nonconformance(AssertionError):
+    """An adapter does not do what every provider must. The message says what, and what was expected."""
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A response as the engine would understand it."""
+
+    text: str
+    reasoning: tuple[tuple[str, str], ...]
+    calls: tuple[tuple[str, str, str], ...]
+    truncated: str | None
+    finish: tuple[str | None, str]
+    usage: Usage | None
+
+    def __str__(self) -> str:
+        return "\n".join(f"    {name}: {value!r}" for name, value in vars(self).items())
+
+
+def heard(chunks: Sequence[AnyChunk]) -> Heard:
+    """These chunks, put together as the engine does it."""
+    assembler = Assembler(1, "1.1", set())
+    for chunk in chunks:
+        assembler.feed(chunk)
+    message: AssistantMessage = assembler.message
+    return Heard(
+        text=message.text,
+        reasoning=tuple((block.text, block.signature) for block in message.reasoning),
+        calls=tuple((call.id, call.name, call.arguments or "{}") for call in message.calls),
+        truncated=assembler.truncated,
+        finish=(assembler.finish, assembler.raw_finish),
+        usage=assembler.usage,
+    )
+
+
+@dataclass
+class Trial:
+    """An adapter, and what plays the model for it."""
+
+    name: str
+    provider: Provider
+    script: Sequence[Behaviour]
+    site: Any
+    counts: bool
+    """Whether the case is about usage: elsewhere an adapter may know of none."""
+    closed_after: float | None = field(default=None)
+    """Seconds from leaving to the close, as the server saw it."""
+
+    def opened(self) -> AbstractAsyncContextManager[Any]:
+        """The provider entered, if it can be."""
+        provider = self.provider
+        return provider if isinstance(provider, AbstractAsyncContextManager) else nullcontext(provider)
+
+    def stream(self) -> AbstractAsyncContextManager[AsyncIterator[AnyChunk]]:
+        """One more response."""
+        return self.provider.stream(Request(messages=[UserMessage("Look around.")], tools=(LOOK,)))
+
+    async def listen(self, chunks: list[AnyChunk]) -> None:
+        """Take one more response to its end; what has come stands in `chunks` whatever happens."""
+        async with self.stream() as given:
+            async for chunk in given:
+                self.take(chunk, chunks)
+
+    def take(self, chunk: AnyChunk, chunks: list[AnyChunk]) -> None:
+        """Note a chunk; it must be one."""
+        if not isinstance(chunk, AnyChunk):
+            self.complain(f"the stream gave {chunk!r}, which is no chunk: see endstop.decision.AnyChunk")
+        chunks.append(chunk)
+
+    def compare(self, chunks: Sequence[AnyChunk], said: Sequence[AnyChunk]) -> None:
+        """What was given must say the same as what was said."""
+        given, expected = heard(chunks), heard(said)
+        wrong = [name for name in vars(expected) if getattr(given, name) != getattr(expected, name)]
+        guessed = expected.usage is None and given.usage is not None and given.usage.estimated
+        if "usage" in wrong and (guessed or not self.counts):
+            wrong.remove("usage")
+        if wrong:
+            raw = "\n".join(f"    {chunk!r}" for chunk in chunks) or "    (nothing)"
+            self.complain(
+                f"{', '.join(wrong)} came out wrong.\n  expected:\n{expected}\n  given:\n{given}\n  its chunks:\n{raw}"
+            )
+        finishes = sum(isinstance(chunk, FinishReport) for chunk in chunks)
+        if finishes > 1:
+            self.complain(f"{finishes} finish reports were given: one response has one")
+
+    def check_keys(self, error: BaseException) -> None:
+        """No text that is made of this error may hold the key."""
+        key = getattr(self.site, "key", "")
+        for place, text in _texts(error).items():
+            if key and key in text:
+                self.complain(f"the key stands in the error's {place}: hide it, and raise `from None`\n{text}")
+
+    def complain(self, what: str) -> NoReturn:
+        """Say what is wrong."""
+        raise Nonconformance(f"{self.name}: {what}\n  adapter: {self.provider!r}")
+
+
+def _texts(error: BaseException) -> dict[str, str]:
+    message = error.message if isinstance(error, ProviderError) else ""
+    trace = "".join(traceback.format_exception(error))
+    return {"text": str(error), "repr": repr(error), "message": message, "traceback": trace}

@@ -9,7 +9,7 @@ import anyio
 
 from ...decision import AnyChunk, TextDelta
 from .checks import Check
-from .trial import Trial
+from .harness import Trial
 
 GRACE = 5.0
 """Seconds that ending may take; far less is usual, but the machine may be busy."""

@@ -16,8 +16,7 @@ from ..errors import ProviderError
 from ..provider import Provider
 from .cases import NEEDS, Case
 from .endpoint import Endpoint
-from .harness import Behaviour
-from .trial import Trial
+from .harness import Behaviour, Trial
 
 PATIENCE = 20.0
 """Seconds that a case may take."""
