@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from .harness import Behaviour
-from .wire import events, refusal
+from .harness import Behaviour, events, refusal
 
 KEY = "sk-planted-3f9c1d7e5b2a8640"
 """The key that no adapter may ever show."""
