@@ -7,9 +7,21 @@ from dataclasses import dataclass
 
 from ...decision import AnyChunk, FinishReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport
 from ..record import Failure
-from .checks import Check, fails, gives, keeps_apart, opens_again, shows_no_key
+from .checks import (
+    Check,
+    cancelled_before_an_answer,
+    closes,
+    ends,
+    fails,
+    gives,
+    keeps_apart,
+    left_early,
+    opens_again,
+    scope_cancelled,
+    shows_no_key,
+    task_cancelled,
+)
 from .harness import Behaviour, Ending
-from .leaving import cancelled_before_an_answer, closes, ends, left_early, scope_cancelled, task_cancelled
 
 NEEDS = {
     "calls": "calls of tools",

@@ -113,7 +113,7 @@ async def test_an_adapter_that_waits_for_the_end_is_given_up(monkeypatch: pytest
 
 
 async def test_a_connection_that_stays_open_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endstop.providers.conformance.leaving.CLOSE", 0.1)
+    monkeypatch.setattr("endstop.providers.conformance.checks.CLOSE", 0.1)
     kept: list[Any] = []
 
     class Leaking(Changed):
