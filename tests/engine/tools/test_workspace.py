@@ -17,7 +17,7 @@ from endstop import Engine
 from endstop.decision import ToolResult, WrongUse
 from endstop.providers import Scripted, call
 from endstop.tools import finish_task, workspace_tools
-from endstop.tools.folder import LONGEST_TEXT, Folder, WorkspaceError
+from endstop.tools.workspace import LONGEST_TEXT, Folder, WorkspaceError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
