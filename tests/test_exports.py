@@ -31,7 +31,7 @@ PUBLIC = {
         RateLimited Record Replay Request Retry Scripted SystemClock TimedOut Timeouts ToolChoice Unauthorized
         Unavailable Unreachable Wrapper call say
     """,
-    "endstop.providers.conformance": """
+    "endstop.testing.conformance.providers": """
         CASES Behaviour Cannot Case Ending Endpoint Passed check
     """,
     "endstop": """
@@ -43,7 +43,7 @@ PUBLIC = {
     "endstop.durable": """
         Job LostRun NotKept Queue StepKey Steps
     """,
-    "endstop.durable.conformance": """
+    "endstop.testing.conformance.durable": """
         CASES NEEDS Adapter Cannot Case check
     """,
     "endstop.durable.dbos": """

@@ -23,7 +23,7 @@ from endstop.providers import (
     Scripted,
     Timeouts,
 )
-from endstop.providers.conformance import CASES, Behaviour, Case, check
+from endstop.testing.conformance.providers import CASES, Behaviour, Case, check
 
 from .voices import direct_to, litellm_to
 

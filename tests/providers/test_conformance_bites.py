@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from endstop.decision import FinishReport, TextDelta, ToolCallDelta, WrongUse
 from endstop.providers import Interrupted, Provider, ProviderError, Request, Scripted
-from endstop.providers.conformance import CASES, Cannot, Endpoint, check
+from endstop.testing.conformance.providers import CASES, Cannot, Endpoint, check
 
 from .voices import direct_to
 
@@ -107,13 +107,13 @@ async def test_a_wrong_adapter_is_told_what_it_does_wrong(name: str, change: Cha
 
 
 async def test_an_adapter_that_waits_for_the_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endstop.providers.conformance.runner.PATIENCE", 0.2)
+    monkeypatch.setattr("endstop.testing.conformance.providers.runner.PATIENCE", 0.2)
     with pytest.raises(AssertionError, match=r"nothing came of it within 0\.2 s"):
         await check(NAMED["left early"], lambda endpoint: Changed(direct_to(endpoint), all_at_the_end))
 
 
 async def test_a_connection_that_stays_open_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endstop.providers.conformance.checks.CLOSE", 0.1)
+    monkeypatch.setattr("endstop.testing.conformance.providers.checks.CLOSE", 0.1)
     kept: list[Any] = []
 
     class Leaking(Changed):

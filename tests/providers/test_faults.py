@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from endstop import Engine, read_record
 from endstop.decision.events import AttemptFailed
-from endstop.providers.conformance import CASES, Case, Endpoint
+from endstop.testing.conformance.providers import CASES, Case, Endpoint
 
 from .voices import direct_to, litellm_to
 

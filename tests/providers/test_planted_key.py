@@ -11,7 +11,7 @@ import pytest
 from endstop.decision import FinishReport, TextDelta, WrongUse
 from endstop.providers import Failure, LiteLLM, OpenAICompatible
 from endstop.providers.address import masked, parted
-from endstop.providers.conformance import CASES, Behaviour, Case, Ending, Endpoint, check
+from endstop.testing.conformance.providers import CASES, Behaviour, Case, Ending, Endpoint, check
 
 from ..console import endstop
 from .test_conformance import known

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from endstop.providers import LiteLLM, OpenAICompatible, Provider
-from endstop.providers.conformance import Endpoint
+from endstop.testing.conformance.providers import Endpoint
 
 Voice = Callable[[str, Path], Provider]
 """From the server's URL and the recording to a provider."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from endstop.durable.conformance import CASES
+from endstop.testing.conformance.durable import CASES
 
 _SHORT = ("step:", "killed: another process", "queue: a job comes whole", "open:")
 

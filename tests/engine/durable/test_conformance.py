@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from endstop.durable.conformance import CASES, Adapter, Case, check
+from endstop.testing.conformance.durable import CASES, Adapter, Case, check
 
 
 def plain(folder: Path, fault: str = "") -> Adapter:

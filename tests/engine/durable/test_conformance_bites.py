@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from endstop.decision import WrongUse
-from endstop.durable.conformance import CASES, Adapter, Cannot, check
+from endstop.testing.conformance.durable import CASES, Adapter, Cannot, check
 
 from .test_conformance import plain
 
@@ -34,7 +34,7 @@ BITES = {
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    monkeypatch.setattr("endstop.durable.conformance.runner.PATIENCE", 5.0)
+    monkeypatch.setattr("endstop.testing.conformance.durable.runner.PATIENCE", 5.0)
 
 
 @pytest.mark.parametrize(("fault", "name"), [(fault, name) for fault, names in BITES.items() for name in names])

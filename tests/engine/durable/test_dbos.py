@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from dbos import DBOS
 from dbos._dbos import _get_dbos_instance as dbos_instance
-from endstop.durable.conformance import CASES, Adapter, Case, check
+from endstop.testing.conformance.durable import CASES, Adapter, Case, check
 
 from ...postgres import PASSWORD, Server
 from .chosen import cases

@@ -12,9 +12,9 @@ import pytest
 from endstop.decision import WrongUse
 from endstop.durability import Work
 from endstop.durable import Job, LostRun, StepKey, Steps
-from endstop.durable.conformance import Adapter, Case, check
 from endstop.durable.temporal import Temporal
 from endstop.durable.temporal.worker import LIMIT
+from endstop.testing.conformance.durable import Adapter, Case, check
 
 from ...temporal import Server
 from .chosen import cases

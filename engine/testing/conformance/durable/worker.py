@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...durability import Job
+from ....durability import Job
 from .adapter import Adapter
 from .notes import Note, Notes
 from .plan import doing

@@ -7,7 +7,7 @@ import traceback
 
 import anyio
 
-from ...durability import Job, StepKey, Steps
+from ....durability import Job, StepKey, Steps
 from .harness import GRACE, Trial
 from .plan import Act, job
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
 
-from ...durability import Job, Queue, Work
+from ....durability import Job, Queue, Work
 from .adapter import Adapter
 from .notes import Note, Notes, What
 from .plan import Act, doing, job

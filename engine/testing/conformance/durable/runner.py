@@ -9,8 +9,8 @@ from pathlib import Path
 
 import anyio
 
-from ...decision import WrongUse
-from ...decision.errors import nearest
+from ....decision import WrongUse
+from ....decision.errors import nearest
 from .adapter import Adapter
 from .cases import NEEDS, Case
 from .harness import Trial

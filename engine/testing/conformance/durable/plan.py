@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ...durability import Job, LostRun, NotKept, StepKey, Steps
+from ....durability import Job, LostRun, NotKept, StepKey, Steps
 from .notes import Note, Notes, What
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from ...durability import Job, NotKept, StepKey, Steps
+from ....durability import Job, NotKept, StepKey, Steps
 from .harness import Trial
 from .plan import difference, job
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import anyio
 
-from .decision import AssistantMessage, Message, SystemMessage, ToolResult
-from .durability import LostRun, NotKept, StepKey
+from ..decision import AssistantMessage, Message, SystemMessage, ToolResult
+from ..durability import LostRun, NotKept, StepKey
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 

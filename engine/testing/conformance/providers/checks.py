@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import anyio
 
-from ...decision import AnyChunk, TextDelta
-from ..errors import ProviderError
+from ....decision import AnyChunk, TextDelta
+from ....providers.errors import ProviderError
 from .harness import Trial
 
 Check = Callable[[Trial], Awaitable[None]]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...decision import WrongUse
-from ...durability import Queue
+from ....decision import WrongUse
+from ....durability import Queue
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Literal, NoReturn
 
-from ...decision import (
+from ....decision import (
     AnyChunk,
     Assembler,
     AssistantMessage,
@@ -22,10 +22,10 @@ from ...decision import (
     UsageReport,
     UserMessage,
 )
-from ..errors import ProviderError
-from ..provider import Provider, Request
-from ..record import Failure
-from ..replay import error_of
+from ....providers.errors import ProviderError
+from ....providers.provider import Provider, Request
+from ....providers.record import Failure
+from ....providers.replay import error_of
 
 Ending = Literal[
     "whole", "unfinished", "cut", "stalled", "pinging", "error", "garbled", "refused", "silent", "unreachable"

@@ -10,10 +10,10 @@ from typing import Any
 
 import anyio
 
-from ...decision import WrongUse
-from ...decision.errors import nearest
-from ..errors import ProviderError
-from ..provider import Provider
+from ....decision import WrongUse
+from ....decision.errors import nearest
+from ....providers.errors import ProviderError
+from ....providers.provider import Provider
 from .cases import NEEDS, Case
 from .endpoint import Endpoint
 from .harness import Behaviour, Trial

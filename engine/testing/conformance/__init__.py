@@ -1,0 +1,1 @@
+"""Conformance kits for your own implementations: `providers` for a model provider, `durable` for a durable engine."""
