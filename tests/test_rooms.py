@@ -78,7 +78,6 @@ LATE = {
         "engine/durable/temporal/queue.py",
         "endstop.durable.temporal.client",
     ): "imports temporalio: 0.6 s",
-    (f"{VIEWS}/race.py", "endstop.cli.views.race"): "the same",
 }
 """Other imports inside a function: (file, module) -> why. None may be there to walk round a cycle."""
 

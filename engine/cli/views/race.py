@@ -129,8 +129,6 @@ def choose_race_view(channels: Channels, names: Sequence[str], prompt: str, *, q
     if quiet:
         return SilentRace()
     if can_draw(channels.stderr):
-        from .race_live import LiveRace
-
         return CarefulRace(LiveRace(channels, names, prompt))
     return CarefulRace(PlainRace(names))
 
