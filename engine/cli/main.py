@@ -54,10 +54,6 @@ def _parser(words: Sequence[str]) -> Parser:
     return parser
 
 
-if __name__ == "__main__":
-    sys.exit(main())
-
-
 # What became of a command, as its exit code; what went wrong is said on stderr.
 
 CRASHED = 4
@@ -81,3 +77,7 @@ def exit_code_of(given: argparse.Namespace) -> int:
         print(f"endstop: internal error: {error_text(error)}", file=sys.stderr)
         traceback.print_exc()
         return CRASHED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
