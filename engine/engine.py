@@ -32,7 +32,7 @@ from .providers.clock import Clock, SystemClock
 from .providers.provider import check_settings
 from .race import RaceResult, racing
 from .records.attachments import ABOVE
-from .records.texts import Redact
+from .records.event_redaction import Redact
 from .run import Around, Run, Subscriber, deliver
 from .session import Session
 from .tasks import Task

@@ -15,7 +15,7 @@ from .decision.events import STREAM_PARTS, RunFinished
 from .durability import LostRun
 from .providers.clock import Clock
 from .records.format import AfterCut
-from .records.reader import RecordWriter
+from .records.writer import RecordWriter
 
 if TYPE_CHECKING:
     from .engine import Engine

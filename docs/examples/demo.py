@@ -16,7 +16,7 @@ from pathlib import Path
 
 from endstop import read_record
 from endstop.cli.views.base import savings_of
-from endstop.records.reader import AfterCut
+from endstop.records.format import AfterCut
 
 RECORDS = Path(__file__).resolve().parents[2] / "tests" / "records"
 

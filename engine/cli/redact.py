@@ -13,9 +13,10 @@ import msgspec
 
 from ..decision import WrongUse
 from ..process.streams import Channels
+from ..records.event_redaction import Rewritten, redacted_copy
 from ..records.files import records_in
 from ..records.parallel import Failure, each
-from ..records.redaction import Redaction, Rewritten, redacted_copy
+from ..records.redaction import Redaction
 from .options import add_places, add_redaction, parser_of, redaction_of
 from .views.clean import one_line
 from .views.tables import progress

@@ -15,7 +15,8 @@ from typing import Any
 from ..decision import WrongUse
 from ..process.shutdown import Interrupts, run_to_end
 from ..process.streams import Channels
-from ..records.reader import SessionRecord, being_written, read_record
+from ..records.reader import SessionRecord, read_record
+from ..records.writer import being_written
 from ..replay import ReplayedRun, ReplayReport, replayed_runs
 from ..replay.diff import Beginning
 from ..tools.tool import Tool

@@ -19,8 +19,9 @@ from .._version import __version__
 from ..decision import WrongUse
 from ..records import compression as zst
 from ..records.attachments import folder_of
-from ..records.reader import RecordWriter, header_of
-from ..records.texts import Redact
+from ..records.event_redaction import Redact
+from ..records.reader import header_of
+from ..records.writer import RecordWriter
 from .files import Found, Skipped, why
 from .parsing import iso
 from .to_events import Sink, tell

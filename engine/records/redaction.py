@@ -13,24 +13,13 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from msgspec import Struct
-from msgspec.structs import replace
-
-from ..decision import Event, WrongUse
-from ..decision import events as ev
-from ..decision.chunks import ReasoningDelta, TextDelta, ToolCallDelta
+from ..decision import WrongUse
 from ..decision.errors import nearest
-from ..decision.events import STREAM_PARTS, AttemptFailed, ResponseFinished, RunFinished, StepFinished, ToolCallResult
-from .attachments import ABOVE, Attached, Attaching
-from .compression import writing
-from .files import batches
-from .format import AfterCut, Header, encoded, header_in, read_line
-from .secret_places import Span, placed, prefixed
-from .secret_rules import SecretRule, entropy, looks_random, secret_rules
-from .texts import Redact, Texts
+from .entropy import entropy, has_many_humps, looks_random
+from .secret_keywords import Span, placed, prefixed
+from .secret_rules import SecretRule, secret_rules
 
 # A word begins where no letter or digit stands before it, or an escape of JSON does. Each pattern takes time in
 # proportion to the text at most: runs are taken whole (`++`), and what may follow them is bounded.
@@ -119,9 +108,9 @@ KINDS: dict[str, str] = {
     "phone": r"(?<![\w.-])(?!\d{4}-\d\d-\d\d)(?:\+|00)?\(?\d(?:[ ().\-/]{0,2}\d){7,14}(?!\w)",
 }
 """What is looked for, by name. Cards by their first digits and their check digit, too (ISO/IEC 7812), account numbers
-by theirs (IBAN, ISO 13616). `api_key` has the forms of `secret_rules.toml` and the prefixes of `secret_places.py`
+by theirs (IBAN, ISO 13616). `api_key` has the forms of `secret_rules.toml` and the prefixes of `secret_keywords.py`
 besides, `password` is whatever stands where a secret does (`KEY=value`, `"password":`, `curl -u`, and the places of
-`secret_places.py`) and looks like one."""
+`secret_keywords.py`) and looks like one."""
 DEFAULT = ("private_key", "credentials", "token", "api_key", "password", "email", "card", "iban", "ssn")
 """All but telephone numbers, which too many other numbers look like."""
 _GROUPS = re.compile(r"\d+|[ -]")
@@ -282,19 +271,10 @@ def _is_secret(kind: str, value: str, *, quoted: bool) -> bool:
         return False
     if kind == "secret":
         drawn = len(value) >= 32 and value.isalnum() and entropy(value) >= 3.8 and sum(map(str.isdigit, value)) >= 3
-        return drawn or (len(value) >= 10 and (looks_random(value) or _has_many_humps(value)))
+        return drawn or (len(value) >= 10 and (looks_random(value) or has_many_humps(value)))
     if _WORDS.fullmatch(value):
-        return looks_random(value) or _has_many_humps(value)
+        return looks_random(value) or has_many_humps(value)
     return any(c.isdigit() for c in value) and not value.isdigit() and (quoted or len(value) >= 8)
-
-
-def _has_many_humps(value: str) -> bool:
-    """Whether small and capital letters change more often than in a name like `parseNextLine`."""
-    humps = _HUMPS.findall(value)
-    return len(value) >= 10 and value.isalpha() and len(humps) >= 4 and len(value) / len(humps) <= 3.5
-
-
-_HUMPS = re.compile(r"[A-Z]+[a-z]*|[a-z]+")
 
 
 def _placed(text: str) -> Sequence[Span]:
@@ -375,182 +355,3 @@ def _compiled(name: str, pattern: str) -> re.Pattern[str]:
         return re.compile(pattern)
     except re.error as error:
         raise WrongUse(f"the pattern {name!r} is no regular expression: {error}") from None
-
-
-# Redaction of what goes into a record: each text of a user, a model or a tool, by a function from text to text.
-#
-# What the model sees is never changed, only what is written. The deltas of a response are held back until it is
-# whole, because a secret may be cut anywhere: then each text is redacted as a whole and dealt out over its deltas
-# again, so that a record has the same events at the same times. A process that is killed in the middle of a response
-# therefore loses the events of that response, which is asked for again anyway.
-
-_CLOSING = (ResponseFinished, AttemptFailed, StepFinished, RunFinished)
-
-
-class Redactor:
-    """Takes the lines of a record in order, and gives those that may be written, redacted."""
-
-    def __init__(self, redact: Redact) -> None:
-        self._texts = Texts(redact)
-        self._held: list[Event | AfterCut] = []
-        """A response that is not whole yet, with all that has happened meanwhile."""
-
-    def take(self, line: Event | AfterCut) -> Sequence[Event | AfterCut]:
-        """What may be written now: this line, nothing yet, or a whole response."""
-        if not self._held and type(line) not in STREAM_PARTS and type(line) is not AfterCut:
-            return (self._texts.struct(line),)
-        self._held.append(line)
-        closes = isinstance(line, _CLOSING) and not (isinstance(line, AttemptFailed) and line.beside)
-        return self.rest() if closes else ()
-
-    def rest(self) -> Sequence[Event | AfterCut]:
-        """What is still held back; nothing can be added to it any more."""
-        held, self._held = self._held, []
-        if not held:
-            return ()
-        dealt = Deltas(self._texts).dealt(held)
-        return [dealt[number] if number in dealt else self._texts.struct(line) for number, line in enumerate(held)]
-
-
-# The texts of a response that came in pieces.
-
-
-class Deltas:
-    """Puts the texts together, has them redacted, and deals them out again. For one response."""
-
-    def __init__(self, texts: Texts) -> None:
-        self._texts = texts
-        self._pieces: dict[tuple[Any, ...], list[tuple[int, Any]]] = {}
-        self._block: dict[tuple[Any, ...], int] = {}
-        """The block of reasoning that is being written, by stream: a signature ends it."""
-
-    def _add(self, number: int, event: Any) -> None:
-        """One more event; all but deltas are passed over."""
-        stream: tuple[Any, ...]
-        match event:
-            case ev.TextMessageContent():
-                stream = ("text", event.attempt)
-            case ev.ReasoningMessageContent():
-                stream = self._reasoning(("reasoning", event.attempt), event)
-            case ev.ToolCallArgs():
-                stream = ("arguments", event.attempt, event.call_id)
-            case AfterCut(chunk=TextDelta()):
-                stream = ("text", event.attempt, "after")
-            case AfterCut(chunk=ReasoningDelta() as chunk):
-                stream = self._reasoning(("reasoning", event.attempt, "after"), chunk)
-            case AfterCut(chunk=ToolCallDelta(index=index)):
-                stream = ("arguments", event.attempt, "after", index)
-            case _:
-                return
-        self._pieces.setdefault(stream, []).append((number, event))
-
-    def _reasoning(self, stream: tuple[Any, ...], part: Any) -> tuple[Any, ...]:
-        block = self._block.get(stream, 0)
-        if part.signature or part.redacted:
-            self._block[stream] = block + 1
-        return (*stream, block)
-
-    def dealt(self, lines: Iterable[Any]) -> dict[int, Any]:
-        """The deltas among these lines, by their places: each with its share of the text that it is part of."""
-        for number, line in enumerate(lines):
-            self._add(number, line)
-        dealt: dict[int, Any] = {}
-        for (kind, *_), pieces in self._pieces.items():
-            texts = [_delta_of(event) for _, event in pieces]
-            whole = "".join(texts)
-            redacted = self._texts.arguments(whole) if kind == "arguments" else self._texts.text(whole)
-            if redacted == whole:
-                dealt |= dict(pieces)
-                continue
-            shares = _shares(redacted, [len(text) for text in texts])
-            dealt |= {number: _changed(event, share) for (number, event), share in zip(pieces, shares, strict=True)}
-        return dealt
-
-
-def _shares(text: str, lengths: Sequence[int]) -> list[str]:
-    """The text in as many pieces, of lengths in proportion; the last of them that is not empty ends it."""
-    total, so_far, begin = sum(lengths), 0, 0
-    shares = []
-    for length in lengths:
-        so_far += length
-        end = len(text) * so_far // total
-        shares.append(text[begin:end])
-        begin = end
-    return shares
-
-
-def _delta_of(event: Any) -> str:
-    match event:
-        case AfterCut(chunk=ToolCallDelta(arguments=text)):
-            return text
-        case AfterCut(chunk=TextDelta(text) | ReasoningDelta(text)):
-            return text
-        case _:
-            delta: str = event.delta
-            return delta
-
-
-def _changed(event: Any, text: str) -> Any:
-    """The delta with another text; what signed the old one goes."""
-    match event:
-        case AfterCut(chunk=ToolCallDelta() as chunk):
-            return replace(event, chunk=replace(chunk, arguments=text))
-        case AfterCut(chunk=ReasoningDelta(redacted=False) as chunk):
-            return replace(event, chunk=replace(chunk, text=text, signature=""))
-        case AfterCut(chunk=TextDelta() | ReasoningDelta() as chunk):
-            return replace(event, chunk=replace(chunk, text=text))
-        case ev.ReasoningMessageContent(redacted=False):
-            return replace(event, delta=text, signature="")
-        case _:
-            return replace(event, delta=text)
-
-
-# A record again, redacted: for records that were written without.
-
-
-class Rewritten(Struct, frozen=True, kw_only=True):
-    """What became of a record."""
-
-    lines: int
-    """Events and chunks that were written."""
-    left_out: int
-    """Lines that could not be read, or are of a kind that this endstop does not know: nobody could redact them."""
-    missing: int
-    """Attachments that were not there."""
-
-
-def redacted_copy(
-    source: str | os.PathLike[str], target: str | os.PathLike[str], redact: Redact, attach_above: int | None = ABOVE
-) -> Rewritten:
-    """Write a record again, with its attachments, redacted; compressed if `target` ends in `.zst`.
-
-    Memory does not depend on the record. Pictures are copied as they are. Raises WrongUse if the source is no record,
-    or if there is a target already.
-    """
-    redactor, attached = Redactor(redact), Attached(source)
-    attaching = Attaching(target, attach_above)
-    lines = left_out = 0
-    header: Header | None = None
-
-    def written(ready: Iterable[Event | AfterCut]) -> bytes:
-        return b"".join(
-            encoded(attaching.put(line) if isinstance(line, ToolCallResult) else line) + b"\n" for line in ready
-        )
-
-    with writing(Path(target)) as file:
-        for batch in batches(source):
-            if header is None:
-                header = header_in(source, batch[0])
-                file.write(encoded(header) + b"\n")
-            for line in batch:
-                said = read_line(line)
-                if isinstance(said, str):
-                    left_out += said != "blank"
-                elif not isinstance(said, Header):
-                    whole = attached.back(said) if isinstance(said, ToolCallResult) else said
-                    file.write(written(redactor.take(whole)))
-                    lines += 1
-        file.write(written(redactor.rest()))
-        if header is None:
-            header_in(source, b"")
-    return Rewritten(lines=lines, left_out=left_out, missing=len(attached.missing))

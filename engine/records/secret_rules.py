@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from itertools import pairwise
 from pathlib import Path
+
+from .entropy import entropy
 
 
 @dataclass(frozen=True)
@@ -67,26 +66,3 @@ def secret_rules() -> tuple[SecretRule, ...]:
         )
         for rule in data["rules"]
     )
-
-
-def entropy(text: str) -> float:
-    """Bits a character (Shannon), by how often each stands in it."""
-    return -sum(times / len(text) * math.log2(times / len(text)) for times in Counter(text).values()) if text else 0.0
-
-
-_WORDS = re.compile(r"[A-Za-z]?[a-z]{3,}|[A-Z]{4,}")
-
-
-def looks_random(text: str) -> bool:
-    """Whether it was probably drawn and not written: digits and letters in turns, or capitals without a rule.
-
-    Identifiers, paths, words with numbers and plain numbers do not.
-    """
-    kinds = ["d" if c.isdigit() else "u" if c.isupper() else "l" for c in text if c.isalnum() and c.isascii()]
-    if len(kinds) < 8:
-        return False
-    turns = sum(one != other for one, other in pairwise(kinds)) / (len(kinds) - 1)
-    worded = sum(len(word) for word in _WORDS.findall(text)) / len(kinds)
-    if "d" in kinds and kinds.count("d") < len(kinds):
-        return turns >= 0.2 and worded < 0.6
-    return "u" in kinds and "l" in kinds and turns >= 0.35 and worded < 0.4

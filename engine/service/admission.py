@@ -9,7 +9,7 @@ from uuid import uuid4
 from .._sanitize import one_line
 from ..decision import WrongUse
 from ..engine import Engine
-from ..records.texts import Redact, Texts
+from ..records.event_redaction import Redact, Texts
 from .active import Live, Lives
 from .errors import Conflict, TooMany, Unavailable, Unknown, busy, too_many_of_yours
 

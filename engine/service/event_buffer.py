@@ -15,9 +15,8 @@ from .._logging import complain
 from ..decision import Event
 from ..decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..durability import LostRun
+from ..records.event_redaction import Redact, Redactor
 from ..records.format import AfterCut, encoded
-from ..records.redaction import Redactor
-from ..records.texts import Redact
 from ..store.base import Batch, Diverged, Held, Store
 
 PAUSE = 0.5

@@ -14,7 +14,7 @@ from endstop.decision import Event, Image, Limits, Policy
 from endstop.decision import events as ev
 from endstop.durable import LostRun
 from endstop.providers import Interrupted, Retry, Scripted, call, say
-from endstop.records.reader import RecordWriter
+from endstop.records.writer import RecordWriter
 from endstop.replay import replay
 from endstop.session import Session
 from endstop.testing import FakeClock, MemorySteps, check_transcript, settle

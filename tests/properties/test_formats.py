@@ -17,7 +17,8 @@ from endstop.formats import export_atif as to_atif
 from endstop.formats import export_openai as to_openai
 from endstop.formats.splitting import elements, top_values
 from endstop.formats.transcript import is_nudge
-from endstop.records.reader import RecordWriter, read_record
+from endstop.records.reader import read_record
+from endstop.records.writer import RecordWriter
 from endstop.replay import replay
 from endstop.testing import check_transcript
 from hypothesis import given, settings

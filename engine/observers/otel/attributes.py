@@ -23,7 +23,7 @@ from ...decision import (
 from ...providers import Provider, Request
 from ...providers._wrapper import leaves
 from ...providers.prices import VENDORS
-from ...records.texts import Redact, Texts
+from ...records.event_redaction import Redact, Texts
 from ...tools.tool import Tool
 
 PROVIDERS: Mapping[str, str] = {

@@ -9,7 +9,8 @@ import pytest
 from endstop import Engine, read_record
 from endstop.providers import Scripted, call, say
 from endstop.records.attachments import folder_of
-from endstop.records.redaction import Redaction, redacted_copy
+from endstop.records.event_redaction import redacted_copy
+from endstop.records.redaction import Redaction
 from endstop.records.scan import scan
 from endstop.replay import replay
 

@@ -13,7 +13,7 @@ from endstop.decision import Considered, GoOn, Stop
 from endstop.decision.events import ResponseFinished, ToolCallResult
 from endstop.decision.messages import AssistantMessage, ToolCall
 from endstop.providers import Scripted, call, say
-from endstop.records.reader import RecordWriter
+from endstop.records.writer import RecordWriter
 from endstop.replay.diff import Difference, Divergence
 from endstop.testing import FakeClock
 from hypothesis import given

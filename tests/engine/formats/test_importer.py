@@ -13,7 +13,7 @@ from endstop.decision import Event, WrongUse
 from endstop.formats import Kinds, Skipped, events_of, found_in
 from endstop.formats.importer import LONGEST, AlreadyThere, Folder, Imported, Importer, Names, lost_in, named
 from endstop.formats.openai import sessions
-from endstop.records.reader import RecordWriter
+from endstop.records.writer import RecordWriter
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from endstop import Engine
 from endstop.providers import Scripted, call
-from endstop.records.texts import FAILED
+from endstop.records.event_redaction import FAILED
 from endstop.service import supervisor as driving
 from endstop.service.errors import Refusal
 from endstop.service.service import Service

@@ -30,9 +30,8 @@ from endstop.decision.messages import (
 from endstop.decision.outcome import Outcome, Question
 from endstop.hooks import Reject
 from endstop.providers import RateLimited, Scripted, call, say
+from endstop.records.event_redaction import FAILED, TEXTS, Redactor, Texts
 from endstop.records.format import AfterCut, encoded
-from endstop.records.redaction import Redactor
-from endstop.records.texts import FAILED, TEXTS, Texts
 from endstop.replay import replay
 from endstop.tools import ask_user, finish_task, think
 from hypothesis import given, settings

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from .secret_rules import entropy, looks_random, places_of
+from .entropy import entropy, looks_drawn
+from .secret_rules import places_of
 
 Judge = Callable[[str, str], bool]
 """Whether a value is a secret, by the kind of place (`password`, `secret`) and the value."""
@@ -310,12 +311,6 @@ def _after_names_with(stem: str, text: str, lowered: str, judge: Judge, mark: st
 _SAID = re.compile(r"(?i:\b(?:use|using|with|my|new)[ ](?:the[ ])?)\Z")
 _LOOSE = ("pair", "call", "prose", "text", "arrow", "part")
 """Ways in which much stands that is no secret, too."""
-
-
-def looks_drawn(value: str) -> bool:
-    """Whether a value looks random, or is no word at least: small and capital letters and digits together."""
-    mixed = any(map(str.islower, value)) and any(map(str.isupper, value)) and any(map(str.isdigit, value))
-    return looks_random(value) or (mixed and len(value) >= 8)
 
 
 def _holds(kind: str, value: str, judge: Judge) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 
 from ..decision import (
     AssistantMessage,
+    Event,
     Image,
     Outcome,
     Question,
@@ -24,10 +26,14 @@ from ..decision import (
     UserMessage,
 )
 from ..decision import events as ev
-from ..decision.chunks import AttemptEnded, ProviderToolReport
+from ..decision.chunks import AttemptEnded, ProviderToolReport, ReasoningDelta, TextDelta, ToolCallDelta
 from ..decision.decisions import Considered, GoOn, Pause, Stop
+from ..decision.events import STREAM_PARTS, AttemptFailed, ResponseFinished, RunFinished, StepFinished, ToolCallResult
 from ..decision.policy import Echo, Policy, Prompts
-from .format import AfterCut
+from .attachments import ABOVE, Attached, Attaching
+from .compression import writing
+from .files import batches
+from .format import AfterCut, Header, encoded, header_in, read_line
 
 Redact = Callable[[str], str]
 """A function from a text to what may be written of it. Called with whole texts; the same text, the same answer."""
@@ -224,3 +230,182 @@ def _schema(value: Any, text: Redact, said: bool = False) -> Any:
             return [_schema(part, text, said) for part in value]
         case _:
             return value
+
+
+# Redaction of what goes into a record: each text of a user, a model or a tool, by a function from text to text.
+#
+# What the model sees is never changed, only what is written. The deltas of a response are held back until it is
+# whole, because a secret may be cut anywhere: then each text is redacted as a whole and dealt out over its deltas
+# again, so that a record has the same events at the same times. A process that is killed in the middle of a response
+# therefore loses the events of that response, which is asked for again anyway.
+
+_CLOSING = (ResponseFinished, AttemptFailed, StepFinished, RunFinished)
+
+
+class Redactor:
+    """Takes the lines of a record in order, and gives those that may be written, redacted."""
+
+    def __init__(self, redact: Redact) -> None:
+        self._texts = Texts(redact)
+        self._held: list[Event | AfterCut] = []
+        """A response that is not whole yet, with all that has happened meanwhile."""
+
+    def take(self, line: Event | AfterCut) -> Sequence[Event | AfterCut]:
+        """What may be written now: this line, nothing yet, or a whole response."""
+        if not self._held and type(line) not in STREAM_PARTS and type(line) is not AfterCut:
+            return (self._texts.struct(line),)
+        self._held.append(line)
+        closes = isinstance(line, _CLOSING) and not (isinstance(line, AttemptFailed) and line.beside)
+        return self.rest() if closes else ()
+
+    def rest(self) -> Sequence[Event | AfterCut]:
+        """What is still held back; nothing can be added to it any more."""
+        held, self._held = self._held, []
+        if not held:
+            return ()
+        dealt = Deltas(self._texts).dealt(held)
+        return [dealt[number] if number in dealt else self._texts.struct(line) for number, line in enumerate(held)]
+
+
+# The texts of a response that came in pieces.
+
+
+class Deltas:
+    """Puts the texts together, has them redacted, and deals them out again. For one response."""
+
+    def __init__(self, texts: Texts) -> None:
+        self._texts = texts
+        self._pieces: dict[tuple[Any, ...], list[tuple[int, Any]]] = {}
+        self._block: dict[tuple[Any, ...], int] = {}
+        """The block of reasoning that is being written, by stream: a signature ends it."""
+
+    def _add(self, number: int, event: Any) -> None:
+        """One more event; all but deltas are passed over."""
+        stream: tuple[Any, ...]
+        match event:
+            case ev.TextMessageContent():
+                stream = ("text", event.attempt)
+            case ev.ReasoningMessageContent():
+                stream = self._reasoning(("reasoning", event.attempt), event)
+            case ev.ToolCallArgs():
+                stream = ("arguments", event.attempt, event.call_id)
+            case AfterCut(chunk=TextDelta()):
+                stream = ("text", event.attempt, "after")
+            case AfterCut(chunk=ReasoningDelta() as chunk):
+                stream = self._reasoning(("reasoning", event.attempt, "after"), chunk)
+            case AfterCut(chunk=ToolCallDelta(index=index)):
+                stream = ("arguments", event.attempt, "after", index)
+            case _:
+                return
+        self._pieces.setdefault(stream, []).append((number, event))
+
+    def _reasoning(self, stream: tuple[Any, ...], part: Any) -> tuple[Any, ...]:
+        block = self._block.get(stream, 0)
+        if part.signature or part.redacted:
+            self._block[stream] = block + 1
+        return (*stream, block)
+
+    def dealt(self, lines: Iterable[Any]) -> dict[int, Any]:
+        """The deltas among these lines, by their places: each with its share of the text that it is part of."""
+        for number, line in enumerate(lines):
+            self._add(number, line)
+        dealt: dict[int, Any] = {}
+        for (kind, *_), pieces in self._pieces.items():
+            texts = [_delta_of(event) for _, event in pieces]
+            whole = "".join(texts)
+            redacted = self._texts.arguments(whole) if kind == "arguments" else self._texts.text(whole)
+            if redacted == whole:
+                dealt |= dict(pieces)
+                continue
+            shares = _shares(redacted, [len(text) for text in texts])
+            dealt |= {number: _changed(event, share) for (number, event), share in zip(pieces, shares, strict=True)}
+        return dealt
+
+
+def _shares(text: str, lengths: Sequence[int]) -> list[str]:
+    """The text in as many pieces, of lengths in proportion; the last of them that is not empty ends it."""
+    total, so_far, begin = sum(lengths), 0, 0
+    shares = []
+    for length in lengths:
+        so_far += length
+        end = len(text) * so_far // total
+        shares.append(text[begin:end])
+        begin = end
+    return shares
+
+
+def _delta_of(event: Any) -> str:
+    match event:
+        case AfterCut(chunk=ToolCallDelta(arguments=text)):
+            return text
+        case AfterCut(chunk=TextDelta(text) | ReasoningDelta(text)):
+            return text
+        case _:
+            delta: str = event.delta
+            return delta
+
+
+def _changed(event: Any, text: str) -> Any:
+    """The delta with another text; what signed the old one goes."""
+    match event:
+        case AfterCut(chunk=ToolCallDelta() as chunk):
+            return replace(event, chunk=replace(chunk, arguments=text))
+        case AfterCut(chunk=ReasoningDelta(redacted=False) as chunk):
+            return replace(event, chunk=replace(chunk, text=text, signature=""))
+        case AfterCut(chunk=TextDelta() | ReasoningDelta() as chunk):
+            return replace(event, chunk=replace(chunk, text=text))
+        case ev.ReasoningMessageContent(redacted=False):
+            return replace(event, delta=text, signature="")
+        case _:
+            return replace(event, delta=text)
+
+
+# A record again, redacted: for records that were written without.
+
+
+class Rewritten(Struct, frozen=True, kw_only=True):
+    """What became of a record."""
+
+    lines: int
+    """Events and chunks that were written."""
+    left_out: int
+    """Lines that could not be read, or are of a kind that this endstop does not know: nobody could redact them."""
+    missing: int
+    """Attachments that were not there."""
+
+
+def redacted_copy(
+    source: str | os.PathLike[str], target: str | os.PathLike[str], redact: Redact, attach_above: int | None = ABOVE
+) -> Rewritten:
+    """Write a record again, with its attachments, redacted; compressed if `target` ends in `.zst`.
+
+    Memory does not depend on the record. Pictures are copied as they are. Raises WrongUse if the source is no record,
+    or if there is a target already.
+    """
+    redactor, attached = Redactor(redact), Attached(source)
+    attaching = Attaching(target, attach_above)
+    lines = left_out = 0
+    header: Header | None = None
+
+    def written(ready: Iterable[Event | AfterCut]) -> bytes:
+        return b"".join(
+            encoded(attaching.put(line) if isinstance(line, ToolCallResult) else line) + b"\n" for line in ready
+        )
+
+    with writing(Path(target)) as file:
+        for batch in batches(source):
+            if header is None:
+                header = header_in(source, batch[0])
+                file.write(encoded(header) + b"\n")
+            for line in batch:
+                said = read_line(line)
+                if isinstance(said, str):
+                    left_out += said != "blank"
+                elif not isinstance(said, Header):
+                    whole = attached.back(said) if isinstance(said, ToolCallResult) else said
+                    file.write(written(redactor.take(whole)))
+                    lines += 1
+        file.write(written(redactor.rest()))
+        if header is None:
+            header_in(source, b"")
+    return Rewritten(lines=lines, left_out=left_out, missing=len(attached.missing))
