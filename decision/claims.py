@@ -30,7 +30,7 @@ class Claim:
 
     def take(self, event: ev.Event, facts: Facts) -> None:
         """One more event, and the facts after it."""
-        change = _CHANGES.get(type(event))
+        change = _CLAIM_CHANGES.get(type(event))
         if change is not None:
             change(self, event, facts)
 
@@ -56,12 +56,12 @@ class Claim:
             self.facts = None
 
 
-_CHANGES: dict[type, Callable[[Claim, Any, Facts], None]] = {
+_CLAIM_CHANGES: dict[type, Callable[[Claim, Any, Facts], None]] = {
     ev.ResponseFinished: Claim._response,
     ev.ToolCallResult: Claim._result,
     ev.PhaseReported: Claim._phase,
     ev.StepFinished: Claim._step_finished,
     ev.MessageAdded: Claim._told,
 }
-CLAIMING = frozenset(_CHANGES)
+CLAIMING = frozenset(_CLAIM_CHANGES)
 """The types of events that change a claim."""
