@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from endstop.decision import AssistantMessage, Facts, Policy, ToolCall, ToolSpec, fold
 from endstop.decision import events as ev
-from endstop.decision.claims import Claim
+from endstop.decision.summary import Claim
 
 TOOLS = tuple(
     ToolSpec(name=name, description="", parameters={}, kind=kind)
