@@ -12,11 +12,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from . import events as ev
+from .backtest import Finding, Parting
 from .decide import decide, due_at_the_start, goes_on_by_itself
 from .decisions import Decision, GoOn, Stop
 from .degeneration import repetition_in
 from .facts import Facts
-from .finding import Finding, Parting
 from .limits import STOP_REASONS
 from .messages import AssistantMessage
 from .policy import Policy

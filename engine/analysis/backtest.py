@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from .._version import __version__
 from ..decision import Policy, WrongUse
-from ..decision.finding import Parting
+from ..decision.backtest import Parting
 from ..decision.policy_files import with_setting
 from ..decision.summary import Point
 from ..records.index import Index, remembered

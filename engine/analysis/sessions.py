@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from ..decision import Event, Policy, Verdict
-from ..decision.backtest import Backtested, backtest
-from ..decision.finding import Finding, Parting
+from ..decision.backtest import Backtested, Finding, Parting, backtest
 from ..decision.summary import Point, RunDigest
 
 

@@ -8,8 +8,7 @@ import pytest
 from endstop import Engine, Tool, tool
 from endstop.decision import Compaction, Event, Limits, Policy, Prompts, WrongUse
 from endstop.decision import events as ev
-from endstop.decision.backtest import Backtested, backtest
-from endstop.decision.finding import Finding
+from endstop.decision.backtest import Backtested, Finding, backtest
 from endstop.decision.policy import POLICIES
 from endstop.hooks import Accept, Progress, Reject
 from endstop.providers import Interrupted, Scripted, call, say

@@ -6,8 +6,7 @@ from typing import Any
 
 from endstop.decision import Policy
 from endstop.decision import events as ev
-from endstop.decision.backtest import backtest
-from endstop.decision.finding import Finding
+from endstop.decision.backtest import Finding, backtest
 from hypothesis import event as note
 from hypothesis import given, settings
 from hypothesis import strategies as st
