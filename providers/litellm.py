@@ -28,8 +28,8 @@ from .error_replies import Said, said_by, said_in
 from .errors import Broken, ContextOverflow, Interrupted, NotFound, ProviderError, TimedOut, Unreachable, redact
 from .litellm_stream import LISTENING, Overheard, Reader, StatedOnly, characters
 from .openai_format import Encoded, Pictures, Thinking, message_out, pictures_out, tools_out
-from .patience import BETWEEN_SECONDS, FIRST_SECONDS, Patience
 from .provider import Request, check_model, check_settings
+from .timeouts import BETWEEN_SECONDS, FIRST_SECONDS, Patience
 
 CLOSING_SECONDS = 2.0
 """How long closing a stream may take before it is left behind."""

@@ -27,8 +27,8 @@ from .chat_stream import ChatStream, whole_reply
 from .error_replies import error_of, said_in
 from .errors import Broken, Interrupted, NotFound, ProviderError, TimedOut, Unreachable, redact
 from .openai_format import Encoded, Thinking, message_out, pictures_out, tools_out
-from .patience import BETWEEN_SECONDS, FIRST_SECONDS, Patience
 from .provider import Request, check_model, check_settings
+from .timeouts import BETWEEN_SECONDS, FIRST_SECONDS, Patience
 
 if TYPE_CHECKING:
     import aiohttp

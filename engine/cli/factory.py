@@ -31,8 +31,8 @@ from ..durable.temporal import Temporal
 from ..evaluation import CommandEvaluator
 from ..hooks import CommandGate
 from ..providers import LiteLLM, OpenAICompatible, Prices, Provider, Retry, Timeouts
-from ..providers.patience import BETWEEN_SECONDS, FIRST_SECONDS
 from ..providers.retry import PASSING
+from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..qualified_names import current_module
 from ..store.url import file_at, masked
 from ..tools import ask_user, finish_task

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..decision import FinishReason, WrongUse
 from ..decision.finish_words import checked_words
-from ..providers.patience import BETWEEN_SECONDS, FIRST_SECONDS
+from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..records.redaction import DEFAULT, KINDS, Redaction
 from ..store.process import LEASE
 from .factory import RETRIES

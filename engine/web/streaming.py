@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from .._sanitize import one_line
 from ..providers.clock import Clock, SystemClock
-from ..providers.patience import Patience
+from ..providers.timeouts import Patience
 from .errors import log_failure
 
 ABORT = "endstop.abort"

@@ -17,7 +17,7 @@ from endstop import Engine, read_record
 from endstop.decision import TextDelta, UsageReport, UserMessage, WrongUse
 from endstop.providers import LiteLLM, OpenAICompatible, Request, Scripted, Timeouts
 from endstop.providers.errors import ProviderError
-from endstop.providers.patience import BETWEEN_SECONDS, FIRST_SECONDS
+from endstop.providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 
 from .endpoint import Endpoint, Reply, body, delta, sse, stream
 

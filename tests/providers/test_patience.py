@@ -6,7 +6,7 @@ import asyncio
 
 import anyio
 import pytest
-from endstop.providers.patience import Patience
+from endstop.providers.timeouts import Patience
 
 
 class Time:
