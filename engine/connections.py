@@ -14,7 +14,7 @@ from typing import Any
 from ._logging import complain
 from .decision import AnyChunk
 from .providers import Interrupted, Provider, Request
-from .tools._callables import in_words
+from .tools.user_functions import in_words
 
 Begin = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
 """Begins a task, under a name, and keeps it."""

@@ -38,10 +38,10 @@ from .session import Session
 from .tasks import Task
 from .tools import finish_task
 from .tools.tool import Tool, Toolbox
+from .tools.user_functions import check_functions
 from .validation import (
     as_tuple,
     check_budget,
-    check_functions,
     check_kept,
     check_measurable,
     check_parts,

@@ -23,8 +23,8 @@ from .context import Context
 from .decision import Outcome, Status, Verdict
 from .decision.events import EvaluationFinished, StageFinished, StageStatus
 from .hooks import qualified, run_command
-from .tools._callables import apart, call, in_words
 from .tools.results import plain
+from .tools.user_functions import apart, call, in_words
 
 EVALUATED: frozenset[Status] = frozenset({"completed", "exhausted"})
 """The statuses of runs whose work is evaluated."""

@@ -33,8 +33,8 @@ from .decision.prices import priced
 from .decision.transcript import rough_tokens
 from .hooks import Accept, Progress, Reject, Verdict, qualified
 from .providers import Prices, Provider, Request
-from .tools._callables import apart, call, in_words
 from .tools.results import Completion
+from .tools.user_functions import apart, call, in_words
 
 Role = Literal["gate", "judge", "text_rule", "handler", "compactor"]
 Read = Callable[[Any], Verdict]

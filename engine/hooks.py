@@ -21,11 +21,11 @@ from typing import Any, Protocol
 import anyio.to_thread
 from msgspec import Struct
 
-from .child_process import check_names, environment, supervised
 from .decision import Facts, Message, ToolCall, Usage
 from .decision.confirmation import Reply
 from .decision.events import AttemptFailed, BudgetRefused, LimitReached, MessageAdded, ResponseFinished, VerdictGiven
 from .providers import Prices
+from .tools.child_process import check_names, environment, supervised
 from .tools.results import Completion
 
 LONGEST_OUTPUT = 200_000

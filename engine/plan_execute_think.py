@@ -27,11 +27,11 @@ from .decision.errors import error_text
 from .engine import Engine
 from .providers import Provider
 from .providers.clock import Clock, SystemClock
-from .tools._callables import apart
 from .tools.control import task_done
 from .tools.results import LONGEST, Completion, Continue, Phase, Settled, as_text, completion_of, shortened
 from .tools.schema import InvalidArguments
 from .tools.tool import COMPLETION_MARK, Tool
+from .tools.user_functions import apart
 
 CONFIRM_ALONE = "A plan cannot wait for the user: ask for the confirmation in a call of its own, after the plan."
 """Why a completion at the end of a plan that wants the user's yes is handed back."""

@@ -20,8 +20,6 @@ from .decision.events import ToolExecutionStarted, VerdictGiven
 from .decision.messages import ResultStatus
 from .durability import StepKey
 from .hooks import qualified
-from .tools._callables import apart, in_words
-from .tools._callables import call as call_function
 from .tools.results import (
     LEFT_AT,
     OUT_OF_TIME,
@@ -36,6 +34,8 @@ from .tools.results import (
     shortened,
 )
 from .tools.tool import Tool
+from .tools.user_functions import apart, in_words
+from .tools.user_functions import call as call_function
 
 BEYOND = frozenset({"completion", "question"})
 """Kinds of tools that no limit of the run cuts off: a completion that came whole is settled, and so is a question."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,25 +53,6 @@ def shortly(value: Any) -> str:
     except Exception:
         text = "something that cannot be shown"
     return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def check_functions(**roles: Any) -> None:
-    """Refuse what cannot be called. A role's value is a function, a sequence of functions, or None."""
-    for role, value in roles.items():
-        for function in value if isinstance(value, tuple) else (value,):
-            if function is None:
-                continue
-            if not callable(function):
-                raise WrongUse(f"{role}: {function!r} is no function and cannot be called")
-            if yields(function):
-                hint = "put @asynccontextmanager on it" if role == "around" else "write `return` instead of `yield`"
-                raise WrongUse(f"{role}: {function!r} yields, so calling it would run nothing of it: {hint}")
-
-
-def yields(function: Any) -> bool:
-    """Whether it is a generator, of which a call runs nothing."""
-    call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
-    return any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in (function, call))
 
 
 def as_tuple(role: str, functions: Iterable[Callable[..., Any]]) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ def conceal() -> None:
 
     For processes of the command line alone, never for one that only imports us: such a process leaves no core dump,
     and no debugger but root's can be attached to it. What the platform cannot give: root may still look, but for the
-    commands that `supervisor.py` starts; systems other than Linux have nothing of the kind.
+    commands that `child_reaper.py` starts; systems other than Linux have nothing of the kind.
     """
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -16,11 +16,11 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
-from ..child_process import environment
 from ..decision import WrongUse
 from ..providers._wrapper import outlive
 from ..providers.address import shown
-from ._callables import Failed
+from .child_process import environment
+from .user_functions import Failed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

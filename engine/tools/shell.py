@@ -14,7 +14,7 @@ from contextlib import ExitStack
 import anyio
 import anyio.to_thread
 
-from ..child_process import environment, supervised
+from .child_process import environment, supervised
 
 KEPT = 10_000
 """Bytes of output that are kept from its beginning, and as many from its end."""

@@ -27,11 +27,10 @@ import docstring_parser
 from ..decision import Policy, ToolKind, ToolSpec, WrongUse
 from ..decision.errors import nearest
 from ..decision.messages import blank
-from ..side_effects import acts
-from ..validation import check_functions, yields
-from ._callables import call
 from .results import holds_iterator, read_out
 from .schema import Arguments, InvalidArguments, SchemaArguments
+from .side_effects import acts
+from .user_functions import call, check_functions, yields
 
 Function = Callable[..., Any]
 COMPLETION_MARK = "[COMPLETION SIGNAL]"

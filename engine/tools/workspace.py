@@ -18,8 +18,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Literal
 
-from ..child_process import check_names
 from ..decision import WrongUse
+from .child_process import check_names
 from .shell import LONGEST_RUN, run_in
 from .tool import Tool
 

@@ -29,7 +29,7 @@ SECRETS = {
     "HTTPS_PROXY": "http://user:planted-7@proxy:3128",
 }
 ANCESTORS = (
-    "p=$$; while grep -q -e endstop -e supervisor -e /bin/sh /proc/$p/cmdline; do "
+    "p=$$; while grep -q -e endstop -e reaper -e /bin/sh /proc/$p/cmdline; do "
     "tr '\\0' '\\n' < /proc/$p/environ; cat /proc/$p/maps > /dev/null && echo open $p; "
     "p=$(cut -d' ' -f4 /proc/$p/stat); done 2>/dev/null; echo looked; env"
 )

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import structlog
-from endstop import Engine, Run, Tool, event_loop, read_record, tool
+from endstop import Engine, Run, Tool, read_record, tool
 from endstop.decision import AnyChunk, FinishReport, Policy, TextDelta, WrongUse
 from endstop.decision import events as ev
 from endstop.hook_runner import ModelJudge
@@ -22,6 +22,7 @@ from endstop.hooks import Accept
 from endstop.providers import Provider, Request, Scripted, call
 from endstop.replay import replay
 from endstop.testing import FakeClock
+from endstop.tools import loop_watchdog
 from pydantic import BaseModel
 
 BOUND = 30
@@ -167,8 +168,8 @@ async def test_B3_a_tool_that_blocks_the_event_loop_is_named(monkeypatch: pytest
         lines.append((what, about))
         named.set()
 
-    monkeypatch.setattr(event_loop, "complain", complain)
-    monkeypatch.setattr(event_loop, "BLOCKED_SECONDS", 0.01)
+    monkeypatch.setattr(loop_watchdog, "complain", complain)
+    monkeypatch.setattr(loop_watchdog, "BLOCKED_SECONDS", 0.01)
 
     @tool
     async def block() -> str:

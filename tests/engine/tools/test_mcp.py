@@ -19,9 +19,9 @@ from endstop import Engine, Stdio, Tool, mcp_tools
 from endstop.decision import Image, ToolResult, WrongUse
 from endstop.providers import Scripted, call
 from endstop.tools import mcp_connection as connections
-from endstop.tools._callables import Failed
 from endstop.tools.mcp import result_of
 from endstop.tools.mcp_connection import Connection
+from endstop.tools.user_functions import Failed
 from mcp import Client, MCPError
 
 SERVER = Path(__file__).with_name("mcp_server.py")

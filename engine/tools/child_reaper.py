@@ -1,6 +1,6 @@
 """A program of its own: runs one command and sees to it that nothing of it outlives it.
 
-    python -I -S supervisor.py LIFELINE COMMAND [ARGUMENT ...]
+    python -I -S child_reaper.py LIFELINE COMMAND [ARGUMENT ...]
 
 It stands between whoever starts a command and the command. All that the command starts is its descendant and stays so,
 also what has left its session or was forked twice: this process is their subreaper (Linux, prctl(2)). When the command

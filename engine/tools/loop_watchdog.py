@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from time import monotonic, sleep
 from typing import Any
 
-from ._logging import complain
+from .._logging import complain
 
 BLOCKED_SECONDS = 1.0
 """How long a loop may stand still before who holds it is named."""

@@ -21,9 +21,10 @@ from typing import Any, TypeVar
 import anyio.to_thread
 
 from .._logging import complain
+from ..decision import WrongUse
 from ..decision.errors import error_text
-from ..event_loop import watch
 from ..providers._wrapper import outlive
+from .loop_watchdog import watch
 
 T = TypeVar("T")
 
@@ -34,6 +35,25 @@ _THREADS: ContextVar[list[str]] = ContextVar("endstop_threads")
 """Where the functions note themselves whose threads go on although nobody waits for them any more."""
 _LEFT: set[asyncio.Task[Any]] = set()
 """What was left behind and has not ended: the event loop itself keeps no task."""
+
+
+def check_functions(**roles: Any) -> None:
+    """Refuse what cannot be called. A role's value is a function, a sequence of functions, or None."""
+    for role, value in roles.items():
+        for function in value if isinstance(value, tuple) else (value,):
+            if function is None:
+                continue
+            if not callable(function):
+                raise WrongUse(f"{role}: {function!r} is no function and cannot be called")
+            if yields(function):
+                hint = "put @asynccontextmanager on it" if role == "around" else "write `return` instead of `yield`"
+                raise WrongUse(f"{role}: {function!r} yields, so calling it would run nothing of it: {hint}")
+
+
+def yields(function: Any) -> bool:
+    """Whether it is a generator, of which a call runs nothing."""
+    call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
+    return any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in (function, call))
 
 
 def is_async(function: Callable[..., Any]) -> bool:

@@ -1,11 +1,11 @@
 """Commands that the model runs, or that run what the model wrote: what they see of us, and how they end.
 
 They see an allow-list of our environment, so that no key reaches them that nobody has handed on: not by variables, and
-not through the process above them, which is a supervisor with the same short environment (`supervisor.py`). With it
+not through the process above them, which is a reaper with the same short environment (`child_reaper.py`). With it
 ends all that they have started.
 
 What a platform cannot give: a command runs as the same user, who may read what that user may. On Linux its environment
-and memory are closed to them by `concealed`, which only our own command line uses, and for root by the supervisor. On
+and memory are closed to them by `concealed`, which only our own command line uses, and for root by the reaper. On
 other systems there is no subreaper: what leaves the process group of a command lives on.
 """
 
@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from .decision import WrongUse
+from ..decision import WrongUse
 
 ALLOWED = frozenset(
     {
@@ -45,9 +45,9 @@ ALLOWED = frozenset(
 )  # fmt: skip
 """Variables that commands see, besides those of `LC_` and proxies without a user in them."""
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY"})
-_SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
+_REAPER = str(Path(__file__).with_name("child_reaper.py"))
 LEAVING_SECONDS = 5.0
-"""How long the supervisor of a command may take to kill what is left of it."""
+"""How long the reaper of a command may take to kill what is left of it."""
 
 
 def environment(names: Collection[str] = ()) -> dict[str, str]:
@@ -72,11 +72,11 @@ def check_names(names: object) -> tuple[str, ...]:
 
 
 class Supervised:
-    """A command that is running under its supervisor."""
+    """A command that is running under its reaper."""
 
     def __init__(self, process: subprocess.Popen[bytes], lifeline: socket.socket) -> None:
         self.process = process
-        """The supervisor: it ends as the command does, once nothing of it is left."""
+        """The reaper: it ends as the command does, once nothing of it is left."""
         self._lifeline = lifeline
 
     def end(self) -> None:
@@ -100,7 +100,7 @@ def supervised(
     ours, theirs = socket.socketpair()
     try:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _SUPERVISOR, str(theirs.fileno()), *words],
+            [sys.executable, "-I", "-S", _REAPER, str(theirs.fileno()), *words],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=output,
