@@ -109,7 +109,7 @@ class Context:
     """What is left of the hard limits inside a step."""
 
     def __post_init__(self) -> None:
-        self.limits = HardLimits(self)
+        self.limits = HardLimits(self.log, self.policy, self.clock, self.recalled)
 
     @property
     def run_id(self) -> str:

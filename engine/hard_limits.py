@@ -10,21 +10,30 @@ A limit whose guard the policy leaves out is not held here, either.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import floor, inf
-from typing import TYPE_CHECKING
 
 import anyio
 from msgspec.structs import replace
 
-from .decision import AnyChunk, ProviderToolReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport
+from .budget import Share
+from .decision import (
+    AnyChunk,
+    Policy,
+    ProviderToolReport,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    Usage,
+    UsageReport,
+)
 from .decision.events import LimitReached
 from .decision.limits import STOP_REASONS
 from .decision.usage import Spent, spending
-
-if TYPE_CHECKING:
-    from .context import Context
+from .event_log import Log
+from .hooks import Recalled
+from .providers.clock import Clock
 
 RESPONSE_TOKENS = "response_tokens"
 """Why a response is cut off that goes on past the bound on a single one. It ends no run by itself."""
@@ -39,22 +48,24 @@ BUDGET_BYTES = 64
 class HardLimits:
     """What is left of the hard limits of one run, and what is cut off when nothing is."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._held = tuple(name for name, reason in STOP_REASONS.items() if reason in context.policy.guards)
+    def __init__(self, log: Log, policy: Policy, clock: Clock, recalled: Recalled | None = None) -> None:
+        self._log = log
+        self._policy = policy
+        self._clock = clock
+        self._recalled = recalled
+        self._held = tuple(name for name, reason in STOP_REASONS.items() if reason in policy.guards)
 
     @property
     def reached(self) -> bool:
         """Whether one was used up in the middle of the step under way."""
-        return self._context.log.facts.limit_reached is not None
+        return self._log.facts.limit_reached is not None
 
     def seconds_left(self) -> float | None:
         """Seconds until the first limit on time is used up; None without one, and in a replay, which has no clock."""
-        if self._context.recalled is not None:
+        if self._recalled is not None:
             return None
-        log = self._context.log
         left = [one.use.allowed - one.use.used for one in self._hard("seconds")]
-        return min(left) + log.facts.t / 1000 - log.elapsed if left else None
+        return min(left) + self._log.facts.t / 1000 - self._log.elapsed if left else None
 
     @property
     def out_of_time(self) -> bool:
@@ -65,41 +76,41 @@ class HardLimits:
     @contextmanager
     def deadline(self) -> Iterator[anyio.CancelScope]:
         """What happens inside ends when the time is used up, or in the closing step at that step's own deadline."""
-        closing = self._context.log.facts.closing
-        seconds = self._context.policy.deadlines.closing if closing else self.seconds_left()
-        with self._context.clock.deadline(seconds) as scope:
+        closing = self._log.facts.closing
+        seconds = self._policy.deadlines.closing if closing else self.seconds_left()
+        with self._clock.deadline(seconds) as scope:
             yield scope
 
     def strike(self, step: int, attempt: str = "") -> str:
         """Write that the time is used up; the name of what is."""
-        facts = self._context.log.facts
+        facts = self._log.facts
         if facts.closing:
             return CLOSING
         if facts.limit_reached is None:
             spent = min(self._hard("seconds"), key=lambda one: one.use.allowed - one.use.used)
-            used = spent.use.used - facts.t / 1000 + self._context.log.elapsed
+            used = spent.use.used - facts.t / 1000 + self._log.elapsed
             self.write(_reached(spent, step, attempt, round(used, 3), estimated=False))
         return "seconds" if facts.limit_reached is None else facts.limit_reached.limit
 
     def used_up(self, step: int) -> str:
         """Write that tokens or money are used up, if they are, before a request is made anew in this step; which."""
-        if self._context.recalled is not None or self._context.log.facts.closing:
+        if self._recalled is not None or self._log.facts.closing:
             return ""
         spent = next((one for one in self._hard("input_tokens", "output_tokens", "cost_usd") if one.reached), None)
         if spent is None:
             return ""
-        estimated = self._context.log.facts.usage.estimated
+        estimated = self._log.facts.usage.estimated
         self.write(_reached(spent, step, "", spent.use.used, estimated=estimated))
         return spent.limit
 
     def write(self, reached: LimitReached) -> None:
         """Write that a limit is used up in the step under way; once."""
         if not self.reached:
-            self._context.log.append(reached)
+            self._log.append(reached)
 
     def recall(self, step: int, *, begun: bool = True) -> bool:
         """In a replay: write what the record holds of this step, if it holds that a limit was used up in it."""
-        recalled = self._context.recalled
+        recalled = self._recalled
         reached = None if recalled is None or self.reached else recalled.reached(step, begun=begun)
         if reached is not None:
             self.write(reached)
@@ -107,25 +118,38 @@ class HardLimits:
 
     def recalled_cut(self, step: int) -> str:
         """In a replay: why this step's response was cut off, if it was; what the record holds of it is written."""
-        recalled = self._context.recalled
+        recalled = self._recalled
         then = None if recalled is None else recalled.response(step)
         if then is None or not then.cut_for:
             return ""
         self.recall(step)
         return then.cut_for
 
-    def meter(self, step: int) -> Meter | None:
-        """What counts a response that is about to be asked for; None in a replay."""
-        return None if self._context.recalled is not None else Meter(self._context, step)
+    def meter(
+        self, step: int, input_tokens: int, priced: Callable[[Usage, str], Usage], share: Share | None
+    ) -> Meter | None:
+        """What counts a response that is about to be asked for; None in a replay.
+
+        priced: adds what this usage of this model costs. share: the run's part in a budget that it shares with others.
+        """
+        if self._recalled is not None:
+            return None
+        closing = self._log.facts.closing
+        most = self._policy.closing_tokens if closing else self._policy.response_tokens
+        return Meter(self, step, input_tokens, priced, None if closing else share, inf if most is None else most)
+
+    def milliseconds_due(self) -> float:
+        """When the time is used up, in milliseconds since the run began; infinite without a limit, or while closing."""
+        left = None if self._log.facts.closing else self.seconds_left()
+        return inf if left is None else (self._log.elapsed + left) * 1000
 
     def in_a_response(self) -> tuple[Spent, ...]:
         """The limits that a response can use up while it is written, as they stand; none in the closing step."""
-        return () if self._context.log.facts.closing else tuple(self._hard("output_tokens", "cost_usd"))
+        return () if self._log.facts.closing else tuple(self._hard("output_tokens", "cost_usd"))
 
     def _hard(self, *names: str) -> Iterator[Spent]:
-        facts, policy = self._context.log.facts, self._context.policy
         held = tuple(name for name in names if name in self._held)
-        return (one for one in spending(facts, policy, held) if not one.use.soft)
+        return (one for one in spending(self._log.facts, self._policy, held) if not one.use.soft)
 
 
 class Meter:
@@ -135,17 +159,24 @@ class Meter:
     and about as many tokens as three letters of English.
     """
 
-    def __init__(self, context: Context, step: int) -> None:
-        closing, policy = context.log.facts.closing, context.policy
-        most = policy.closing_tokens if closing else policy.response_tokens
+    def __init__(
+        self,
+        limits: HardLimits,
+        step: int,
+        input_tokens: int,
+        priced: Callable[[Usage, str], Usage],
+        share: Share | None,
+        most: float,
+    ) -> None:
         self.written = 0
         """Bytes that count as output, reasoning and arguments of calls among them."""
-        self._context = context
+        self._limits = limits
         self._step = step
         self._hard: tuple[Spent, ...] = ()
-        self._most = inf if most is None else most
-        self._share = None if closing else context.share
-        self._input = Usage(input_tokens=context.tokens_now(), estimated=True)
+        self._most = most
+        self._share = share
+        self._priced = priced
+        self._input = Usage(input_tokens=input_tokens, estimated=True)
         self._room: float = inf
         self._due: float = inf
         """When the time is used up: milliseconds since the run began."""
@@ -162,10 +193,8 @@ class Meter:
         if attempt != self._attempt:
             self.written = 0
         self._attempt, self._model = attempt, model
-        limits = self._context.limits
-        self._hard = limits.in_a_response()
-        left = None if self._context.log.facts.closing else limits.seconds_left()
-        self._due = inf if left is None else (self._context.log.elapsed + left) * 1000
+        self._hard = self._limits.in_a_response()
+        self._due = self._limits.milliseconds_due()
         self._measure()
 
     def take(self, chunk: AnyChunk, t: int) -> str:
@@ -183,7 +212,7 @@ class Meter:
         elif isinstance(chunk, UsageReport):
             self._counted(chunk.usage)
         if t >= self._due:
-            return self._context.limits.strike(self._step, self._attempt)
+            return self._limits.strike(self._step, self._attempt)
         return self._over() if self.written > self._room else ""
 
     def _counted(self, usage: Usage) -> None:
@@ -209,7 +238,7 @@ class Meter:
         return floor((left - asked) / each) if each > 0 else inf
 
     def _cost(self, output_tokens: int) -> float:
-        return self._context.priced(replace(self._input, output_tokens=output_tokens), self._model).cost_usd or 0.0
+        return self._priced(replace(self._input, output_tokens=output_tokens), self._model).cost_usd or 0.0
 
     def _over(self) -> str:
         """The limit that is passed, which is written; nothing if it was only time to look."""
@@ -217,7 +246,7 @@ class Meter:
         for spent in self._hard:
             if tokens > self._tokens_of(spent):
                 used = spent.use.used + (tokens if spent.limit == "output_tokens" else self._cost(tokens))
-                self._context.limits.write(_reached(spent, self._step, self._attempt, used, estimated=True))
+                self._limits.write(_reached(spent, self._step, self._attempt, used, estimated=True))
                 return spent.limit
         if tokens > self._most:
             return RESPONSE_TOKENS
@@ -226,13 +255,13 @@ class Meter:
     def _over_budget(self, tokens: int) -> str:
         if self._share is None:
             return ""
-        usage = self._context.priced(replace(self._input, output_tokens=tokens), self._model)
+        usage = self._priced(replace(self._input, output_tokens=tokens), self._model)
         passed = self._share.stream(usage)
         if passed is None:
             self._measure()
             return ""
         limit, used, allowed = passed
-        self._context.limits.write(
+        self._limits.write(
             LimitReached(
                 step=self._step,
                 limit=limit,

@@ -54,7 +54,7 @@ class Attempts:
         self._log = context.log
         self._step = step
         self._calls = calls
-        self._meter = context.limits.meter(step)
+        self._meter = context.limits.meter(step, context.tokens_now(), context.priced, context.share)
         self._made = 0
         self._anew = 0
         """How many attempts took the place of one that was cut."""
