@@ -30,7 +30,7 @@ from .transcript import Foreign, Unreadable
 
 _LOOKED_AT = 20
 """Lines at the beginning of a file in which one must be JSON, if the file is to be JSON Lines."""
-_MARKS: tuple[tuple[bytes, str], ...] = (
+_UNSUPPORTED_ENCODINGS: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", "compressed with gzip: unpack it first"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstandard: unpack it first"),
     (b"PK\x03\x04", "a ZIP archive: unpack it first"),
@@ -58,7 +58,7 @@ def values_in(file: IO[bytes]) -> Iterator[Value]:
         raise Unreadable("empty")
     if head.startswith(BEGINNING):
         raise Unreadable("an endstop record already: it needs no import")
-    for mark, what in _MARKS:
+    for mark, what in _UNSUPPORTED_ENCODINGS:
         if head.startswith(mark):
             raise Unreadable(what)
     begins = 3 if head.startswith(b"\xef\xbb\xbf") else 0

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_MARKS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]', re.DOTALL)
+_STRUCTURE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]', re.DOTALL)
 
 
 def top_values(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
     """Start and end of each object or array that stands at the top, one after another. The last may be cut off."""
     depth, start = 0, -1
-    for mark in _MARKS.finditer(text):
+    for mark in _STRUCTURE.finditer(text):
         sign = mark[0][:1]
         if sign in (b"{", b"["):
             if not depth:
@@ -32,7 +32,7 @@ def top_values(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
 def elements(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
     """Start and end of each element of the array that begins this text. The last may be cut off."""
     depth, start, end = 0, -1, len(text)
-    for mark in _MARKS.finditer(text):
+    for mark in _STRUCTURE.finditer(text):
         sign = mark[0][:1]
         if sign in (b"{", b"["):
             depth += 1
