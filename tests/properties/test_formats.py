@@ -15,7 +15,7 @@ from endstop.decision import events as ev
 from endstop.formats import FORMATS, Kinds, Unreadable, events_of, guess
 from endstop.formats import export_atif as to_atif
 from endstop.formats import export_openai as to_openai
-from endstop.formats.splitting import elements, top_values
+from endstop.formats.files import elements, top_values
 from endstop.formats.transcript import is_nudge
 from endstop.records.reader import read_record
 from endstop.records.writer import RecordWriter
