@@ -13,7 +13,7 @@ import msgspec
 from ..analysis.audit import Audit, audit
 from ..decision import POLICIES, Policy, WrongUse
 from ..formats import FORMATS, Found, Kinds, Skipped, events_of, found_in
-from ..formats.files import AUTO
+from ..formats.session_files import AUTO
 from ..process.streams import Channels
 from ..records.reader import is_record
 from ..records.scan import scan

@@ -15,7 +15,7 @@ import msgspec
 from ..decision import Event, WrongUse
 from ..formats import export_atif as to_atif
 from ..formats import export_openai as to_openai
-from ..formats.untold import UNTOLD
+from ..formats.export_losses import UNTOLD
 from ..process.streams import Channels
 from ..records.reader import read_record
 from .options import parser_of

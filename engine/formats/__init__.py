@@ -1,8 +1,8 @@
 """Sessions of other loops as records of ours, and records as what others read. The table of formats is `table.py`."""
 
-from .files import FORMATS, Format, Found, Skipped, found_in, guess
+from .imported_session import Ending, Foreign, Judged, Kinds, Said, Unreadable
+from .session_files import FORMATS, Format, Found, Skipped, found_in, guess
 from .to_events import events_of
-from .transcript import Ending, Foreign, Judged, Kinds, Said, Unreadable
 
 __all__ = [
     "FORMATS",

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from .content_blocks import content_of, drop
+from .imported_session import Conversation, Foreign, Unreadable
 from .openai import describe, hear_failure, hear_user, is_messages, messages_in
 from .parsing import TIMES, failure_in, first_time, first_word, listed, mapping, usage_of, word
-from .parts import content_of, drop
-from .transcript import Conversation, Foreign, Unreadable
 
 _BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"})
 _READ = frozenset({"system", "type", "role", "content", "stop_reason", "stop_sequence"})

@@ -23,8 +23,8 @@ from ..providers import ProviderError
 from ..providers.chat_stream import ChatStream, whole_reply
 from ..providers.error_replies import said_in
 from ..providers.sse import EventStream
+from .imported_session import Conversation, Foreign, Unreadable
 from .parsing import cost_of, listed, mapping, seconds, word
-from .transcript import Conversation, Foreign, Unreadable
 
 COMPLETION = "attempt_completion"
 _CHAT = "/chat/completions"

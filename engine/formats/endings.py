@@ -23,7 +23,7 @@ from ..decision import (
     decide,
 )
 from ..decision.rules import LONGEST_WORD
-from .transcript import Ending, Foreign
+from .imported_session import Ending, Foreign
 
 _MANY = 1_000_000
 IMPORTED = Policy(

@@ -16,8 +16,8 @@ import msgspec
 from ..decision import Event, Image, Outcome, ToolCall, Usage
 from ..decision import events as ev
 from ..providers.openai_format import tools_out
+from .export_losses import untold
 from .parsing import iso, seconds
-from .untold import untold
 
 VERSION = "ATIF-v1.7"
 _PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})

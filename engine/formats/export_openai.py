@@ -13,7 +13,7 @@ from typing import Any
 from ..decision import AssistantMessage, Event, Message, SystemMessage, ToolResult, Transcript, UserMessage
 from ..decision import events as ev
 from ..providers.openai_format import tools_out
-from .untold import UNTOLD, untold
+from .export_losses import UNTOLD, untold
 
 _LEFT_OUT = UNTOLD.keys() - {"arguments"}
 

@@ -22,10 +22,10 @@ from ..records.attachments import folder_of
 from ..records.event_redaction import Redact
 from ..records.reader import header_of
 from ..records.writer import RecordWriter
-from .files import Found, Skipped, why
+from .imported_session import Kinds
 from .parsing import iso
+from .session_files import Found, Skipped, why
 from .to_events import Sink, tell
-from .transcript import Kinds
 
 
 class Imported(Struct, frozen=True, kw_only=True):

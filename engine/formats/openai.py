@@ -13,6 +13,8 @@ from typing import Any
 
 from ..decision import ToolSpec
 from ..decision.messages import ResultStatus
+from .content_blocks import Content, blocks_of, content_of, drop
+from .imported_session import Conversation, Ending, Foreign, Judged, Origin, RawCall, Unreadable
 from .parsing import (
     TIMES,
     as_json,
@@ -26,9 +28,7 @@ from .parsing import (
     usage_of,
     word,
 )
-from .parts import Content, blocks_of, content_of, drop
 from .response_items import is_item, joined
-from .transcript import Conversation, Ending, Foreign, Judged, Origin, RawCall, Unreadable
 
 MESSAGES = ("messages", "conversation", "history", "transcript", "traj", "input")
 """Fields under which a session's messages are looked for."""

@@ -17,10 +17,10 @@ import msgspec
 from msgspec.structs import replace
 
 from ..decision import AssistantMessage, ToolResult, ToolSpec, Usage
+from .content_blocks import blocks_of, content_of
+from .imported_session import Conversation, Ending, Foreign, RawCall, Unreadable
 from .openai import calls_of
 from .parsing import first_word, listed, mapping, number, word
-from .parts import blocks_of, content_of
-from .transcript import Conversation, Ending, Foreign, RawCall, Unreadable
 
 SUBMIT = "submit"
 BASH = "bash"

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from ..decision import ToolSpec
+from .imported_session import Conversation, Ending, Foreign, Judged, Unreadable
 from .openai import calls_of, hear
 from .parsing import failure_in, first_time, listed, mapping, number, word
-from .transcript import Conversation, Ending, Foreign, Judged, Unreadable
 
 STOP = "###STOP###"
 MOST_STEPS = 30

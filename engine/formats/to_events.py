@@ -54,8 +54,8 @@ from ..session import added, carried
 from ..tool_calls import SKIPPED
 from ..tools.results import ANSWERS, Completion, Continue, Phase, completion_of, fingerprint
 from .endings import policy_for, stop_of
+from .imported_session import Foreign, Kinds, Said, tools_of
 from .parsing import iso, listed, mapping
-from .transcript import Foreign, Kinds, Said, tools_of
 
 _PREPARED = ev.StageFinished(stage="prepare", status="absent")
 

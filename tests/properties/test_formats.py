@@ -15,8 +15,8 @@ from endstop.decision import events as ev
 from endstop.formats import FORMATS, Kinds, Unreadable, events_of, guess
 from endstop.formats import export_atif as to_atif
 from endstop.formats import export_openai as to_openai
-from endstop.formats.files import elements, top_values
-from endstop.formats.transcript import is_nudge
+from endstop.formats.imported_session import is_nudge
+from endstop.formats.session_files import elements, top_values
 from endstop.records.reader import read_record
 from endstop.records.writer import RecordWriter
 from endstop.replay import replay

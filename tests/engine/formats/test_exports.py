@@ -12,7 +12,7 @@ from endstop import read_record
 from endstop.decision import Event
 from endstop.formats import export_atif as to_atif
 from endstop.formats import export_openai as to_openai
-from endstop.formats.untold import UNTOLD
+from endstop.formats.export_losses import UNTOLD
 
 from .heard import answer, call, hear, says, user
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from endstop.formats import Unreadable
-from endstop.formats import files as source
-from endstop.formats.files import Value, files_in, values_in
+from endstop.formats import session_files as source
+from endstop.formats.session_files import Value, files_in, values_in
 
 ONE = {"messages": [{"role": "user", "content": "a"}]}
 TEXT = json.dumps(ONE).encode()

@@ -12,8 +12,8 @@ from typing import Any
 from msgspec import Struct
 
 from ..decision import Image, Reasoning
+from .imported_session import Foreign, RawCall
 from .parsing import as_json, first_word, listed, mapping, word
-from .transcript import Foreign, RawCall
 
 _TEXTS = frozenset({"text", "input_text", "output_text", "refusal"})
 _PICTURES = frozenset({"image", "image_url", "input_image"})

@@ -25,8 +25,8 @@ from ..decision import AssistantMessage
 from ..decision.errors import error_text
 from ..records.format import BEGINNING
 from . import anthropic, cline, openai, swe_agent, tau_bench
+from .imported_session import Foreign, Unreadable
 from .response_items import is_item
-from .transcript import Foreign, Unreadable
 
 _LOOKED_AT = 20
 """Lines at the beginning of a file in which one must be JSON, if the file is to be JSON Lines."""
