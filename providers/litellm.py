@@ -23,7 +23,7 @@ from ..decision.errors import nearest
 from ..decision.finish_words import checked_words
 from . import error_replies
 from ._wrapper import outlive
-from .address import masked, origin_of, parted, shown
+from .endpoint_url import masked, origin_of, parted, shown
 from .error_replies import Said, said_by, said_in
 from .errors import Broken, ContextOverflow, Interrupted, NotFound, ProviderError, TimedOut, Unreachable, redact
 from .litellm_stream import LISTENING, Overheard, Reader, StatedOnly, characters

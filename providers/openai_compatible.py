@@ -22,8 +22,8 @@ import msgspec
 
 from ..decision import AnyChunk, FinishReason, Message, ToolResult, ToolSpec, UsageReport, WrongUse
 from ..decision.finish_words import checked_words
-from .address import masked, origin_of, parted, shown
 from .chat_stream import ChatStream, whole_reply
+from .endpoint_url import masked, origin_of, parted, shown
 from .error_replies import error_of, said_in
 from .errors import Broken, Interrupted, NotFound, ProviderError, TimedOut, Unreachable, redact
 from .openai_format import Encoded, Thinking, message_out, pictures_out, tools_out

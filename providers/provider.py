@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ..decision import AnyChunk, Message, ToolSpec, WrongUse
-from .address import masked
+from .endpoint_url import masked
 
 ToolChoice = Literal["auto", "required", "none"]
 

@@ -13,7 +13,7 @@ from ..decision import Facts, Policy, Question, WrongUse, fold
 from ..decision.events import RunStarted
 from ..engine import Engine
 from ..providers import ToolChoice
-from ..providers.address import masked
+from ..providers.endpoint_url import masked
 from ..records.reader import RecordedRun, SessionRecord, read_record
 from ..run import Run
 from ..session import Session

@@ -24,7 +24,7 @@ from ..engine import Engine
 from ..process.daemon import Standing, logging_to_stderr
 from ..process.shutdown import Interrupts
 from ..process.streams import Channels
-from ..providers.address import masked
+from ..providers.endpoint_url import masked
 from ..service.service import Service
 from ..store.base import StoreError
 from ..store.url import file_at

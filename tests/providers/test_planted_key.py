@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from endstop.decision import FinishReport, TextDelta, WrongUse
 from endstop.providers import Failure, LiteLLM, OpenAICompatible
-from endstop.providers.address import masked, parted
+from endstop.providers.endpoint_url import masked, parted
 from endstop.testing.conformance.providers import CASES, Behaviour, Case, Ending, Endpoint, check
 
 from ..console import endstop
