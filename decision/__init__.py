@@ -12,6 +12,7 @@ from .chunks import (
     UsageReport,
     Voice,
 )
+from .cost import Price
 from .decide import decide
 from .decisions import Considered, Decision, GoOn, Pause, Stop
 from .errors import WrongUse
@@ -36,7 +37,6 @@ from .messages import (
 from .outcome import STATUS_OF, LimitUse, Outcome, Question, Status, Verdict, Work
 from .policy import POLICIES, Compaction, Deadlines, Degeneration, Echo, Patience, Policy, Prompts, Repetition
 from .policy_files import policy_from
-from .prices import Price
 from .rules import RULES, Rule
 from .transcript import Transcript
 from .usage import conclude

@@ -15,11 +15,11 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+from .cost import Price
 from .decisions import Decision
 from .messages import AssistantMessage, FinishReason, Image, Message, ResultStatus, ToolSpec, Usage
 from .outcome import Outcome, Question, Verdict
 from .policy import Policy
-from .prices import Price
 
 
 class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

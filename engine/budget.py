@@ -15,8 +15,8 @@ import asyncio
 from math import inf
 
 from .decision import Event, Price, Usage, WrongUse
+from .decision.cost import priced
 from .decision.events import AttemptFailed, BudgetRefused, ResponseFinished, StepFinished, VerdictGiven
-from .decision.prices import priced
 
 FIRST_OUTPUT = 500
 """Output tokens that a run's first response is expected to have; a later one, as many as the one before it."""

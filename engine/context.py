@@ -17,8 +17,8 @@ from msgspec import Struct
 from ._logging import complain
 from .budget import Share
 from .decision import Decision, Event, Facts, FinishReason, Message, Policy, Price, ToolCall, Transcript, Usage
+from .decision.cost import priced
 from .decision.events import CutOff, MessageAdded, StageFinished
-from .decision.prices import priced
 from .decision.transcript import rough_tokens
 from .durability import StepKey, Steps
 from .event_log import Log

@@ -28,8 +28,8 @@ from .decision import (
     UserMessage,
     WrongUse,
 )
+from .decision.cost import priced
 from .decision.events import CompletionRejected, MessageAdded, StageFinished, StageStatus, VerdictGiven
-from .decision.prices import priced
 from .decision.transcript import rough_tokens
 from .hooks import Accept, Progress, Reject, Verdict, qualified
 from .providers import Prices, Provider, Request

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..decision import Price, Usage
-from ..decision.prices import MILLION
+from ..decision.cost import MILLION
 from .provider import Provider
 
 FILE = "model_prices_and_context_window_backup.json"

@@ -23,7 +23,7 @@ from endstop.decision import (
 )
 from endstop.decision import events as ev
 from endstop.decision.backtest import backtest
-from endstop.decision.prices import Price
+from endstop.decision.cost import Price
 from endstop.providers import (
     Fallback,
     Hedge,

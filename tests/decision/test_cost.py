@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from endstop.decision import Price, Usage, WrongUse
-from endstop.decision.prices import priced
+from endstop.decision.cost import priced
 from hypothesis import given
 from hypothesis import strategies as st
 
