@@ -28,7 +28,7 @@ from ..decision import (
 from ..decision.finish_words import NO_WORDS, finish_of
 from .error_replies import error_of, said_by, said_in
 from .errors import Broken, Interrupted, ProviderError
-from .sse import ErrorEvent, EventStream
+from .sse_decoder import ErrorEvent, EventStream
 
 NULL = len(b"null")
 TICKS = 10**10

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 from endstop.providers import Broken
-from endstop.providers.sse import LARGEST_EVENT, EventStream
+from endstop.providers.sse_decoder import LARGEST_EVENT, EventStream
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
