@@ -13,7 +13,7 @@ from .chunks import (
     Voice,
 )
 from .cost import Price
-from .decide import decide
+from .decide import conclude, decide
 from .decisions import Considered, Decision, GoOn, Pause, Stop
 from .errors import WrongUse
 from .events import Event
@@ -39,7 +39,6 @@ from .policy import POLICIES, Compaction, Deadlines, Degeneration, Echo, Patienc
 from .policy_files import policy_from
 from .rules import RULES, Rule
 from .transcript import Transcript
-from .usage import conclude
 
 __all__ = [
     "GUARDS",

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from . import events as ev
-from .decide import decide, due_at_the_start, goes_on_by_itself
+from .decide import closes, decide, due_at_the_start, goes_on_by_itself
 from .decisions import Decision, GoOn, Stop
 from .degeneration import repetition_in
 from .facts import Facts, fold
@@ -29,7 +29,7 @@ from .policy import Policy
 from .rules import Rule
 from .summary import HEARD, Digester, Point, RunDigest
 from .transcript import rough_tokens
-from .usage import closes, spending
+from .usage import spending
 
 # Walking along a recorded run with another policy: what it would say where the record went on, and where it ended.
 #

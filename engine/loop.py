@@ -25,7 +25,7 @@ from .decision import (
     UserMessage,
     conclude,
 )
-from .decision.decide import due_at_the_start, goes_on_by_itself
+from .decision.decide import closes, due_at_the_start, goes_on_by_itself
 from .decision.events import (
     BudgetRefused,
     CancelRequested,
@@ -40,7 +40,6 @@ from .decision.events import (
     ToolCallResult,
 )
 from .decision.transcript import UNANSWERED
-from .decision.usage import closes
 from .durability import LostRun
 from .hook_runner import ModelJudge, ask, ask_text_rule, check_text, progress, read_judge
 from .providers import Broken, Cancelled, Interrupted, ProviderError, Request, ToolChoice
