@@ -23,13 +23,13 @@ from .decide import closes, decide, due_at_the_start, goes_on_by_itself
 from .decisions import Decision, GoOn, Stop
 from .degeneration import repetition_in
 from .facts import Facts, fold
+from .limit_usage import spending
 from .limits import STOP_REASONS
 from .messages import AssistantMessage
 from .policy import Policy
 from .rules import Rule
 from .summary import HEARD, Digester, Point, RunDigest
 from .transcript import rough_tokens
-from .usage import spending
 
 # Walking along a recorded run with another policy: what it would say where the record went on, and where it ended.
 #

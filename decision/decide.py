@@ -16,12 +16,12 @@ from .decisions import Considered, Decision, GoOn, Pause, Stop
 from .errors import WrongUse, nearest
 from .facts import Facts
 from .guards import GUARDS
+from .limit_usage import spending
 from .limits import STOP_REASONS
 from .messages import blank
 from .outcome import AnswerFrom, Outcome
 from .policy import Policy
 from .rules import RULES, Rule
-from .usage import spending
 
 
 def decide(facts: Facts, policy: Policy, own: tuple[Rule, ...] = (), *, traced: bool = True) -> Decision:

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from .decisions import Decision, GoOn, Stop
 from .facts import Facts
+from .limit_usage import Spent, spending
 from .limits import STOP_REASONS
 from .policy import Policy
 from .rules import Rule
-from .usage import Spent, spending
 
 
 def _judged(facts: Facts, policy: Policy) -> Decision | None:

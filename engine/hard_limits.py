@@ -29,6 +29,7 @@ from .decision import (
     UsageReport,
 )
 from .decision.events import LimitReached
+from .decision.limit_usage import Spent, spending
 from .decision.limits import STOP_REASONS
 from .decision.usage import Spent, spending
 from .event_log import Log

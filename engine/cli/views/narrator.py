@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from ...decision import Event, Facts, Policy, fold
 from ...decision import events as ev
 from ...decision.decide import renewed
+from ...decision.limit_usage import spending
 from ...decision.messages import ToolKind
-from ...decision.usage import spending
 from ...event_bus import Lagged
 from .base import Call, Shade, Teller, Unheard
 from .clean import brief, clean, last_lines, one_line
