@@ -22,12 +22,12 @@ from .errors import (
     Unreachable,
 )
 from .fallback import Fallback
-from .limit import Limit
 from .litellm import LiteLLM
 from .openai_compatible import OpenAICompatible
 from .prices import Prices
 from .provider import Provider, Request, ToolChoice
 from .race import Hedge, Race
+from .rate_limit import Limit
 from .record import Exchange, Failure, Record
 from .replay import Replay
 from .retry import Retry
