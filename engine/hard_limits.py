@@ -31,7 +31,6 @@ from .decision import (
 from .decision.events import LimitReached
 from .decision.limit_usage import Spent, spending
 from .decision.limits import STOP_REASONS
-from .decision.usage import Spent, spending
 from .event_log import Log
 from .hooks import Recalled
 from .providers.clock import Clock

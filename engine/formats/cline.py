@@ -22,7 +22,7 @@ from ..decision import AnyChunk, Assembler, AssistantMessage, Usage
 from ..providers import ProviderError
 from ..providers.chat_stream import ChatStream, whole_reply
 from ..providers.error_replies import said_in
-from ..providers.sse import EventStream
+from ..providers.sse_decoder import EventStream
 from .imported_session import Conversation, Foreign, Unreadable
 from .parsing import cost_of, listed, mapping, seconds, word
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 from ..decision import WrongUse
 from ..providers._wrapper import outlive
-from ..providers.address import shown
+from ..providers.endpoint_url import shown
 from .child_process import environment
 from .user_functions import Failed
 
