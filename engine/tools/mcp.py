@@ -24,12 +24,13 @@ import msgspec
 
 from ..decision import Image, ToolKind, WrongUse
 from ..decision.errors import nearest
-from .mcp_connection import Connection, Stdio
+from .mcp_connection import McpConnection, Stdio
 from .results import Settled
 from .tool import TOOL_TIMEOUT, Function, Tool
 
 if TYPE_CHECKING:
-    from .mcp_connection import CallToolResult, ServerTool
+    from mcp.types import CallToolResult
+    from mcp.types import Tool as ServerTool
 
 LONGEST_NAME = 64
 """Characters of a tool's name that providers take; also, they take letters, digits, `_` and `-` only."""
@@ -66,7 +67,7 @@ async def mcp_tools(
     ConnectionError if the server cannot be reached or does not speak MCP.
     """
     _check(server, headers)
-    connection = Connection(server, headers, timeout)
+    connection = McpConnection(server, headers, timeout)
     try:
         offered = {one.name: one for one in await connection.tools()}
         _check_names(offered, {"only": only or (), "kinds": kinds or (), "reads": reads or (), "polls": polls})
@@ -124,7 +125,7 @@ def _asks(one: ServerTool, kinds: Mapping[str, ToolKind] | None) -> bool:
     return (kinds or {}).get(one.name) == "question"
 
 
-def _tool(connection: Connection, one: ServerTool, **options: Any) -> Tool:
+def _tool(connection: McpConnection, one: ServerTool, **options: Any) -> Tool:
     try:
         return Tool(
             _function(connection, one.name),
@@ -136,7 +137,7 @@ def _tool(connection: Connection, one: ServerTool, **options: Any) -> Tool:
         raise WrongUse(f"{connection} has a tool that cannot be used: {error}; leave it out with only=[...]") from None
 
 
-def _function(connection: Connection, name: str) -> Function:
+def _function(connection: McpConnection, name: str) -> Function:
     async def function(**arguments: Any) -> Any:
         return result_of(await connection.call(name, arguments))
 

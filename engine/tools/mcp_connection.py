@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ..decision import WrongUse
 from ..providers._wrapper import outlive
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
     from mcp import Client
     from mcp.types import CallToolResult as CallToolResult
-    from mcp.types import Tool
-
-    ServerTool: TypeAlias = Tool
+    from mcp.types import Tool as ServerTool
 
 CONNECT_SECONDS = 30.0
 """How long a server may take until it has said which protocol it speaks."""
@@ -97,7 +95,7 @@ class _Forgotten(Exception):
     """
 
 
-class Connection:
+class McpConnection:
     """Opens connections to one server as they are needed. Made and closed by `mcp_tools`."""
 
     def __init__(self, server: Stdio | str, headers: Mapping[str, str] | None, timeout: float | None) -> None:
