@@ -15,8 +15,7 @@ from .run import Run, Subscriber
 from .session import Session
 from .tasks import Task, TaskResult
 from .tool_execution import ThisCall, this_call
-from .tools.mcp import mcp_tools
-from .tools.mcp_connection import Stdio
+from .tools.mcp import Stdio, mcp_tools
 from .tools.results import Completion, Continue, Happened, NotHappened, Phase, Unclear
 from .tools.schema import InvalidArguments
 from .tools.tool import Tool, Toolbox, tool

@@ -17,7 +17,7 @@ _MOVED = {
     "endstop.engine.durable.steps": "endstop.durability",
     "endstop.engine.fleet": "endstop.batch",
     "endstop.engine.hosts.web": "endstop.web",
-    "endstop.engine.mcp_connection": "endstop.tools.mcp_connection",
+    "endstop.engine.mcp_connection": "endstop.tools.mcp",
     "endstop.engine.presets": "endstop.tools",
     "endstop.engine.presets.command": "endstop.tools.shell",
     "endstop.engine.presets.plan_execute_think": "endstop.plan_execute_think",

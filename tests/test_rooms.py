@@ -48,8 +48,8 @@ ONLY_IN = {
     "litellm": "providers/litellm.py",
     "aiohttp": "providers/openai_compatible.py",
     "opentelemetry": "engine/observers/otel/spans.py",
-    "mcp": "engine/tools/mcp_connection.py",
-    "httpx2": "engine/tools/mcp_connection.py",
+    "mcp": "engine/tools/mcp.py",
+    "httpx2": "engine/tools/mcp.py",
 }
 """Packages with one module of ours around them."""
 

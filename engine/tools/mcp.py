@@ -24,13 +24,32 @@ import msgspec
 
 from ..decision import Image, ToolKind, WrongUse
 from ..decision.errors import nearest
-from .mcp_connection import McpConnection, Stdio
 from .results import Settled
 from .tool import TOOL_TIMEOUT, Function, Tool
 
 if TYPE_CHECKING:
     from mcp.types import CallToolResult
     from mcp.types import Tool as ServerTool
+import asyncio
+import os
+import sys
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TextIO
+
+from ..providers._wrapper import outlive
+from ..providers.endpoint_url import shown
+from .child_process import environment
+from .user_functions import Failed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from mcp import Client
+    from mcp.types import CallToolResult as CallToolResult
+    from mcp.types import Tool as ServerTool
+
 
 LONGEST_NAME = 64
 """Characters of a tool's name that providers take; also, they take letters, digits, `_` and `-` only."""
@@ -194,3 +213,250 @@ def _picture(data: str, kind: str, what: str) -> str | Image:
         return Image(base64.b64decode(data, validate=True), kind)
     except (binascii.Error, ValueError):
         return f"[{what}: {kind}, which is no base64]"
+
+
+# A connection to an MCP server, which many runs share. The only module that imports the `mcp` package.
+#
+# `mcp` holds a connection in task groups, which one task must enter and leave; so each connection has a task of its
+# own. Calls are made from the tasks of runs: one that is cancelled tells the server so and leaves the connection as
+# it is. A connection that broke is retired: calls that are under way on it may still end, and the next one opens
+# another.
+
+CONNECT_SECONDS = 30.0
+"""How long a server may take until it has said which protocol it speaks."""
+CLOSE_SECONDS = 10.0
+"""How long closing may take: a server over stdio is asked to leave, then told, then killed."""
+PAGES = 100
+"""Pages of tools that are read; a server that has more of them never comes to an end."""
+CLOSED = -32000
+"""`mcp`'s code for a connection that is closed."""
+UNSURE = "and whether this call took effect is not known"
+
+
+class Stdio:
+    """A server that is started as a process of ours and spoken to over its standard input and output.
+
+    command, arguments: as a shell would take them, without a shell. env: variables that it gets besides those of ours
+    that any command sees: `PATH`, `HOME`, locale, proxies, toolchains, and no keys (`child_process.py`). cwd: where it
+    runs. log: an open file for what it writes to its standard error; ours if left out.
+    """
+
+    def __init__(
+        self,
+        command: str | os.PathLike[str],
+        *arguments: str | os.PathLike[str],
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        log: TextIO | None = None,
+    ) -> None:
+        self.command = os.fspath(command)
+        self.arguments = [os.fspath(argument) for argument in arguments]
+        self.env = None if env is None else dict(env)
+        self.cwd = None if cwd is None else os.fspath(cwd)
+        self.log = log
+        if not self.command:
+            raise WrongUse("Stdio: the command is empty: name the program that is the server")
+
+    def __str__(self) -> str:
+        return " ".join([self.command, *self.arguments])
+
+    def __repr__(self) -> str:
+        return f"Stdio({str(self)!r})"  # env may hold keys
+
+
+@dataclass(eq=False)
+class _Link:
+    """One open connection, in the hands of its task."""
+
+    task: asyncio.Task[None]
+    client: Client
+    leave: asyncio.Event
+    calls: int = 0
+    retired: bool = False
+
+    def retire(self) -> None:
+        """Take no more calls, and close once those that are under way have ended."""
+        self.retired = True
+        if self.calls == 0:
+            self.leave.set()
+
+
+class _Forgotten(Exception):
+    """A server over HTTP does not know our session: it was started again, or was tired of waiting.
+
+    Each server has its own code for it; all of them say "session".
+    """
+
+
+class McpConnection:
+    """Opens connections to one server as they are needed. Made and closed by `mcp_tools`."""
+
+    def __init__(self, server: Stdio | str, headers: Mapping[str, str] | None, timeout: float | None) -> None:
+        try:
+            import mcp
+
+            mcp.Client  # noqa: B018  1.x has none
+        except (ImportError, AttributeError) as error:
+            raise WrongUse(
+                f'mcp_tools: mcp 2 or newer is not installed ({error}): pip install "endstop[mcp]"'
+            ) from None
+        self._mcp = mcp
+        self._server = server
+        self._headers = dict(headers or {})
+        self._timeout = timeout
+        self._context = copy_context()
+        self._link: _Link | None = None
+        self._links: set[_Link] = set()
+        self._opening = asyncio.Lock()
+        self._closed = False
+
+    def __str__(self) -> str:
+        return f"the MCP server {self._server if isinstance(self._server, Stdio) else shown(self._server)}"
+
+    async def tools(self) -> list[ServerTool]:
+        """What the server offers. Raises WrongUse if it cannot be started, ConnectionError if it cannot be reached."""
+        link = await self._open_link()
+        tools: list[ServerTool] = []
+        cursor: str | None = None
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                for _ in range(PAGES):
+                    page = await link.client.list_tools(cursor=cursor)
+                    tools += page.tools
+                    cursor = page.next_cursor
+                    if cursor is None:
+                        return tools
+        except TimeoutError:
+            raise ConnectionError(f"{self} did not name its tools within {CONNECT_SECONDS:g} s") from None
+        except Exception as error:
+            raise ConnectionError(f"{self} did not name its tools: {_words(error)}") from error
+        raise ConnectionError(f"{self} names its tools on more than {PAGES} pages")
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Call a tool. Raises Failed, in words for the model."""
+        try:
+            return await self._call_once(name, arguments)
+        except _Forgotten:  # the call did not run; a new session knows nothing of the old one
+            with suppress(_Forgotten):
+                return await self._call_once(name, arguments)
+            raise Failed(f"The tool did not run: {self} knows none of its own sessions") from None
+
+    async def _call_once(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        try:
+            link = await self._open_link()
+        except (WrongUse, OSError) as error:
+            raise Failed(f"The tool did not run: {error}") from error
+        link.calls += 1
+        try:
+            return await link.client.call_tool(name, dict(arguments))
+        except self._mcp.MCPError as error:
+            raise self._failed(link, error) from error
+        except Exception as error:
+            link.retire()
+            raise Failed(f"{self} failed in this call, {UNSURE}: {_words(error)}") from error
+        finally:
+            link.calls -= 1
+            if link.retired:
+                link.retire()
+
+    def _failed(self, link: _Link, error: Any) -> Exception:
+        if isinstance(self._server, str) and "session" in str(error).lower():
+            link.retire()
+            return _Forgotten()
+        if error.code != CLOSED:
+            return Failed(f"{self} answered with an error: {error} ({error.code})")
+        link.retire()
+        return Failed(f"The connection to {self} was lost, {UNSURE} ({error}). The next call connects to it again.")
+
+    async def close(self) -> None:
+        """Close what is open."""
+        self._closed = True
+        for link in self._links:
+            link.leave.set()
+        for link in tuple(self._links):
+            await outlive(link.task, CLOSE_SECONDS)
+
+    # ---- links
+
+    async def _open_link(self) -> _Link:
+        async with self._opening:
+            if self._closed:
+                raise ConnectionError(
+                    f"the connection to {self} was closed: use its tools inside `async with mcp_tools`"
+                )
+            if self._link is None or self._link.retired or self._link.task.done():
+                self._link = await self._connect()
+            return self._link
+
+    async def _connect(self) -> _Link:
+        """Open a connection in a task of its own, in the context in which this object was made."""
+        ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        leave = asyncio.Event()
+        task = asyncio.create_task(self._hold(ready, leave), name=f"endstop: {self}", context=self._context.copy())
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                client = await asyncio.shield(ready)
+        except BaseException as error:
+            task.cancel()
+            await outlive(task, CLOSE_SECONDS)
+            if isinstance(error, TimeoutError):
+                raise ConnectionError(f"{self} did not answer within {CONNECT_SECONDS:g} s") from None
+            raise
+        link = _Link(task, client, leave)
+        self._links.add(link)
+        task.add_done_callback(lambda _: self._links.discard(link))
+        return link
+
+    async def _hold(self, ready: asyncio.Future[Client], leave: asyncio.Event) -> None:
+        """Enter and leave one connection. What goes wrong before it is open is for who waits for it."""
+        try:
+            async with self._client() as client:
+                if not ready.done():
+                    ready.set_result(client)
+                await leave.wait()
+        except Exception as error:
+            if not ready.done():
+                ready.set_exception(self._not_open(_root(error)))
+            # Later on nobody waits: what a broken connection has to say on leaving was told to the calls.
+
+    def _not_open(self, error: BaseException) -> Exception:
+        if isinstance(self._server, Stdio) and isinstance(error, OSError | ValueError):
+            return WrongUse(f"mcp_tools: {self._server.command!r} cannot be started: {error}")
+        return ConnectionError(f"{self} cannot be reached, or is none: {_words(error)}")
+
+    @asynccontextmanager
+    async def _client(self) -> AsyncIterator[Client]:
+        async with AsyncExitStack() as stack:
+            transport = self._stdio() if isinstance(self._server, Stdio) else await self._http(self._server, stack)
+            yield await stack.enter_async_context(self._mcp.Client(transport, cache=None))
+
+    def _stdio(self) -> Any:
+        assert isinstance(self._server, Stdio)
+        named = self._mcp.StdioServerParameters(
+            command=self._server.command,
+            args=self._server.arguments,
+            env=environment() | (self._server.env or {}),
+            cwd=self._server.cwd,
+        )
+        return self._mcp.stdio_client(named, errlog=self._server.log or sys.stderr)
+
+    async def _http(self, url: str, stack: AsyncExitStack) -> AbstractAsyncContextManager[Any]:
+        import httpx2
+        from mcp.client.streamable_http import streamable_http_client
+
+        # Nothing comes while a tool is busy, and how long it may be is for the tool's own deadline to say.
+        timeout = httpx2.Timeout(CONNECT_SECONDS, read=self._timeout and self._timeout + CONNECT_SECONDS)
+        client = httpx2.AsyncClient(headers=self._headers, timeout=timeout)
+        return streamable_http_client(url, http_client=await stack.enter_async_context(client))
+
+
+def _root(error: BaseException) -> BaseException:
+    """What went wrong, out of the groups that task groups put around it."""
+    while isinstance(error, BaseExceptionGroup) and error.exceptions:
+        error = error.exceptions[0]
+    return error
+
+
+def _words(error: BaseException) -> str:
+    error = _root(error)
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -18,9 +18,8 @@ import pytest
 from endstop import Engine, Stdio, Tool, mcp_tools
 from endstop.decision import Image, ToolResult, WrongUse
 from endstop.providers import Scripted, call
-from endstop.tools import mcp_connection as connections
-from endstop.tools.mcp import result_of
-from endstop.tools.mcp_connection import Connection
+from endstop.tools import mcp as connections
+from endstop.tools.mcp import McpConnection, result_of
 from endstop.tools.user_functions import Failed
 from mcp import Client, MCPError
 
@@ -248,9 +247,9 @@ async def test_a_connection_that_is_made_again_has_no_context_of_the_run_that_ne
     http: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owners: list[str] = []
-    hold, call_tool = Connection._hold, Client.call_tool
+    hold, call_tool = McpConnection._hold, Client.call_tool
 
-    async def held(self: Connection, *args: Any) -> None:
+    async def held(self: McpConnection, *args: Any) -> None:
         owners.append(OWNER.get())
         await hold(self, *args)
 
@@ -259,7 +258,7 @@ async def test_a_connection_that_is_made_again_has_no_context_of_the_run_that_ne
             raise MCPError(-32600, "Session not found")
         return await call_tool(self, *args, **named)
 
-    monkeypatch.setattr(Connection, "_hold", held)
+    monkeypatch.setattr(McpConnection, "_hold", held)
     monkeypatch.setattr(Client, "call_tool", forgetful)
     async with mcp_tools(http.url, only=["add"]) as tools:
         OWNER.set("a run")
