@@ -31,6 +31,10 @@ from .decision.messages import ResultStatus
 from .durability import NotKept, StepKey
 from .tools.results import Asked, Completion, Continue, Phase, Settled, as_text, images_in, shortened
 
+KEPT: frozenset[type] = frozenset(
+    {AttemptStarted, AttemptFailed, AttemptRetracted, ToolCallEnd, FinishReported, UsageReported, LimitReached}
+)
+"""The events of a response that are kept with it. Its parts are not: the whole response holds them."""
 Respond = Callable[[], Awaitable[ResponseFinished | None]]
 
 
@@ -133,11 +137,6 @@ def _parts(response: ResponseFinished, whole: dict[str, ToolCallEnd]) -> Iterato
 
 
 # The form in which a durable engine keeps results: what JSON holds, and nothing else.
-
-KEPT: frozenset[type] = frozenset(
-    {AttemptStarted, AttemptFailed, AttemptRetracted, ToolCallEnd, FinishReported, UsageReported, LimitReached}
-)
-"""The events of a response that are kept with it. Its parts are not: the whole response holds them."""
 
 
 class KeptResponse(Struct, frozen=True):

@@ -44,7 +44,8 @@ from .qualified_names import current_name
 OURS = "endstop.records.redaction:Redaction"
 MARKED = "[redacted:"
 """What our own redaction leaves in place of what it found; what another one leaves, nobody knows."""
-
+MEANINGS = (CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded)
+"""What a call may have come to before its result was written."""
 E = TypeVar("E", bound=Event)
 
 
@@ -158,9 +159,6 @@ class Interrupted:
 # A step that was under way when its process was killed: what of it had happened.
 #
 # If its response had come whole, the step is entered again, and each of its calls goes on where it stood.
-
-MEANINGS = (CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded)
-"""What a call may have come to before its result was written."""
 
 
 @dataclass(slots=True)

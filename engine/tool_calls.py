@@ -52,6 +52,8 @@ RAN_EARLY = (
     "It had begun with the arguments as they stood when they were whole; then more of them came, which makes them "
     "invalid. It was stopped (it only reads), and what it found is dropped. Call it again."
 )
+FAILED: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown"})
+"""What keeps a completion beside it from being accepted (`policy.reject_after_failure`)."""
 
 
 class Calls:
@@ -298,18 +300,6 @@ class Calls:
 # wanted, the user. Acceptance cancels the shared scope of the round.
 
 
-def record_acceptance(context: Context, call_id: str, name: str, completion: Completion) -> None:
-    """Write that a completion is accepted; one that reports phases is the last of them."""
-    log = context.log
-    if completion.percentage is not None and context.before_kill(PhaseReported, call_id=call_id) is None:
-        log.append(PhaseReported(call_id=call_id, percentage=completion.percentage, summary=completion.answer))
-    log.append(
-        CompletionAccepted(
-            call_id=call_id, name=name, answer=completion.answer, pending_issues=completion.pending_issues
-        )
-    )
-
-
 class Completions:
     """Settles the completion calls of one step."""
 
@@ -453,10 +443,19 @@ def noted(percentage: int, next_phase: str | None) -> str:
     return f"Noted: {percentage} % done.{following}"
 
 
-# What the calls of one step have come to: one result for each, and what the rest of the step must know of them.
+def record_acceptance(context: Context, call_id: str, name: str, completion: Completion) -> None:
+    """Write that a completion is accepted; one that reports phases is the last of them."""
+    log = context.log
+    if completion.percentage is not None and context.before_kill(PhaseReported, call_id=call_id) is None:
+        log.append(PhaseReported(call_id=call_id, percentage=completion.percentage, summary=completion.answer))
+    log.append(
+        CompletionAccepted(
+            call_id=call_id, name=name, answer=completion.answer, pending_issues=completion.pending_issues
+        )
+    )
 
-FAILED: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown"})
-"""What keeps a completion beside it from being accepted (`policy.reject_after_failure`)."""
+
+# What the calls of one step have come to: one result for each, and what the rest of the step must know of them.
 
 
 class Ledger:

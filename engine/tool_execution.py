@@ -39,6 +39,53 @@ from .tools.user_functions import call as call_function
 
 BEYOND = frozenset({"completion", "question"})
 """Kinds of tools that no limit of the run cuts off: a completion that came whole is settled, and so is a question."""
+RUN = NotHappened()
+"""It had no effect, or none that counts: it is to be run."""
+SHOWN = 2000
+"""Characters of the arguments that the user is shown."""
+_WORDS: dict[type, str] = {Happened: "happened", NotHappened: "not_happened", Unclear: "unclear"}
+PRESENT: ContextVar[ThisCall] = ContextVar("endstop_call")
+"""The call that is running; a task and a thread that are begun inside it inherit it."""
+
+# Who a call is: what a tool's function, or its check, can ask about the call that it is running for.
+#
+# @tool async def pay(invoice: str) -> str: "Pay an invoice." await bank.pay(invoice, idempotency_key=this_call().key)
+
+
+class ThisCall(Struct, frozen=True):
+    """One call of a tool."""
+
+    session_id: str
+    run_id: str
+    step: int
+    """From 1 in its run."""
+    call_id: str
+    again: bool = False
+    """Whether it had begun before, in a process that died: it may have had its effect."""
+
+    @property
+    def step_key(self) -> StepKey:
+        """Which durable step it is."""
+        return StepKey(self.session_id, self.run_id, self.step, self.call_id)
+
+    @property
+    def key(self) -> str:
+        """Its idempotency key: the same whichever process runs it, and no other call in the world has it."""
+        return str(self.step_key)
+
+
+def this_call() -> ThisCall:
+    """The call that this function runs for, also in the thread of a sync one. Raises WrongUse outside of a call."""
+    try:
+        return PRESENT.get()
+    except LookupError:
+        raise WrongUse("this_call() is for a tool's function and its check, while a call of it runs") from None
+
+
+def call_of(context: Context, call_id: str) -> ThisCall:
+    """A call of the step under way."""
+    facts = context.log.facts
+    return ThisCall(facts.session_id, facts.run_id, facts.steps, call_id, context.began_before(call_id))
 
 
 async def execute(context: Context, scope: RoundScope, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
@@ -123,60 +170,10 @@ def cut_off(tool: Tool, *, left_behind: bool = False) -> Settled:
     return Settled(content=LEFT_AT.format(content) if left_behind else content, status=status)
 
 
-# Who a call is: what a tool's function, or its check, can ask about the call that it is running for.
-#
-# @tool async def pay(invoice: str) -> str: "Pay an invoice." await bank.pay(invoice, idempotency_key=this_call().key)
-
-
-class ThisCall(Struct, frozen=True):
-    """One call of a tool."""
-
-    session_id: str
-    run_id: str
-    step: int
-    """From 1 in its run."""
-    call_id: str
-    again: bool = False
-    """Whether it had begun before, in a process that died: it may have had its effect."""
-
-    @property
-    def step_key(self) -> StepKey:
-        """Which durable step it is."""
-        return StepKey(self.session_id, self.run_id, self.step, self.call_id)
-
-    @property
-    def key(self) -> str:
-        """Its idempotency key: the same whichever process runs it, and no other call in the world has it."""
-        return str(self.step_key)
-
-
-PRESENT: ContextVar[ThisCall] = ContextVar("endstop_call")
-"""The call that is running; a task and a thread that are begun inside it inherit it."""
-
-
-def this_call() -> ThisCall:
-    """The call that this function runs for, also in the thread of a sync one. Raises WrongUse outside of a call."""
-    try:
-        return PRESENT.get()
-    except LookupError:
-        raise WrongUse("this_call() is for a tool's function and its check, while a call of it runs") from None
-
-
-def call_of(context: Context, call_id: str) -> ThisCall:
-    """A call of the step under way."""
-    facts = context.log.facts
-    return ThisCall(facts.session_id, facts.run_id, facts.steps, call_id, context.began_before(call_id))
-
-
 # A call that had begun when its process died: what became of it, as far as anybody can say.
 #
 # A reading one is run again. Of a writing one the tool's own `check` may know; else the policy says
 # (`interrupted_calls`) whether it is answered `unknown` or the user is asked.
-
-RUN = NotHappened()
-"""It had no effect, or none that counts: it is to be run."""
-SHOWN = 2000
-"""Characters of the arguments that the user is shown."""
 
 
 async def found_out(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
@@ -230,6 +227,3 @@ async def _checked(
     )
     assert isinstance(said, Happened | NotHappened | Unclear)
     return said
-
-
-_WORDS: dict[type, str] = {Happened: "happened", NotHappened: "not_happened", Unclear: "unclear"}

@@ -12,47 +12,79 @@ not listened to, because an engine's tools stand in its records and stay what th
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
+import os
 import re
+import sys
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, get_args
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TextIO, get_args
 from urllib.parse import urlsplit
 
 import msgspec
 
 from ..decision import Image, ToolKind, WrongUse
 from ..decision.errors import nearest
-from .results import Settled
-from .tool import TOOL_TIMEOUT, Function, Tool
-
-if TYPE_CHECKING:
-    from mcp.types import CallToolResult
-    from mcp.types import Tool as ServerTool
-import asyncio
-import os
-import sys
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
-from contextvars import copy_context
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TextIO
-
 from ..providers._wrapper import outlive
 from ..providers.endpoint_url import shown
 from .child_process import environment
+from .results import Settled
+from .tool import TOOL_TIMEOUT, Function, Tool
 from .user_functions import Failed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from mcp import Client
-    from mcp.types import CallToolResult as CallToolResult
+    from mcp.types import CallToolResult
     from mcp.types import Tool as ServerTool
-
 
 LONGEST_NAME = 64
 """Characters of a tool's name that providers take; also, they take letters, digits, `_` and `-` only."""
+CONNECT_SECONDS = 30.0
+"""How long a server may take until it has said which protocol it speaks."""
+CLOSE_SECONDS = 10.0
+"""How long closing may take: a server over stdio is asked to leave, then told, then killed."""
+PAGES = 100
+"""Pages of tools that are read; a server that has more of them never comes to an end."""
+CLOSED = -32000
+"""`mcp`'s code for a connection that is closed."""
+UNSURE = "and whether this call took effect is not known"
+
+
+class Stdio:
+    """A server that is started as a process of ours and spoken to over its standard input and output.
+
+    command, arguments: as a shell would take them, without a shell. env: variables that it gets besides those of ours
+    that any command sees: `PATH`, `HOME`, locale, proxies, toolchains, and no keys (`child_process.py`). cwd: where it
+    runs. log: an open file for what it writes to its standard error; ours if left out.
+    """
+
+    def __init__(
+        self,
+        command: str | os.PathLike[str],
+        *arguments: str | os.PathLike[str],
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        log: TextIO | None = None,
+    ) -> None:
+        self.command = os.fspath(command)
+        self.arguments = [os.fspath(argument) for argument in arguments]
+        self.env = None if env is None else dict(env)
+        self.cwd = None if cwd is None else os.fspath(cwd)
+        self.log = log
+        if not self.command:
+            raise WrongUse("Stdio: the command is empty: name the program that is the server")
+
+    def __str__(self) -> str:
+        return " ".join([self.command, *self.arguments])
+
+    def __repr__(self) -> str:
+        return f"Stdio({str(self)!r})"  # env may hold keys
 
 
 @asynccontextmanager
@@ -130,6 +162,18 @@ def _check_names(offered: Collection[str], given: Mapping[str, Iterable[str] | M
                 )
 
 
+def _tool(connection: McpConnection, one: ServerTool, **options: Any) -> Tool:
+    try:
+        return Tool(
+            _function(connection, one.name),
+            description=one.description or one.title or f"{one.name} (the server does not describe it)",
+            parameters=one.input_schema,
+            **options,
+        )
+    except WrongUse as error:
+        raise WrongUse(f"{connection} has a tool that cannot be used: {error}; leave it out with only=[...]") from None
+
+
 def _fit(name: str) -> str:
     """The name as providers take it."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:LONGEST_NAME]
@@ -142,18 +186,6 @@ def _reads(one: ServerTool) -> bool:
 def _asks(one: ServerTool, kinds: Mapping[str, ToolKind] | None) -> bool:
     """Whether it is called for the text of a question: what the server does about it is nobody's business here."""
     return (kinds or {}).get(one.name) == "question"
-
-
-def _tool(connection: McpConnection, one: ServerTool, **options: Any) -> Tool:
-    try:
-        return Tool(
-            _function(connection, one.name),
-            description=one.description or one.title or f"{one.name} (the server does not describe it)",
-            parameters=one.input_schema,
-            **options,
-        )
-    except WrongUse as error:
-        raise WrongUse(f"{connection} has a tool that cannot be used: {error}; leave it out with only=[...]") from None
 
 
 def _function(connection: McpConnection, name: str) -> Function:
@@ -221,47 +253,6 @@ def _picture(data: str, kind: str, what: str) -> str | Image:
 # own. Calls are made from the tasks of runs: one that is cancelled tells the server so and leaves the connection as
 # it is. A connection that broke is retired: calls that are under way on it may still end, and the next one opens
 # another.
-
-CONNECT_SECONDS = 30.0
-"""How long a server may take until it has said which protocol it speaks."""
-CLOSE_SECONDS = 10.0
-"""How long closing may take: a server over stdio is asked to leave, then told, then killed."""
-PAGES = 100
-"""Pages of tools that are read; a server that has more of them never comes to an end."""
-CLOSED = -32000
-"""`mcp`'s code for a connection that is closed."""
-UNSURE = "and whether this call took effect is not known"
-
-
-class Stdio:
-    """A server that is started as a process of ours and spoken to over its standard input and output.
-
-    command, arguments: as a shell would take them, without a shell. env: variables that it gets besides those of ours
-    that any command sees: `PATH`, `HOME`, locale, proxies, toolchains, and no keys (`child_process.py`). cwd: where it
-    runs. log: an open file for what it writes to its standard error; ours if left out.
-    """
-
-    def __init__(
-        self,
-        command: str | os.PathLike[str],
-        *arguments: str | os.PathLike[str],
-        env: Mapping[str, str] | None = None,
-        cwd: str | os.PathLike[str] | None = None,
-        log: TextIO | None = None,
-    ) -> None:
-        self.command = os.fspath(command)
-        self.arguments = [os.fspath(argument) for argument in arguments]
-        self.env = None if env is None else dict(env)
-        self.cwd = None if cwd is None else os.fspath(cwd)
-        self.log = log
-        if not self.command:
-            raise WrongUse("Stdio: the command is empty: name the program that is the server")
-
-    def __str__(self) -> str:
-        return " ".join([self.command, *self.arguments])
-
-    def __repr__(self) -> str:
-        return f"Stdio({str(self)!r})"  # env may hold keys
 
 
 @dataclass(eq=False)

@@ -7,19 +7,17 @@ engine would cost. Arguments that the function does not know are left out, becau
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterator, Mapping
+from copy import deepcopy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from ..decision import WrongUse
+from ..decision.errors import nearest
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-import json
-from collections.abc import Iterator
-from copy import deepcopy
-
-from ..decision.errors import nearest
 
 
 class InvalidArguments(ValueError):

@@ -160,6 +160,38 @@ OPTIONS = tuple(inspect.signature(Tool).parameters)[1:]
 """What can be said of a tool."""
 
 
+@overload
+def tool(function: Function, /) -> Tool: ...
+
+
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    kind: ToolKind = "ordinary",
+    reads: bool = False,
+    polls: bool = False,
+    completes: bool = False,
+    timeout: float | None = TOOL_TIMEOUT,
+    final: Callable[[Mapping[str, Any]], bool] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    check: Function | None = None,
+) -> Callable[[Function], Tool]: ...
+
+
+def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
+    """Make a tool of a function. Options as for `Tool`. Raises WrongUse."""
+    for option in options:
+        if option not in OPTIONS:
+            raise WrongUse(f"tool has no option {option!r}{nearest(option, OPTIONS)}")
+    if isinstance(function, str):
+        raise WrongUse(f"tool({function!r}) is given a text: write @tool(name={function!r})")
+    if function is None:
+        return lambda made: Tool(made, **options)
+    return Tool(function, **options)
+
+
 def _check(function: Any, kind: Any, timeout: Any) -> None:
     """Refuse what no model can call, and options that mean nothing."""
     if isinstance(function, Tool):
@@ -181,34 +213,6 @@ def _check(function: Any, kind: Any, timeout: Any) -> None:
             f"tool {name!r} is a method, and a model cannot fill its first argument: "
             f"make the tool of a method that is bound, as in tool(thing.{name})"
         )
-
-
-@overload
-def tool(function: Function, /) -> Tool: ...
-@overload
-def tool(
-    *,
-    name: str | None = None,
-    description: str | None = None,
-    kind: ToolKind = "ordinary",
-    reads: bool = False,
-    polls: bool = False,
-    completes: bool = False,
-    timeout: float | None = TOOL_TIMEOUT,
-    final: Callable[[Mapping[str, Any]], bool] | None = None,
-    parameters: Mapping[str, Any] | None = None,
-    check: Function | None = None,
-) -> Callable[[Function], Tool]: ...
-def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
-    """Make a tool of a function. Options as for `Tool`. Raises WrongUse."""
-    for option in options:
-        if option not in OPTIONS:
-            raise WrongUse(f"tool has no option {option!r}{nearest(option, OPTIONS)}")
-    if isinstance(function, str):
-        raise WrongUse(f"tool({function!r}) is given a text: write @tool(name={function!r})")
-    if function is None:
-        return lambda made: Tool(made, **options)
-    return Tool(function, **options)
 
 
 def _full_percentage(arguments: Mapping[str, Any]) -> bool:

@@ -27,40 +27,80 @@ from ..providers._wrapper import outlive
 from .loop_watchdog import watch
 
 T = TypeVar("T")
-
 GRACE_SECONDS = 0.4
 """How long a function may take to end once it is cancelled, before it is left behind."""
-
 _THREADS: ContextVar[list[str]] = ContextVar("endstop_threads")
 """Where the functions note themselves whose threads go on although nobody waits for them any more."""
 _LEFT: set[asyncio.Task[Any]] = set()
 """What was left behind and has not ended: the event loop itself keeps no task."""
 
 
-def check_functions(**roles: Any) -> None:
-    """Refuse what cannot be called. A role's value is a function, a sequence of functions, or None."""
-    for role, value in roles.items():
-        for function in value if isinstance(value, tuple) else (value,):
-            if function is None:
-                continue
-            if not callable(function):
-                raise WrongUse(f"{role}: {function!r} is no function and cannot be called")
-            if yields(function):
-                hint = "put @asynccontextmanager on it" if role == "around" else "write `return` instead of `yield`"
-                raise WrongUse(f"{role}: {function!r} yields, so calling it would run nothing of it: {hint}")
+class Failed(RuntimeError):
+    """A user's function ended in a way that must not end the run."""
 
 
-def yields(function: Any) -> bool:
-    """Whether it is a generator, of which a call runs nothing."""
-    call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
-    return any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in (function, call))
+async def call(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+    """What the function returns, or raises. Whatever it raises is an Exception, but for our own cancellation.
+
+    A function that leaves with `sys.exit`, raises KeyboardInterrupt or the like, or lets out the cancellation of
+    something that it waited for, has failed like any other; none of them may end the run around it. A KeyboardInterrupt
+    that is the user's own, whom Python has let interrupt us here, is passed on.
+    """
+    try:
+        if is_async(function):
+            return await function(*arguments, **named)
+        return await _in_a_thread(function, *arguments, **named)
+    except SystemExit as error:
+        raise Failed(f"it wanted to end the process: {error_text(error)}") from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise Failed("something that it waited for was cancelled") from error
+    except (KeyboardInterrupt, GeneratorExit, BaseExceptionGroup) as error:
+        if isinstance(error, Exception) or not (_only_ends(error) and _raised_by_hand(error)):
+            raise
+        raise Failed(f"it raised {error_text(error)}, which would end the process") from error
 
 
-def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives something to await; also for an object with an async `__call__`."""
-    return inspect.iscoroutinefunction(inspect.unwrap(function)) or inspect.iscoroutinefunction(
-        getattr(function, "__call__", None)  # noqa: B004  an object with an async __call__ is a function too
-    )
+async def _in_a_thread(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+    running = False
+
+    def work() -> Any:
+        nonlocal running
+        running = True
+        try:
+            return function(*arguments, **named)
+        except (KeyboardInterrupt, GeneratorExit) as error:  # its own: no signal interrupts a thread
+            raise Failed(f"it raised {error_text(error)}, which would end the process") from error
+        finally:
+            running = False
+
+    try:
+        value = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+    except asyncio.CancelledError:
+        if running and (threads := _THREADS.get(None)) is not None:
+            threads.append(getattr(function, "__qualname__", repr(function)))
+        raise
+    return await value if inspect.isawaitable(value) else value
+
+
+def _raised_by_hand(error: BaseException) -> bool:
+    """Whether a `raise` brought it about: not a signal, nor the end of a coroutine that is thrown away."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    if traceback is None:
+        return False
+    code = traceback.tb_frame.f_code.co_code
+    return dis.opname[code[traceback.tb_lasti]] in ("RAISE_VARARGS", "RERAISE")
+
+
+def _only_ends(error: BaseException) -> bool:
+    """Whether it is nothing but what ends a process, also several of it at once."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_only_ends, error.exceptions))
+    return isinstance(error, KeyboardInterrupt | GeneratorExit | SystemExit | Exception)
 
 
 async def apart(
@@ -109,74 +149,32 @@ def _seen(task: asyncio.Task[Any]) -> None:
         task.exception()  # nobody else will ask
 
 
-async def call(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-    """What the function returns, or raises. Whatever it raises is an Exception, but for our own cancellation.
-
-    A function that leaves with `sys.exit`, raises KeyboardInterrupt or the like, or lets out the cancellation of
-    something that it waited for, has failed like any other; none of them may end the run around it. A KeyboardInterrupt
-    that is the user's own, whom Python has let interrupt us here, is passed on.
-    """
-    try:
-        if is_async(function):
-            return await function(*arguments, **named)
-        return await _in_a_thread(function, *arguments, **named)
-    except SystemExit as error:
-        raise Failed(f"it wanted to end the process: {error_text(error)}") from error
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
-            raise
-        raise Failed("something that it waited for was cancelled") from error
-    except (KeyboardInterrupt, GeneratorExit, BaseExceptionGroup) as error:
-        if isinstance(error, Exception) or not (_only_ends(error) and _raised_by_hand(error)):
-            raise
-        raise Failed(f"it raised {error_text(error)}, which would end the process") from error
-
-
-def _raised_by_hand(error: BaseException) -> bool:
-    """Whether a `raise` brought it about: not a signal, nor the end of a coroutine that is thrown away."""
-    traceback = error.__traceback__
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    if traceback is None:
-        return False
-    code = traceback.tb_frame.f_code.co_code
-    return dis.opname[code[traceback.tb_lasti]] in ("RAISE_VARARGS", "RERAISE")
-
-
-def _only_ends(error: BaseException) -> bool:
-    """Whether it is nothing but what ends a process, also several of it at once."""
-    if isinstance(error, BaseExceptionGroup):
-        return all(map(_only_ends, error.exceptions))
-    return isinstance(error, KeyboardInterrupt | GeneratorExit | SystemExit | Exception)
-
-
 def in_words(error: BaseException) -> str:
     """An error for models, records and people."""
     return str(error) if isinstance(error, Failed) else error_text(error)
 
 
-class Failed(RuntimeError):
-    """A user's function ended in a way that must not end the run."""
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives something to await; also for an object with an async `__call__`."""
+    return inspect.iscoroutinefunction(inspect.unwrap(function)) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004  an object with an async __call__ is a function too
+    )
 
 
-async def _in_a_thread(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-    running = False
+def check_functions(**roles: Any) -> None:
+    """Refuse what cannot be called. A role's value is a function, a sequence of functions, or None."""
+    for role, value in roles.items():
+        for function in value if isinstance(value, tuple) else (value,):
+            if function is None:
+                continue
+            if not callable(function):
+                raise WrongUse(f"{role}: {function!r} is no function and cannot be called")
+            if yields(function):
+                hint = "put @asynccontextmanager on it" if role == "around" else "write `return` instead of `yield`"
+                raise WrongUse(f"{role}: {function!r} yields, so calling it would run nothing of it: {hint}")
 
-    def work() -> Any:
-        nonlocal running
-        running = True
-        try:
-            return function(*arguments, **named)
-        except (KeyboardInterrupt, GeneratorExit) as error:  # its own: no signal interrupts a thread
-            raise Failed(f"it raised {error_text(error)}, which would end the process") from error
-        finally:
-            running = False
 
-    try:
-        value = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
-    except asyncio.CancelledError:
-        if running and (threads := _THREADS.get(None)) is not None:
-            threads.append(getattr(function, "__qualname__", repr(function)))
-        raise
-    return await value if inspect.isawaitable(value) else value
+def yields(function: Any) -> bool:
+    """Whether it is a generator, of which a call runs nothing."""
+    call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
+    return any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in (function, call))

@@ -29,6 +29,15 @@ MOST_CHARACTERS = 50_000
 MOST_HITS = 100
 MOST_FILES = 20_000
 LONGEST_HIT = 240
+LONGEST_TEXT = 5_000_000
+"""Bytes of one file that are read."""
+LONGEST_PATH = 4096
+VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".jj"})
+_FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+_FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # opening a named pipe must not wait
+Parts = tuple[str, ...]
+"""Names from the folder down to a place in it; none is `..`, and () is the folder itself."""
+Kind = Literal["folder", "file", "link", "other"]
 
 
 def workspace_tools(
@@ -279,52 +288,11 @@ def _raw(text: str, at: int) -> int:
     return passed + at
 
 
-# Patterns that a model made up, matched in time linear in the text.
-#
-# The regular expressions are those of pydantic's core. Python's own can backtrack for ever on an unlucky pattern, and
-# hold the interpreter, and so the whole engine, while they do: no timeout and no cancellation would come through.
-
-
-def globbed(glob: str) -> Callable[[str], bool]:
-    """Whether a path is one that a glob means: by its last name if the glob has no "/", else by all of it."""
-    glob = glob.removeprefix("./") or "*"
-    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|"}
-    pieces = re.findall(r"\*\*/|\*\*|.", glob, re.DOTALL)
-    depth, pattern = 0, ""
-    for piece in pieces:
-        depth += (piece == "{") - (piece == "}")
-        pattern += re.escape(piece) if piece == "," and not depth else words.get(piece, re.escape(piece))
-    anywhere = "" if "/" in glob else "(?:.*/)?"
-    return matcher(f"^{anywhere}(?:{pattern})$", "glob", glob)
-
-
-def matcher(pattern: str, what: str, given: str | None = None) -> Callable[[str], bool]:
-    """Whether a text matches somewhere. Raises WorkspaceError if the pattern is none."""
-    from pydantic_core import SchemaError, SchemaValidator, core_schema
-
-    try:
-        return SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
-    except SchemaError as error:
-        reason = str(error).rpartition("rror: ")[2].strip()
-        raise WorkspaceError(f"{given or pattern!r} is not a usable {what}: {reason}") from None
-
-
 # One folder of the file system, which no path leads out of.
 #
 # A path is resolved with all its links first and refused if the place is outside. The way to that place is then
 # walked again from the folder, name by name, and no link is followed on it: a link that somebody puts there in
 # between makes the walk fail, and cannot lead it astray. Links that stay inside work as usual.
-
-Parts = tuple[str, ...]
-"""Names from the folder down to a place in it; none is `..`, and () is the folder itself."""
-Kind = Literal["folder", "file", "link", "other"]
-
-LONGEST_TEXT = 5_000_000
-"""Bytes of one file that are read."""
-LONGEST_PATH = 4096
-VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".jj"})
-_FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-_FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # opening a named pipe must not wait
 
 
 class WorkspaceError(Exception):
@@ -486,3 +454,33 @@ def _in_words(path: str) -> Iterator[None]:
             case _:
                 said = WorkspaceError(f"{path!r} cannot be used: {error.strerror}")
         raise said from None
+
+
+# Patterns that a model made up, matched in time linear in the text.
+#
+# The regular expressions are those of pydantic's core. Python's own can backtrack for ever on an unlucky pattern, and
+# hold the interpreter, and so the whole engine, while they do: no timeout and no cancellation would come through.
+
+
+def globbed(glob: str) -> Callable[[str], bool]:
+    """Whether a path is one that a glob means: by its last name if the glob has no "/", else by all of it."""
+    glob = glob.removeprefix("./") or "*"
+    words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|"}
+    pieces = re.findall(r"\*\*/|\*\*|.", glob, re.DOTALL)
+    depth, pattern = 0, ""
+    for piece in pieces:
+        depth += (piece == "{") - (piece == "}")
+        pattern += re.escape(piece) if piece == "," and not depth else words.get(piece, re.escape(piece))
+    anywhere = "" if "/" in glob else "(?:.*/)?"
+    return matcher(f"^{anywhere}(?:{pattern})$", "glob", glob)
+
+
+def matcher(pattern: str, what: str, given: str | None = None) -> Callable[[str], bool]:
+    """Whether a text matches somewhere. Raises WorkspaceError if the pattern is none."""
+    from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=pattern)).isinstance_python
+    except SchemaError as error:
+        reason = str(error).rpartition("rror: ")[2].strip()
+        raise WorkspaceError(f"{given or pattern!r} is not a usable {what}: {reason}") from None
