@@ -10,12 +10,12 @@ from .schemas import OutcomeQuery, RunStreamQuery, run_told
 from .sse import after, framed, number_in
 
 
-async def read(asked: Asked) -> Response:
+async def read_run(asked: Asked) -> Response:
     """One run."""
     return answer(run_told(await asked.service.run(asked.id("run"), owner=asked.owner)))
 
 
-async def events(asked: Asked) -> Response:
+async def run_events(asked: Asked) -> Response:
     """The events of one run, up to its terminal one."""
     query: RunStreamQuery = asked.query
     run = await asked.service.run(asked.id("run"), owner=asked.owner)
@@ -28,7 +28,7 @@ async def events(asked: Asked) -> Response:
     return asked.stream(framed(asked.service.follow_run(run, seen), with_run=False), left=left)
 
 
-async def outcome(asked: Asked) -> Response:
+async def run_outcome(asked: Asked) -> Response:
     """The outcome of a run, waited for if it is asked for."""
     query: OutcomeQuery = asked.query
     id = asked.id("run")

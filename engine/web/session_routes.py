@@ -21,7 +21,7 @@ from .schemas import (
 from .sse import after, framed, place_in, unknown_run
 
 
-async def start(asked: Asked) -> Response:
+async def start_session(asked: Asked) -> Response:
     """Start a session with its first run."""
     body: NewSession = asked.body
     prompt = check_text(body.prompt, asked.limits.text)
@@ -29,7 +29,7 @@ async def start(asked: Asked) -> Response:
     return answer(session_told(session), 201, Location=f"sessions/{session.id}")
 
 
-async def listed(asked: Asked) -> Response:
+async def list_sessions(asked: Asked) -> Response:
     """One page of sessions, newest first."""
     query: SessionsQuery = asked.query
     found, more = await asked.service.sessions(
@@ -42,20 +42,20 @@ async def listed(asked: Asked) -> Response:
     return answer(SessionsTold(sessions=[session_told(session) for session in found], next=more))
 
 
-async def read(asked: Asked) -> Response:
+async def read_session(asked: Asked) -> Response:
     """One session with its runs."""
     id = asked.id("session")
     session = await asked.service.session(id, owner=asked.owner)
     return answer(session_told(session, await asked.service.runs(id, owner=asked.owner)))
 
 
-async def forget(asked: Asked) -> Response:
+async def delete_session(asked: Asked) -> Response:
     """Forget a session with all that belongs to it."""
     await asked.service.delete(asked.id("session"), owner=asked.owner)
     return Response(status_code=204)
 
 
-async def go_on(asked: Asked) -> Response:
+async def start_run(asked: Asked) -> Response:
     """Start another run in a session."""
     body: NewRun = asked.body
     prompt = check_text(body.prompt, asked.limits.text)
@@ -63,7 +63,7 @@ async def go_on(asked: Asked) -> Response:
     return answer(session_told(session), 201)
 
 
-async def reply(asked: Asked) -> Response:
+async def answer_question(asked: Asked) -> Response:
     """Answer an open question; a run goes on with it."""
     body: Answer = asked.body
     text = check_text(body.text, asked.limits.text)
@@ -71,7 +71,7 @@ async def reply(asked: Asked) -> Response:
     return answer(session_told(session), 201)
 
 
-async def say(asked: Asked) -> Response:
+async def send_message(asked: Asked) -> Response:
     """Say something to the run that is going on; it is heard before the next request to the model."""
     body: Message = asked.body
     id = asked.id("session")
@@ -81,7 +81,7 @@ async def say(asked: Asked) -> Response:
     return answer(MessageTold(message_id=message_id, session_id=id, run_id=session.run_id), 202)
 
 
-async def cancel(asked: Asked) -> Response:
+async def cancel_run(asked: Asked) -> Response:
     """End the run that is going on."""
     body: Cancel | None = asked.body
     cause = body.cause if body is not None and body.cause is not None else "caller"
@@ -89,13 +89,13 @@ async def cancel(asked: Asked) -> Response:
     return answer(session_told(session), 202)
 
 
-async def resume(asked: Asked) -> Response:
+async def resume_run(asked: Asked) -> Response:
     """Go on with a run whose process died."""
     session = await asked.service.resume(asked.id("session"), owner=asked.owner)
     return answer(session_told(session), 201)
 
 
-async def events(asked: Asked) -> Response:
+async def session_events(asked: Asked) -> Response:
     """The events of all runs of a session; the stream stays open for the next run."""
     id = asked.id("session")
     await asked.service.session(id, owner=asked.owner)
@@ -103,7 +103,7 @@ async def events(asked: Asked) -> Response:
     return asked.stream(framed(asked.service.follow_session(id, place), with_run=True))
 
 
-async def record(asked: Asked) -> Response:
+async def session_record(asked: Asked) -> Response:
     """The record of a session, which `endstop replay` reads."""
     session = await asked.service.session(asked.id("session"), owner=asked.owner)
     headers = {"Content-Disposition": f'attachment; filename="{session.id}.jsonl"'}
