@@ -9,8 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from ..decision import Outcome
-from . import about, runs
-from . import session_routes as sessions
+from .about import list_agents, read_health
 from .ag_ui import RunAgentInput
 from .ag_ui import routes as ag_ui_routes
 from .request import Asked
@@ -31,6 +30,22 @@ from .schemas import (
     SessionsTold,
     SessionTold,
     StreamQuery,
+)
+from .session_routes import (
+    answer_question,
+    cancel_run,
+    delete_session,
+    list_sessions,
+    read_run,
+    read_session,
+    resume_run,
+    run_events,
+    run_outcome,
+    send_message,
+    session_events,
+    session_record,
+    start_run,
+    start_session,
 )
 from .sse import MEDIA_TYPE as SSE
 
@@ -71,38 +86,38 @@ RUN = "/runs/{run_id}"
 _NOTHING_LEFT = {204: "The run has ended, and the reader has seen its last event."}
 
 OPERATIONS = (
-    Operation(method="POST", path="/sessions", does=sessions.start_session, id="start_session", tag="sessions",
+    Operation(method="POST", path="/sessions", does=start_session, id="start_session", tag="sessions",
               body=NewSession, status=201, answer=SessionTold),
-    Operation(method="GET", path="/sessions", does=sessions.list_sessions, id="list_sessions", tag="sessions",
+    Operation(method="GET", path="/sessions", does=list_sessions, id="list_sessions", tag="sessions",
               query=SessionsQuery, answer=SessionsTold),
-    Operation(method="GET", path=SESSION, does=sessions.read_session, id="read_session", tag="sessions", answer=SessionTold),
-    Operation(method="DELETE", path=SESSION, does=sessions.delete_session, id="delete_session", tag="sessions",
+    Operation(method="GET", path=SESSION, does=read_session, id="read_session", tag="sessions", answer=SessionTold),
+    Operation(method="DELETE", path=SESSION, does=delete_session, id="delete_session", tag="sessions",
               status=204, conflicts=("running",)),
-    Operation(method="POST", path=f"{SESSION}/runs", does=sessions.start_run, id="start_run", tag="sessions",
+    Operation(method="POST", path=f"{SESSION}/runs", does=start_run, id="start_run", tag="sessions",
               body=NewRun, status=201, answer=SessionTold, conflicts=("busy",)),
-    Operation(method="POST", path=f"{SESSION}/answers", does=sessions.answer_question, id="answer_question", tag="sessions",
+    Operation(method="POST", path=f"{SESSION}/answers", does=answer_question, id="answer_question", tag="sessions",
               body=Answer, status=201, answer=SessionTold, conflicts=("no_open_question", "answered", "busy")),
-    Operation(method="POST", path=f"{SESSION}/messages", does=sessions.send_message, id="say", tag="sessions",
+    Operation(method="POST", path=f"{SESSION}/messages", does=send_message, id="say", tag="sessions",
               body=Message, status=202, answer=MessageTold, conflicts=("not_running",)),
-    Operation(method="POST", path=f"{SESSION}/cancel", does=sessions.cancel_run, id="cancel_run", tag="sessions",
+    Operation(method="POST", path=f"{SESSION}/cancel", does=cancel_run, id="cancel_run", tag="sessions",
               body=Cancel, body_optional=True, status=202, answer=SessionTold, conflicts=("not_running",)),
-    Operation(method="POST", path=f"{SESSION}/resume", does=sessions.resume_run, id="resume_run", tag="sessions",
+    Operation(method="POST", path=f"{SESSION}/resume", does=resume_run, id="resume_run", tag="sessions",
               status=201, answer=SessionTold, conflicts=("not_interrupted",)),
-    Operation(method="GET", path=f"{SESSION}/events", does=sessions.session_events, id="session_events", tag="streams",
+    Operation(method="GET", path=f"{SESSION}/events", does=session_events, id="session_events", tag="streams",
               query=StreamQuery, media_type=SSE, resumes=True),
-    Operation(method="GET", path=f"{SESSION}/record", does=sessions.session_record, id="session_record", tag="sessions",
+    Operation(method="GET", path=f"{SESSION}/record", does=session_record, id="session_record", tag="sessions",
               media_type="application/jsonl"),
-    Operation(method="GET", path=RUN, does=runs.read_run, id="read_run", tag="runs", answer=RunTold),
-    Operation(method="GET", path=f"{RUN}/events", does=runs.run_events, id="run_events", tag="streams",
+    Operation(method="GET", path=RUN, does=read_run, id="read_run", tag="runs", answer=RunTold),
+    Operation(method="GET", path=f"{RUN}/events", does=run_events, id="run_events", tag="streams",
               query=RunStreamQuery, media_type=SSE, resumes=True, also=_NOTHING_LEFT),
-    Operation(method="GET", path=f"{RUN}/outcome", does=runs.run_outcome, id="run_outcome", tag="runs",
+    Operation(method="GET", path=f"{RUN}/outcome", does=run_outcome, id="run_outcome", tag="runs",
               query=OutcomeQuery, answer=Outcome, conflicts=("running", "interrupted")),
     Operation(method="POST", path="/ag-ui", does=ag_ui_routes.run, id="ag_ui_run", tag="ag-ui",
               body=RunAgentInput, decodes=True, query=OnDisconnectQuery, media_type=SSE,
               conflicts=("busy", "answered", "interrupted")),
     Operation(method="GET", path=f"{SESSION}/ag-ui", does=ag_ui_routes.events, id="ag_ui_events", tag="ag-ui",
               query=StreamQuery, media_type=SSE, resumes=True),
-    Operation(method="GET", path="/agents", does=about.list_agents, id="list_agents", tag="server", answer=AgentsTold),
-    Operation(method="GET", path="/health", does=about.read_health, id="health", tag="server", answer=Health,
+    Operation(method="GET", path="/agents", does=list_agents, id="list_agents", tag="server", answer=AgentsTold),
+    Operation(method="GET", path="/health", does=read_health, id="health", tag="server", answer=Health,
               needs_token=False),
 )  # fmt: skip
