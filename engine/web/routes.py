@@ -9,10 +9,9 @@ from typing import Any
 from starlette.responses import Response
 
 from ..decision import Outcome
-from .about import list_agents, read_health
 from .ag_ui import RunAgentInput
 from .ag_ui import routes as ag_ui_routes
-from .request import Asked
+from .request import Asked, answer
 from .schemas import (
     AgentsTold,
     Answer,
@@ -30,6 +29,7 @@ from .schemas import (
     SessionsTold,
     SessionTold,
     StreamQuery,
+    agent_told,
 )
 from .session_routes import (
     answer_question,
@@ -48,6 +48,20 @@ from .session_routes import (
     start_session,
 )
 from .sse import MEDIA_TYPE as SSE
+
+# The routes about the server itself: agents, health.
+
+
+async def list_agents(asked: Asked) -> Response:
+    """The agents that sessions can be started with."""
+    return answer(AgentsTold(agents=[agent_told(name, engine) for name, engine in asked.service.agents.items()]))
+
+
+async def read_health(asked: Asked) -> Response:
+    """Whether the server takes new runs."""
+    service = asked.service
+    return answer(Health(status="stopping" if service.stopping else "ok", running=service.running))
+
 
 JSON = "application/json"
 
