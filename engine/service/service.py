@@ -31,8 +31,9 @@ from .admission import Admission, check, check_above, check_said, checked_id, ke
 from .dispatch import Desk
 from .errors import Conflict
 from .follow import BEAT
+from .history import was_answered
 from .lifecycle import House
-from .local import Asked, Here, was_answered
+from .local import Asked, Here
 from .membership import QUEUE, Tenure
 from .queries import Shelf
 from .supervisor import Driver, clock_of

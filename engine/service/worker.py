@@ -18,7 +18,8 @@ from ..store.base import GOING, Held, Store, StoredSession, StoreError
 from .active import Live, Lives
 from .admission import Admission
 from .errors import Refusal
-from .local import Asked, recalled
+from .history import recalled
+from .local import Asked
 from .membership import Tenure
 from .supervisor import Driver
 

@@ -1,0 +1,58 @@
+"""From what the store holds to a session that can go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyio import to_thread
+
+from ..decision import Event
+from ..decision.events import QuestionAnswered, RunStarted
+from ..engine import Engine
+from ..records.format import AfterCut, Header, read_line
+from ..records.reader import RecordedRun
+from ..session import Session
+from ..store.base import Page, Store
+
+
+async def recalled(store: Store, engine: Engine, session_id: str) -> Session:
+    """The session as its stored runs left it."""
+    session = engine.session(session_id)
+    runs = []
+    for run in await store.runs(session_id):
+        pages = await _all_pages(store, run.id)
+        runs.append(await to_thread.run_sync(_read, pages))
+    await to_thread.run_sync(session.recall, [run for run in runs if run.events])
+    return session
+
+
+async def was_answered(store: Store, session_id: str, call_id: str) -> bool:
+    """Whether a run of this session began with the answer to this question."""
+    for run in await store.runs(session_id):
+        if run.prompt is not None:
+            continue
+        events = _read(await store.pages(run.id, limit=1)).events
+        if any(
+            isinstance(event, QuestionAnswered) and event.call_id == call_id and event.says != "unclear"
+            for event in events
+        ):
+            return True
+    return False
+
+
+async def _all_pages(store: Store, run_id: str) -> list[Page]:
+    pages: list[Page] = []
+    while more := await store.pages(run_id, after=pages[-1].last_seq if pages else 0):
+        pages += more
+    return pages
+
+
+def _read(pages: Sequence[Page]) -> RecordedRun:
+    events: list[Event] = []
+    for page in pages:
+        for line in page.lines.splitlines():
+            event = read_line(line)
+            if not isinstance(event, str | Header | AfterCut):
+                events.append(event)
+    assert not events or isinstance(events[0], RunStarted)
+    return RecordedRun(events=events, after_cut=[])
