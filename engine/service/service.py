@@ -28,12 +28,11 @@ from ..store.process import LEASE
 from ..store.url import store_at
 from .active import Lives
 from .admission import Admission, check, check_above, check_said, checked_id, kept, new_id, title
-from .dispatch import Desk
+from .dispatch import Asked, Desk, Here
 from .errors import Conflict
 from .follow import BEAT
 from .history import was_answered
 from .lifecycle import House
-from .local import Asked, Here
 from .membership import QUEUE, Tenure
 from .queries import Shelf
 from .supervisor import Driver, clock_of

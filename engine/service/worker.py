@@ -17,9 +17,9 @@ from ..session import Session
 from ..store.base import GOING, Held, Store, StoredSession, StoreError
 from .active import Live, Lives
 from .admission import Admission
+from .dispatch import Asked
 from .errors import Refusal
 from .history import recalled
-from .local import Asked
 from .membership import Tenure
 from .supervisor import Driver
 
