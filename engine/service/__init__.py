@@ -2,7 +2,7 @@
 
 from .errors import Conflict, Refusal, TooMany, Unavailable, Unknown
 from .event_buffer import Frame
-from .follow import Missed, Portion
+from .follow import Frames, Gap
 from .service import Service
 
-__all__ = ["Conflict", "Frame", "Missed", "Portion", "Refusal", "Service", "TooMany", "Unavailable", "Unknown"]
+__all__ = ["Conflict", "Frame", "Frames", "Gap", "Refusal", "Service", "TooMany", "Unavailable", "Unknown"]

@@ -10,18 +10,24 @@ from .._sanitize import one_line
 from ..decision import WrongUse
 from ..engine import Engine
 from ..records.event_redaction import Redact, Texts
-from .active import Live, Lives
+from .active import ActiveSession, ActiveSessions
 from .errors import Conflict, TooMany, Unavailable, Unknown, busy, too_many_of_yours
 
 
 class Admission:
     """Gives a session its place among the live ones, or refuses it."""
 
-    def __init__(self, agents: Mapping[str, Engine], lives: Lives, most: int, most_each: int | None) -> None:
+    def __init__(
+        self,
+        agents: Mapping[str, Engine],
+        active_sessions: ActiveSessions,
+        max_running: int,
+        max_running_each: int | None,
+    ) -> None:
         self._agents = agents
-        self._lives = lives
-        self._most = most
-        self.most_each = most_each
+        self._active_sessions = active_sessions
+        self._max_running = max_running
+        self.max_running_each = max_running_each
         """How many sessions of one owner may run; None for any number."""
 
     def agent(self, name: str | None) -> tuple[str, Engine]:
@@ -35,24 +41,24 @@ class Admission:
 
     def check_open(self) -> None:
         """Refuse to begin anything once the service is about to stop."""
-        if self._lives.stopping:
+        if self._active_sessions.stopping:
             raise Unavailable("stopping", "the server is about to stop: try again in a moment")
 
-    def admit(self, session_id: str, owner: str, agent: str, answering: str | None = None) -> Live:
+    def admit(self, session_id: str, owner: str, agent: str, answering: str | None = None) -> ActiveSession:
         """Take the place of a session that is about to run."""
         self.check_open()
-        present = self._lives.of_session(session_id)
+        present = self._active_sessions.by_session(session_id)
         if present is not None and answering is not None and present.answering == answering:
             raise Conflict("answered", f"session {session_id}: somebody has just answered this question")
         if present is not None:
             raise busy(session_id)
-        if len(self._lives) >= self._most:
-            raise TooMany("sessions", f"{self._most} sessions are running, which is as many as may: try later")
-        if self.most_each is not None and self._lives.owned_by(owner) >= self.most_each:
-            raise too_many_of_yours(self.most_each)
-        live = Live(session_id, owner, agent, answering)
-        self._lives.add(live)
-        return live
+        if len(self._active_sessions) >= self._max_running:
+            raise TooMany("sessions", f"{self._max_running} sessions are running, which is as many as may: try later")
+        if self.max_running_each is not None and self._active_sessions.count_of(owner) >= self.max_running_each:
+            raise too_many_of_yours(self.max_running_each)
+        active = ActiveSession(session_id, owner, agent, answering)
+        self._active_sessions.add(active)
+        return active
 
 
 # What a service is given, checked before anything is begun.
@@ -62,12 +68,12 @@ TITLE = 120
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
-def title(prompt: str) -> str:
+def title_of(prompt: str) -> str:
     """What people know a session by: the beginning of its first prompt, in one line."""
     return one_line(prompt.lstrip()[: 4 * TITLE], TITLE)
 
 
-def kept(text: str, redact: Redact | None) -> str:
+def redacted(text: str, redact: Redact | None) -> str:
     """What of a text the store may keep."""
     return text if redact is None else Texts(redact).text(text)
 
@@ -77,27 +83,27 @@ def new_id() -> str:
     return f"session_{uuid4().hex[:12]}"
 
 
-def checked_id(id: str) -> str:
+def check_id(id: str) -> str:
     """An id that somebody else has made. Raises WrongUse."""
     if not _ID.fullmatch(id):
         raise WrongUse(f"{id[:100]!r} cannot name a session: use 1 to 100 letters, digits, '-', '_', '.' and ':'")
     return id
 
 
-def check_said(what: str, text: str) -> None:
+def check_not_blank(what: str, text: str) -> None:
     """Refuse a text without a word in it."""
     if not text.strip():
         raise WrongUse(f"the {what} is empty: say something")
 
 
-def check(**numbers: float | None) -> None:
+def check_not_negative(**numbers: float | None) -> None:
     """Refuse numbers below 0, with their names."""
     for name, number in numbers.items():
         if number is not None and not number >= 0:
             raise WrongUse(f"{name} is {number!r}: use a number of 0 or more")
 
 
-def check_above(**numbers: float) -> None:
+def check_positive(**numbers: float) -> None:
     """Refuse numbers that are not above 0, with their names."""
     for name, number in numbers.items():
         if not number > 0:

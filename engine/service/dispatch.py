@@ -21,12 +21,12 @@ from ..records.format import encoded
 from ..run import Run, new_run_id
 from ..session import Session
 from ..store.base import Crowded, Message, NewSession, NotAtRest, Orphan, QueuedRun, Store, StoredSession
-from .active import Live, Lives
-from .admission import Admission, kept
+from .active import ActiveSession, ActiveSessions
+from .admission import Admission, redacted
 from .errors import Conflict, busy, too_many_of_yours
-from .history import recalled
-from .queries import Shelf
-from .supervisor import Driver, clock_of
+from .history import load_session
+from .queries import SessionQueries
+from .supervisor import RunSupervisor, clock_of
 
 # Beginning a session's runs in this process, as soon as they are asked for.
 
@@ -34,7 +34,7 @@ REST_SECONDS = 5.0
 """So long the store of a run that is over may take until its session is called busy."""
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class RunInput(Struct, frozen=True, kw_only=True):
     """What a session's next run begins with."""
 
     opening: Literal["prompt", "answer", "resume"]
@@ -64,116 +64,120 @@ async def check_is_new(store: Store, session_id: str) -> None:
         raise Conflict("exists", f"there is a session {session_id!r} already: go on with it, or name another")
 
 
-def check_may_begin(session: StoredSession, asked: Asked) -> None:
+def check_can_start(session: StoredSession, run_input: RunInput) -> None:
     """Refuse what the session's state forbids. Raises Conflict."""
     id, status = session.id, session.status
-    if status == "interrupted" and asked.opening != "resume":
+    if status == "interrupted" and run_input.opening != "resume":
         raise Conflict("interrupted", f"session {id}: its run was interrupted: resume it first")
-    if status != "interrupted" and asked.opening == "resume":
+    if status != "interrupted" and run_input.opening == "resume":
         raise Conflict("not_interrupted", f"session {id} is {status}: somebody has just resumed it")
-    if asked.answering not in (None, *(question.call_id for question in session.questions)):
+    if run_input.answering not in (None, *(question.call_id for question in session.questions)):
         raise Conflict("answered", f"session {id}: somebody has just answered this question")
 
 
-class Here:
+class LocalDispatcher:
     """Runs begin in this process."""
 
-    def __init__(self, shelf: Shelf, lives: Lives, admission: Admission, driver: Driver) -> None:
-        self._shelf = shelf
-        self._lives = lives
+    def __init__(
+        self, queries: SessionQueries, active_sessions: ActiveSessions, admission: Admission, supervisor: RunSupervisor
+    ) -> None:
+        self._queries = queries
+        self._active_sessions = active_sessions
         self._admission = admission
-        self._driver = driver
+        self._supervisor = supervisor
 
-    async def first(self, new: NewSession, engine: Engine, prompt: str, *, named: bool) -> StoredSession:
+    async def start_session(self, new: NewSession, engine: Engine, prompt: str, *, named: bool) -> StoredSession:
         """A new session with its first run; returns once its beginning is stored."""
-        live = self._admission.admit(new.id, new.owner, new.agent)
-        return await self._driver.through(self._first(live, engine, new, prompt, named=named))
+        active = self._admission.admit(new.id, new.owner, new.agent)
+        return await self._supervisor.shielded(self._start_session(active, engine, new, prompt, named=named))
 
-    async def next(self, session_id: str, owner: str | None, asked: Asked) -> StoredSession:
+    async def start_run(self, session_id: str, owner: str | None, run_input: RunInput) -> StoredSession:
         """A session's next run; returns once its beginning is stored."""
-        stored = await self.at_rest(session_id, owner)
-        live = self._admission.admit(session_id, stored.owner, stored.agent, asked.answering)
-        return await self._driver.through(self._next(live, asked))
+        stored = await self.session_at_rest(session_id, owner)
+        active = self._admission.admit(session_id, stored.owner, stored.agent, run_input.answering)
+        return await self._supervisor.shielded(self._start_run(active, run_input))
 
-    async def at_rest(self, session_id: str, owner: str | None) -> StoredSession:
+    async def session_at_rest(self, session_id: str, owner: str | None) -> StoredSession:
         """The session; where readers know that its run is over, once the store knows it, too."""
-        stored = await self._shelf.session(session_id, owner=owner)
-        live = self._lives.of_session(session_id)
-        if live is None or live.run is None or not live.run.finished:
+        stored = await self._queries.session(session_id, owner=owner)
+        active = self._active_sessions.by_session(session_id)
+        if active is None or active.run is None or not active.run.finished:
             return stored
         with suppress(TimeoutError):
-            await asyncio.wait_for(live.ended.wait(), REST_SECONDS)
-        return await self._shelf.session(session_id, owner=owner)
+            await asyncio.wait_for(active.ended.wait(), REST_SECONDS)
+        return await self._queries.session(session_id, owner=owner)
 
-    async def forget(self, session_id: str) -> None:
+    async def delete(self, session_id: str) -> None:
         """Forget a session that rests."""
-        await self._shelf.store.delete(session_id)
+        await self._queries.store.delete(session_id)
 
-    async def _first(self, live: Live, engine: Engine, new: NewSession, prompt: str, *, named: bool) -> StoredSession:
-        store = self._shelf.store
+    async def _start_session(
+        self, active: ActiveSession, engine: Engine, new: NewSession, prompt: str, *, named: bool
+    ) -> StoredSession:
+        store = self._queries.store
         session = engine.session(new.id)
         try:
             if named:
                 await check_is_new(store, new.id)
             await store.add(new)
             try:
-                await self._driver.drive(live, session, engine, lambda: session.start(prompt))
+                await self._supervisor.start_run(active, session, engine, lambda: session.start(prompt))
             except BaseException:
-                if not live.taken:
-                    await self._driver.withdraw(live)
+                if not active.has_run:
+                    await self._supervisor.discard(active)
                 raise
         finally:
-            self._driver.release(live)
-        return await self._shelf.session(new.id)
+            self._supervisor.release(active)
+        return await self._queries.session(new.id)
 
-    async def _next(self, live: Live, asked: Asked) -> StoredSession:
-        id = live.session_id
+    async def _start_run(self, active: ActiveSession, run_input: RunInput) -> StoredSession:
+        id = active.session_id
         try:
-            stored = await self._shelf.session(id)
-            check_may_begin(stored, asked)
+            stored = await self._queries.session(id)
+            check_can_start(stored, run_input)
             _, engine = self._admission.agent(stored.agent)
-            session = await recalled(self._shelf.store, engine, id)
-            await self._driver.drive(live, session, engine, lambda: asked.begin(session))
+            session = await load_session(self._queries.store, engine, id)
+            await self._supervisor.start_run(active, session, engine, lambda: run_input.begin(session))
         finally:
-            self._driver.release(live)
-        return await self._shelf.session(id)
+            self._supervisor.release(active)
+        return await self._queries.session(id)
 
 
-LOOKED_AT = 50
+RESUBMIT_LIMIT = 50
 """Runs that have waited for longest, which are looked at each time: a long queue is no reason to doubt all of it."""
 
 
-class Desk:
+class QueueDispatcher:
     """Puts runs into the store and into the queue."""
 
-    def __init__(self, shelf: Shelf, queue: Queue, admission: Admission, driver: Driver) -> None:
-        self._shelf = shelf
-        self._store = shelf.store
+    def __init__(self, queries: SessionQueries, queue: Queue, admission: Admission, supervisor: RunSupervisor) -> None:
+        self._queries = queries
+        self._store = queries.store
         self._queue = queue
         self._admission = admission
-        self._driver = driver
+        self._supervisor = supervisor
 
-    async def first(self, new: NewSession, engine: Engine, prompt: str, *, named: bool) -> StoredSession:
+    async def start_session(self, new: NewSession, engine: Engine, prompt: str, *, named: bool) -> StoredSession:
         """A new session with its first run; returns once no crash can lose it."""
         self._admission.check_open()
         if named:
             await check_is_new(self._store, new.id)
         job = Job(run_id=new_run_id(), session_id=new.id, agent=new.agent, opening="prompt", text=prompt)
-        return await self._driver.through(self._admitted(job, engine, new))
+        return await self._supervisor.shielded(self._put_admitted(job, engine, new))
 
-    async def next(self, session_id: str, owner: str | None, asked: Asked) -> StoredSession:
+    async def start_run(self, session_id: str, owner: str | None, run_input: RunInput) -> StoredSession:
         """A session's next run; returns once no crash can lose it."""
         self._admission.check_open()
-        stored = await self._shelf.session(session_id, owner=owner)
-        check_may_begin(stored, asked)
+        stored = await self._queries.session(session_id, owner=owner)
+        check_can_start(stored, run_input)
         _, engine = self._admission.agent(stored.agent)
-        return await self._driver.through(self._admitted(await self._job(stored, asked), engine))
+        return await self._supervisor.shielded(self._put_admitted(await self._job(stored, run_input), engine))
 
-    async def at_rest(self, session_id: str, owner: str | None) -> StoredSession:
+    async def session_at_rest(self, session_id: str, owner: str | None) -> StoredSession:
         """The session as the store knows it: nobody knows more of it."""
-        return await self._shelf.session(session_id, owner=owner)
+        return await self._queries.session(session_id, owner=owner)
 
-    async def hear(self, before: Live, messages: list[Message]) -> None:
+    async def start_run_for(self, before: ActiveSession, messages: list[Message]) -> None:
         """A run whose prompt are messages that the session's run before did not hear."""
         _, engine = self._admission.agent(before.agent)
         job = Job(
@@ -181,12 +185,12 @@ class Desk:
             session_id=before.session_id,
             agent=before.agent,
             opening="prompt",
-            text=before.prompt_of(messages),
+            text=before.join_messages(messages),
             heard=tuple(message.id for message in messages),
         )
         await self._put(job, engine)
 
-    async def forget(self, session_id: str) -> None:
+    async def delete(self, session_id: str) -> None:
         """Forget a session that rests, with what the queue may still keep of its runs."""
         runs = await self._store.runs(session_id)
         await self._store.delete(session_id)
@@ -211,9 +215,9 @@ class Desk:
         except OSError as error:  # they find out once its lease is over
             complain("the others are not told what is left", error=str(error))
 
-    async def look_for_stray(self, seconds: float) -> None:
+    async def resubmit_lost(self, seconds: float) -> None:
         """See to runs that have waited for so long: perhaps nobody has put them into the queue."""
-        for orphan in (await self._store.queued(seconds))[:LOOKED_AT]:
+        for orphan in (await self._store.queued(seconds))[:RESUBMIT_LIMIT]:
             await self._recover(orphan)
 
     async def _recover(self, orphan: Orphan) -> None:
@@ -228,23 +232,23 @@ class Desk:
         except ConnectionError as error:  # it is looked for again
             complain("a run is not in the queue yet", run_id=job.run_id, error=str(error))
 
-    async def _job(self, stored: StoredSession, asked: Asked) -> Job:
+    async def _job(self, stored: StoredSession, run_input: RunInput) -> Job:
         """The job of a run; one that was interrupted before it had begun gets its own again."""
-        run = await self._store.run(stored.run_id or "") if asked.opening == "resume" else None
+        run = await self._store.run(stored.run_id or "") if run_input.opening == "resume" else None
         if run is not None and run.job is not None:
             return msgspec.json.decode(run.job, type=Job)
         return Job(
             run_id=new_run_id() if run is None else run.id,
             session_id=stored.id,
             agent=stored.agent,
-            opening=asked.opening,
-            text=asked.text,
-            call_id=asked.call_id,
+            opening=run_input.opening,
+            text=run_input.text,
+            call_id=run_input.call_id,
         )
 
-    async def _admitted(self, job: Job, engine: Engine, new: NewSession | None = None) -> StoredSession:
+    async def _put_admitted(self, job: Job, engine: Engine, new: NewSession | None = None) -> StoredSession:
         """A run that somebody asks for: one that begins by itself goes on where one of its owner's has just ended."""
-        most_each = self._admission.most_each
+        most_each = self._admission.max_running_each
         try:
             return await self._put(job, engine, new, most_each=most_each)
         except Crowded:
@@ -253,7 +257,7 @@ class Desk:
     async def _put(
         self, job: Job, engine: Engine, new: NewSession | None = None, *, most_each: int | None = None
     ) -> StoredSession:
-        prompt = kept(job.text, engine.redact) if job.opening == "prompt" else None
+        prompt = redacted(job.text, engine.redact) if job.opening == "prompt" else None
         queued = QueuedRun(
             session_id=job.session_id,
             run_id=job.run_id,
@@ -271,4 +275,4 @@ class Desk:
             await self._queue.submit(job)
         except ConnectionError as error:
             complain("a run is not in the queue yet", run_id=job.run_id, error=str(error))
-        return await self._shelf.session(job.session_id)
+        return await self._queries.session(job.session_id)

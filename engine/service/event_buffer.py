@@ -19,15 +19,15 @@ from ..records.event_redaction import Redact, Redactor
 from ..records.format import AfterCut, encoded
 from ..store.base import Batch, Diverged, Held, Store
 
-PAUSE = 0.5
+RETRY_SECONDS = 0.5
 """Seconds between two tries to store what a run waits for."""
-KEPT = 1024
+MIN_FRAMES = 1024
 """At least so many of the latest events stay on the tape."""
-GATHERED = 256
+COMMIT_EVENTS = 256
 """So many events are handed to the store, all at once, also where no flush asks for it."""
-PORTION = 256
+READ_FRAMES = 256
 """So many frames a reader gets at once: those of one that is stuck are held until it is dropped."""
-_NOTABLE = (RunStarted, RunResumed, RunFinished, MessageAdded)
+_INDEXED = (RunStarted, RunResumed, RunFinished, MessageAdded)
 
 
 class Frame(Struct, frozen=True):
@@ -42,7 +42,7 @@ class Frame(Struct, frozen=True):
     """How often its run was resumed before it."""
 
 
-class Tape:
+class EventBuffer:
     """One run's events.
 
     heard: ids of messages that the run's prompt is made of.
@@ -64,8 +64,8 @@ class Tape:
         redact: Redact | None = None,
         heard: Sequence[str] = (),
         resumed: int = 0,
-        sure: Callable[[], Awaitable[None]] | None = None,
-        spread: float | None = None,
+        check_ownership: Callable[[], Awaitable[None]] | None = None,
+        flush_interval: float | None = None,
     ) -> None:
         self.run_id = run_id
         self.first = 1
@@ -80,26 +80,26 @@ class Tape:
         self._redactor = None if redact is None else Redactor(redact)
         self._heard = tuple(heard)
         self._resumed = resumed
-        self._sure = sure
-        self._spread = spread
-        self._spreading: asyncio.TimerHandle | None = None
-        self._lost: str | None = None
+        self._check_ownership = check_ownership
+        self._flush_interval = flush_interval
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._lost_reason: str | None = None
         self._frames: list[Frame] = []
-        self.news = News()
+        self.notifier = Notifier()
         """For readers: told of each event."""
         self._pending: list[bytes] = []
         """Lines that the store does not have, from number `_stored + 1` on."""
         self._stored = 0
-        self._notable: list[Event] = []
-        self._saving: asyncio.Task[None] | None = None
+        self._indexed: list[Event] = []
+        self._commit_task: asyncio.Task[None] | None = None
         self._failed = False
 
     # ---- writing
 
     def write(self, event: Event | AfterCut) -> None:
         """Take an event. Returns at once, whoever reads. Raises LostRun if the run was given up."""
-        if self._lost is not None:
-            raise LostRun(self._lost)
+        if self._lost_reason is not None:
+            raise LostRun(self._lost_reason)
         if isinstance(event, AfterCut):
             return  # nobody reads on after a cut here
         if not self.last:  # a run that goes on does not begin with 1
@@ -109,44 +109,44 @@ class Tape:
         self.closed = type(event) is RunFinished
         self._frames.append(Frame(self.run_id, self.last, line, self.closed, self._resumed))
         if self._redactor is None:
-            self._keep(event, line)
+            self._append(event, line)
         else:
             for written in self._redactor.take(event):
                 assert not isinstance(written, AfterCut)
-                self._keep(written, encoded(written))
-        if len(self._pending) >= GATHERED and self._saving is None:
-            self._save()
-        elif self._spread is not None and self._spreading is None:
-            self._spreading = asyncio.get_running_loop().call_later(self._spread, self._spread_out)
-        self.news.tell()
+                self._append(written, encoded(written))
+        if len(self._pending) >= COMMIT_EVENTS and self._commit_task is None:
+            self._start_commit()
+        elif self._flush_interval is not None and self._flush_timer is None:
+            self._flush_timer = asyncio.get_running_loop().call_later(self._flush_interval, self._flush_pending)
+        self.notifier.notify()
 
-    def lose(self, why: str) -> None:
+    def give_up(self, why: str) -> None:
         """Give the run up: nothing more is taken, nor handed to the store."""
-        self._lost = why
+        self._lost_reason = why
 
-    async def silence(self, why: str) -> None:
+    async def stop(self, why: str) -> None:
         """The same, and wait until what was handed to the store is written or refused.
 
         Before that nobody in this process may go on with the run: the store would take it for this one.
         """
-        self.lose(why)
-        if self._saving is not None:
-            await asyncio.wait((self._saving,))
+        self.give_up(why)
+        if self._commit_task is not None:
+            await asyncio.wait((self._commit_task,))
 
-    def _spread_out(self) -> None:
-        self._spreading = None
-        if self._pending and self._saving is None and self._lost is None:
-            self._save()
+    def _flush_pending(self) -> None:
+        self._flush_timer = None
+        if self._pending and self._commit_task is None and self._lost_reason is None:
+            self._start_commit()
 
-    def _keep(self, event: Event, line: bytes) -> None:
+    def _append(self, event: Event, line: bytes) -> None:
         self._pending.append(line)
-        if isinstance(event, _NOTABLE):
-            self._notable.append(event)
+        if isinstance(event, _INDEXED):
+            self._indexed.append(event)
 
-    def _let_go(self) -> None:
+    def _drop_stored(self) -> None:
         """Of the oldest frames, as far as the store has them: without it a reader would miss them."""
-        number = min(len(self._frames) - KEPT, self._stored + 1 - self.first)
-        if len(self._frames) >= 2 * KEPT and number > 0:
+        number = min(len(self._frames) - MIN_FRAMES, self._stored + 1 - self.first)
+        if len(self._frames) >= 2 * MIN_FRAMES and number > 0:
             del self._frames[:number]
             self.first += number
 
@@ -155,65 +155,65 @@ class Tape:
         target = self._stored + len(self._pending)
         while self._stored < target:
             try:
-                await asyncio.shield(self._saving or self._save())
+                await asyncio.shield(self._commit_task or self._start_commit())
             except LostRun:
                 raise
             except OSError as error:
-                if self._spread is not None:
+                if self._flush_interval is not None:
                     complain("a run waits for the store", run_id=self.run_id, error=str(error))
-                    await asyncio.sleep(PAUSE)
+                    await asyncio.sleep(RETRY_SECONDS)
                     continue
                 if self._failed:
                     return
                 self._failed = True
                 raise
-        if self._sure is not None:
-            await self._sure()
-        if self._lost is not None:
-            raise LostRun(self._lost)
+        if self._check_ownership is not None:
+            await self._check_ownership()
+        if self._lost_reason is not None:
+            raise LostRun(self._lost_reason)
 
-    async def settle(self) -> None:
+    async def drain(self) -> None:
         """The same, and raises StoreError each time: for who tries again until it works."""
         while self._pending:
-            await asyncio.shield(self._saving or self._save())
+            await asyncio.shield(self._commit_task or self._start_commit())
 
     def close(self) -> None:
         """The run is over; what a redaction still holds back is let go."""
         if self._redactor is not None:
             for written in self._redactor.rest():
                 assert not isinstance(written, AfterCut)
-                self._keep(written, encoded(written))
+                self._append(written, encoded(written))
 
-    def _save(self) -> asyncio.Task[None]:
+    def _start_commit(self) -> asyncio.Task[None]:
         """Begin to store what is there. A task of its own: who waits for it may be cancelled, and it may not."""
-        self._saving = task = asyncio.create_task(self._saved())
-        task.add_done_callback(_looked_at)
+        self._commit_task = task = asyncio.create_task(self._commit())
+        task.add_done_callback(_mark_retrieved)
         return task
 
-    async def _saved(self) -> None:
-        if self._lost is not None:
-            self._saving = None
-            raise LostRun(self._lost)
+    async def _commit(self) -> None:
+        if self._lost_reason is not None:
+            self._commit_task = None
+            raise LostRun(self._lost_reason)
         batch = self._batch()
         try:
             await self._store.commit(batch)
         except (Diverged, Held) as error:
-            if not (batch.started or batch.resumed) or self._spread is not None:
-                self.lose(str(error))
+            if not (batch.started or batch.resumed) or self._flush_interval is not None:
+                self.give_up(str(error))
                 raise LostRun(str(error)) from None
             raise  # it has not begun, and whoever asked for it is told
         finally:
-            self._saving = None
+            self._commit_task = None
         del self._pending[: batch.last_seq - self._stored]
         self._stored = batch.last_seq
-        self._notable = [event for event in self._notable if event.seq > batch.last_seq]
+        self._indexed = [event for event in self._indexed if event.seq > batch.last_seq]
         self._heard = ()
-        self._let_go()
+        self._drop_stored()
 
     def _batch(self) -> Batch:
         last = self._stored + len(self._pending)
-        finished = next((e.outcome for e in self._notable if isinstance(e, RunFinished)), None)
-        said = [e.message_id for e in self._notable if isinstance(e, MessageAdded) and e.message_id]
+        finished = next((e.outcome for e in self._indexed if isinstance(e, RunFinished)), None)
+        said = [e.message_id for e in self._indexed if isinstance(e, MessageAdded) and e.message_id]
         return Batch(
             session_id=self._session_id,
             run_id=self.run_id,
@@ -221,8 +221,8 @@ class Tape:
             last_seq=last,
             lines=b"\n".join(self._pending) + b"\n",
             at=self._now(),
-            started=next((e for e in self._notable if isinstance(e, RunStarted)), None),
-            resumed=any(isinstance(e, RunResumed) for e in self._notable),
+            started=next((e for e in self._indexed if isinstance(e, RunStarted)), None),
+            resumed=any(isinstance(e, RunResumed) for e in self._indexed),
             finished=finished,
             questions=finished.questions if finished is not None else (),
             heard=(*self._heard, *said),
@@ -233,10 +233,10 @@ class Tape:
     def after(self, seq: int) -> list[Frame]:
         """The next frames after number `seq`, which is not before the tape's beginning; no more than `PORTION`."""
         place = seq + 1 - self.first
-        return self._frames[place : place + PORTION]
+        return self._frames[place : place + READ_FRAMES]
 
 
-def _looked_at(task: asyncio.Task[None]) -> None:
+def _mark_retrieved(task: asyncio.Task[None]) -> None:
     """A failure that nobody waits for is no news: the next flush meets it again."""
     if not task.cancelled():
         task.exception()
@@ -245,7 +245,7 @@ def _looked_at(task: asyncio.Task[None]) -> None:
 # Something that others wait for to happen again and again.
 
 
-class News:
+class Notifier:
     """Who waits is woken at the next `tell`. Telling never waits.
 
     Read `count` before you look at what the news is about, and wait with it: then nothing told meanwhile is lost.
@@ -256,7 +256,7 @@ class News:
         """How often it was told."""
         self._waiting: set[asyncio.Future[bool | None]] = set()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Let everybody look who waits."""
         self.count += 1
         if self._waiting:
@@ -272,7 +272,7 @@ class News:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[bool | None] = loop.create_future()
         self._waiting.add(future)
-        timer = loop.call_later(seconds, _give_up, future)
+        timer = loop.call_later(seconds, _time_out, future)
         try:
             return await future is None
         finally:
@@ -280,6 +280,6 @@ class News:
             self._waiting.discard(future)
 
 
-def _give_up(future: asyncio.Future[bool | None]) -> None:
+def _time_out(future: asyncio.Future[bool | None]) -> None:
     if not future.done():
         future.set_result(False)

@@ -15,7 +15,7 @@ from ..session import Session
 from ..store.base import Page, Store
 
 
-async def recalled(store: Store, engine: Engine, session_id: str) -> Session:
+async def load_session(store: Store, engine: Engine, session_id: str) -> Session:
     """The session as its stored runs left it."""
     session = engine.session(session_id)
     runs = []

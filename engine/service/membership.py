@@ -22,18 +22,18 @@ from ..store.base import Orphan, Process, Store, StoreError
 from ..store.leases import give_up_dead
 from ..store.process import this_process
 
-RENEWALS = 3
+RENEWALS_PER_LEASE = 3
 """A lease is renewed so often before it would be over."""
-PAUSE = 0.1
+RETRY_SECONDS = 0.1
 """Seconds between two looks at a store that was away."""
 
 QUEUE = "queue"
 """Stands in what is known of a process that works with a queue: it sees to it that runs go on."""
-Adopt = Callable[[list[Orphan]], Awaitable[None]]
+AdoptOrphans = Callable[[list[Orphan]], Awaitable[None]]
 """Told of sessions that no process holds any more."""
 
 
-class Tenure:
+class LeaseKeeper:
     """Enrols this process, keeps it enrolled, and finds out which others are dead.
 
     kind: what this process is for, for people. lease: seconds, more than 0. about: what others may want to know.
@@ -46,78 +46,78 @@ class Tenure:
         self._kind = kind
         self._about = about
         self.lease = lease
-        self._hurried = asyncio.Event()
-        self.lost = asyncio.Event()
+        self._renew_requested = asyncio.Event()
+        self.evicted = asyncio.Event()
         """Set once it was given up: nothing of it reaches the store any more."""
-        self._sure_until = 0.0
-        self._judges_from = 0.0
-        self._judging: asyncio.Task[None] | None = None
+        self._held_until = 0.0
+        self._evicts_from = 0.0
+        self._eviction: asyncio.Task[None] | None = None
 
     @asynccontextmanager
-    async def held(self, adopt: Adopt) -> AsyncIterator[Process]:
+    async def join(self, adopt: AdoptOrphans) -> AsyncIterator[Process]:
         """Take a place, under a new name, and keep it. Raises StoreError if the store is away."""
         began = monotonic()
         process = this_process(self._kind, lease_seconds=self.lease)
         process = replace(process, about={**process.about, **self._about})
         await self._store.enrol(process)
-        self.lost = asyncio.Event()
-        self._sure_until = began + self.lease
-        self._judging = asyncio.create_task(self._judge(adopt))
-        renewing = asyncio.create_task(self._renew_for_ever(process, adopt))
+        self.evicted = asyncio.Event()
+        self._held_until = began + self.lease
+        self._eviction = asyncio.create_task(self._evict_dead(adopt))
+        renewing = asyncio.create_task(self._renew_forever(process, adopt))
         try:
-            await self._judging
+            await self._eviction
             yield process
         finally:
             renewing.cancel()
-            self._judging.cancel()
+            self._eviction.cancel()
             with suppress(StoreError):
                 await self._store.leave(process.id)
 
-    async def sure(self) -> None:
+    async def check_ownership(self) -> None:
         """Wait until this process certainly has its place. Raises LostRun if it has it no more."""
-        while monotonic() >= self._sure_until and not self.lost.is_set():
-            await asyncio.sleep(PAUSE)
-        if self.lost.is_set():
+        while monotonic() >= self._held_until and not self.evicted.is_set():
+            await asyncio.sleep(RETRY_SECONDS)
+        if self.evicted.is_set():
             raise LostRun("this process was taken for dead: its sessions go on elsewhere")
 
-    def hurry(self) -> None:
+    def renew_now(self) -> None:
         """Renew the lease and look at the others now."""
-        self._hurried.set()
+        self._renew_requested.set()
 
     # ---- inside
 
-    async def _renew_for_ever(self, process: Process, adopt: Adopt) -> None:
-        pause = self.lease / RENEWALS
+    async def _renew_forever(self, process: Process, adopt: AdoptOrphans) -> None:
+        pause = self.lease / RENEWALS_PER_LEASE
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._hurried.wait(), pause)
-            self._hurried.clear()
+                await asyncio.wait_for(self._renew_requested.wait(), pause)
+            self._renew_requested.clear()
             began = monotonic()
-            if began > self._sure_until:  # frozen, or the store was away: the others may have been, too
-                self._judges_from = began + self.lease
+            if began > self._held_until:  # frozen, or the store was away: the others may have been, too
+                self._evicts_from = began + self.lease
             try:
                 if not await self._store.renew(process.id):
                     complain("this process was taken for dead", process=process.id)
-                    self.lost.set()
+                    self.evicted.set()
                     return
-                self._sure_until = began + self.lease  # from before the store was asked: it may have taken its time
-                if self._judging is None or self._judging.done():  # beside: a queue may take longer than a lease
-                    self._judging = asyncio.create_task(self._judge_once(adopt))
-                pause = self.lease / RENEWALS
+                self._held_until = began + self.lease  # from before the store was asked: it may have taken its time
+                if self._eviction is None or self._eviction.done():  # beside: a queue may take longer than a lease
+                    self._eviction = asyncio.create_task(self._try_evict_dead(adopt))
+                pause = self.lease / RENEWALS_PER_LEASE
             except StoreError as error:
                 complain("the store is away", error=str(error))
-                pause = PAUSE
+                pause = RETRY_SECONDS
 
-    async def _judge_once(self, adopt: Adopt) -> None:
+    async def _try_evict_dead(self, adopt: AdoptOrphans) -> None:
         """The same judging, whatever goes wrong: it is done again with the next renewal."""
         try:
-            await self._judge(adopt)
+            await self._evict_dead(adopt)
         except Exception as error:
             complain("what others have left is not seen to yet", error=error_text(error))
 
-    async def _judge(self, adopt: Adopt) -> None:
+    async def _evict_dead(self, adopt: AdoptOrphans) -> None:
         """Give up those that are dead, and see to what they have left."""
-        for dead in await give_up_dead(self._store, by_lease=monotonic() >= self._judges_from):
+        for dead in await give_up_dead(self._store, by_lease=monotonic() >= self._evicts_from):
             complain("a process is dead", process=dead.id, host=dead.host, pid=dead.pid)
         orphans = await self._store.orphans()
         if orphans:

@@ -11,18 +11,18 @@ from .._version import __version__
 from ..decision import Outcome
 from ..records.format import Header, encoded
 from ..store.base import GOING, SessionStatus, Store, StoredRun, StoredSession, Wanted
-from .active import Lives
+from .active import ActiveSessions
 from .errors import Unknown
-from .follow import Portion, Reader
+from .follow import EventReader, Frames
 
 
-class Shelf:
+class SessionQueries:
     """Sessions, runs, outcomes, events, records. `owner`: whose they must be; None for anybody's."""
 
-    def __init__(self, store: Store, lives: Lives, beat: float) -> None:
+    def __init__(self, store: Store, active_sessions: ActiveSessions, heartbeat: float) -> None:
         self.store = store
-        self._lives = lives
-        self._reader = Reader(store, lives, beat)
+        self._active_sessions = active_sessions
+        self._reader = EventReader(store, active_sessions, heartbeat)
 
     async def session(self, session_id: str, *, owner: str | None = None) -> StoredSession:
         """A session. Raises Unknown, also for one that is somebody else's."""
@@ -60,38 +60,38 @@ class Shelf:
     async def outcome(self, run_id: str, *, wait: float = 0, owner: str | None = None) -> Outcome | None:
         """A run's outcome; None if it is still going on after `wait` seconds."""
         stored = await self.run(run_id, owner=owner)
-        live = self._lives.of_run(run_id)
-        if live is None:
+        active = self._active_sessions.by_run(run_id)
+        if active is None:
             return await self._stored_outcome(stored, wait)
         if wait > 0:
             try:
-                await asyncio.wait_for(live.ended.wait(), wait)
+                await asyncio.wait_for(active.ended.wait(), wait)
             except TimeoutError:
                 return None
-        return live.run.outcome if live.run is not None and live.run.finished else None
+        return active.run.outcome if active.run is not None and active.run.finished else None
 
     async def _stored_outcome(self, run: StoredRun, wait: float) -> Outcome | None:
         """The outcome of a run that is over, or that another process makes."""
         deadline = asyncio.get_running_loop().time() + wait
-        news = self._lives.news_of(run.session_id)
+        notifier = self._active_sessions.notifier_of(run.session_id)
         while True:
-            seen = news.count
+            seen = notifier.count
             run = await self.run(run.id)
             left = deadline - asyncio.get_running_loop().time()
             if run.outcome is not None or run.status not in GOING or left <= 0:
                 return run.outcome
-            await news.wait(left, seen)
+            await notifier.wait(left, seen)
 
     def _now(self, run: StoredRun) -> StoredRun:
         """The run with the number of its latest event, which readers may have seen before the store has it."""
-        tape = self._lives.tape_of(run.id)
-        return run if tape is None else replace(run, last_seq=max(run.last_seq, tape.last))
+        buffer = self._active_sessions.buffer_of(run.id)
+        return run if buffer is None else replace(run, last_seq=max(run.last_seq, buffer.last))
 
-    def follow_run(self, run: StoredRun, after: int = 0) -> AsyncGenerator[Portion, None]:
+    def follow_run(self, run: StoredRun, after: int = 0) -> AsyncGenerator[Frames, None]:
         """A run's events after number `after`, in portions; an empty one now and then while nothing happens."""
         return self._reader.run(run.id, run.session_id, after)
 
-    def follow_session(self, session_id: str, after: tuple[str, int] | None = None) -> AsyncGenerator[Portion, None]:
+    def follow_session(self, session_id: str, after: tuple[str, int] | None = None) -> AsyncGenerator[Frames, None]:
         """The events of all runs of a session after event `run_id:seq`, also of those to come."""
         return self._reader.session(session_id, after)
 

@@ -26,20 +26,29 @@ from ..engine import Engine
 from ..store.base import GOING, Message, NewSession, Store, StoredSession
 from ..store.process import LEASE
 from ..store.url import store_at
-from .active import Lives
-from .admission import Admission, check, check_above, check_said, checked_id, kept, new_id, title
-from .dispatch import Asked, Desk, Here
+from .active import ActiveSessions
+from .admission import (
+    Admission,
+    check_id,
+    check_not_blank,
+    check_not_negative,
+    check_positive,
+    new_id,
+    redacted,
+    title_of,
+)
+from .dispatch import LocalDispatcher, QueueDispatcher, RunInput
 from .errors import Conflict
-from .follow import BEAT
+from .follow import HEARTBEAT_SECONDS
 from .history import was_answered
-from .lifecycle import House
-from .membership import QUEUE, Tenure
-from .queries import Shelf
-from .supervisor import Driver, clock_of
-from .worker import Hands
+from .lifecycle import Lifecycle
+from .membership import QUEUE, LeaseKeeper
+from .queries import SessionQueries
+from .supervisor import RunSupervisor, clock_of
+from .worker import QueueWorker
 
 
-class Service(Shelf):
+class Service(SessionQueries):
     """Runs agents for many, and keeps what they did. Use it as an async context manager, or through `lifespan`.
 
     engine: the agent, or several by their names, of which the first is the default. Without any (`{}`) nothing can be
@@ -70,43 +79,49 @@ class Service(Shelf):
         max_running_each: int | None = None,
         keep_days: float | None = None,
         keep_sessions: int | None = None,
-        beat: float = BEAT,
+        heartbeat: float = HEARTBEAT_SECONDS,
         queue: Queue | None = None,
         works: bool = True,
         lease: float = LEASE,
         kind: str = "service",
     ) -> None:
         self.agents: Mapping[str, Engine] = {"default": engine} if isinstance(engine, Engine) else dict(engine)
-        check(grace=grace, beat=beat, max_running=max_running, max_running_each=max_running_each)
-        check(keep_days=keep_days, keep_sessions=keep_sessions)
-        check_above(lease=lease)
-        super().__init__(store_at(store) if isinstance(store, str) else store, Lives(), beat)
+        check_not_negative(grace=grace, heartbeat=heartbeat, max_running=max_running, max_running_each=max_running_each)
+        check_not_negative(keep_days=keep_days, keep_sessions=keep_sessions)
+        check_positive(lease=lease)
+        super().__init__(store_at(store) if isinstance(store, str) else store, ActiveSessions(), heartbeat)
         self._grace = grace
-        admission = self._admission = Admission(self.agents, self._lives, max_running, max_running_each)
+        admission = self._admission = Admission(self.agents, self._active_sessions, max_running, max_running_each)
         about = {} if queue is None else {QUEUE: type(queue).__name__}
-        tenure = Tenure(self.store, kind=kind, lease=lease, about=about)
-        driver = self._driver = Driver(self.store, self._lives, tenure, shared=queue is not None)
-        self._house = House(
+        lease_keeper = LeaseKeeper(self.store, kind=kind, lease=lease, about=about)
+        supervisor = self._supervisor = RunSupervisor(
+            self.store, self._active_sessions, lease_keeper, shared=queue is not None
+        )
+        self._lifecycle = Lifecycle(
             self.agents,
             self.store,
-            self._lives,
-            driver,
-            tenure,
+            self._active_sessions,
+            supervisor,
+            lease_keeper,
             keep_days=keep_days,
             keep_sessions=keep_sessions,
         )
-        self._runs: Here | Desk = Here(self, self._lives, admission, driver)
+        self._dispatcher: LocalDispatcher | QueueDispatcher = LocalDispatcher(
+            self, self._active_sessions, admission, supervisor
+        )
         if queue is not None:
-            self._runs = desk = Desk(self, queue, admission, driver)
-            driver.hearing.begin = desk.hear
-            hands = Hands(self.store, self._lives, admission, driver, tenure) if works else None
-            self._house.share(queue, desk, hands, max_running)
+            self._dispatcher = dispatcher = QueueDispatcher(self, queue, admission, supervisor)
+            supervisor.late_messages.begin = dispatcher.start_run_for
+            worker = (
+                QueueWorker(self.store, self._active_sessions, admission, supervisor, lease_keeper) if works else None
+            )
+            self._lifecycle.use_queue(queue, dispatcher, worker, max_running)
         self._deadline: asyncio.Task[None] | None = None
 
     # ---- its life
 
     async def __aenter__(self) -> Service:
-        await self._house.open()
+        await self._lifecycle.open()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -115,7 +130,7 @@ class Service(Shelf):
         try:
             await self._deadline
         finally:
-            await self._house.close()
+            await self._lifecycle.close()
 
     @asynccontextmanager
     async def lifespan(self, app: Any = None) -> AsyncIterator[dict[str, Any]]:
@@ -123,30 +138,30 @@ class Service(Shelf):
         async with self:
             yield {"endstop": self}
 
-    def accompany(self, made: Callable[[], AbstractContextManager[None]]) -> None:
+    def add_context(self, made: Callable[[], AbstractContextManager[None]]) -> None:
         """From now on enter what this makes whenever the service is opened, and leave it when that closes."""
-        self._house.accompany(made)
+        self._lifecycle.add_context(made)
 
     @property
     def is_open(self) -> bool:
         """Whether it has been entered."""
-        return self._house.is_open
+        return self._lifecycle.is_open
 
     @property
     def stopping(self) -> bool:
         """Whether no run begins any more."""
-        return self._lives.stopping
+        return self._active_sessions.stopping
 
     @property
     def running(self) -> int:
         """How many sessions are running."""
-        return len(self._lives)
+        return len(self._active_sessions)
 
     def begin_stopping(self) -> None:
         """Start no more runs; those that are going on get the grace, and then end as cancelled. Returns at once."""
         if self._deadline is None:
-            self._lives.stop()
-            self._deadline = asyncio.create_task(self._driver.stop(self._grace))
+            self._active_sessions.stop()
+            self._deadline = asyncio.create_task(self._supervisor.stop(self._grace))
 
     # ---- what can be done with a session
 
@@ -157,28 +172,28 @@ class Service(Shelf):
 
         session_id: what it is to be called, if you know better: 1 to 100 letters, digits, `-`, `_`, `.` and `:`.
         """
-        id = new_id() if session_id is None else checked_id(session_id)
+        id = new_id() if session_id is None else check_id(session_id)
         name, engine = self._admission.agent(agent)
-        check_said("prompt", prompt)
-        known = title(kept(prompt, engine.redact))
+        check_not_blank("prompt", prompt)
+        known = title_of(redacted(prompt, engine.redact))
         self._check_open()
         new = NewSession(id=id, owner=owner or "", agent=name, title=known, created_at=clock_of(engine)())
-        return await self._runs.first(new, engine, prompt, named=session_id is not None)
+        return await self._dispatcher.start_session(new, engine, prompt, named=session_id is not None)
 
-    async def go_on(self, session_id: str, prompt: str, *, owner: str | None = None) -> StoredSession:
+    async def start_run(self, session_id: str, prompt: str, *, owner: str | None = None) -> StoredSession:
         """Say something new in a session that rests; a question that is open is then closed as unanswered."""
-        check_said("prompt", prompt)
+        check_not_blank("prompt", prompt)
         self._check_open()
-        return await self._runs.next(session_id, owner, Asked(opening="prompt", text=prompt))
+        return await self._dispatcher.start_run(session_id, owner, RunInput(opening="prompt", text=prompt))
 
     async def answer(
         self, session_id: str, text: str, *, call_id: str | None = None, owner: str | None = None
     ) -> StoredSession:
         """Answer an open question; `call_id` says which, where there are several."""
-        check_said("answer", text)
-        stored = await self._runs.at_rest(session_id, owner)
-        live = self._lives.of_session(session_id)
-        if live is not None and live.answering is not None and call_id in (None, live.answering):
+        check_not_blank("answer", text)
+        stored = await self._dispatcher.session_at_rest(session_id, owner)
+        active = self._active_sessions.by_session(session_id)
+        if active is not None and active.answering is not None and call_id in (None, active.answering):
             raise Conflict("answered", f"session {session_id}: somebody has just answered this question")
         ids = [question.call_id for question in stored.questions] if stored.status == "awaiting_input" else []
         if not ids or (call_id is not None and call_id not in ids):
@@ -190,7 +205,9 @@ class Service(Shelf):
             raise WrongUse(f"several questions are open: name one with call_id ({', '.join(ids)})")
         chosen = call_id or ids[0]
         self._check_open()
-        return await self._runs.next(session_id, owner, Asked(opening="answer", text=text, call_id=chosen))
+        return await self._dispatcher.start_run(
+            session_id, owner, RunInput(opening="answer", text=text, call_id=chosen)
+        )
 
     async def resume(self, session_id: str, *, owner: str | None = None) -> StoredSession:
         """Let a run go on whose process died: finished steps and calls are not repeated."""
@@ -198,36 +215,36 @@ class Service(Shelf):
         if stored.status != "interrupted":
             raise Conflict("not_interrupted", f"session {session_id} is {stored.status}: there is nothing to resume")
         self._check_open()
-        return await self._runs.next(session_id, owner, Asked(opening="resume"))
+        return await self._dispatcher.start_run(session_id, owner, RunInput(opening="resume"))
 
-    async def say(self, session_id: str, text: str, *, owner: str | None = None) -> str:
+    async def send_message(self, session_id: str, text: str, *, owner: str | None = None) -> str:
         """Say something to a run while it goes on; gives the message's id.
 
         It is heard before the next request. If the run ends before that, the session's next run hears it, which
         begins by itself where the run had done its work.
         """
-        check_said("message", text)
+        check_not_blank("message", text)
         known = await self.session(session_id, owner=owner)
-        live = self._lives.of_session(session_id)
-        if live is None or live.run is None:
-            under_way = live is None and known.status in GOING
+        active = self._active_sessions.by_session(session_id)
+        if active is None or active.run is None:
+            under_way = active is None and known.status in GOING
         else:
-            under_way = not live.run.finished
+            under_way = not active.run.finished
         if not under_way:
             raise Conflict("not_running", f"session {session_id} is not running: go on with a new prompt")
         _, engine = self._admission.agent(known.agent)
-        id, stored = f"message_{uuid4().hex[:12]}", kept(text, engine.redact)
+        id, stored = f"message_{uuid4().hex[:12]}", redacted(text, engine.redact)
         message = Message(id=id, session_id=session_id, text=stored, created_at=clock_of(engine)())
-        if live is not None:
-            live.said[id] = text
+        if active is not None:
+            active.message_texts[id] = text
         await self.store.say(message)
-        if live is None:
-            self._driver.look_after_elsewhere(known, message, text)
-        elif live.run is not None:
-            if live.run.finished:
-                self._driver.look_after(live)
+        if active is None:
+            self._supervisor.deliver_late_elsewhere(known, message, text)
+        elif active.run is not None:
+            if active.run.finished:
+                self._supervisor.deliver_late(active)
             else:
-                live.run.say(text, id=id)
+                active.run.say(text, id=id)
         return id
 
     async def cancel(self, session_id: str, cause: str = "caller", *, owner: str | None = None) -> StoredSession:
@@ -236,24 +253,24 @@ class Service(Shelf):
         Of a session that runs elsewhere the process that has it is told; one that waits ends as soon as it is taken.
         """
         stored = await self.session(session_id, owner=owner)
-        live = self._lives.of_session(session_id)
-        if live is not None and not (live.run is not None and live.run.finished):
-            live.cancel(cause)
-        elif live is not None or not await self.store.ask_cancel(session_id, cause):
+        active = self._active_sessions.by_session(session_id)
+        if active is not None and not (active.run is not None and active.run.finished):
+            active.cancel(cause)
+        elif active is not None or not await self.store.ask_cancel(session_id, cause):
             raise Conflict("not_running", f"session {session_id} is not running, it is {stored.status}")
         return stored
 
     async def delete(self, session_id: str, *, owner: str | None = None) -> None:
         """Forget a session that rests, with all its runs."""
-        stored = await self._runs.at_rest(session_id, owner)
-        if self._lives.of_session(session_id) is not None or stored.status in GOING:
+        stored = await self._dispatcher.session_at_rest(session_id, owner)
+        if self._active_sessions.by_session(session_id) is not None or stored.status in GOING:
             raise Conflict("running", f"session {session_id} is running: cancel it first")
-        await self._runs.forget(session_id)
-        self._lives.news_of(session_id).tell()
+        await self._dispatcher.delete(session_id)
+        self._active_sessions.notifier_of(session_id).notify()
 
-    def look_around(self) -> None:
+    def check_peers(self) -> None:
         """Look for processes that are dead now, and not only once the time for it has come."""
-        self._house.look_around()
+        self._lifecycle.check_peers()
 
     # ---- inside
 

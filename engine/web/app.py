@@ -81,7 +81,7 @@ def web(
             )
     clock = clock or SystemClock()
     if signals:
-        service.accompany(partial(stopping_at_signals, service))
+        service.add_context(partial(stopping_at_signals, service))
     rates = Rates(limits.requests_per_second, clock)
     desk = Desk(service, auth, limits, Readers(limits), rates, clock)
     guard = Middleware(Guard, auth=auth, hosts=hosts, origins=cors)

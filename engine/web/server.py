@@ -126,7 +126,7 @@ class Serving:
                 interrupts.attach(standing)
                 async with AsyncExitStack() as stack:
                     if self.queue is not None:
-                        await stack.enter_async_context(self.workers(service.look_around))
+                        await stack.enter_async_context(self.workers(service.check_peers))
                     await server.serve([listening])
         finally:
             await service.__aexit__(None, None, None)

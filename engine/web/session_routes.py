@@ -63,7 +63,7 @@ async def start_run(asked: Asked) -> Response:
     """Start another run in a session."""
     body: NewRun = asked.body
     prompt = check_text(body.prompt, asked.limits.text)
-    session = await asked.service.go_on(asked.id("session"), prompt, owner=asked.owner)
+    session = await asked.service.start_run(asked.id("session"), prompt, owner=asked.owner)
     return answer(session_told(session), 201)
 
 
@@ -80,7 +80,7 @@ async def send_message(asked: Asked) -> Response:
     body: Message = asked.body
     id = asked.id("session")
     text = check_text(body.text, asked.limits.text)
-    message_id = await asked.service.say(id, text, owner=asked.owner)
+    message_id = await asked.service.send_message(id, text, owner=asked.owner)
     session = await asked.service.session(id, owner=asked.owner)
     return answer(MessageTold(message_id=message_id, session_id=id, run_id=session.run_id), 202)
 

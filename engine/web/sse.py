@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..service.event_buffer import Frame
-from ..service.follow import Missed, Portion
+from ..service.follow import Frames, Gap
 from ..store.base import StoredRun
 from .errors import Refused
 
@@ -27,7 +27,7 @@ MOST = 64 * 1024
 """Bytes that are handed on at once, or one event if that is larger."""
 
 
-async def framed(portions: AsyncGenerator[Portion, None], *, with_run: bool) -> AsyncGenerator[bytes, None]:
+async def framed(portions: AsyncGenerator[Frames, None], *, with_run: bool) -> AsyncGenerator[bytes, None]:
     """Bytes for the wire. `with_run`: an event's id names its run, too."""
     async with aclosing(portions):
         yield RETRY
@@ -38,7 +38,7 @@ async def framed(portions: AsyncGenerator[Portion, None], *, with_run: bool) -> 
                 yield chunk
 
 
-def _chunks(portion: Portion, with_run: bool) -> Iterator[bytes]:
+def _chunks(portion: Frames, with_run: bool) -> Iterator[bytes]:
     parts: list[bytes] = []
     size = 0
     for frame in portion:
@@ -62,7 +62,7 @@ def id_of(frame: Frame, with_run: bool) -> str:
     return f"{frame.run_id}:{number}" if with_run else number
 
 
-def _marker(missed: Missed) -> bytes:
+def _marker(missed: Gap) -> bytes:
     """It has no id: a reader that comes back is told again, unless it has read on."""
     return b"event: lagged\ndata: %b\n\n" % msgspec.json.encode(missed)
 

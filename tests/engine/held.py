@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from endstop import Engine, tool
 from endstop.providers import Scripted
-from endstop.service.follow import Missed, Portion
+from endstop.service.follow import Frames, Gap
 from endstop.tools import ask_user, finish_task
 
 
@@ -32,11 +32,11 @@ class Held:
         return Engine(Scripted(*responses), tools=[self.tool], presets=[finish_task, ask_user])
 
 
-def seqs(portions: Iterable[Portion]) -> list[Any]:
+def seqs(portions: Iterable[Frames]) -> list[Any]:
     """The numbers of the events, and markers as they are."""
-    return [frame if isinstance(frame, Missed) else frame.seq for portion in portions for frame in portion]
+    return [frame if isinstance(frame, Gap) else frame.seq for portion in portions for frame in portion]
 
 
-async def to_end(portions: AsyncIterator[Portion]) -> list[Portion]:
+async def to_end(portions: AsyncIterator[Frames]) -> list[Frames]:
     """All portions that hold something."""
     return [portion async for portion in portions if portion]

@@ -16,7 +16,7 @@ from ...decision import Event
 from ...records.format import decode_any
 from ...service.errors import Unknown
 from ...service.event_buffer import Frame
-from ...service.follow import Portion
+from ...service.follow import Frames
 from ...service.service import Service
 from ...store.base import StoredRun, StoredSession
 from ..request import Asked, cancelling
@@ -71,7 +71,7 @@ async def _begun(service: Service, given: Input, owner: str) -> StoredSession:
         )
     answers = given.answers_to(session.questions)
     if not answers:
-        return await service.go_on(session.id, given.prompt or "", owner=owner)
+        return await service.start_run(session.id, given.prompt or "", owner=owner)
     for answer in answers:
         session = await service.answer(session.id, answer.text, call_id=answer.call_id, owner=owner)
         if answer is not answers[-1] and session.run_id is not None:  # it only hands its answer in
@@ -109,7 +109,7 @@ def _had(runs: list[StoredRun], after: tuple[str, int] | None) -> dict[str, int]
 
 
 async def _translated(
-    portions: AsyncGenerator[Portion, None], translator: AgUi, had: dict[str, int] | None, *, with_run: bool
+    portions: AsyncGenerator[Frames, None], translator: AgUi, had: dict[str, int] | None, *, with_run: bool
 ) -> AsyncGenerator[bytes, None]:
     """Frames of AG-UI events. `had`: events of each run that the reader is not told again."""
     async with aclosing(portions):
@@ -123,7 +123,7 @@ async def _translated(
                 yield chunk
 
 
-def _told(portion: Portion, translator: AgUi, had: dict[str, int], with_run: bool) -> list[bytes]:
+def _told(portion: Frames, translator: AgUi, had: dict[str, int], with_run: bool) -> list[bytes]:
     told = []
     for frame in portion:
         if isinstance(frame, Frame):

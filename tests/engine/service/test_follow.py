@@ -9,8 +9,8 @@ import anyio
 from endstop import Engine
 from endstop.decision import Degeneration, Policy, TextDelta
 from endstop.providers import Scripted
-from endstop.service import event_buffer as tapes
-from endstop.service.follow import Missed
+from endstop.service import event_buffer
+from endstop.service.follow import Gap
 from endstop.service.service import Service
 from endstop.store.base import Page
 from endstop.store.memory import MemoryStore
@@ -49,28 +49,30 @@ async def test_readers_that_begin_anywhere_and_stall_get_each_event_once() -> No
         assert seqs(await to_end(service.follow_run(run))) == whole
 
 
-async def test_the_tape_lets_go_of_what_the_store_has() -> None:
+async def test_the_buffer_drops_what_the_store_has() -> None:
     gate = anyio.Event()
     script = [[*[TextDelta("x")] * 9000, gate]]
     async with Service(Engine(Scripted(*script), policy=UNWATCHED), store=MemoryStore(), grace=0) as service:
         session = await service.start("Talk")
         await anyio.wait_all_tasks_blocked()
-        tape = service._lives.tape_of(session.run_id or "")
-        assert tape is not None
-        assert tape.last > 9000
-        assert len(tape.after(tape.first - 1)) < 3 * tapes.KEPT
+        buffer = service._active_sessions.buffer_of(session.run_id or "")
+        assert buffer is not None
+        assert buffer.last > 9000
+        assert len(buffer.after(buffer.first - 1)) < 3 * event_buffer.MIN_FRAMES
         gate.set()
 
 
 async def test_a_session_is_followed_over_its_runs_and_gets_a_beat_meanwhile() -> None:
-    async with Service(Engine(Scripted("One.", "Two.", "Three.")), store=MemoryStore(), grace=0, beat=0) as service:
+    async with Service(
+        Engine(Scripted("One.", "Two.", "Three.")), store=MemoryStore(), grace=0, heartbeat=0
+    ) as service:
         session = await service.start("1")
         await service.outcome(session.run_id or "", wait=5)
         portions = service.follow_session(session.id)
         seen = [await anext(portions)]
         while seen[-1]:
             seen.append(await anext(portions))
-        second = await service.go_on(session.id, "2")
+        second = await service.start_run(session.id, "2")
         while seen[-1] == () or seen[-1][-1].run_id != second.run_id or not seen[-1][-1].last:  # type: ignore[union-attr]
             seen.append(await anext(portions))
         await portions.aclose()  # type: ignore[attr-defined]
@@ -97,7 +99,7 @@ async def test_what_neither_tape_nor_store_has_is_marked() -> None:
             Page(run.id, 1, 2, b"\n".join(lines[:2]) + b"\n"),
             Page(run.id, 5, run.last_seq, b"\n".join(lines[4:]) + b"\n"),
         ]
-        assert seqs(await to_end(service.follow_run(run))) == [1, 2, Missed(run.id, 2, 5), *range(5, run.last_seq + 1)]
+        assert seqs(await to_end(service.follow_run(run))) == [1, 2, Gap(run.id, 2, 5), *range(5, run.last_seq + 1)]
 
 
 @settings(max_examples=30, deadline=None)

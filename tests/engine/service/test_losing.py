@@ -11,7 +11,7 @@ import pytest
 from endstop.durability import Work
 from endstop.durable import Job, LostRun, StepKey
 from endstop.providers import call
-from endstop.service import supervisor as driving
+from endstop.service import supervisor
 from endstop.service.service import Service
 from endstop.store.base import Diverged, Held, StoreError
 from endstop.testing import settle
@@ -94,7 +94,7 @@ async def test_a_run_that_was_about_to_begin_when_its_worker_was_cancelled_is_no
         doing.cancel()
         go.set()
         await asyncio.wait((doing,))
-        assert len(service._lives) == 0
+        assert len(service._active_sessions) == 0
         await completes(service, queue, job)
 
 
@@ -104,8 +104,8 @@ async def test_a_run_that_was_about_to_begin_when_all_were_given_up_does_not_beg
         came, go = store.hold("unheard")
         doing = asyncio.create_task(queue.work(job, Steps()))
         await came.wait()
-        (live,) = service._lives
-        live.lose("this process was taken for dead")
+        (active,) = service._active_sessions
+        active.give_up("this process was taken for dead")
         go.set()
         with pytest.raises(LostRun, match="taken for dead"):
             await doing
@@ -117,7 +117,7 @@ async def test_a_lost_run_rests_only_once_what_it_had_handed_to_the_store_is_wri
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else who goes on with it, in the same process, would be told that the store has other events already."""
-    monkeypatch.setattr(driving, "SPREAD", 0.001)
+    monkeypatch.setattr(supervisor, "FLUSH_INTERVAL", 0.001)
     store = Stage()
     holds: list[tuple[asyncio.Event, asyncio.Event]] = []
 
@@ -131,7 +131,7 @@ async def test_a_lost_run_rests_only_once_what_it_had_handed_to_the_store_is_wri
             await settle(1)
         await settle()
         assert not doing.done()
-        assert len(service._lives) == 1
+        assert len(service._active_sessions) == 1
         holds[0][1].set()
         with pytest.raises(LostRun):
             await doing
@@ -156,7 +156,7 @@ async def test_without_a_queue_such_a_run_is_interrupted_and_says_why() -> None:
     async with asyncio.timeout(PATIENCE), Service(held.Held().engine(FINISH), store=store, grace=0) as service:
         store.fail("commit", 2, error=Diverged("what is stored goes on"))
         session = await service.start("Set the port")
-        while len(service._lives):
+        while len(service._active_sessions):
             await settle(1)
         stored = await service.session(session.id)
         assert (stored.status, stored.trouble) == ("interrupted", "what is stored goes on")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from endstop.durability import LostRun, StepKey
-from endstop.service.membership import Tenure
-from endstop.service.worker import SureSteps
+from endstop.service.membership import LeaseKeeper
+from endstop.service.worker import FencedSteps
 from endstop.store.base import Orphan
 from endstop.store.memory import MemoryStore
 
@@ -33,7 +33,7 @@ class Counting(MemoryStore):
 
 async def test_a_lease_is_renewed_while_what_others_left_is_seen_to_for_long() -> None:
     store = Counting()
-    tenure = Tenure(store, kind="worker", lease=LEASE)
+    lease_keeper = LeaseKeeper(store, kind="worker", lease=LEASE)
     enough, adoptions = asyncio.Event(), 0
 
     async def adopt(orphans: list[Orphan]) -> None:
@@ -42,15 +42,15 @@ async def test_a_lease_is_renewed_while_what_others_left_is_seen_to_for_long() -
         if adoptions == 2:
             await enough.wait()
 
-    async with asyncio.timeout(60), tenure.held(adopt):
+    async with asyncio.timeout(60), lease_keeper.join(adopt):
         while adoptions < 2:
             await asyncio.sleep(0.01)
         before = store.renewals
         while store.renewals < before + 5:
             await asyncio.sleep(0.01)
         assert adoptions == 2, "one at a time"
-        await tenure.sure()
-        assert not tenure.lost.is_set()
+        await lease_keeper.check_ownership()
+        assert not lease_keeper.evicted.is_set()
         enough.set()
         while adoptions < 4:
             await asyncio.sleep(0.01)
@@ -58,7 +58,7 @@ async def test_a_lease_is_renewed_while_what_others_left_is_seen_to_for_long() -
 
 async def test_what_goes_wrong_with_what_others_left_costs_no_lease() -> None:
     store = Counting()
-    tenure = Tenure(store, kind="worker", lease=LEASE)
+    lease_keeper = LeaseKeeper(store, kind="worker", lease=LEASE)
     adoptions = 0
 
     async def adopt(orphans: list[Orphan]) -> None:
@@ -67,10 +67,10 @@ async def test_what_goes_wrong_with_what_others_left_costs_no_lease() -> None:
         if adoptions > 1:
             raise RuntimeError("the queue says something that nobody knows")
 
-    async with asyncio.timeout(60), tenure.held(adopt):
+    async with asyncio.timeout(60), lease_keeper.join(adopt):
         while adoptions < 4:
             await asyncio.sleep(0.01)
-        await tenure.sure()
+        await lease_keeper.check_ownership()
 
 
 class Slow:
@@ -88,7 +88,7 @@ class Slow:
 
 @pytest.mark.parametrize("lost", [True, False])
 async def test_a_step_begins_only_if_the_place_was_not_lost_while_the_queue_was_asked(lost: bool) -> None:
-    tenure = Tenure(MemoryStore(), kind="worker", lease=60)
+    lease_keeper = LeaseKeeper(MemoryStore(), kind="worker", lease=60)
     done: list[str] = []
 
     async def work() -> str:
@@ -98,12 +98,12 @@ async def test_a_step_begins_only_if_the_place_was_not_lost_while_the_queue_was_
     async def adopt(orphans: list[Orphan]) -> None:
         raise AssertionError("there is nobody else")
 
-    async with tenure.held(adopt):
+    async with lease_keeper.join(adopt):
         slow = Slow()
-        step = asyncio.create_task(SureSteps(slow, tenure).step(StepKey("s", "r", 1), work))
+        step = asyncio.create_task(FencedSteps(slow, lease_keeper).step(StepKey("s", "r", 1), work))
         await slow.asked.wait()
         if lost:
-            tenure.lost.set()
+            lease_keeper.evicted.set()
         slow.go.set()
         if lost:
             with pytest.raises(LostRun):

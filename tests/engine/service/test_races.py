@@ -10,7 +10,7 @@ import pytest
 from endstop import Engine
 from endstop.providers import Scripted, call
 from endstop.records.event_redaction import FAILED
-from endstop.service import supervisor as driving
+from endstop.service import supervisor
 from endstop.service.errors import Refusal
 from endstop.service.service import Service
 from endstop.store.base import NewSession, StoreError
@@ -80,19 +80,19 @@ async def test_a_next_run_that_fails_to_begin_leaves_the_session_as_it_was_and_f
         await service.outcome(session.run_id or "", wait=10)
         came, go = store.hold("commit")
         store.fail("commit", 1)
-        asking = asyncio.create_task(service.go_on(session.id, "more"))
+        asking = asyncio.create_task(service.start_run(session.id, "more"))
         await came.wait()
         await left(asking)
         go.set()
         await rests(service)
         assert (await service.session(session.id)).status == "completed"
-        again = await service.go_on(session.id, "more")
+        again = await service.start_run(session.id, "more")
         assert (await service.outcome(again.run_id or "", wait=10)) is not None
 
 
 async def test_a_session_that_never_began_is_forgotten_once_the_store_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driving, "FIRST_WAIT", 0.0)
-    monkeypatch.setattr(driving, "LONGEST_WAIT", 0.0)
+    monkeypatch.setattr(supervisor, "FIRST_RETRY", 0.0)
+    monkeypatch.setattr(supervisor, "LONGEST_RETRY", 0.0)
     store = Stage()
     async with Service(engine_of(FINISH), store=store, grace=0) as service:
         store.fail("commit", 1)
@@ -118,7 +118,7 @@ async def test_no_run_begins_by_itself_once_the_service_stops() -> None:
         await held.called.wait()
         came, go = store.hold("unheard")
         holding, say = store.hold("say")
-        saying = asyncio.create_task(service.say(session.id, "too late"))
+        saying = asyncio.create_task(service.send_message(session.id, "too late"))
         await holding.wait()
         held.go.set()
         await came.wait()  # the run is over, and looks whether somebody said something: it finds the message
@@ -148,7 +148,7 @@ async def test_who_has_read_the_end_of_a_run_may_go_on_and_delete_at_once() -> N
     store = Stage()
     async with Service(engine_of(FINISH, FINISH), store=store, grace=0) as service:
         session = await service.start("Hi")
-        for again in (lambda: service.go_on(session.id, "more"), lambda: service.delete(session.id)):
+        for again in (lambda: service.start_run(session.id, "more"), lambda: service.delete(session.id)):
             run = (await service.runs(session.id))[-1]
             came, go = store.hold("unheard")
             await to_end(service.follow_run(run))
@@ -203,8 +203,8 @@ async def test_a_session_is_read_on_behind_a_run_that_has_no_end() -> None:
         await service.outcome(session.run_id or "", wait=10)
         store.fail("committed", 1)  # the connection broke in the commit: it is there, and nobody knows
         with pytest.raises(StoreError):
-            await service.go_on(session.id, "more")
-        last = await service.go_on(session.id, "more")
+            await service.start_run(session.id, "more")
+        last = await service.start_run(session.id, "more")
         await service.outcome(last.run_id or "", wait=10)
         read: list[Any] = []
         async with asyncio.timeout(60):
@@ -222,7 +222,7 @@ async def test_a_store_that_fails_in_an_unknown_way_keeps_no_place_taken() -> No
     async with Service(engine_of(FINISH, FINISH), store=store, grace=0) as service:
         session = await service.start("Hi")
         await service.outcome(session.run_id or "", wait=10)
-        await service.go_on(session.id, "more")
+        await service.start_run(session.id, "more")
         del store._sessions[session.id]  # what comes next raises KeyError, which is no StoreError
         await rests(service)
 
@@ -241,10 +241,10 @@ async def test_what_the_store_keeps_besides_events_is_redacted_and_the_model_see
         session = await service.start("My password is hunter2")
         assert session.title == "My password is ***"
         await held.called.wait()
-        await service.say(session.id, "hunter2, I said")
+        await service.send_message(session.id, "hunter2, I said")
         assert [message.text for message in await store.unheard(session.id)] == ["***, I said"]
         holding, go = store.hold("say")
-        late = asyncio.create_task(service.say(session.id, "hunter2, again"))
+        late = asyncio.create_task(service.send_message(session.id, "hunter2, again"))
         await holding.wait()
         held.go.set()
         await to_end(service.follow_run(await service.run(session.run_id or "")))

@@ -62,7 +62,7 @@ async def test_the_next_run_knows_what_was_said_before() -> None:
     async with Service(engine, store=MemoryStore(), grace=0) as service:
         session = await service.start("I am Ann")
         await ended(service, session.run_id)
-        again = await service.go_on(session.id, "Who am I?")
+        again = await service.start_run(session.id, "Who am I?")
         assert (await ended(service, again.run_id)).answer == "You are Ann."
         assert [run.prompt for run in await service.runs(session.id)] == ["I am Ann", "Who am I?"]
     assert [type(m).__name__ for m in model.requests[1].messages[1:]] == [
@@ -77,7 +77,7 @@ async def test_one_run_at_a_time_and_cancel_ends_it_once() -> None:
     async with service_of(call("look", path="a"), held=held) as service:
         session = await service.start("Look")
         assert session.status == "running"
-        assert await refused(service.go_on(session.id, "more")) == (Conflict, "busy")
+        assert await refused(service.start_run(session.id, "more")) == (Conflict, "busy")
         assert await refused(service.delete(session.id)) == (Conflict, "running")
         assert await refused(service.resume(session.id)) == (Conflict, "not_interrupted")
         await held.called.wait()
@@ -121,7 +121,7 @@ async def test_a_message_is_heard_by_the_run_or_by_one_that_begins_by_itself() -
     async with Service(engine, store=store, grace=0) as service:
         session = await service.start("Set the port")
         await held.called.wait()
-        await service.say(session.id, "to 8080")
+        await service.send_message(session.id, "to 8080")
         assert [message.text for message in await store.unheard(session.id)] == ["to 8080"]
         gate = anyio.Event()
         engine.provider._responses = iter([[say("Hm"), gate, FINISH], "The host is set, too."])  # type: ignore[attr-defined]
@@ -129,7 +129,7 @@ async def test_a_message_is_heard_by_the_run_or_by_one_that_begins_by_itself() -
         async for portion in service.follow_run(await service.run(session.run_id or "")):
             if any(b'"TEXT_MESSAGE_CONTENT"' in frame.line for frame in portion):  # type: ignore[union-attr]
                 assert await store.unheard(session.id) == [] or not gate.is_set()
-                await service.say(session.id, "and the host")
+                await service.send_message(session.id, "and the host")
                 gate.set()
         second = (await service.runs(session.id))[-1]
         if second.number == 1:
@@ -142,7 +142,7 @@ async def test_a_message_is_heard_by_the_run_or_by_one_that_begins_by_itself() -
         assert (second.number, second.prompt) == (2, "and the host")
         assert (await ended(service, second.id)).answer == "The host is set, too."
         assert await store.unheard(session.id) == []
-        assert await refused(service.say(session.id, "more")) == (Conflict, "not_running")
+        assert await refused(service.send_message(session.id, "more")) == (Conflict, "not_running")
 
 
 async def test_sessions_belong_to_their_owner() -> None:
@@ -154,9 +154,9 @@ async def test_sessions_belong_to_their_owner() -> None:
             service.run(session.run_id or "", owner="bob"),
             service.runs(session.id, owner="bob"),
             service.outcome(session.run_id or "", owner="bob"),
-            service.go_on(session.id, "x", owner="bob"),
+            service.start_run(session.id, "x", owner="bob"),
             service.answer(session.id, "x", owner="bob"),
-            service.say(session.id, "x", owner="bob"),
+            service.send_message(session.id, "x", owner="bob"),
             service.cancel(session.id, owner="bob"),
             service.resume(session.id, owner="bob"),
             service.delete(session.id, owner="bob"),
@@ -249,7 +249,7 @@ async def test_after_a_crash_finished_sessions_are_there_and_interrupted_ones_ca
     async with service_of("It is 80.", held=held, store=snapshot) as again:
         assert (await again.session(done.id)).status == "completed"
         assert (await again.session(cut.id)).status == "interrupted"
-        assert await refused(again.go_on(cut.id, "go on")) == (Conflict, "interrupted")
+        assert await refused(again.start_run(cut.id, "go on")) == (Conflict, "interrupted")
         reader = asyncio.create_task(to_end(again.follow_run(await again.run(cut.run_id or ""))))
         resumed = await again.resume(cut.id)
         assert resumed.run_id == cut.run_id

@@ -95,11 +95,11 @@ async def test_what_is_said_reaches_the_process_that_has_the_run(fleet: Fleet) -
     session = await desk.start("Look")
     await called(held)
     assert (await desk.session(session.id)).holder is not None
-    message = await desk.say(session.id, "and hurry")
+    message = await desk.send_message(session.id, "and hurry")
 
     async def has_come() -> bool:
-        (live,) = worker._lives
-        return message in live.said
+        (active,) = worker._active_sessions
+        return message in active.message_texts
 
     await until(has_come)
     held.go.set()
@@ -124,7 +124,7 @@ async def test_what_is_said_as_the_run_ends_elsewhere_is_heard_by_one_that_begin
         await say(message)
 
     monkeypatch.setattr(desk.store, "say", say_late)
-    await desk.say(session.id, "and hurry")
+    await desk.send_message(session.id, "and hurry")
 
     async def has_heard() -> bool:
         stored = await desk.session(session.id)
@@ -172,7 +172,7 @@ async def test_a_session_that_runs_or_waits_takes_no_second_run(fleet: Fleet) ->
     desk = await fleet.desk()
     session = await desk.start("Look")
     with pytest.raises(Conflict) as caught:
-        await desk.go_on(session.id, "And again")
+        await desk.start_run(session.id, "And again")
     assert caught.value.code == "busy"
     with pytest.raises(Conflict):
         await desk.delete(session.id)
@@ -187,7 +187,7 @@ async def test_of_an_owner_no_more_sessions_go_on_than_may_wherever_they_are_ask
     await desks[1].start("Wait", owner="bob")
     await fleet.worker(Held().engine(FINISH, FINISH, FINISH))
     await status(desks[1], session.id, "completed")
-    await desks[1].go_on(session.id, "Once more", owner="ann")
+    await desks[1].start_run(session.id, "Once more", owner="ann")
 
 
 async def test_a_worker_that_stops_hands_over_what_it_was_doing(fleet: Fleet) -> None:
@@ -248,11 +248,11 @@ async def test_a_service_without_the_queue_leaves_what_the_dead_have_left_to_tho
     await store.enrol(process("dead", lease=0))
     await store.claim(session.id, session.run_id or "")
     await store.commit(beginning(2, run=session.run_id or "", of=session.id))
-    alone.look_around()
+    alone.check_peers()
     given_up = await until(lambda: _is_gone(store, "dead"))
     assert given_up
     assert (await desk.session(session.id)).status == "running"
-    desk.look_around()
+    desk.check_peers()
     await status(desk, session.id, "queued")
     await store.close()
 

@@ -15,7 +15,7 @@ from endstop.decision.events import RunFinished
 from endstop.providers import Scripted, say
 from endstop.records.format import decode
 from endstop.service.event_buffer import Frame
-from endstop.service.follow import Missed
+from endstop.service.follow import Gap
 from endstop.testing import FakeClock
 from endstop.web import Connection, WebLimits
 from endstop.web.sse import framed
@@ -142,7 +142,7 @@ async def test_a_reader_may_resume_after_an_event_that_the_store_does_not_have_y
 
 async def test_a_stream_in_which_nothing_happens_says_that_it_lives() -> None:
     gate = Gate()
-    async with site(service_with(Scripted([gate, done()]), beat=0.01)) as at:
+    async with site(service_with(Scripted([gate, done()]), heartbeat=0.01)) as at:
         session = await at.start()
         async with at.stream(f"/runs/{session['run_id']}/events") as events:
             await events.until("ATTEMPT_STARTED")
@@ -298,7 +298,7 @@ async def _portions(*portions: Any) -> AsyncIterator[Any]:
 
 
 async def test_a_gap_is_told_as_an_event_without_an_id() -> None:
-    portions = _portions([Frame("r", 1, b"{}")], [Missed("r", 7, 9)], [Frame("r", 9, b"{}", True)])
+    portions = _portions([Frame("r", 1, b"{}")], [Gap("r", 7, 9)], [Frame("r", 9, b"{}", True)])
     wire = b"".join([chunk async for chunk in framed(portions, with_run=False)])
     assert wire == (
         b'retry: 1000\n\nid: 1\ndata: {}\n\nevent: lagged\ndata: {"run_id":"r","missed":7,"next_seq":9}\n\n'
