@@ -71,7 +71,6 @@ LATE = {
     (f"{VIEWS}/select.py", "endstop.cli.views.live"): "imports rich, which plain lines do without",
     ("engine/cli/serve.py", "endstop.web.server"): "imports starlette, uvicorn and SQLAlchemy",
     ("engine/cli/serve.py", "endstop.cli.factory"): "imports SQLAlchemy",
-    ("engine/cli/worker.py", "endstop.cli.worker"): "imports SQLAlchemy",
     ("engine/durable/dbos/queue.py", "endstop.durable.dbos.client"): "imports dbos: 0.9 s, and an extra",
     ("engine/durable/dbos/queue.py", "endstop.durable.dbos.worker"): "the same",
     (

@@ -24,7 +24,7 @@ from .concealment import conceal
 COMMANDS = ("run", "race", "replay", "report", "backtest", "audit", "import", "export", "redact", "serve", "worker")
 """Each is a module here that brings `add_to(commands)` and, through it, `command(given) -> int`."""
 
-MODULES = {"import": "convert", "export": "export_command", "worker": "worker_command"}
+MODULES = {"import": "convert", "export": "export_command"}
 """Those that do not have their command's name."""
 
 RUNS = frozenset({"run", "race", "replay", "serve", "worker"})

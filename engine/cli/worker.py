@@ -121,6 +121,4 @@ def add_to(commands: Any) -> None:
 
 def command(given: argparse.Namespace) -> int:
     """Work until a signal; gives the exit code. Raises WrongUse."""
-    from .worker import Worker
-
     return run_to_end(Worker(given).work(), new_loop())

@@ -12,9 +12,9 @@ from .clean import arguments, first_lines, one_line
 from .replay import Line, folded
 from .text import counted
 
-SHOWN = 24
+MESSAGES_SHOWN = 24
 """Messages that are shown, the newest ones."""
-ROWS = 4
+ROWS_PER_MESSAGE = 4
 """Rows of each."""
 
 _WHO: dict[type, tuple[str, Shade]] = {
@@ -50,9 +50,9 @@ def request_messages(before: Sequence[RecordedRun], events: Sequence[Event]) -> 
 def message_lines(messages: Sequence[Message], step: int, width: int) -> Iterator[Line]:
     """The messages in lines of this width."""
     yield [("  ✉ ", "user"), (f"{counted(len(messages), 'message')} for step {step}", "strong")]
-    if len(messages) > SHOWN:
-        yield [(f"    … {counted(len(messages) - SHOWN, 'message')} before these", "quiet")]
-    for message in messages[-SHOWN:]:
+    if len(messages) > MESSAGES_SHOWN:
+        yield [(f"    … {counted(len(messages) - MESSAGES_SHOWN, 'message')} before these", "quiet")]
+    for message in messages[-MESSAGES_SHOWN:]:
         who, shade = _WHO[type(message)]
         for number, row in enumerate(_rows(message, width - 14)):
             yield [
@@ -75,10 +75,10 @@ def _rows(message: Message, width: int) -> list[str]:
 
 
 def _text(text: str, width: int) -> list[str]:
-    lines, more = first_lines(text, ROWS)
+    lines, more = first_lines(text, ROWS_PER_MESSAGE)
     rows = [row for line in lines for row in folded(line, width)]
-    if len(rows) > ROWS:
-        rows, more = rows[:ROWS], 0
+    if len(rows) > ROWS_PER_MESSAGE:
+        rows, more = rows[:ROWS_PER_MESSAGE], 0
         rows[-1] = one_line(rows[-1] + " …", width)
     return [*rows, f"… {counted(more, 'more line')}"] if more else rows
 

@@ -340,7 +340,7 @@ class Keys:
 
 # An event that somebody names on the command line: SEQ, or RUN:SEQ as events are called in public.
 
-SHOWN = 4
+RUNS_LISTED = 4
 """Runs that are listed by name."""
 
 
@@ -376,8 +376,8 @@ def _number_of(record: SessionRecord, run: str, given: str) -> int:
 
 
 def _ranges(runs: list[RecordedRun]) -> str:
-    more = f"; and {counted(len(runs) - SHOWN, 'run')} more" if len(runs) > SHOWN else ""
-    return "; ".join(map(_range, runs[:SHOWN])) + more
+    more = f"; and {counted(len(runs) - RUNS_LISTED, 'run')} more" if len(runs) > RUNS_LISTED else ""
+    return "; ".join(map(_range, runs[:RUNS_LISTED])) + more
 
 
 def _range(run: RecordedRun) -> str:
