@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
+from .._sanitize import one_line
 from ..decision import Facts, Policy, Question, WrongUse, fold
 from ..decision.events import RunStarted
 from ..engine import Engine
@@ -33,7 +34,6 @@ from .factory import (
     workspace_of,
 )
 from .options import finish_words_of, redaction_of, sampling_of
-from .views.clean import one_line
 
 
 def engine_of(given: argparse.Namespace, resumed: Resumed | None = None) -> Engine:

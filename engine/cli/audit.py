@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from .._sanitize import one_line
 from ..analysis.audit import Audit, audit
 from ..decision import POLICIES, Policy, WrongUse
 from ..formats import FORMATS, Found, Kinds, Skipped, events_of, found_in
@@ -20,7 +21,6 @@ from ..records.scan import scan
 from .factory import policy_of
 from .options import parser_of
 from .views.audit import parts_of
-from .views.clean import one_line
 from .views.tables import show
 from .views.text import counted
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
+from .._sanitize import one_line
 from ..decision import WrongUse
 from ..formats.imported_session import GROUPS, LOST, Kinds
 from ..formats.importer import Folder, Imported, Importer, lost_in
 from ..formats.session_files import AUTO, FORMATS, Found, Skipped, found_in, found_in_stream
 from ..process.streams import Channels
 from .options import add_finish_words, add_output, add_redaction, finish_words_of, parser_of, redaction_of
-from .views.clean import one_line
 from .views.text import counted
 
 _HELP = "make records of other loops' sessions"

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from .._sanitize import one_line
 from ..decision import WrongUse
 from ..process.streams import Channels
 from ..records.event_redaction import Rewritten, redacted_copy
@@ -18,7 +19,6 @@ from ..records.files import records_in
 from ..records.parallel import Failure, each
 from ..records.redaction import Redaction
 from .options import add_places, add_redaction, parser_of, redaction_of
-from .views.clean import one_line
 from .views.tables import progress
 from .views.text import counted
 

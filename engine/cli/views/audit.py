@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..._sanitize import one_line
 from ...analysis.audit import Audit, AuditedCall, AuditedRun, AuditedStep, Stopping
-from .clean import brief, one_line
+from .clean import brief
 from .text import Tone, cost, counted, duration, work_tone, work_words
 
 if TYPE_CHECKING:

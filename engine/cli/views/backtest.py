@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..._sanitize import one_line
 from ...analysis.backtest import BacktestReport, Case, PolicyTotals
 from ...analysis.statistics import Interval
-from .clean import one_line
 from .tables import files_told
 from .text import cost, counted, duration
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from ..._sanitize import one_line
 from ..._version import __version__
 from ...analysis import charts as plots
 from ...analysis.backtest import BacktestReport, Case, PolicyTotals
@@ -15,7 +16,6 @@ from ...analysis.sampling import BadRecord
 from ...analysis.statistics import Interval
 from ...decision import WrongUse
 from .backtest import MEANING, case_words, headline, recorded_under
-from .clean import one_line
 from .text import counted
 
 NAME = 60

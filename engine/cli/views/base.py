@@ -8,12 +8,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
+from ..._sanitize import clean, one_line
 from ...decision import AnyChunk, Decision, Outcome
 from ...decision import events as ev
 from ...decision.events import RunStarted
 from ...decision.messages import ResultStatus, ToolKind
 from ...records.format import rest_of
-from .clean import clean, one_line
 from .rounds import Round
 from .text import Ending, saved_words
 

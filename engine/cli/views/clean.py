@@ -8,8 +8,6 @@ import msgspec
 
 from ..._sanitize import clean, one_line
 
-__all__ = ["arguments", "brief", "clean", "first_lines", "last_lines", "one_line"]
-
 
 def brief(name: str, written: str) -> str:
     """A call in a few words: its name and the first argument that is short enough to be one."""

@@ -16,13 +16,14 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.text import Text
 
+from ..._sanitize import clean, one_line
 from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ...decision.messages import ResultStatus
 from ...event_bus import Lagged
 from ...process.streams import Channels
 from .base import Call, Kind, Saved, Shade, trace_lines
-from .clean import arguments, clean, first_lines, one_line
+from .clean import arguments, first_lines
 from .narrator import Story
 from .replay import Line
 from .rounds import Round

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from ..._sanitize import clean, one_line
 from ...decision import Event, Facts, Policy, fold
 from ...decision import events as ev
 from ...decision.decide import renewed
@@ -18,7 +19,7 @@ from ...decision.limit_usage import spending
 from ...decision.messages import ToolKind
 from ...event_bus import Lagged
 from .base import Call, Shade, Teller, Unheard
-from .clean import brief, clean, last_lines, one_line
+from .clean import brief, last_lines
 from .rounds import Round, takes_plans
 from .text import Recorded, called, cut_words, ending_of, failure_words, spent
 

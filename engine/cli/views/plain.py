@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from shutil import get_terminal_size
 
+from ..._sanitize import clean, one_line
 from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ...event_bus import Lagged
 from .base import Call, Kind, Saved, Shade, trace_lines
-from .clean import arguments, clean, first_lines, one_line
+from .clean import arguments, first_lines
 from .narrator import Story
 from .replay import Line, plain
 from .rounds import Round

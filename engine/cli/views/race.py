@@ -14,6 +14,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ..._sanitize import clean, one_line
 from ...batch import aligned
 from ...decision import Decision, Event, Outcome, Usage
 from ...decision.events import RunStarted
@@ -22,7 +23,7 @@ from ...process.streams import Channels
 from ...race import RaceResult
 from ...tasks import TaskResult
 from .base import Call, Careful, Kind, Shade
-from .clean import arguments, clean, first_lines, one_line
+from .clean import arguments, first_lines
 from .narrator import Story
 from .plain import Plain
 from .rounds import Round

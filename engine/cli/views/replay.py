@@ -9,12 +9,12 @@ from unicodedata import category, east_asian_width
 import msgspec
 from msgspec import Struct
 
+from ..._sanitize import one_line
 from ...decision import Considered, Decision
 from ...decision import events as ev
 from ...replay import ReplayedRun, ReplayReport
 from ...replay.diff import Difference, Divergence
 from .base import Shade, value_of
-from .clean import one_line
 from .text import Recorded, counted
 
 

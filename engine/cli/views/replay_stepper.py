@@ -13,6 +13,7 @@ from functools import partial
 from types import FrameType, TracebackType
 from typing import Any, Literal
 
+from ..._sanitize import one_line
 from ...decision import AssistantMessage, Event, Message, SystemMessage, ToolResult, Transcript, UserMessage, WrongUse
 from ...decision import events as ev
 from ...records.reader import RecordedRun, SessionRecord
@@ -20,7 +21,7 @@ from ...replay import Watcher
 from ...replay.diff import Beginning, Divergence, recorded_seq
 from ...run import Run
 from .base import Savings, Shade, savings_of
-from .clean import arguments, first_lines, one_line
+from .clean import arguments, first_lines
 from .replay import Line, divergence_lines, folded
 from .select import View
 from .text import counted

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ..._sanitize import one_line
 from ...analysis.metrics import Figures
 from ...analysis.report import Report
 from ...analysis.statistics import Bin, Distribution
-from .clean import one_line
 from .report_sheets import (
     Bar,
     Cell,

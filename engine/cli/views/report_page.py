@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ..._sanitize import one_line
 from ..._version import __version__
 from ...analysis import charts as plots
 from ...analysis.comparison import Against
@@ -13,7 +14,6 @@ from ...analysis.report import Report, assessed_runs
 from ...analysis.sampling import REASONS, BadRecord
 from ...analysis.scoring import Assessed, Ratings
 from ...analysis.statistics import Bin, Distribution
-from .clean import one_line
 from .report import comparisons, groups, tools
 from .report_sheets import (
     Bar,

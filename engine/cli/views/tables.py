@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING
 
+from ..._sanitize import one_line
 from ...analysis.sampling import BadRecord
 from ...process.streams import Channels
-from .clean import one_line
 from .text import counted
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Literal
 
+from ..._sanitize import one_line
 from ...decision import LimitUse, Outcome, Policy, Usage, Work
 from ...decision.events import AttemptFailed, CutOff, ResponseFinished
 from ...decision.limits import STOP_REASONS
 from ...replay.diff import RECORD_ENDS
-from .clean import one_line
 
 Tone = Literal["success", "doubt", "limit", "failure", "cancelled", "question"]
 """`doubt`: reported as done although calls had failed before it."""

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from ..._sanitize import one_line
 from ...analysis.html import Markup, foreign, join, table, tag
 from ...analysis.sampling import Chosen
 from ...analysis.scoring import Assessed, Known
 from ...analysis.timeline import Cell, Mark, RunTimeline, Said, SessionTimeline
-from .clean import one_line
 from .report_sheets import KNOWN, Tone
 from .tables import short
 from .text import counted, duration

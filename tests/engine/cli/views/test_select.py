@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from endstop._sanitize import clean, one_line
 from endstop.cli.views.base import savings_of
-from endstop.cli.views.clean import arguments, brief, clean, first_lines, one_line
+from endstop.cli.views.clean import arguments, brief, first_lines
 from endstop.cli.views.narrator import TOLD, UNTOLD
 from endstop.cli.views.select import CarefulView
 from endstop.cli.views.text import actions_line, duration, ending_of, figures
