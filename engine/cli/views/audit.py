@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..._sanitize import one_line
 from ...analysis.audit import Audit, AuditedCall, AuditedRun, AuditedStep, Stopping
-from .clean import brief
-from .text import Tone, cost, counted, duration, work_tone, work_words
+from .text import Tone, brief, cost, counted, duration, work_tone, work_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

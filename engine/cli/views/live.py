@@ -23,12 +23,11 @@ from ...decision.messages import ResultStatus
 from ...event_bus import Lagged
 from ...process.streams import Channels
 from .base import Call, Kind, Saved, Shade, trace_lines
-from .clean import arguments, first_lines
 from .narrator import Story
 from .replay import Line
 from .rounds import Round
 from .terminal import SHADES, OnScreen, rows_of, spinner, wrapped
-from .text import Ending, Recorded, Tone, actions_line, allowances, duration, figures
+from .text import Ending, Recorded, Tone, actions_line, allowances, arguments, duration, figures, first_lines
 
 WIDEST = 100
 """Columns that are used of a wider terminal: longer lines are hard to read."""

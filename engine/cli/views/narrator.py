@@ -19,9 +19,8 @@ from ...decision.limit_usage import spending
 from ...decision.messages import ToolKind
 from ...event_bus import Lagged
 from .base import Call, Shade, Teller, Unheard
-from .clean import brief, last_lines
 from .rounds import Round, takes_plans
-from .text import Recorded, called, cut_words, ending_of, failure_words, spent
+from .text import Recorded, brief, called, cut_words, ending_of, failure_words, last_lines, spent
 
 NOTE = 400
 """Characters of a note."""

@@ -11,11 +11,10 @@ from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ...event_bus import Lagged
 from .base import Call, Kind, Saved, Shade, trace_lines
-from .clean import arguments, first_lines
 from .narrator import Story
 from .replay import Line, plain
 from .rounds import Round
-from .text import Ending, Recorded, actions_line, allowances, duration, figures
+from .text import Ending, Recorded, actions_line, allowances, arguments, duration, figures, first_lines
 
 RESULT_LINES = 10
 LINE = 300

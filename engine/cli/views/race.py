@@ -23,13 +23,12 @@ from ...process.streams import Channels
 from ...race import RaceResult
 from ...tasks import TaskResult
 from .base import Call, Careful, Kind, Shade
-from .clean import arguments, first_lines
 from .narrator import Story
 from .plain import Plain
 from .rounds import Round
 from .select import can_draw
 from .terminal import SHADES, OnScreen, rows_of, spinner
-from .text import Ending, Tone, cost, counted, duration, tokens
+from .text import Ending, Tone, arguments, cost, counted, duration, first_lines, tokens
 
 NAME = 40
 """Characters of a model's name."""

@@ -21,10 +21,9 @@ from ...replay import Watcher
 from ...replay.diff import Beginning, Divergence, recorded_seq
 from ...run import Run
 from .base import Savings, Shade, savings_of
-from .clean import arguments, first_lines
 from .replay import Line, divergence_lines, folded
 from .select import View
-from .text import counted
+from .text import arguments, counted, first_lines
 
 KEYS = "Enter step · n decision · r run · g go to · m messages · e explain · q leave"
 

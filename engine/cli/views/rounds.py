@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ...decision import ToolSpec
-from .clean import brief
+from .text import brief
 
 
 @dataclass(slots=True)

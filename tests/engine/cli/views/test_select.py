@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from endstop._sanitize import clean, one_line
 from endstop.cli.views.base import savings_of
-from endstop.cli.views.clean import arguments, brief, first_lines
 from endstop.cli.views.narrator import TOLD, UNTOLD
 from endstop.cli.views.select import CarefulView
-from endstop.cli.views.text import actions_line, duration, ending_of, figures
+from endstop.cli.views.text import actions_line, arguments, brief, duration, ending_of, figures, first_lines
 from endstop.decision import STATUS_OF, Event, Outcome, TextDelta, ToolCallDelta
 from endstop.decision.events import AttemptFailed
 from endstop.providers import KINDS
