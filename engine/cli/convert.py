@@ -19,8 +19,8 @@ from ..process.streams import Channels
 from .options import add_finish_words, add_output, add_redaction, finish_words_of, parser_of, redaction_of
 from .views.text import counted
 
-_HELP = "make records of other loops' sessions"
-_EPILOG = """\
+_IMPORT_HELP = "make records of other loops' sessions"
+_IMPORT_EPILOG = """\
 JSON and JSON Lines are told apart by what stands in a file, and each file may hold many sessions. Each session
 becomes one record in DIR, under a name made of its own id. A record that is there already is never written over,
 unless --force says so. What is lost in an import is listed.
@@ -37,8 +37,13 @@ SHOWN = 5
 
 
 def add_to(commands: Any) -> None:
-    """Add the command to the parser's subcommands."""
-    parser = parser_of(commands, "import", _HELP, command, _EPILOG)
+    """Add `import` to the parser's subcommands."""
+    add_import(commands)
+
+
+def add_import(commands: Any) -> None:
+    """Add `import` to the parser's subcommands."""
+    parser = parser_of(commands, "import", _IMPORT_HELP, import_sessions, _IMPORT_EPILOG)
     formats = "; ".join(f"{format.name}: {format.says}" for format in sorted(FORMATS.values(), key=lambda f: f.name))
     parser.add_argument(
         "format", metavar="FORMAT", choices=(*sorted(FORMATS), AUTO), help=f"{formats}; {AUTO}: by what is in the data"
@@ -68,7 +73,7 @@ def add_to(commands: Any) -> None:
     )
 
 
-def command(given: argparse.Namespace) -> int:
+def import_sessions(given: argparse.Namespace) -> int:
     """Import; gives the exit code. Raises WrongUse."""
     channels = Channels()
     kinds = Kinds(

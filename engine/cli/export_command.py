@@ -20,8 +20,8 @@ from ..process.streams import Channels
 from ..records.reader import read_record
 from .options import parser_of
 
-_HELP = "write a record as other programs read sessions"
-_EPILOG = """\
+_EXPORT_HELP = "write a record as other programs read sessions"
+_EXPORT_EPILOG = """\
   openai   OpenAI's messages: one JSON object with `messages`, which `endstop import openai` reads again
   atif     a trajectory of the Agent Trajectory Interchange Format, version 1.7 (Harbor, Terminal-Bench)
 
@@ -39,8 +39,13 @@ EXPORTS: dict[str, Export] = {"openai": to_openai.exported, "atif": to_atif.expo
 
 
 def add_to(commands: Any) -> None:
-    """Add the command to the parser's subcommands."""
-    parser = parser_of(commands, "export", _HELP, command, _EPILOG)
+    """Add `export` to the parser's subcommands."""
+    add_export(commands)
+
+
+def add_export(commands: Any) -> None:
+    """Add `export` to the parser's subcommands."""
+    parser = parser_of(commands, "export", _EXPORT_HELP, export_record, _EXPORT_EPILOG)
     parser.add_argument("format", metavar="FORMAT", choices=tuple(EXPORTS), help="openai or atif")
     parser.add_argument("record", metavar="RECORD", help="a file written by `endstop run --record` or `endstop import`")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: stdout)")
@@ -48,13 +53,13 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--quiet", action="store_true", help="do not list what the format has no place for")
 
 
-def command(given: argparse.Namespace) -> int:
+def export_record(given: argparse.Namespace) -> int:
     """Export; gives the exit code. Raises WrongUse."""
     channels = Channels()
     record = read_record(given.record)
     events = [event for run in record.runs for event in run.events]
     whole, left_out = EXPORTS[given.format](record.header.session_id, events)
-    text = encoded(whole)
+    text = _encode(whole)
     if given.output is None:
         channels.answer(text.decode())
     else:
@@ -69,7 +74,7 @@ def command(given: argparse.Namespace) -> int:
     return 0
 
 
-def encoded(whole: dict[str, Any]) -> bytes:
+def _encode(whole: dict[str, Any]) -> bytes:
     """The export as one line of JSON."""
     return msgspec.json.encode(whole) + b"\n"
 
