@@ -24,10 +24,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from endstop.cli.main import COMMANDS, MODULES
+from endstop.cli.main import MODULES
 
 WHAT_ALL_NEED = (
-    *(f"endstop.cli.{MODULES.get(name, name)}" for name in COMMANDS),
+    *(f"endstop.cli.{module}" for module in MODULES.values()),
     *("endstop._exports", "endstop.tools", "endstop.replay", "endstop.providers"),
     *("aiohttp", "anyio._backends._asyncio", "pydantic", "rich.live", "structlog"),
 )

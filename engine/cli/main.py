@@ -21,11 +21,13 @@ from ..process.streams import open_what_is_closed
 from .arguments import WRONG_USE, Parser
 from .concealment import conceal
 
-COMMANDS = ("run", "race", "replay", "report", "backtest", "audit", "import", "export", "redact", "serve", "worker")
-"""Each is a module here that brings `add_to(commands)` and, through it, `command(given) -> int`."""
-
-MODULES = {"import": "convert", "export": "export_command"}
-"""Those that do not have their command's name."""
+MODULES = {
+    **{name: name for name in ("run", "race", "replay", "report", "backtest", "audit")},
+    "import": "convert",
+    "export": "convert",
+    **{name: name for name in ("redact", "serve", "worker")},
+}
+"""The module of each command, in this package. Its `add_to(commands)` adds the command's parser."""
 
 RUNS = frozenset({"run", "race", "replay", "serve", "worker"})
 """Those in whose process a model's commands are started."""
@@ -49,8 +51,9 @@ def _parser(words: Sequence[str]) -> Parser:
     parser = Parser(prog="endstop", description="The agent loop that knows when to stop.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"endstop {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name in words[:1] if words[:1] and words[0] in COMMANDS else COMMANDS:
-        importlib.import_module(f".{MODULES.get(name, name)}", __package__).add_to(commands)
+    modules = [MODULES[words[0]]] if words and words[0] in MODULES else dict.fromkeys(MODULES.values())
+    for module in modules:
+        importlib.import_module(f".{module}", __package__).add_to(commands)
     return parser
 
 
