@@ -19,7 +19,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, NoneType
 from typing import Any, NamedTuple, get_args, get_origin
 
-from endstop.cli.run import EXIT_CODES
+from endstop.cli.exit_codes import EXIT_CODES
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
 from endstop.decision.finish_words import DOES, FINISH_WORDS
 from endstop.decision.settings import Settings, kinds, wanted

@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
-WRONG_USE = 2
-"""The exit code for a mistake on the command line, as for any other wrong use."""
+from .exit_codes import WRONG_USE
 
 
 class Parser(argparse.ArgumentParser):

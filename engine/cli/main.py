@@ -6,20 +6,17 @@ first request.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
 import threading
-import traceback
 from collections.abc import Sequence
 
 from .._version import __version__
-from ..decision import WrongUse
-from ..decision.errors import error_text
-from ..process.shutdown import EXIT_CODE, leave_hanging_threads
+from ..process.shutdown import leave_hanging_threads
 from ..process.streams import open_what_is_closed
-from .arguments import WRONG_USE, Parser
+from .arguments import Parser
 from .concealment import conceal
+from .exit_codes import exit_code_of
 
 MODULES = {
     **{name: name for name in ("run", "race", "replay", "report", "backtest", "audit")},
@@ -55,31 +52,6 @@ def _parser(words: Sequence[str]) -> Parser:
     for module in modules:
         importlib.import_module(f".{module}", __package__).add_to(commands)
     return parser
-
-
-# What became of a command, as its exit code; what went wrong is said on stderr.
-
-CRASHED = 4
-
-
-def exit_code_of(given: argparse.Namespace) -> int:
-    """Run the command that was given."""
-    try:
-        code: int = given.command(given)
-        return code
-    except WrongUse as error:
-        print(f"endstop: {error}", file=sys.stderr)
-        return WRONG_USE
-    except KeyboardInterrupt:
-        print("endstop: interrupted", file=sys.stderr)
-        return EXIT_CODE
-    except OSError as error:
-        print(f"endstop: {error}", file=sys.stderr)
-        return CRASHED
-    except Exception as error:
-        print(f"endstop: internal error: {error_text(error)}", file=sys.stderr)
-        traceback.print_exc()
-        return CRASHED
 
 
 if __name__ == "__main__":

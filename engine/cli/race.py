@@ -24,6 +24,7 @@ from ..providers import Provider
 from ..race import RaceResult, Racing
 from ..run import Run
 from ..tasks import Job, Records, job, numbered
+from .exit_codes import EXIT_CODES, exit_code
 from .factory import (
     evaluator_of,
     gates_of,
@@ -47,7 +48,6 @@ from .options import (
     parser_of,
     sampling_of,
 )
-from .run import EXIT_CODES, exit_code
 from .views.race import RaceView, choose_race_view
 
 BEST_FIRST: tuple[Status, ...] = ("awaiting_input", "exhausted", "failed")

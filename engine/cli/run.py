@@ -11,12 +11,13 @@ from typing import Any
 
 import msgspec
 
-from ..decision import Event, Outcome, Status, WrongUse
+from ..decision import Event, Outcome, WrongUse
 from ..process.shutdown import Interrupts, run_to_end
 from ..process.streams import Channels
 from ..records.reader import read_record
 from ..run import Run
 from .agent import Resumed, Start, engine_of, options_again, resumed_from
+from .exit_codes import exit_code
 from .factory import check_record, prompt_of
 from .options import (
     add_agent,
@@ -27,16 +28,6 @@ from .options import (
 from .views.base import Savings, savings_of
 from .views.select import View, choose_view
 from .views.text import Recorded
-
-EXIT_CODES: dict[Status, int] = {
-    "completed": 0,
-    "exhausted": 3,
-    "failed": 4,
-    "awaiting_input": 5,
-    "cancelled": 130,
-}
-EVALUATION_FAILED = 6
-"""The exit code of a run that completed and did not pass its evaluation."""
 
 _HELP = "run an agent on a prompt until the work is done"
 _EPILOG = """\
@@ -125,13 +116,6 @@ async def _run(starts: Sequence[Start], resumed: Resumed | None, given: argparse
     elif outcome.answer and not view.tells_answer:
         channels.answer(outcome.answer.rstrip("\n") + "\n")
     return exit_code(outcome)
-
-
-def exit_code(outcome: Outcome) -> int:
-    """The process's exit code for this outcome."""
-    if outcome.status == "completed" and outcome.verdict == "failed":
-        return EVALUATION_FAILED
-    return EXIT_CODES[outcome.status]
 
 
 async def watched(run: Run, view: View, seen: Sequence[Event] = ()) -> Outcome:

@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 
 from ..process.shutdown import leave_hanging_threads
 from .concealment import conceal
-from .main import exit_code_of
+from .exit_codes import exit_code_of
 from .worker import command
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0

@@ -1,0 +1,53 @@
+"""What became of a command, as its exit code; what went wrong is said on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+
+from ..decision import Outcome, Status, WrongUse
+from ..decision.errors import error_text
+from ..process.shutdown import EXIT_CODE
+
+WRONG_USE = 2
+"""The exit code for a mistake on the command line, as for any other wrong use."""
+
+CRASHED = 4
+
+EXIT_CODES: dict[Status, int] = {
+    "completed": 0,
+    "exhausted": 3,
+    "failed": 4,
+    "awaiting_input": 5,
+    "cancelled": 130,
+}
+EVALUATION_FAILED = 6
+"""The exit code of a run that completed and did not pass its evaluation."""
+
+
+def exit_code_of(given: argparse.Namespace) -> int:
+    """Run the command that was given."""
+    try:
+        code: int = given.command(given)
+        return code
+    except WrongUse as error:
+        print(f"endstop: {error}", file=sys.stderr)
+        return WRONG_USE
+    except KeyboardInterrupt:
+        print("endstop: interrupted", file=sys.stderr)
+        return EXIT_CODE
+    except OSError as error:
+        print(f"endstop: {error}", file=sys.stderr)
+        return CRASHED
+    except Exception as error:
+        print(f"endstop: internal error: {error_text(error)}", file=sys.stderr)
+        traceback.print_exc()
+        return CRASHED
+
+
+def exit_code(outcome: Outcome) -> int:
+    """The process's exit code for this outcome."""
+    if outcome.status == "completed" and outcome.verdict == "failed":
+        return EVALUATION_FAILED
+    return EXIT_CODES[outcome.status]
