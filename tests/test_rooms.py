@@ -70,7 +70,10 @@ LATE = {
     ("providers/openai_compatible.py", "urllib.request"): "takes 40 ms, and aiohttp brings it along when it is used",
     (f"{VIEWS}/select.py", "endstop.cli.views.live"): "imports rich, which plain lines do without",
     ("engine/cli/serve.py", "endstop.web.server"): "imports starlette, uvicorn and SQLAlchemy",
-    ("engine/cli/serve.py", "endstop.cli.factory"): "imports SQLAlchemy",
+    ("engine/cli/serve.py", "endstop.cli.worker_process"): "imports SQLAlchemy",
+    ("engine/cli/worker.py", "endstop.cli.worker_process"): "the same",
+    ("engine/cli/worker_process.py", "endstop.durable.dbos"): "imports dbos: 0.9 s, and an extra",
+    ("engine/cli/worker_process.py", "endstop.durable.temporal"): "needed for temporal:// alone, and an extra",
     ("engine/durable/dbos/queue.py", "endstop.durable.dbos.client"): "imports dbos: 0.9 s, and an extra",
     ("engine/durable/dbos/queue.py", "endstop.durable.dbos.worker"): "the same",
     (

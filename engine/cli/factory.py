@@ -5,7 +5,6 @@ Everything that cannot work raises WrongUse, before any request is made.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import importlib.util
 import os
@@ -18,23 +17,18 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import ModuleType
-from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
 from ..decision import POLICIES, Policy, Price, WrongUse, policy_from
 from ..decision.errors import error_text, nearest
 from ..decision.events import RunStarted
-from ..durable import Queue
-from ..durable.dbos import Dbos
-from ..durable.temporal import Temporal
 from ..evaluation import CommandEvaluator
 from ..hooks import CommandGate
 from ..providers import LiteLLM, OpenAICompatible, Prices, Provider, Retry, Timeouts
 from ..providers.retry import PASSING
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..qualified_names import current_module
-from ..store.url import file_at, masked
 from ..tools import ask_user, finish_task
 from ..tools.tool import Tool
 from ..tools.workspace import workspace_tools
@@ -321,49 +315,3 @@ def _line(error: BaseException) -> str:
             place = f" ({os.path.basename(name)}, line {traceback.tb_lineno})"
         traceback = traceback.tb_next
     return place
-
-
-# `--queue`: which durable engine hands out the runs, and where it is.
-
-_FORMS = "dbos, dbos:URL of a PostgreSQL database, or temporal://HOST:PORT/NAMESPACE"
-
-
-def queue_of(given: argparse.Namespace) -> Queue:
-    """The queue that was named, not open yet. Raises WrongUse."""
-    most = given.max_running_everywhere
-    if most is not None and most < 1:
-        raise WrongUse(f"--max-running-everywhere is {most}: use 1 or more")
-    name, _, place = given.queue.partition(":")
-    match name:
-        case "dbos":
-            return Dbos(place or _shared_store(given), running_in_all=most)
-        case "temporal":
-            if most is not None:
-                raise WrongUse(
-                    "--max-running-everywhere: Temporal has no such limit; give each worker its --max-running"
-                )
-            return _temporal(given.queue, given.lease)
-        case _:
-            raise WrongUse(f"--queue is {masked(given.queue)!r}: give {_FORMS}")
-
-
-def _temporal(url: str, lease: float) -> Queue:
-    parts = urlsplit(url)
-    try:
-        host, port = parts.hostname, parts.port or 7233
-    except ValueError:
-        host, port = None, 0
-    if not host:
-        raise WrongUse(f"--queue is {url!r}: give temporal://HOST:PORT/NAMESPACE")
-    return Temporal(f"{host}:{port}", namespace=parts.path.strip("/") or "default", lease=min(max(lease, 1.0), 3600.0))
-
-
-def _shared_store(given: argparse.Namespace) -> str:
-    """The store, which several processes can have open."""
-    store: str | None = given.store
-    if store is None or file_at(store) is not None:
-        raise WrongUse(
-            "workers share a PostgreSQL database: give --store postgresql://USER:PASSWORD@HOST/DATABASE"
-            + (f" (--store {store} is a file)" if store else "")
-        )
-    return store

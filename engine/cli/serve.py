@@ -11,7 +11,6 @@ from ..process.daemon import default_store, new_loop
 from ..process.shutdown import run_to_end
 from .agent import engine_of
 from .options import add_agent, add_lease, add_queue, add_redaction, parser_of
-from .workers import workers
 
 PORT = 8642
 GRACE_SECONDS = 10.0
@@ -86,7 +85,7 @@ def add_to(commands: Any) -> None:
 def command(given: argparse.Namespace) -> int:
     """Serve until a signal; gives the exit code. Raises WrongUse."""
     from ..web.server import Serving
-    from .factory import queue_of
+    from .worker_process import queue_of, workers
 
     _check(given)
     serving = Serving(
