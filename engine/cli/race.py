@@ -48,7 +48,8 @@ from .options import (
     parser_of,
     sampling_of,
 )
-from .views.race import RaceView, choose_race_view
+from .views.race import RaceView
+from .views.select import choose_race_view
 
 BEST_FIRST: tuple[Status, ...] = ("awaiting_input", "exhausted", "failed")
 """What the exit code tells where nobody won."""

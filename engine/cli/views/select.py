@@ -12,6 +12,7 @@ from ...event_bus import Lagged
 from ...process.streams import Channels
 from .base import Careful, Saved
 from .plain import Plain
+from .race import CarefulRace, PlainRace, RaceView, SilentRace
 from .replay import Line
 from .text import Recorded
 
@@ -128,6 +129,17 @@ def choose_view(
 
         return CarefulView(Live(channels, explain=explain, saved=saved, recorded=recorded))
     return CarefulView(Plain(explain=explain, saved=saved, recorded=recorded))
+
+
+def choose_race_view(channels: Channels, names: Sequence[str], prompt: str, *, quiet: bool) -> RaceView:
+    """The view that fits where stderr goes."""
+    if quiet:
+        return SilentRace()
+    if can_draw(channels.stderr):
+        from .race_live import LiveRace
+
+        return CarefulRace(LiveRace(channels, names, prompt))
+    return CarefulRace(PlainRace(names))
 
 
 def can_draw(descriptor: int) -> bool:

@@ -1,0 +1,292 @@
+"""The live view of a race: the racers side by side, each with the last lines of what it does.
+
+All of it is one region that is drawn anew. At the end its last state is printed for good, with the table under it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from time import monotonic
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from ..._sanitize import clean, one_line
+from ...decision import Decision, Event, Outcome
+from ...decision.events import RunStarted
+from ...event_bus import Lagged
+from ...process.streams import Channels
+from ...race import RaceResult
+from .base import Call, Kind, Shade
+from .narrator import Story
+from .race import NAME, table_of, verdict_on
+from .rounds import Round
+from .terminal import SHADES, OnScreen, rows_of, spinner
+from .text import Ending, Tone, arguments, counted, duration, first_lines
+
+NARROWEST = 38
+"""Columns that a racer needs; with more racers than fit beside one another, some stand below."""
+WIDEST = 76
+TALLEST = 18
+"""Lines of a racer, its frame included."""
+
+
+class LiveRace(OnScreen):
+    """Shows a race in the terminal that `channels.stderr` is."""
+
+    def __init__(self, channels: Channels, names: Sequence[str], prompt: str) -> None:
+        super().__init__(channels, self._side_by_side, self._printed)
+        self._prompt = prompt
+        self._lanes = [Lane(name) for name in names]
+        self._console = self._screen.console
+
+    def show(self, number: int, event: Event | Lagged) -> None:
+        """Show one more event of a racer."""
+        if not self._screen.is_open:
+            self._console.print(Text(one_line(self._prompt, self._console.width - 1), style="bold"))
+            self._screen.open()
+        with self._screen.drawing:
+            self._lanes[number].take(event)
+
+    def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
+        """Leave the racers as they stand, with the table under them and the winner's answer."""
+        self._screen.close()
+        for lane, result in zip(self._lanes, race.results, strict=True):
+            lane.settle(result.outcome, won=result is race.winner)
+        self._console.print(self._side_by_side(whole=True))
+        self._console.print(_table(race, self._console.width))
+        self._console.print(Text(verdict_on(race), style="bold green" if race.winner else "bold red"))
+        for note in notes:
+            self._console.print(Text(note, style="dim"), soft_wrap=True)
+        if race.winner is not None and self.tells_answer and race.winner.outcome.answer.strip():
+            good = race.winner.outcome.verdict != "failed"
+            panel = Panel(
+                Text(clean(race.winner.outcome.answer).strip()),
+                title=Text(f"{'✔' if good else '✘'} {one_line(race.winner.id, NAME)}"),
+                title_align="left",
+                box=box.HEAVY if good else box.ROUNDED,
+                border_style="green" if good else "red",
+                padding=(0, 2),
+                width=min(self._console.width, 100),
+            )
+            self._console.print(panel)
+
+    def _printed(self, line: str) -> None:
+        self._console.print(Text(f"¦ {clean(line)}", style="dim", no_wrap=True, overflow="ellipsis"))
+
+    def _side_by_side(self, whole: bool = False) -> RenderableType:
+        """All racers; `whole`: each as tall as it needs to be, for good."""
+        size = self._console.size
+        room = size.width - 2  # for the terminal's own ^C, which may come in the middle of any line
+        beside = max(1, min(len(self._lanes), room // NARROWEST))
+        below = -(-len(self._lanes) // beside)
+        width = min(WIDEST, room // beside)
+        height = max(4, min(TALLEST, (size.height - 4) // below))
+        now = monotonic()
+        if whole:
+            height = min(height, 2 + max(lane.needs(width - 4) for lane in self._lanes))
+        drawn = [lane.panel(width, height, now) for lane in self._lanes]
+        grid = Table.grid()
+        for _ in range(beside):
+            grid.add_column(width=width)
+        for first in range(0, len(drawn), beside):
+            row = drawn[first : first + beside]
+            grid.add_row(*row, *[""] * (beside - len(row)))
+        if whole:
+            return grid
+        last = "stopping · Ctrl-C again to leave at once" if self._stopping else ""
+        return Group(grid, Text(last, style="magenta"))
+
+
+def _table(race: RaceResult, width: int) -> Table:
+    head, *rows = table_of(race, "▸")
+    gap = 2 if width > 100 else 1
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim", show_edge=False)
+    for name in head:
+        right = name in _NUMBERS
+        table.add_column(name, justify="right" if right else "left", no_wrap=name != "ended", overflow="ellipsis")
+    for row, result in zip(rows, race.results, strict=True):
+        table.add_row(*map(Text, row), style="bold green" if result is race.winner else "")
+    return table
+
+
+_NUMBERS = ("steps", "in", "out", "cost", "time")
+
+
+# One racer's part of the screen: the last lines of what it does in a frame, and its state in the last of them.
+
+KEPT = 60
+"""Entries that can still be shown."""
+LONGEST = 2000
+"""Characters of an entry: its end."""
+ROOMY = 50
+"""Columns from which on all figures are shown."""
+
+_TONES: dict[Tone, tuple[str, str]] = {
+    "success": ("green", "✔"),
+    "doubt": ("yellow", "!"),
+    "limit": ("yellow", "■"),
+    "failure": ("red", "✘"),
+    "cancelled": ("magenta", "■"),
+    "question": ("blue", "?"),
+}
+
+
+class Lane:
+    """A racer as it is shown. A teller of its story."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._story = Story(self, explain=False)
+        self._entries: deque[_Entry] = deque(maxlen=KEPT)
+        self._writing: _Entry | None = None
+        self._kind: Kind | None = None
+        self._heard = monotonic()
+        self._ending: Ending | None = None
+        self._outcome: Outcome | None = None
+        self._won = False
+
+    def take(self, event: Event | Lagged) -> None:
+        """Tell one more event."""
+        self._heard = monotonic()
+        self._story.take(event)
+
+    def settle(self, outcome: Outcome, *, won: bool) -> None:
+        """How it ended for good, also where its last events were not seen."""
+        self._outcome, self._won = outcome, won
+
+    def needs(self, width: int) -> int:
+        """Lines that it would fill."""
+        return 1 + sum(1 for entry in self._entries for _ in entry.rows(width))
+
+    def panel(self, width: int, height: int, now: float) -> Panel:
+        """The racer in so many columns and lines."""
+        inner, lines = width - 4, max(1, height - 3)
+        shown = list(self._last(lines, inner))
+        blank = [Text("")] * (lines - len(shown))
+        colour = "dim" if self._ending is None else _TONES[self._ending.tone][0]
+        won = "green" if self._ending is None else colour  # the winner's work can still be wrong
+        title = Text(one_line(self._name, inner - 8), style=f"bold {won}" if self._won else "bold")
+        return Panel(
+            Group(*shown, *blank, self._state(now, inner)),
+            title=title if not self._won else Text.assemble(title, (" · won", won)),
+            title_align="left",
+            box=box.HEAVY if self._won else box.ROUNDED,
+            border_style=won if self._won else colour,
+            padding=(0, 1),
+            width=width,
+            height=height,
+        )
+
+    def _last(self, lines: int, width: int) -> Iterator[Text]:
+        found: list[Text] = []
+        for entry in reversed(self._entries):
+            found[:0] = entry.rows(width)
+            if len(found) >= lines:
+                break
+        yield from found[-lines:]
+
+    def _state(self, now: float, width: int) -> Text:
+        line = Text(no_wrap=True, overflow="ellipsis")
+        story, outcome = self._story, self._outcome
+        if outcome is not None:
+            tone = self._ending.tone if self._ending is not None else "failure"
+            line.append(f"{_TONES[tone][1]} {outcome.status.replace('_', ' ')}", style=f"bold {_TONES[tone][0]}")
+            line.append(f" · {counted(outcome.steps, 'step')} · {duration(outcome.duration_ms)}", style="dim")
+        else:
+            t = story.t + round((now - self._heard) * 1000)
+            line.append(f"{spinner(now)} {story.doing}")
+            allowed = f" of {story.allowed}" if width > ROOMY else ""
+            shown = (f"step {story.facts.steps}{allowed}", duration(t // 1000 * 1000 or t), *story.spent(t))
+            for part in shown[: None if width > ROOMY else 2]:
+                line.append(f" · {part}", style="dim")
+        line.truncate(width, overflow="ellipsis")
+        return line
+
+    def _add(self, text: str, style: str = "", *, cut: bool = False, indent: str = "") -> None:
+        self._entries.append(_Entry(text, style, cut, indent))
+
+    # ---- telling
+
+    def begin(self, started: RunStarted) -> None:
+        """Nothing: the name says it."""
+
+    def step(self, number: int, closing: bool) -> None:
+        """A line for each step."""
+        self._add("── closing step" if closing else f"── step {number}", "dim", cut=True)
+
+    def write(self, kind: Kind, delta: str) -> None:
+        """Text goes on in one entry."""
+        if self._writing is None or kind != self._kind:
+            self._writing, self._kind = _Entry("", "dim italic" if kind == "reasoning" else "", False, ""), kind
+            self._entries.append(self._writing)
+        self._writing.text = (self._writing.text + clean(delta)).lstrip()[-LONGEST:]
+
+    def end_writing(self) -> None:
+        """What comes next is another entry."""
+        self._writing = None
+
+    def call(self, call: Call) -> None:
+        """The call in a line, the first line of its result under it."""
+        given = "  ".join(f"{name}={value}" if name else value for name, value in arguments(call.arguments, 40))
+        good = call.status == "ok"
+        style = "dim" if call.kind == "completion" and good else "green" if good else "red"
+        self._add(f"● {one_line(call.name, 40)}  {given}".rstrip(), style, cut=True)
+        lines, _ = first_lines(call.result, 1)
+        if lines[0].strip():
+            self._add(lines[0].strip(), "dim" if good else "red", cut=True, indent="  ")
+
+    def thought(self, text: str) -> None:
+        """The thought, marked."""
+        self._add(f"◇ {clean(text).strip()}", "blue")
+
+    def round(self, round: Round) -> None:
+        """What was planned, in brief, and the thought about it."""
+        for step in round.steps:
+            self._add(f"○ {step.call}", "dim", cut=True, indent="  ")
+        self._add(f"◇ {clean(round.thought).strip()}", "blue")
+
+    def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
+        """How far it is."""
+        told = f": {one_line(summary, 200)}" if summary.strip() else ""
+        self._add(f"◔ {percentage} % reported as done{told}", "blue")
+
+    def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
+        """The note, in its colour, and the last line under it."""
+        self._add(text, SHADES[shade])
+        for line in body[-1:]:
+            self._add(line, "dim", cut=True, indent="  ")
+
+    def decided(self, round: int, decision: Decision) -> None:
+        """Nothing: there is no room for it."""
+
+    def end(self, ending: Ending, outcome: Outcome) -> None:
+        """How it ended, and its answer."""
+        self._ending, self._outcome = ending, outcome
+        colour, glyph = _TONES[ending.tone]
+        self._add(f"{glyph} {ending.title}", f"bold {colour}")
+        if ending.work:
+            self._add(ending.work, _TONES[ending.work_tone][0])
+        if ending.text.strip() and not ending.answered_above:
+            self._add(clean(ending.text).strip())
+
+
+class _Entry:
+    """A line, or some text that fills several."""
+
+    def __init__(self, text: str, style: str, cut: bool, indent: str) -> None:
+        self.text = text
+        self._style, self._cut, self._indent = style, cut, indent
+
+    def rows(self, width: int) -> list[Text]:
+        """In rows of this width: cut to one, or as many as it takes; blank ones are left out."""
+        text = f"{self._indent}{self.text}"
+        if self._cut:
+            row = Text(one_line(text, 400) if not self._indent else text, style=self._style, no_wrap=True)
+            row.truncate(width, overflow="ellipsis")
+            return [row]
+        return [Text(row, style=self._style, no_wrap=True) for row in rows_of(text, width) if row.strip()]
