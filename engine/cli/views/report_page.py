@@ -14,16 +14,18 @@ from ...analysis.report import Report, assessed_runs
 from ...analysis.sampling import REASONS, BadRecord
 from ...analysis.scoring import Assessed, Ratings
 from ...analysis.statistics import Bin, Distribution
-from .report import comparisons, groups, tools
 from .report_sheets import (
     Bar,
     Cell,
     Sheet,
+    comparisons,
     endings,
+    groups,
     headline,
     limits,
     ratings_told,
     spending,
+    tools,
     trouble,
     waste,
     work,
