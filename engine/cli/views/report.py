@@ -9,7 +9,7 @@ from ..._sanitize import one_line
 from ...analysis.metrics import Figures
 from ...analysis.report import Report
 from ...analysis.statistics import Bin, Distribution
-from .report_sheets import (
+from .report_tables import (
     Bar,
     Cell,
     Sheet,

@@ -14,7 +14,7 @@ from ...analysis.report import Report, assessed_runs
 from ...analysis.sampling import REASONS, BadRecord
 from ...analysis.scoring import Assessed, Ratings
 from ...analysis.statistics import Bin, Distribution
-from .report_sheets import (
+from .report_tables import (
     Bar,
     Cell,
     Sheet,

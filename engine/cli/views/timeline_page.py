@@ -12,7 +12,7 @@ from ...analysis.html import Markup, foreign, join, table, tag
 from ...analysis.sampling import Chosen
 from ...analysis.scoring import Assessed, Known
 from ...analysis.timeline import Cell, Mark, RunTimeline, Said, SessionTimeline
-from .report_sheets import KNOWN, Tone
+from .report_tables import KNOWN, Tone
 from .tables import short
 from .text import counted, duration
 
