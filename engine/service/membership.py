@@ -19,8 +19,7 @@ from .._logging import complain
 from ..decision.errors import error_text
 from ..durability import LostRun
 from ..store.base import Orphan, Process, Store, StoreError
-from ..store.leases import give_up_dead
-from ..store.process import this_process
+from ..store.leases import give_up_dead, this_process
 
 RENEWALS_PER_LEASE = 3
 """A lease is renewed so often before it would be over."""

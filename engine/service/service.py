@@ -24,7 +24,7 @@ from ..decision import WrongUse
 from ..durability import Queue
 from ..engine import Engine
 from ..store.base import GOING, Message, NewSession, Store, StoredSession
-from ..store.process import LEASE
+from ..store.leases import LEASE
 from ..store.url import store_at
 from .active import ActiveSessions
 from .admission import (

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from endstop.decision import Policy
 from endstop.decision.events import RunStarted
 from endstop.store.base import Batch, NewSession, Store
-from endstop.store.process import this_process
+from endstop.store.leases import this_process
 from endstop.store.url import store_at
 from postgres import Missing, Server  # type: ignore[import-not-found]
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from endstop.durable import LostRun
 from endstop.store.base import Held, LeaseLost, Store, StoreError
+from endstop.store.leases import this_process
 from endstop.store.memory import MemoryStore
-from endstop.store.process import this_process
 from endstop.store.sql import SqlStore
 
 from .made import all_pages, batch, beginning, ended, ending, message, seqs, session

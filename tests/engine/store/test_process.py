@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from endstop.store import process as processes
-from endstop.store.process import is_gone, this_process
+from endstop.store.leases import is_gone, this_process
 from msgspec.structs import replace
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="only Linux has /proc")
@@ -35,7 +35,7 @@ def test_a_number_that_another_process_has_by_now_is_of_one_that_is_gone() -> No
 
 
 def test_a_process_that_ended_is_gone_also_while_it_is_a_zombie() -> None:
-    code = "from endstop.store.process import _state; import os; print(_state(os.getpid())[1], flush=True); input()"
+    code = "from endstop.store.leases import _state; import os; print(_state(os.getpid())[1], flush=True); input()"
     pipe = subprocess.PIPE
     child = subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, text=True)
     assert child.stdin is not None
