@@ -77,6 +77,7 @@ LATE = {
     ("engine/cli/worker_process.py", "endstop.durable.temporal"): "needed for temporal:// alone, and an extra",
     ("engine/durable/dbos/queue.py", "endstop.durable.dbos.client"): "imports dbos: 0.9 s, and an extra",
     ("engine/durable/dbos/queue.py", "endstop.durable.dbos.worker"): "the same",
+    ("engine/durable/dbos/queue.py", "endstop.durable.dbos.database_url"): "imports SQLAlchemy",
     (
         "engine/durable/temporal/queue.py",
         "endstop.durable.temporal.client",

@@ -10,7 +10,7 @@ from ..decision import FinishReason, WrongUse
 from ..decision.finish_words import checked_words
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..records.redaction import DEFAULT, KINDS, Redaction
-from ..store.leases import LEASE
+from ..store.base import LEASE
 from .factory import RETRIES
 
 

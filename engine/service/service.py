@@ -23,8 +23,7 @@ from uuid import uuid4
 from ..decision import WrongUse
 from ..durability import Queue
 from ..engine import Engine
-from ..store.base import GOING, Message, NewSession, Store, StoredSession
-from ..store.leases import LEASE
+from ..store.base import GOING, LEASE, Message, NewSession, Store, StoredSession
 from ..store.url import store_at
 from .active import ActiveSessions
 from .admission import (

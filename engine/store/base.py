@@ -22,6 +22,9 @@ from ..durability import LostRun
 # one has it at a time. Once a store object has enrolled, everything that it writes raises LeaseLost, and is not
 # written, if its process was given up.
 
+LEASE = 15.0
+"""Seconds for which a process that is not heard of is believed to be alive."""
+
 
 class Process(Struct, frozen=True, kw_only=True):
     """A process that holds sessions, and what is known of where it runs. Made by `process.this_process`."""

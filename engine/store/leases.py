@@ -22,7 +22,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Connection, Integer, delete, insert, literal_column, select, text, update
 
 from .._version import __version__
-from .base import Process, Store, StoredProcess, StoreError
+from .base import LEASE, Process, Store, StoredProcess, StoreError
 from .database import CAUGHT, LEASE_SECONDS, Database
 from .schema import PROCESSES
 
@@ -135,8 +135,6 @@ async def give_up_dead(store: Store, *, by_lease: bool = True) -> list[Process]:
 # A lease tells that a process is dead once it is over. On the same machine that is known at once: a process number
 # together with the time at which the kernel started it belongs to one process only, until the next boot.
 
-LEASE = 15.0
-"""Seconds for which a process that is not heard of is believed to be alive."""
 _START = 19
 """Place of the start time (field 22) behind the name of a process, which may hold anything but ends with a `)`."""
 

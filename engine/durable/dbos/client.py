@@ -5,20 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from dbos import DBOS, DBOSClient, Serializer, WorkflowStatus, error
-from sqlalchemy import URL
-from sqlalchemy.dialects import registry
-from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
@@ -26,8 +18,8 @@ from ..._logging import complain
 from ..._sanitize import one_line
 from ...decision import WrongUse
 from ...durability import Job
-from ...store import url as stores
-from ...store.database import ALIVE, told
+from ...store.database import told
+from .database_url import Place
 
 APPLICATION = "endstop"
 """Its name in DBOS's tables: others may have theirs there too."""
@@ -162,82 +154,6 @@ def _text(place: Place, raised: Exception) -> str:
         cause = raised.orig if isinstance(raised, DBAPIError) else raised
         return f"{place.shown}: {cause}"
     return str(told(raised, place.shown, place.secrets))
-
-
-# Where DBOS keeps its tables: a path or a URL in, what DBOS wants out.
-
-_NEWEST_NEEDED = (3, 42)
-"""DBOS asks SQLite for `unixepoch('subsec')`, which came with this version."""
-_CONNECT_SECONDS = "10"
-
-
-@dataclass(frozen=True)
-class Place:
-    """A database for DBOS."""
-
-    url: str
-    """As DBOS takes it, with the password."""
-    shown: str
-    """For people: three stars stand for the password."""
-    secrets: tuple[str, ...] = ()
-    """What must stand in no text."""
-
-    @property
-    def is_a_file(self) -> bool:
-        """Whether it is a file of SQLite."""
-        return self.url.startswith("sqlite")
-
-    def __repr__(self) -> str:
-        return f"Place({self.shown!r})"
-
-
-def place_of(given: str | os.PathLike[str]) -> Place:
-    """The place that is meant. Opens nothing. Raises WrongUse for what is none, or if something is not installed."""
-    if find_spec("dbos") is None:
-        raise WrongUse('DBOS is not installed: pip install "endstop[dbos]"')
-    found = stores.place_of(given)
-    if isinstance(found, Path):
-        absolute = str(found.absolute())
-        return Place(URL.create(_sqlite_driver(), database=absolute).render_as_string(), absolute)
-    shown = stores.masked(os.fspath(given))
-    if not found.database:
-        raise WrongUse(f"{shown!r} names no database: give {stores.FORMS}")
-    # of a database that is cut off nothing is heard, not even an error: without these DBOS's threads wait for ever
-    patience = {**ALIVE, "connect_timeout": _CONNECT_SECONDS}
-    url = found.update_query_dict({name: value for name, value in patience.items() if name not in found.query})
-    # DBOS puts the driver's name (psycopg) into the URL by itself
-    whole = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    return Place(whole, shown, stores.secrets_of(found))
-
-
-class _NewerSqlite(SQLiteDialect_pysqlite):
-    """SQLite as `pysqlite3` brings it, for a Python that is linked with an old one.
-
-    A dialect, and not an engine of ours that DBOS takes too: what DBOS sets up for SQLite (write locks, foreign keys)
-    it sets up for engines of its own alone.
-    """
-
-    supports_statement_cache = True
-
-    @classmethod
-    def import_dbapi(cls) -> Any:
-        from pysqlite3 import dbapi2
-
-        return dbapi2
-
-
-def _sqlite_driver() -> str:
-    if sqlite3.sqlite_version_info >= _NEWEST_NEEDED:
-        return "sqlite"
-    needed = ".".join(map(str, _NEWEST_NEEDED))
-    old = f"DBOS needs SQLite {needed}, and this Python has {sqlite3.sqlite_version}"
-    if find_spec("pysqlite3") is None:
-        raise WrongUse(f"{old}: pip install pysqlite3-binary, or give a database of PostgreSQL")
-    dialect = _NewerSqlite.import_dbapi()
-    if dialect.sqlite_version_info < _NEWEST_NEEDED:
-        raise WrongUse(f"{old}, and pysqlite3 has {dialect.sqlite_version}: pip install --upgrade pysqlite3-binary")
-    registry.register("sqlite.endstop", __name__, _NewerSqlite.__name__)
-    return "sqlite+endstop"
 
 
 # How jobs and results stand in DBOS's tables: as JSON. Its own way is pickle, which runs what it reads.

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from ...decision import WrongUse
 from ...durability import Job, Work
-from .client import place_of
 
 if TYPE_CHECKING:
     from .client import Connection
@@ -43,6 +42,8 @@ class Dbos:
             raise WrongUse(f"poll_seconds={poll_seconds} is no time to wait: give seconds, above 0")
         if not queue.strip() or queue.startswith("_dbos_") or "\0" in queue:
             raise WrongUse(f"queue={queue!r} is no name for a queue: DBOS keeps names with _dbos_ for itself")
+        from .database_url import place_of
+
         self._place = place_of(url)
         self._running_in_all = running_in_all
         self._queue = queue

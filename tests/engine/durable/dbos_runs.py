@@ -10,7 +10,7 @@ from typing import Any
 
 from endstop.durable import Job, StepKey, Steps
 from endstop.durable.dbos import Dbos
-from endstop.durable.dbos.client import place_of
+from endstop.durable.dbos.database_url import place_of
 from sqlalchemy import create_engine, text
 
 Work = Callable[[Job, Steps], Awaitable[None]]

@@ -13,7 +13,7 @@ import structlog
 from dbos import DBOS, DBOSClient
 from endstop.decision import WrongUse
 from endstop.durable import Job, LostRun, NotKept, Steps
-from endstop.durable.dbos.client import place_of
+from endstop.durable.dbos.database_url import place_of
 
 from .dbos_runs import done, giving, job, key, opened, rows, until
 

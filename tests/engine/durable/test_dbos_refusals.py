@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from endstop.decision import WrongUse
 from endstop.durable.dbos import Dbos
-from endstop.durable.dbos.client import place_of
+from endstop.durable.dbos.database_url import place_of
 
 from ...postgres import PASSWORD, Server
 from .dbos_runs import job
@@ -47,7 +47,7 @@ def test_options_that_can_never_work_are_refused(options: dict[str, Any], told: 
 
 def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = {"pysqlite3"}
-    place = "endstop.durable.dbos.client"
+    place = "endstop.durable.dbos.database_url"
     monkeypatch.setattr(f"{place}.find_spec", lambda name: None if name in missing else object())
     monkeypatch.setattr(f"{place}.sqlite3.sqlite_version_info", (3, 41, 2))
     with pytest.raises(
