@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from endstop.store import process as processes
+from endstop.store import leases
 from endstop.store.leases import is_gone, this_process
 from msgspec.structs import replace
 
@@ -66,9 +66,9 @@ def test_nothing_is_gone_where_nothing_can_be_known(monkeypatch: pytest.MonkeyPa
     me = this_process("serve")
     assert not is_gone(replace(me, about={name: me.about[name] for name in ("boot", "namespace")}))
     assert not is_gone(replace(me, pid=0, about={**me.about, "start": "1"}))
-    monkeypatch.setattr(processes, "_read", lambda path: me.about["boot"] if "boot_id" in str(path) else "")
+    monkeypatch.setattr(leases, "_read", lambda path: me.about["boot"] if "boot_id" in str(path) else "")
     assert not is_gone(me)  # /proc hides it, and the kernel says that it is there
-    monkeypatch.setattr(processes, "_read", lambda path: "")
+    monkeypatch.setattr(leases, "_read", lambda path: "")
     assert not is_gone(replace(me, about={**me.about, "start": "1"}))  # there is no /proc
     bare = this_process("serve")
     assert set(bare.about) == {"namespace"}
