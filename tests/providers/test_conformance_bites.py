@@ -107,7 +107,7 @@ async def test_a_wrong_adapter_is_told_what_it_does_wrong(name: str, change: Cha
 
 
 async def test_an_adapter_that_waits_for_the_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endstop.testing.conformance.providers.runner.PATIENCE", 0.2)
+    monkeypatch.setattr("endstop.testing.conformance.providers.cases.PATIENCE", 0.2)
     with pytest.raises(AssertionError, match=r"nothing came of it within 0\.2 s"):
         await check(NAMED["left early"], lambda endpoint: Changed(direct_to(endpoint), all_at_the_end))
 

@@ -13,7 +13,7 @@ from endstop.durable.dbos import Dbos
 from ...postgres import Server, server
 
 multiprocessing.set_forkserver_preload(
-    ["endstop.testing.conformance.durable.worker", "endstop.durable.dbos.worker", "structlog"]
+    ["endstop.testing.conformance.durable.harness", "endstop.durable.dbos.worker", "structlog"]
 )
 
 

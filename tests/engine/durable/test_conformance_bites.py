@@ -34,7 +34,7 @@ BITES = {
 @pytest.fixture(autouse=True)
 def importable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    monkeypatch.setattr("endstop.testing.conformance.durable.runner.PATIENCE", 5.0)
+    monkeypatch.setattr("endstop.testing.conformance.durable.cases.PATIENCE", 5.0)
 
 
 @pytest.mark.parametrize(("fault", "name"), [(fault, name) for fault, names in BITES.items() for name in names])

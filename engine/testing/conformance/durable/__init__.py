@@ -3,8 +3,7 @@
 Processes are real ones: they are killed and frozen, and what their work did stands in a file outside of the engine.
 """
 
-from .adapter import Adapter
-from .cases import CASES, NEEDS, Case
-from .runner import Cannot, check
+from .cases import CASES, NEEDS, Cannot, Case, check
+from .harness import Adapter
 
 __all__ = ["CASES", "NEEDS", "Adapter", "Cannot", "Case", "check"]

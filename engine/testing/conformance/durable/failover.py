@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .harness import GRACE, Trial
-from .plan import Act, job
+from .harness import GRACE, Act, Trial, job
 
 VALUES: dict[str, Any] = {
     "none": None,

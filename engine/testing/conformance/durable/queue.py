@@ -8,8 +8,7 @@ import traceback
 import anyio
 
 from ....durability import Job, StepKey, Steps
-from .harness import GRACE, Trial
-from .plan import Act, job
+from .harness import GRACE, Act, Trial, job
 
 
 async def brings_it_whole(trial: Trial) -> None:

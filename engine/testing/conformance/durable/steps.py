@@ -9,8 +9,7 @@ from typing import Any
 import anyio
 
 from ....durability import Job, NotKept, StepKey, Steps
-from .harness import Trial
-from .plan import difference, job
+from .harness import Trial, difference, job
 
 Asking = Callable[[Trial, "Asked"], Awaitable[None]]
 

@@ -3,9 +3,8 @@
 `docs/providers.md` shows how, under "Your own adapter".
 """
 
-from .cases import CASES, Case
+from .cases import CASES, Cannot, Case, Passed, check
 from .endpoint import Endpoint
 from .harness import Behaviour, Ending
-from .runner import Cannot, Passed, check
 
 __all__ = ["CASES", "Behaviour", "Cannot", "Case", "Ending", "Endpoint", "Passed", "check"]
