@@ -17,9 +17,9 @@ from ..decision.backtest import Backtested, Finding, Parting, backtest
 from ..decision.limits import STOP_REASONS
 from ..decision.messages import ResultStatus
 
-SHOWN = 2_000
+MAX_TEXT = 2_000
 """Characters that are kept of a text."""
-STEPS_KEPT = 5_000
+MAX_STEPS = 5_000
 """Steps of a run that are kept one by one; all are counted."""
 
 
@@ -28,14 +28,14 @@ def audit(events: Iterable[Event], policies: Sequence[Policy], lost: dict[str, i
 
     The events are gone through twice, so that a scan of a large record need not be held: no iterator will do.
     """
-    tested = list(backtest(events, policies))
-    readers: list[_Reader] = []
+    backtested = list(backtest(events, policies))
+    auditors: list[_RunAuditor] = []
     for event in events:
         if isinstance(event, ev.RunStarted):
-            readers.append(_Reader(event))
-        if readers:
-            readers[-1].take(event)
-    digests = [one.digest for one in tested]
+            auditors.append(_RunAuditor(event))
+        if auditors:
+            auditors[-1].feed(event)
+    digests = [one.digest for one in backtested]
     usage = sum((digest.used.usage for digest in digests), Usage())
     return Audit(
         session_id=digests[0].session_id if digests else "",
@@ -44,14 +44,14 @@ def audit(events: Iterable[Event], policies: Sequence[Policy], lost: dict[str, i
         usage=usage,
         duration_ms=sum(digest.used.ms for digest in digests),
         runs=[
-            reader.audited(number, one, policies)
-            for number, (reader, one) in enumerate(zip(readers, tested, strict=True), 1)
+            auditor.finish(number, one, policies)
+            for number, (auditor, one) in enumerate(zip(auditors, backtested, strict=True), 1)
         ],
         lost=lost or {},
     )
 
 
-class _Reader:
+class _RunAuditor:
     """Reads one run."""
 
     def __init__(self, started: ev.RunStarted) -> None:
@@ -69,7 +69,7 @@ class _Reader:
         self._evaluated_by: str | None = None
         self._finished: ev.RunFinished | None = None
 
-    def take(self, event: Event) -> None:
+    def feed(self, event: Event) -> None:
         """One more event."""
         self._facts = fold(self._facts, event)
         match event:
@@ -77,14 +77,14 @@ class _Reader:
                 self._made += not closing
                 step = AuditedStep(step=number, t=t, closing=closing, after_done=bool(self._accepted))
                 self._steps.append(step)
-                if len(self._steps) > STEPS_KEPT:
-                    del self._steps[STEPS_KEPT // 2]  # the beginning and the end say most
+                if len(self._steps) > MAX_STEPS:
+                    del self._steps[MAX_STEPS // 2]  # the beginning and the end say most
             case ev.ResponseFinished(message=message):
                 calls = [
                     AuditedCall(
                         id=call.id,
                         name=call.name,
-                        arguments=call.arguments[:SHOWN],
+                        arguments=call.arguments[:MAX_TEXT],
                         kind=self._kinds.get(call.name, "ordinary"),
                     )
                     for call in message.calls
@@ -93,24 +93,24 @@ class _Reader:
                     call.status, call.result = self._early.pop(call.id, (None, ""))
                     self._calls[call.id] = call
                 step = self._step
-                step.text, step.calls, step.usage = message.text[:SHOWN], calls, event.usage
+                step.text, step.calls, step.usage = message.text[:MAX_TEXT], calls, event.usage
             case ev.ToolCallResult():
                 self._result(event)
             case ev.QuestionAnswered(call_id=id, text=text, says=says):
                 if id in self._calls and says != "unclear":
-                    self._calls[id].status, self._calls[id].result = "ok", text[:SHOWN]
+                    self._calls[id].status, self._calls[id].result = "ok", text[:MAX_TEXT]
             case ev.CompletionAccepted(name=name):
                 self._accepted = self._accepted or name
             case ev.CompletionRejected(reason=reason, by=by):
-                self._step.notes.append(f"handed back ({by}): {reason[:SHOWN]}")
+                self._step.notes.append(f"handed back ({by}): {reason[:MAX_TEXT]}")
             case ev.MessageAdded(origin=origin, text=text) if origin != "handler" and self._steps:
-                self._step.notes.append(f"{origin.replace('_', ' ')}: {text[:SHOWN]}")
+                self._step.notes.append(f"{origin.replace('_', ' ')}: {text[:MAX_TEXT]}")
             case ev.ContextCompacted(before_tokens=before, after_tokens=after) if self._steps:
                 self._step.notes.append(f"context compacted: {before:,} tokens became {after:,}")
             case ev.AttemptFailed(kind=kind, message=message, beside=False) if self._steps:
                 cut = kind == "degenerate"
                 what = f"the response was cut: {message}" if cut else f"the request failed: {kind}: {message}"
-                self._step.notes.append(what[:SHOWN])
+                self._step.notes.append(what[:MAX_TEXT])
             case ev.StepFinished():
                 self._step.repeats = self._facts.repeats
             case ev.EvaluationFinished(name=name):
@@ -129,30 +129,30 @@ class _Reader:
     def _result(self, event: ev.ToolCallResult) -> None:
         call = self._calls.get(event.call_id)
         if call is None:
-            self._early[event.call_id] = event.status, event.content[:SHOWN]
+            self._early[event.call_id] = event.status, event.content[:MAX_TEXT]
         else:
-            call.status, call.result = event.status, event.content[:SHOWN]
+            call.status, call.result = event.status, event.content[:MAX_TEXT]
         if event.status in ("error", "invalid", "truncated"):
             self._failed[event.name] += 1
         if event.fingerprint:
             self._same.setdefault(event.fingerprint, []).append(self._facts.steps)
             self._first.setdefault(event.fingerprint, event.call_id)
 
-    def audited(self, number: int, tested: Backtested, policies: Sequence[Policy]) -> AuditedRun:
+    def finish(self, number: int, backtested: Backtested, policies: Sequence[Policy]) -> AuditedRun:
         """The run, with what the policies make of it."""
-        digest = tested.digest
+        digest = backtested.digest
         outcome = self._finished.outcome if self._finished is not None else None
         after = digest.after_done
         by_text = digest.done is not None and not self._accepted
         return AuditedRun(
             number=number,
-            prompt=(self._started.prompt or "")[:SHOWN],
+            prompt=(self._started.prompt or "")[:MAX_TEXT],
             steps=self._steps,
             made=self._made,
             status=digest.status,
             stop_reason=digest.stop_reason,
             detail=outcome.detail if outcome is not None else "",
-            answer=outcome.answer[:SHOWN] if outcome is not None else "",
+            answer=outcome.answer[:MAX_TEXT] if outcome is not None else "",
             verdict=digest.verdict,
             work=digest.work,
             evaluated_by=self._evaluated_by,
@@ -163,15 +163,15 @@ class _Reader:
             wasted_steps=digest.wasted_steps,
             wasted_output_tokens=after.usage.output_tokens if after is not None else 0,
             repeated=[
-                Repeated(name=first.name, arguments=first.arguments, steps=tuple(steps))
+                RepeatedCall(name=first.name, arguments=first.arguments, steps=tuple(steps))
                 for key, steps in self._same.items()
                 if len(steps) > 1 and (first := self._calls.get(self._first[key])) is not None
             ],
             unanswered=[call for call in self._calls.values() if call.status in (None, "unknown", "unanswered")],
             failed=dict(self._failed),
             stoppings=[
-                _stopping(policy, finding, tested.digest.end.steps)
-                for policy, finding in zip(policies, tested.findings, strict=True)
+                _policy_stop(policy, finding, backtested.digest.end.steps)
+                for policy, finding in zip(policies, backtested.findings, strict=True)
             ],
         )
 
@@ -179,23 +179,23 @@ class _Reader:
 _RULES = {rule.name: rule for rule in (*RULES, *GUARDS)}
 
 
-def _stopping(policy: Policy, finding: Finding, made: int) -> Stopping:
+def _policy_stop(policy: Policy, finding: Finding, made: int) -> PolicyStop:
     rule = _RULES.get(finding.rule)
     stops = finding.stops
-    return Stopping(
+    return PolicyStop(
         policy=policy.name,
         parting=finding.parting,
         step=stops.steps if stops is not None else None,
         saved_steps=made - stops.steps if stops is not None else 0,
         rule=f"{rule.priority} {rule.name}" if rule is not None else finding.rule,
         says=rule.says if rule is not None else "",
-        line=_line(policy, finding),
+        line=_policy_line(policy, finding),
         supposed=finding.parting == "diverges" and stops is not None,
         why=finding.why,
     )
 
 
-def _line(policy: Policy, finding: Finding) -> str:
+def _policy_line(policy: Policy, finding: Finding) -> str:
     """The line of a policy file that a stop goes back to."""
     match finding.stop_reason:
         case "text_final":
@@ -255,7 +255,7 @@ class AuditedStep(Struct, kw_only=True):
     """The one after a limit, in which the model only sums up; it does not count."""
 
 
-class Repeated(Struct, frozen=True, kw_only=True):
+class RepeatedCall(Struct, frozen=True, kw_only=True):
     """The same call with the same result, more than once."""
 
     name: str
@@ -263,7 +263,7 @@ class Repeated(Struct, frozen=True, kw_only=True):
     steps: tuple[int, ...]
 
 
-class Stopping(Struct, frozen=True, kw_only=True):
+class PolicyStop(Struct, frozen=True, kw_only=True):
     """Where a policy would have ended the run, and by which of its lines."""
 
     policy: str
@@ -308,11 +308,11 @@ class AuditedRun(Struct, kw_only=True):
     """The completion tool's name, or `text`."""
     wasted_steps: int
     wasted_output_tokens: int
-    repeated: list[Repeated]
+    repeated: list[RepeatedCall]
     unanswered: list[AuditedCall]
     failed: dict[str, int]
     """Calls that failed, by tool."""
-    stoppings: list[Stopping]
+    stoppings: list[PolicyStop]
 
 
 class Audit(Struct, kw_only=True):

@@ -24,8 +24,8 @@ from ..decision.summary import Point, RunDigest
 from ..records.index import Index, remembered
 from ..records.parallel import Failure, Progress
 from ..records.scan import scan
-from .sampling import BadRecord, read_in_part
-from .statistics import Interval, Ratio, share
+from .sampling import BadRecord, partly_read
+from .statistics import Interval, RatioEstimator, wilson_interval
 
 # One recorded session under other policies: its runs' findings as one.
 
@@ -58,7 +58,7 @@ class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     """A run would have gone on after its work was reported as done."""
 
 
-class SessionTested(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class SessionBacktest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One session, and what each policy makes of it."""
 
     session_id: str
@@ -81,25 +81,25 @@ class SessionTested(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """Events that are missing in the middle of runs."""
 
 
-def session_tested(events: Iterable[Event], policies: Sequence[Policy]) -> SessionTested:
+def backtest_session(events: Iterable[Event], policies: Sequence[Policy]) -> SessionBacktest:
     """Test a session's runs. Raises WrongUse if a policy names a rule that nobody brought."""
     runs = list(backtest(events, policies))
     digests = [run.digest for run in runs]
     used = sum((digest.used for digest in digests), Point())
-    return SessionTested(
+    return SessionBacktest(
         session_id=digests[0].session_id if digests else "",
         model=digests[-1].model if digests else "",
         policy=digests[-1].policy if digests else "",
         runs=len(runs),
         used=used,
         stop_reason=digests[-1].stop_reason if digests else "",
-        verdict=_verdict(digests),
+        verdict=_last_verdict(digests),
         prompt=digests[0].prompt if digests else "",
         findings=tuple(_session_finding(runs, number) for number in range(len(policies))),
     )
 
 
-def _verdict(digests: Sequence[RunDigest]) -> Verdict:
+def _last_verdict(digests: Sequence[RunDigest]) -> Verdict:
     return next((digest.verdict for digest in reversed(digests) if digest.verdict != "not_run"), "not_run")
 
 
@@ -136,23 +136,23 @@ def _session_finding(runs: Sequence[Backtested], policy: int) -> SessionFinding:
         saved=None if unknown_from == 1 else saved,
         unknown_from=unknown_from,
         least_saved_steps=least,
-        supposed_steps=sum(_supposed(run, policy) for run in runs),
+        supposed_steps=sum(_supposed_steps(run, policy) for run in runs),
         cut=cut,
         goes_on=goes_on,
     )
 
 
-def _supposed(run: Backtested, policy: int) -> int:
+def _supposed_steps(run: Backtested, policy: int) -> int:
     stops = run.findings[policy].stops
     return 0 if stops is None else run.digest.end.steps - stops.steps
 
 
-MADE = 1
+INDEX_VERSION = 1
 """Goes up whenever the same record is tested otherwise than before: what an index holds is then made anew."""
-_decode = msgspec.msgpack.Decoder(SessionTested).decode
+_decode = msgspec.msgpack.Decoder(SessionBacktest).decode
 
 
-class Named(Struct, frozen=True):
+class NamedPolicy(Struct, frozen=True):
     """A policy under the name that it has in a table: its own, or the setting that was swept."""
 
     name: str
@@ -180,38 +180,38 @@ class BacktestReport(Struct, frozen=True, kw_only=True):
     """Records that were read, but for some of their lines."""
 
 
-def tested_record(policies: Sequence[Policy], path: Path) -> bytes:
+def backtest_record(policies: Sequence[Policy], path: Path) -> bytes:
     """One record under each policy, encoded. Raises WrongUse for what is none."""
     events = scan(path)
-    tested = session_tested(events, policies)
+    tested = backtest_session(events, policies)
     return msgspec.msgpack.encode(replace(tested, damaged=events.damaged_lines, lost=events.lost))
 
 
-def index_for(policies: Sequence[Named], place: str | None = None) -> Index:
+def backtest_index(policies: Sequence[NamedPolicy], place: str | None = None) -> Index:
     """The index of what these policies make of records."""
     plain = msgspec.json.encode([named.policy for named in policies])
-    return Index(f"backtest {sha256(plain).hexdigest()[:16]}", f"{__version__}.{MADE}", place)
+    return Index(f"backtest {sha256(plain).hexdigest()[:16]}", f"{__version__}.{INDEX_VERSION}", place)
 
 
 def backtest_records(
     paths: Sequence[Path],
-    policies: Sequence[Named],
+    policies: Sequence[NamedPolicy],
     *,
-    against: Named | None = None,
+    against: NamedPolicy | None = None,
     swept: str | None = None,
     index: Index | None = None,
     processes: int | None = None,
     progress: Progress | None = None,
-    watch: Callable[[str, Case], None] | None = None,
+    on_case: Callable[[str, SessionCase], None] | None = None,
 ) -> BacktestReport:
     """Test every record under each policy. Files that cannot be read are listed in the report.
 
-    against: one more policy, with which the others are compared. index: of `index_for` these policies, that one
-    included. watch: gets each policy's name and each case.
+    against: one more policy, with which the others are compared. index: of `backtest_index` of these policies, that one
+    included. on_case: gets each policy's name and each case.
     """
     every = [*policies, *([against] if against is not None else [])]
-    work = partial(tested_record, [named.policy for named in every])
-    tallies = [Tally(named.name, named.value) for named in every]
+    work = partial(backtest_record, [named.policy for named in every])
+    aggregators = [PolicyAggregator(named.name, named.value) for named in every]
     sessions = runs = 0
     used = Point()
     recorded: Counter[str] = Counter()
@@ -222,17 +222,17 @@ def backtest_records(
             bad.append(BadRecord(str(path), result.message))
             continue
         tested = _decode(result)
-        if (partly := read_in_part(str(path), tested.damaged, tested.lost, "tested")) is not None:
+        if (partly := partly_read(str(path), tested.damaged, tested.lost, "tested")) is not None:
             damaged.append(partly)
         sessions, runs, used = sessions + 1, runs + tested.runs, used + tested.used
         recorded[tested.policy] += 1
         verdicts[tested.verdict] += 1
         other = tested.findings[-1] if against is not None else None
-        for number, tally in enumerate(tallies):
-            case = case_of(str(path), tested, number)
-            tally.add(case, other)
-            if watch is not None:
-                watch(every[number].name, case)
+        for number, aggregator in enumerate(aggregators):
+            case = session_case(str(path), tested, number)
+            aggregator.add(case, other)
+            if on_case is not None:
+                on_case(every[number].name, case)
     return BacktestReport(
         sessions=sessions,
         runs=runs,
@@ -241,7 +241,7 @@ def backtest_records(
         verdicts=dict(verdicts),
         against=against.name if against is not None else None,
         swept=swept,
-        policies=tuple(tally.totals() for tally in tallies),
+        policies=tuple(aggregator.totals() for aggregator in aggregators),
         bad=tuple(bad),
         damaged=tuple(damaged),
     )
@@ -249,11 +249,11 @@ def backtest_records(
 
 # A sweep: one policy, with one of its settings at many values.
 
-MOST = 200
+MAX_SWEEP_VALUES = 200
 """Values of a sweep."""
 
 
-def sweep(policy: Policy, given: str) -> tuple[str, list[Named]]:
+def parse_sweep(policy: Policy, given: str) -> tuple[str, list[NamedPolicy]]:
     """The setting and the policies for `SETTING=FROM:TO:STEP` (both ends included) or `SETTING=VALUE,VALUE,...`.
 
     Raises WrongUse for what is none, for a setting that does not exist and for values that it does not take.
@@ -262,34 +262,34 @@ def sweep(policy: Policy, given: str) -> tuple[str, list[Named]]:
     setting = setting.strip()
     if not equals or not setting or not text.strip():
         raise WrongUse(f"--sweep {given}: write SETTING=FROM:TO:STEP, as limits.steps=5:40:5, or SETTING=VALUE,VALUE")
-    values = _range(given, text) if ":" in text else [_value(given, word) for word in text.split(",")]
+    values = _parse_range(given, text) if ":" in text else [_parse_value(given, word) for word in text.split(",")]
     named = []
     for value in values:
         try:
             changed = with_setting(policy, setting, value)
         except WrongUse as error:
             raise WrongUse(f"--sweep {given}: {error}") from None
-        shown = _shown(value)
-        named.append(Named(shown, changed, shown if isinstance(value, str | bool) else value))
+        shown = _format_value(value)
+        named.append(NamedPolicy(shown, changed, shown if isinstance(value, str | bool) else value))
     return setting, named
 
 
-def _range(given: str, text: str) -> list[int | float]:
+def _parse_range(given: str, text: str) -> list[int | float]:
     try:
         first, last, step = (Decimal(word) for word in text.split(":"))
     except (ValueError, InvalidOperation):
         raise WrongUse(f"--sweep {given}: write FROM:TO:STEP in numbers, as 5:40:5") from None
     if not (first.is_finite() and last.is_finite() and step.is_finite()) or step <= 0 or last < first:
         raise WrongUse(f"--sweep {given}: from {first} to {last} no step of {step} leads; use a step above 0")
-    if (last - first) / step >= MOST:
-        raise WrongUse(f"--sweep {given}: these are more than {MOST} values; use a larger step")
+    if (last - first) / step >= MAX_SWEEP_VALUES:
+        raise WrongUse(f"--sweep {given}: these are more than {MAX_SWEEP_VALUES} values; use a larger step")
     count = int((last - first) / step) + 1
     values = [first + step * number for number in range(count)]
     whole = all(value == value.to_integral_value() for value in (first, step))
     return [int(value) if whole else float(value) for value in values]
 
 
-def _value(given: str, word: str) -> Any:
+def _parse_value(given: str, word: str) -> Any:
     """One value as it would stand in a policy file; a bare word is a text."""
     word = word.strip()
     if not word:
@@ -300,17 +300,17 @@ def _value(given: str, word: str) -> Any:
         return word
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 # What a policy makes of many sessions, added up one session at a time.
 
-NOTABLE = 5
+MAX_EXAMPLES = 5
 """Sessions of each kind that are named."""
 
 
-class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SessionCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One session under one policy, with what tells it from the others."""
 
     record: str
@@ -324,7 +324,7 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
     finding: SessionFinding
 
 
-class Saved(Struct, frozen=True, kw_only=True):
+class SavedUsage(Struct, frozen=True, kw_only=True):
     """What a policy would have saved, over the sessions of which all is known."""
 
     steps: int
@@ -349,7 +349,7 @@ class PolicyTotals(Struct, frozen=True, kw_only=True):
     """How many sessions are same, earlier, later, diverge and are refused."""
     known: int
     """Sessions of which all is known under this policy."""
-    saved: Saved
+    saved: SavedUsage
     saved_output_tokens_share: Interval | None
     """Of the known sessions' output tokens."""
     least_saved_steps: int
@@ -373,12 +373,12 @@ class PolicyTotals(Struct, frozen=True, kw_only=True):
     false_negative_share: Interval | None
     against: Interval | None = None
     """Share of the steps saved beyond what the policy that it is compared with saves."""
-    most_saved: tuple[Case, ...] = ()
-    good_runs_cut: tuple[Case, ...] = ()
-    unknown: tuple[Case, ...] = ()
+    most_saved: tuple[SessionCase, ...] = ()
+    good_runs_cut: tuple[SessionCase, ...] = ()
+    unknown: tuple[SessionCase, ...] = ()
 
 
-class Tally:
+class PolicyAggregator:
     """Adds up one policy's findings."""
 
     def __init__(self, policy: str, value: float | str | None = None) -> None:
@@ -387,12 +387,12 @@ class Tally:
         self._least = self._supposed = 0
         self._partings: Counter[str] = Counter(dict.fromkeys(get_args(Parting), 0))
         self._saved = Point()
-        self._steps, self._output, self._against = Ratio(), Ratio(), Ratio()
-        self._most: list[tuple[int, int, Case]] = []
-        self._good_cut: list[Case] = []
-        self._unknown: list[Case] = []
+        self._steps, self._output, self._against = RatioEstimator(), RatioEstimator(), RatioEstimator()
+        self._most: list[tuple[int, int, SessionCase]] = []
+        self._good_cut: list[SessionCase] = []
+        self._unknown: list[SessionCase] = []
 
-    def add(self, case: Case, other: SessionFinding | None = None) -> None:
+    def add(self, case: SessionCase, other: SessionFinding | None = None) -> None:
         """One more session; `other`: what the policy that it is compared with makes of it."""
         finding = case.finding
         self._sessions += 1
@@ -405,13 +405,13 @@ class Tally:
         self._on += finding.goes_on
         if finding.cut and case.verdict == "passed":
             self._wrongly += 1
-            _keep(self._good_cut, case)
+            _add_example(self._good_cut, case)
         if finding.saved is None or finding.unknown_from is not None:
-            _keep(self._unknown, case)
+            _add_example(self._unknown, case)
             return
         self._add_known(case, finding.saved, other)
 
-    def _add_known(self, case: Case, saved: Point, other: SessionFinding | None) -> None:
+    def _add_known(self, case: SessionCase, saved: Point, other: SessionFinding | None) -> None:
         self._known += 1
         self._saved = self._saved + saved
         self._output.add(saved.usage.output_tokens, case.used.usage.output_tokens)
@@ -419,7 +419,7 @@ class Tally:
             self._against.add(saved.steps - other.saved.steps, case.used.steps)
         if saved.steps > 0:
             entry = (saved.steps, -self._sessions, case)  # of equal ones the first
-            (heapq.heappushpop if len(self._most) == NOTABLE else heapq.heappush)(self._most, entry)
+            (heapq.heappushpop if len(self._most) == MAX_EXAMPLES else heapq.heappush)(self._most, entry)
 
     def totals(self) -> PolicyTotals:
         """All sessions so far."""
@@ -430,7 +430,7 @@ class Tally:
             sessions=self._sessions,
             partings=dict(self._partings),
             known=self._known,
-            saved=Saved(
+            saved=SavedUsage(
                 steps=saved.steps,
                 requests=saved.requests,
                 tool_calls=saved.calls,
@@ -440,17 +440,17 @@ class Tally:
                 seconds=saved.ms / 1000,
                 estimated=saved.usage.estimated,
             ),
-            saved_output_tokens_share=_at_least_nothing(self._output.interval()),
+            saved_output_tokens_share=_clamp_share(self._output.interval()),
             least_saved_steps=self._least,
-            least_saved_steps_share=_at_least_nothing(self._steps.interval()),
+            least_saved_steps_share=_clamp_share(self._steps.interval()),
             supposed_saved_steps=self._supposed,
             cut=self._cut,
-            cut_share=share(self._cut, self._sessions),
+            cut_share=wilson_interval(self._cut, self._sessions),
             passed=self._passed,
             false_positives=self._wrongly,
-            false_positive_share=share(self._wrongly, self._passed),
+            false_positive_share=wilson_interval(self._wrongly, self._passed),
             false_negatives=self._on,
-            false_negative_share=share(self._on, self._sessions),
+            false_negative_share=wilson_interval(self._on, self._sessions),
             against=self._against.interval(),
             most_saved=tuple(case for _, _, case in sorted(self._most, reverse=True)),
             good_runs_cut=tuple(self._good_cut),
@@ -458,9 +458,9 @@ class Tally:
         )
 
 
-def case_of(record: str, tested: SessionTested, number: int) -> Case:
+def session_case(record: str, tested: SessionBacktest, number: int) -> SessionCase:
     """One session under the policy of this number."""
-    return Case(
+    return SessionCase(
         record=record,
         session_id=tested.session_id,
         model=tested.model,
@@ -471,11 +471,11 @@ def case_of(record: str, tested: SessionTested, number: int) -> Case:
     )
 
 
-def _keep(cases: list[Case], case: Case) -> None:
-    if len(cases) < NOTABLE:
+def _add_example(cases: list[SessionCase], case: SessionCase) -> None:
+    if len(cases) < MAX_EXAMPLES:
         cases.append(case)
 
 
-def _at_least_nothing(interval: Interval | None) -> Interval | None:
+def _clamp_share(interval: Interval | None) -> Interval | None:
     """Nobody saves less than nothing, or more than all, though the normal distribution would."""
     return interval and Interval(interval.value, max(0.0, interval.low), min(1.0, interval.high))

@@ -13,16 +13,16 @@ from typing import Literal
 from msgspec import Struct
 
 from ..decision import RECOMMENDED
-from .metrics import Figures, Group, Share, share_of
-from .statistics import Interval, Spread, Z
+from .metrics import Proportion, RunAggregator, RunMetrics, proportion
+from .statistics import Interval, RunningDistribution, Z
 
-FEW = 30
+FEW_RUNS = 30
 """Below so many runs in a group the intervals are rough."""
 
 Unit = Literal["steps", "share", "tokens", "usd", "seconds"]
 
 
-class Difference(Struct, frozen=True, kw_only=True):
+class MetricDifference(Struct, frozen=True, kw_only=True):
     """One figure in a group and in the baseline."""
 
     name: str
@@ -33,64 +33,66 @@ class Difference(Struct, frozen=True, kw_only=True):
     """`value` less `baseline`, with a 95 % confidence interval: Welch's for means, Newcombe's for shares."""
 
     @property
-    def sure(self) -> bool:
+    def significant(self) -> bool:
         """Whether the interval leaves out zero."""
         return self.change.low > 0 or self.change.high < 0
 
 
-class Against(Struct, frozen=True, kw_only=True):
+class GroupComparison(Struct, frozen=True, kw_only=True):
     """One group beside the baseline."""
 
     name: str
     runs: int
-    differences: tuple[Difference, ...]
+    differences: tuple[MetricDifference, ...]
 
 
-class Comparison(Struct, frozen=True, kw_only=True):
+class BaselineComparison(Struct, frozen=True, kw_only=True):
     """All groups beside the baseline."""
 
     baseline: str
     runs: int
-    groups: tuple[Against, ...]
+    groups: tuple[GroupComparison, ...]
 
 
-def compare(baseline: str, groups: Mapping[str, Group]) -> Comparison:
+def compare(baseline: str, groups: Mapping[str, RunAggregator]) -> BaselineComparison:
     """The other groups beside the one of this name."""
     base = groups[baseline]
-    return Comparison(
+    return BaselineComparison(
         baseline=baseline,
         runs=base.runs,
         groups=tuple(
-            Against(name=name, runs=group.runs, differences=_differences(base, group))
+            GroupComparison(name=name, runs=group.runs, differences=_differences(base, group))
             for name, group in groups.items()
             if name != baseline
         ),
     )
 
 
-def _differences(base: Group, group: Group) -> tuple[Difference, ...]:
-    ended = base.figures(), group.figures()
+def _differences(base: RunAggregator, group: RunAggregator) -> tuple[MetricDifference, ...]:
+    ended = base.metrics(), group.metrics()
     found = [
-        _means("steps per run", "steps", base.steps, group.steps),
-        _means("steps until reported as done", "steps", base.before_done, group.before_done),
-        _shares("runs that passed", base.judged(), group.judged()),
-        _shares("reported as done and not good", *(one.false_positives.runs for one in ended)),
-        _shares("went on after the report", *(one.false_negatives.went_on for one in ended)),
-        _shares("ended by a limit", *(one.ended["limit"] for one in ended)),
-        _means("tokens out per run", "tokens", base.output, group.output),
-        _means("cost per run", "usd", base.micros, group.micros, 1e-6),
-        _means("time per run", "seconds", base.ms, group.ms, 1e-3),
+        _mean_difference("steps per run", "steps", base.steps, group.steps),
+        _mean_difference("steps until reported as done", "steps", base.steps_before_done, group.steps_before_done),
+        _share_difference("runs that passed", base.passed(), group.passed()),
+        _share_difference("reported as done and not good", *(one.false_positives.runs for one in ended)),
+        _share_difference("went on after the report", *(one.false_negatives.went_on for one in ended)),
+        _share_difference("ended by a limit", *(one.ended["limit"] for one in ended)),
+        _mean_difference("tokens out per run", "tokens", base.output, group.output),
+        _mean_difference("cost per run", "usd", base.micro_dollars, group.micro_dollars, 1e-6),
+        _mean_difference("time per run", "seconds", base.ms, group.ms, 1e-3),
     ]
     return tuple(one for one in found if one is not None)
 
 
-def _means(name: str, unit: Unit, base: Spread, other: Spread, factor: float = 1.0) -> Difference | None:
+def _mean_difference(
+    name: str, unit: Unit, base: RunningDistribution, other: RunningDistribution, factor: float = 1.0
+) -> MetricDifference | None:
     """Welch 1947, by the normal approximation."""
     if base.runs < 2 or other.runs < 2:
         return None
     then, now = base.total / base.runs * factor, other.total / other.runs * factor
     half = Z * sqrt(base.variance / base.runs + other.variance / other.runs) * factor
-    return Difference(
+    return MetricDifference(
         name=name,
         unit=unit,
         baseline=then,
@@ -99,7 +101,7 @@ def _means(name: str, unit: Unit, base: Spread, other: Spread, factor: float = 1
     )
 
 
-def _shares(name: str, base: Share, other: Share) -> Difference | None:
+def _share_difference(name: str, base: Proportion, other: Proportion) -> MetricDifference | None:
     """Newcombe 1998, method 10: from the two Wilson intervals."""
     then, now = base.share, other.share
     if then is None or now is None:
@@ -107,7 +109,9 @@ def _shares(name: str, base: Share, other: Share) -> Difference | None:
     change = now.value - then.value
     low = change - sqrt((now.value - now.low) ** 2 + (then.high - then.value) ** 2)
     high = change + sqrt((now.high - now.value) ** 2 + (then.value - then.low) ** 2)
-    return Difference(name=name, unit="share", baseline=then.value, value=now.value, change=Interval(change, low, high))
+    return MetricDifference(
+        name=name, unit="share", baseline=then.value, value=now.value, change=Interval(change, low, high)
+    )
 
 
 # What the figures advise, in sentences; each with the runs and the interval that it rests on.
@@ -115,20 +119,20 @@ def _shares(name: str, base: Share, other: Share) -> Difference | None:
 # A share is worth a word from `WORTH` on. It is firm where the whole interval lies above `HALF_WORTH` and there are
 # `FEW` runs or more; anything less is said to be a hint.
 
-WORTH = 0.10
-HALF_WORTH = 0.05
-LIMIT_PASSED = 0.30
+NOTABLE_SHARE = 0.10
+FIRM_SHARE = 0.05
+NOTABLE_LIMIT_SHARE = 0.30
 """Of the runs over a limit and judged, the share of good ones from which on the limit is too low."""
-LEAST = 3
+MIN_RUNS = 3
 """Runs from which on anything is said at all."""
 
-About = Literal["false_positives", "false_negatives", "repetition", "limits", "handed_back", "unjudged"]
+AdviceTopic = Literal["false_positives", "false_negatives", "repetition", "limits", "handed_back", "unjudged"]
 
 
 class Advice(Struct, frozen=True, kw_only=True):
     """One piece of advice."""
 
-    about: About
+    about: AdviceTopic
     says: str
     """What to do."""
     because: str
@@ -140,7 +144,7 @@ class Advice(Struct, frozen=True, kw_only=True):
     """False if it rests on too few runs to be sure."""
 
 
-def advise(figures: Figures, recommendation: Recommendation) -> tuple[Advice, ...]:
+def advise(figures: RunMetrics, recommendation: Recommendation) -> tuple[Advice, ...]:
     """All that these figures advise, the most pressing first."""
     return (
         *_false_positives(figures),
@@ -151,9 +155,9 @@ def advise(figures: Figures, recommendation: Recommendation) -> tuple[Advice, ..
     )
 
 
-def _false_positives(figures: Figures) -> Iterator[Advice]:
+def _false_positives(figures: RunMetrics) -> Iterator[Advice]:
     found = figures.false_positives
-    if not _worth(found.runs, WORTH):
+    if not _is_notable(found.runs, NOTABLE_SHARE):
         return
     text, completion, other = found.by_text, found.by_completion, found.by_other
     how = []
@@ -169,29 +173,29 @@ def _false_positives(figures: Figures) -> Iterator[Advice]:
     )
 
 
-def _false_negatives(figures: Figures) -> Iterator[Advice]:
+def _false_negatives(figures: RunMetrics) -> Iterator[Advice]:
     found = figures.false_negatives
-    if not _worth(found.went_on, WORTH):
+    if not _is_notable(found.went_on, NOTABLE_SHARE):
         return
     says = "Strengthen the prompt to finish: as soon as the work is done, one completion call, and nothing after it."
     waste = figures.waste
     share = f", {_percent(waste.steps_share.value)} of all" if waste.steps_share is not None else ""
     rest = f"; that took {waste.steps:,} steps{share}"
     yield _advice("false_negatives", says, "runs whose work was reported as done went on", found.went_on, rest)
-    back = Share(runs=found.handed_back, of=found.went_on.runs, share=None)
-    if back.runs >= LEAST and back.runs * 2 >= back.of:
+    back = Proportion(runs=found.handed_back, of=found.went_on.runs, share=None)
+    if back.runs >= MIN_RUNS and back.runs * 2 >= back.of:
         yield Advice(
             about="handed_back",
             says="Look at what handed these completions back: nothing was changed between the first and the last one.",
             because=f"in {back.runs:,} of the {back.of:,} runs that went on, a completion was handed back",
             runs=back.of,
-            firm=back.of >= FEW,
+            firm=back.of >= FEW_RUNS,
         )
 
 
-def _repetition(figures: Figures) -> Iterator[Advice]:
+def _repetition(figures: RunMetrics) -> Iterator[Advice]:
     found = figures.repetition
-    if not _worth(found.runs, WORTH):
+    if not _is_notable(found.runs, NOTABLE_SHARE):
         return
     says = (
         "Say in the tools' results what to do next where nothing has changed, and let a run stop earlier "
@@ -202,9 +206,9 @@ def _repetition(figures: Figures) -> Iterator[Advice]:
     yield _advice("repetition", says, "runs made the same calls with the same results again,", found.runs, rest)
 
 
-def _limits(figures: Figures, recommendation: Recommendation) -> Iterator[Advice]:
+def _limits(figures: RunMetrics, recommendation: Recommendation) -> Iterator[Advice]:
     passed = figures.limits.over_passed
-    if not _worth(passed, LIMIT_PASSED):
+    if not _is_notable(passed, NOTABLE_LIMIT_SHARE):
         return
     best = recommendation.best
     if best is not None:
@@ -216,9 +220,9 @@ def _limits(figures: Figures, recommendation: Recommendation) -> Iterator[Advice
     yield _advice("limits", says, "judged runs over a limit were good all the same", passed, "")
 
 
-def _unjudged(figures: Figures) -> Iterator[Advice]:
+def _unjudged(figures: RunMetrics) -> Iterator[Advice]:
     judged, whole = figures.judged.passed.of, figures.runs
-    if whole and judged < HALF_WORTH * whole:
+    if whole and judged < FIRM_SHARE * whole:
         yield Advice(
             about="unjudged",
             says="Have runs judged: `endstop run --evaluate CMD`, or rate some by hand and give them with --ratings.",
@@ -227,14 +231,14 @@ def _unjudged(figures: Figures) -> Iterator[Advice]:
         )
 
 
-def _worth(share: Share, least: float) -> bool:
-    return share.runs >= LEAST and share.share is not None and share.share.value >= least
+def _is_notable(share: Proportion, least: float) -> bool:
+    return share.runs >= MIN_RUNS and share.share is not None and share.share.value >= least
 
 
-def _advice(about: About, says: str, what: str, share: Share, rest: str) -> Advice:
+def _advice(about: AdviceTopic, says: str, what: str, share: Proportion, rest: str) -> Advice:
     interval = share.share
     assert interval is not None
-    firm = share.of >= FEW and interval.low >= HALF_WORTH
+    firm = share.of >= FEW_RUNS and interval.low >= FIRM_SHARE
     hint = "" if firm else "; a hint only, from so few runs"
     low, high = _percent(interval.low).removesuffix(" %"), _percent(interval.high).removesuffix(" %")
     sure = f"{_percent(interval.value)}, 95 % confidence {low} to {high}{hint}"
@@ -250,7 +254,7 @@ def _percent(share: float) -> str:
 # The recommended limits by kind of task (`decision/limits.py`), held against runs that were made.
 
 
-class Fit(Struct, frozen=True, kw_only=True):
+class LimitFit(Struct, frozen=True, kw_only=True):
     """One kind's recommended limits, and the runs that would have been done within them.
 
     Runs that were done and are not known to be bad count, and those that a limit of steps cut off: as done in neither,
@@ -261,45 +265,45 @@ class Fit(Struct, frozen=True, kw_only=True):
     soft_steps: int
     steps: int
     """The hard limit."""
-    within_soft: Share
-    within_hard: Share
+    within_soft: Proportion
+    within_hard: Proportion
 
 
 class Recommendation(Struct, frozen=True, kw_only=True):
     """Which recommended limits fit a group of runs."""
 
-    fits: tuple[Fit, ...]
+    fits: tuple[LimitFit, ...]
     p90: int | None
     """Nine of ten of the runs that count were done in so many steps; None if more than one in ten was cut off."""
     best: str | None
     """The first kind within whose soft limit nine of ten were done; None if there is none, or no run counts."""
 
 
-ENOUGH = 0.9
+COVERED_SHARE = 0.9
 """The share of runs that the soft limit lets through: a task that needs more is unusual."""
 
 
-def recommend(group: Group) -> Recommendation:
+def recommend(group: RunAggregator) -> Recommendation:
     """Hold the recommended limits against these runs."""
-    whole = group.fits.runs + group.cut_off
+    whole = group.steps_needed.runs + group.step_limited
     fits = tuple(
-        Fit(
+        LimitFit(
             kind=kind,
             soft_steps=limits.soft_steps or 0,
             steps=limits.hard_steps,
-            within_soft=share_of(group.fits.within(limits.soft_steps or 0), whole),
-            within_hard=share_of(group.fits.within(limits.hard_steps), whole),
+            within_soft=proportion(group.steps_needed.count_up_to(limits.soft_steps or 0), whole),
+            within_hard=proportion(group.steps_needed.count_up_to(limits.hard_steps), whole),
         )
         for kind, limits in RECOMMENDED.items()
     )
-    best = next((fit.kind for fit in fits if whole and fit.within_soft.runs >= ENOUGH * whole), None)
+    best = next((fit.kind for fit in fits if whole and fit.within_soft.runs >= COVERED_SHARE * whole), None)
     return Recommendation(fits=fits, p90=_p90(group, whole), best=best)
 
 
-def _p90(group: Group, whole: int) -> int | None:
+def _p90(group: RunAggregator, whole: int) -> int | None:
     reached = 0
-    for steps, times in sorted(group.fits.counts.items()):
+    for steps, times in sorted(group.steps_needed.counts.items()):
         reached += times
-        if reached >= ENOUGH * whole:
+        if reached >= COVERED_SHARE * whole:
             return steps
     return None

@@ -8,11 +8,11 @@ from typing import Any, get_args
 from msgspec import Struct
 
 from ..decision.summary import Point, ToolFigures
-from .scoring import Assessed, Known
-from .statistics import Bin, Distribution, Interval, Ratio, Spread, share
+from .scoring import LabelledRun, WorkState
+from .statistics import Bin, Distribution, Interval, RatioEstimator, RunningDistribution, wilson_interval
 
 
-class Share(Struct, frozen=True, kw_only=True):
+class Proportion(Struct, frozen=True, kw_only=True):
     """So many of so many, with a 95 % confidence interval of the share; None of nothing."""
 
     runs: int
@@ -20,7 +20,7 @@ class Share(Struct, frozen=True, kw_only=True):
     share: Interval | None
 
 
-class LimitFigures(Struct, frozen=True, kw_only=True):
+class LimitMetrics(Struct, frozen=True, kw_only=True):
     """Hard and soft limits. Of imported runs no limit is known, and they are left out."""
 
     runs: int
@@ -31,18 +31,18 @@ class LimitFigures(Struct, frozen=True, kw_only=True):
     """Runs by used / allowed steps, in percent."""
     allowed: dict[str, int]
     """Runs by their hard limit of steps."""
-    at_step_limit: Share
+    at_step_limit: Proportion
     """Ended by their limit of steps."""
-    over: Share
+    over: Proportion
     """Ended by a hard limit or over a soft one."""
-    over_passed: Share
+    over_passed: Proportion
     """Of those over a limit and judged: the good ones."""
 
 
-class Waste(Struct, frozen=True, kw_only=True):
+class WasteMetrics(Struct, frozen=True, kw_only=True):
     """What was used after the work was reported as done."""
 
-    runs: Share
+    runs: Proportion
     """Runs that went on, of those whose work was reported as done."""
     steps: int
     steps_share: Interval | None
@@ -55,10 +55,10 @@ class Waste(Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class Repetition(Struct, frozen=True, kw_only=True):
+class RepetitionMetrics(Struct, frozen=True, kw_only=True):
     """The same calls with the same results as before."""
 
-    runs: Share
+    runs: Proportion
     """With at least one such step."""
     steps: int
     steps_share: Interval | None
@@ -72,34 +72,34 @@ class Repetition(Struct, frozen=True, kw_only=True):
 class FalsePositives(Struct, frozen=True, kw_only=True):
     """Runs that were reported as done (status `completed`) and were not good, of those that were so and were judged."""
 
-    runs: Share
-    by_completion: Share
-    by_text: Share
-    by_other: Share
+    runs: Proportion
+    by_completion: Proportion
+    by_text: Proportion
+    by_other: Proportion
     """Ended by a judge, by a handler, or by a rule of the loop's own."""
 
 
 class FalseNegatives(Struct, frozen=True, kw_only=True):
     """Runs whose work was reported as done and that did not end by it."""
 
-    went_on: Share
+    went_on: Proportion
     """Made steps after that, of those whose work was reported as done."""
     handed_back: int
     """Of these, runs in which a completion was handed back."""
-    limit_passed: Share
+    limit_passed: Proportion
     """Ended by a limit and good, of those that ended by a limit and were judged."""
 
 
-class Judged(Struct, frozen=True, kw_only=True):
+class JudgedRuns(Struct, frozen=True, kw_only=True):
     """Who says whether runs were good, and what they say."""
 
-    passed: Share
+    passed: Proportion
     by_rating: int
     by_evaluation: int
     by_reward: int
 
 
-class Spending(Struct, frozen=True, kw_only=True):
+class SpendingMetrics(Struct, frozen=True, kw_only=True):
     """Tokens, money and time."""
 
     input_tokens: int
@@ -117,29 +117,29 @@ class Spending(Struct, frozen=True, kw_only=True):
     run_output_tokens: Distribution
 
 
-class Figures(Struct, frozen=True, kw_only=True):
+class RunMetrics(Struct, frozen=True, kw_only=True):
     """A group of runs."""
 
     runs: int
     steps: int
     requests: int
     tool_calls: int
-    ended: dict[str, Share]
+    ended: dict[str, Proportion]
     """By `completion`, `text`, `limit`, `other`, `unfinished`."""
-    known: dict[str, Share]
+    known: dict[str, Proportion]
     """What is known of the work: `checked`, `said`, `said_after_failures`, `wrong`, `not_said`."""
     statuses: dict[str, int]
     stop_reasons: dict[str, int]
     run_steps: Distribution
     """Steps of each run."""
     steps_before_done: Distribution
-    limits: LimitFigures
-    waste: Waste
-    repetition: Repetition
-    judged: Judged
+    limits: LimitMetrics
+    waste: WasteMetrics
+    repetition: RepetitionMetrics
+    judged: JudgedRuns
     false_positives: FalsePositives
     false_negatives: FalseNegatives
-    spending: Spending
+    spending: SpendingMetrics
     retries: int
     nudges: int
     reminders: int
@@ -168,32 +168,32 @@ class ToolTotals(Struct, frozen=True, kw_only=True):
 ENDED = ("completion", "text", "limit", "other", "unfinished")
 
 
-class Group:
+class RunAggregator:
     """Some runs in figures, of which nothing else is kept."""
 
     def __init__(self) -> None:
-        self.steps = Spread()
+        self.steps = RunningDistribution()
         """Of each run."""
-        self.before_done = Spread()
-        self.ms = Spread()
-        self.output = Spread()
-        self.micros = Spread()
+        self.steps_before_done = RunningDistribution()
+        self.ms = RunningDistribution()
+        self.output = RunningDistribution()
+        self.micro_dollars = RunningDistribution()
         """Millionths of a dollar of each run whose price is known."""
-        self.fits = Spread()
+        self.steps_needed = RunningDistribution()
         """Steps until the work was reported as done, of runs that are good as far as anybody says."""
-        self.cut_off = 0
+        self.step_limited = 0
         """Runs that a limit of steps ended: how many they needed, nobody knows."""
         self._ended: Counter[str] = Counter(dict.fromkeys(ENDED, 0))
-        self._known: Counter[str] = Counter(dict.fromkeys(get_args(Known), 0))
+        self._known: Counter[str] = Counter(dict.fromkeys(get_args(WorkState), 0))
         self._statuses: Counter[str] = Counter()
         self._reasons: Counter[str] = Counter()
         self._allowed: Counter[int] = Counter()
         self._percent: Counter[int] = Counter()
         self._count: Counter[str] = Counter()
         self._used, self._wasted = Point(), Point()
-        self._wasted_steps, self._repeated_steps = Ratio(), Ratio()
+        self._wasted_steps, self._repeated_steps = RatioEstimator(), RatioEstimator()
 
-    def add(self, run: Assessed) -> None:
+    def add(self, run: LabelledRun) -> None:
         """One more run."""
         digest, used = run.digest, run.digest.used
         self._ended[run.ended] += 1
@@ -232,27 +232,27 @@ class Group:
         self.output.add(max(0, usage.output_tokens))
         self._count["estimated"] += usage.estimated
         if usage.cost_usd is not None:
-            self.micros.add(max(0, round(usage.cost_usd * 1e6)))
+            self.micro_dollars.add(max(0, round(usage.cost_usd * 1e6)))
         elif usage.input_tokens or usage.output_tokens:
             self._count["unpriced"] += 1
 
-    def _add_done(self, run: Assessed) -> None:
+    def _add_done(self, run: LabelledRun) -> None:
         waste = run.waste
         self._wasted_steps.add(waste.steps if waste is not None else 0, run.digest.used.steps)
         if run.done is None or waste is None:
             return
-        self.before_done.add(run.done.steps)
+        self.steps_before_done.add(run.done.steps)
         if run.good is not False:
-            self.fits.add(run.done.steps)
+            self.steps_needed.add(run.done.steps)
         self._count["done"] += 1
         if waste.steps > 0:
             self._wasted = self._wasted + waste
             self._count["went_on"] += 1
             self._count["handed_back"] += run.digest.rejections > 0
 
-    def _add_limits(self, run: Assessed) -> None:
+    def _add_limits(self, run: LabelledRun) -> None:
         digest = run.digest
-        self.cut_off += digest.stop_reason == "step_limit" and run.done is None
+        self.step_limited += digest.stop_reason == "step_limit" and run.done is None
         if run.imported or digest.status is None or digest.allowed <= 0:
             return
         self._count["limited"] += 1
@@ -271,39 +271,39 @@ class Group:
         """How many."""
         return self._ended.total()
 
-    def share(self, part: str, whole: str) -> Share:
+    def share(self, part: str, whole: str) -> Proportion:
         """One count of another."""
-        return share_of(self._count[part], self._count[whole])
+        return proportion(self._count[part], self._count[whole])
 
-    def judged(self) -> Share:
+    def passed(self) -> Proportion:
         """The good ones of those that were judged."""
-        return share_of(self._count["good"], sum(self._count[f"judged_{ended}"] for ended in ENDED))
+        return proportion(self._count["good"], sum(self._count[f"judged_{ended}"] for ended in ENDED))
 
-    def figures(self) -> Figures:
+    def metrics(self) -> RunMetrics:
         """All of them."""
         used, count = self._used, self._count
-        return Figures(
+        return RunMetrics(
             runs=self.runs,
             steps=used.steps,
             requests=used.requests,
             tool_calls=used.calls,
-            known={name: share_of(times, self.runs) for name, times in self._known.items()},
-            ended={name: share_of(times, self.runs) for name, times in self._ended.items()},
+            known={name: proportion(times, self.runs) for name, times in self._known.items()},
+            ended={name: proportion(times, self.runs) for name, times in self._ended.items()},
             statuses=dict(self._statuses.most_common()),
             stop_reasons=dict(self._reasons.most_common()),
             run_steps=self.steps.distribution(),
-            steps_before_done=self.before_done.distribution(),
+            steps_before_done=self.steps_before_done.distribution(),
             limits=self._limits(),
             waste=self._waste(),
-            repetition=Repetition(
-                runs=share_of(count["repeated"], self.runs),
-                steps=int(self._repeated_steps.above),
+            repetition=RepetitionMetrics(
+                runs=proportion(count["repeated"], self.runs),
+                steps=int(self._repeated_steps.numerator),
                 steps_share=self._repeated_steps.interval(),
                 nudged=count["nudged"],
                 stuck=count["stuck"],
             ),
-            judged=Judged(
-                passed=self.judged(),
+            judged=JudgedRuns(
+                passed=self.passed(),
                 by_rating=count["by_rating"],
                 by_evaluation=count["by_evaluation"],
                 by_reward=count["by_reward"],
@@ -323,22 +323,22 @@ class Group:
             **self._told(),
         )
 
-    def _not_good(self, *ended: str) -> Share:
+    def _not_good(self, *ended: str) -> Proportion:
         """Of the runs that were reported as done in one of these ways and were judged: those that were not good."""
         judged = sum(self._count[f"judged_done_{one}"] for one in ended)
-        return share_of(judged - sum(self._count[f"good_done_{one}"] for one in ended), judged)
+        return proportion(judged - sum(self._count[f"good_done_{one}"] for one in ended), judged)
 
     def _told(self) -> dict[str, Any]:
         names = ("retries", "nudges", "reminders", "compactions", "questions", "completions", "rejections")
         return {name: self._count[name] for name in names}
 
-    def _limits(self) -> LimitFigures:
+    def _limits(self) -> LimitMetrics:
         limited = self._count["limited"]
         tens = Counter[int]()
         for percent, times in self._percent.items():
             tens[min(10, max(0, percent - 1) // 10)] += times
         whole = sum(percent * times for percent, times in self._percent.items())
-        return LimitFigures(
+        return LimitMetrics(
             runs=limited,
             used_share=whole / limited / 100 if limited else None,
             used_bins=tuple(
@@ -353,9 +353,9 @@ class Group:
             over_passed=self.share("over_good", "over_judged"),
         )
 
-    def _waste(self) -> Waste:
+    def _waste(self) -> WasteMetrics:
         wasted = self._wasted
-        return Waste(
+        return WasteMetrics(
             runs=self.share("went_on", "done"),
             steps=wasted.steps,
             steps_share=self._wasted_steps.interval(),
@@ -367,15 +367,15 @@ class Group:
             seconds=wasted.ms / 1000,
         )
 
-    def _spending(self) -> Spending:
+    def _spending(self) -> SpendingMetrics:
         usage = self._used.usage
-        return Spending(
+        return SpendingMetrics(
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
             cached_tokens=usage.cached_tokens,
             reasoning_tokens=usage.reasoning_tokens,
             estimated_runs=self._count["estimated"],
-            cost_usd=self.micros.total / 1e6 if self.micros.runs else None,
+            cost_usd=self.micro_dollars.total / 1e6 if self.micro_dollars.runs else None,
             unpriced_runs=self._count["unpriced"],
             seconds=self._used.ms / 1000,
             run_ms=self.ms.distribution(),
@@ -383,7 +383,7 @@ class Group:
         )
 
 
-class ToolGroup:
+class ToolAggregator:
     """Adds up the calls of one tool."""
 
     def __init__(self) -> None:
@@ -403,13 +403,13 @@ class ToolGroup:
             runs=self._runs,
             calls=columns["calls"],
             failed=columns["failed"],
-            failed_share=share(columns["failed"], columns["calls"]),
+            failed_share=wilson_interval(columns["failed"], columns["calls"]),
             handed_back=columns["handed_back"],
             not_run=columns["not_run"],
             seconds=columns["ms"] / 1000,
         )
 
 
-def share_of(part: int, whole: int) -> Share:
+def proportion(part: int, whole: int) -> Proportion:
     """So many of so many."""
-    return Share(runs=part, of=whole, share=share(part, whole))
+    return Proportion(runs=part, of=whole, share=wilson_interval(part, whole))

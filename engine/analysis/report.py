@@ -17,21 +17,21 @@ from ..decision.summary import RunDigest
 from ..records.index import Index, remembered
 from ..records.parallel import Failure, Progress
 from ..records.scan import scan
-from .comparison import Advice, Comparison, Recommendation, advise, compare, recommend
-from .metrics import Figures, Group, ToolGroup, ToolTotals
-from .sampling import BadRecord, Chosen, Telling, read_in_part
-from .scoring import Assessed, RatingFigures, Ratings, assess
+from .comparison import Advice, BaselineComparison, Recommendation, advise, compare, recommend
+from .metrics import RunAggregator, RunMetrics, ToolAggregator, ToolTotals
+from .sampling import BadRecord, SampledSession, SessionSampler, partly_read
+from .scoring import LabelledRun, Ratings, RatingStatistics, label_run
 
-MADE = 2
+INDEX_VERSION = 2
 """Goes up whenever the same record is digested otherwise than before: what an index holds is then made anew."""
-MOST_NAMES = 200
+MAX_NAMES = 200
 """Names that a table tells apart; what comes after them is counted as OTHERS."""
 OTHERS = "(others)"
-SESSIONS = 200
+DEFAULT_SESSIONS = 200
 """Sessions that are chosen to be shown, unless said otherwise."""
 
 
-class Digested(Struct, frozen=True, kw_only=True):
+class RecordDigest(Struct, frozen=True, kw_only=True):
     """One record's runs in figures."""
 
     runs: tuple[RunDigest, ...]
@@ -46,60 +46,60 @@ class Report(Struct, frozen=True, kw_only=True):
 
     sessions: int
     runs: int
-    overall: Figures
-    by_model: dict[str, Figures]
-    by_policy: dict[str, Figures]
-    by_kind: dict[str, Figures]
+    overall: RunMetrics
+    by_model: dict[str, RunMetrics]
+    by_policy: dict[str, RunMetrics]
+    by_kind: dict[str, RunMetrics]
     """By kind of task, where given."""
     by_tool: dict[str, ToolTotals]
     recommended: Recommendation
     recommended_by_kind: dict[str, Recommendation]
-    comparison: Comparison | None
+    comparison: BaselineComparison | None
     advice: tuple[Advice, ...]
-    telling: tuple[Chosen, ...]
+    telling: tuple[SampledSession, ...]
     """The sessions that tell most."""
-    ratings: RatingFigures
+    ratings: RatingStatistics
     bad: tuple[BadRecord, ...]
     """Files that could not be read."""
     damaged: tuple[BadRecord, ...]
     """Records that were read, but for some of their lines."""
 
 
-_decode = msgspec.msgpack.Decoder(Digested).decode
-G = TypeVar("G", Group, ToolGroup)
+_decode = msgspec.msgpack.Decoder(RecordDigest).decode
+G = TypeVar("G", RunAggregator, ToolAggregator)
 
 
-class Reporter:
+class ReportBuilder:
     """Adds up sessions."""
 
-    def __init__(self, ratings: Ratings | None = None, sessions: int = SESSIONS) -> None:
+    def __init__(self, ratings: Ratings | None = None, sessions: int = DEFAULT_SESSIONS) -> None:
         self._ratings = ratings or Ratings()
-        self._overall = Group()
-        self._models: dict[str, Group] = {}
-        self._policies: dict[str, Group] = {}
-        self._kinds: dict[str, Group] = {}
-        self._tools: dict[str, ToolGroup] = {}
-        self._telling = Telling(sessions)
+        self._overall = RunAggregator()
+        self._models: dict[str, RunAggregator] = {}
+        self._policies: dict[str, RunAggregator] = {}
+        self._kinds: dict[str, RunAggregator] = {}
+        self._tools: dict[str, ToolAggregator] = {}
+        self._sampler = SessionSampler(sessions)
         self._bad: list[BadRecord] = []
         self._damaged: list[BadRecord] = []
         self._sessions = 0
 
-    def add(self, record: str, digested: Digested) -> None:
+    def add(self, record: str, digested: RecordDigest) -> None:
         """One more session."""
         self._sessions += 1
-        if (partly := read_in_part(record, digested.damaged, digested.lost, "counted")) is not None:
+        if (partly := partly_read(record, digested.damaged, digested.lost, "counted")) is not None:
             self._damaged.append(partly)
-        runs = assessed_runs(digested.runs, self._ratings)
+        runs = label_runs(digested.runs, self._ratings)
         for run in runs:
             digest = run.digest
             self._overall.add(run)
-            _group(self._models, digest.model or "unknown", Group).add(run)
-            _group(self._policies, digest.policy or "unknown", Group).add(run)
+            _group(self._models, digest.model or "unknown", RunAggregator).add(run)
+            _group(self._policies, digest.policy or "unknown", RunAggregator).add(run)
             if run.kind:
-                _group(self._kinds, run.kind, Group).add(run)
+                _group(self._kinds, run.kind, RunAggregator).add(run)
             for name, figures in digest.tools.items():
-                _group(self._tools, name, ToolGroup).add(figures)
-        self._telling.add(record, runs)
+                _group(self._tools, name, ToolAggregator).add(figures)
+        self._sampler.add(record, runs)
 
     def add_bad(self, record: str, why: str) -> None:
         """A file that could not be read."""
@@ -114,7 +114,7 @@ class Reporter:
             known = ", ".join(list(self._policies)[:20]) or "none"
             hint = nearest(baseline, self._policies)
             raise WrongUse(f"--baseline {baseline}: no run was made under it{hint}; these are: {known}")
-        overall, recommended = self._overall.figures(), recommend(self._overall)
+        overall, recommended = self._overall.metrics(), recommend(self._overall)
         return Report(
             sessions=self._sessions,
             runs=self._overall.runs,
@@ -129,8 +129,8 @@ class Reporter:
             recommended_by_kind={kind: recommend(group) for kind, group in self._kinds.items()},
             comparison=compare(baseline, self._policies) if baseline is not None else None,
             advice=advise(overall, recommended),
-            telling=self._telling.chosen(),
-            ratings=self._ratings.figures,
+            telling=self._sampler.sampled(),
+            ratings=self._ratings.statistics,
             bad=tuple(self._bad),
             damaged=tuple(self._damaged),
         )
@@ -141,7 +141,7 @@ def report_records(
     *,
     ratings: Ratings | None = None,
     baseline: str | None = None,
-    sessions: int = SESSIONS,
+    sessions: int = DEFAULT_SESSIONS,
     index: Index | None = None,
     processes: int | None = None,
     progress: Progress | None = None,
@@ -151,8 +151,8 @@ def report_records(
     sessions: how many of the most telling sessions are chosen. index: of `index_of_digests`. Raises WrongUse for a
     baseline that no run has.
     """
-    reporter = Reporter(ratings, sessions)
-    for path, result in remembered(index, digested_record, paths, processes=processes, progress=progress):
+    reporter = ReportBuilder(ratings, sessions)
+    for path, result in remembered(index, digest_record, paths, processes=processes, progress=progress):
         if isinstance(result, Failure):
             reporter.add_bad(str(path), result.message)
         else:
@@ -160,19 +160,19 @@ def report_records(
     return reporter.report(baseline)
 
 
-def digested_record(path: Path) -> bytes:
+def digest_record(path: Path) -> bytes:
     """One record's runs in figures, encoded. Raises WrongUse for what is none."""
     events = scan(path)
     runs = tuple(one.digest for one in backtest(events, ()))
-    return msgspec.msgpack.encode(Digested(runs=runs, damaged=events.damaged_lines, lost=events.lost))
+    return msgspec.msgpack.encode(RecordDigest(runs=runs, damaged=events.damaged_lines, lost=events.lost))
 
 
-def index_of_digests(place: str | None = None) -> Index:
+def digest_index(place: str | None = None) -> Index:
     """The index of records' runs in figures."""
-    return Index("digests", f"{__version__}.{MADE}", place)
+    return Index("digests", f"{__version__}.{INDEX_VERSION}", place)
 
 
-def assessed_runs(digests: Sequence[RunDigest], ratings: Ratings, *, whole: bool = True) -> list[Assessed]:
+def label_runs(digests: Sequence[RunDigest], ratings: Ratings, *, whole: bool = True) -> list[LabelledRun]:
     """A session's runs with what is known of them.
 
     A rating under the session's own id is about its last run, which is there if the session is `whole`; a kind of task
@@ -180,16 +180,16 @@ def assessed_runs(digests: Sequence[RunDigest], ratings: Ratings, *, whole: bool
     """
     runs = []
     for number, digest in enumerate(digests, 1):
-        of_session = ratings.of(digest.session_id)
-        of_run = ratings.of(digest.run_id)
+        of_session = ratings.rating_of(digest.session_id)
+        of_run = ratings.rating_of(digest.run_id)
         rating = of_run.rating
         if rating is None and whole and number == len(digests):
             rating = of_session.rating
-        runs.append(assess(digest, of_run.kind or of_session.kind or kind_of(digest), rating))
+        runs.append(label_run(digest, of_run.kind or of_session.kind or task_kind(digest), rating))
     return runs
 
 
-def kind_of(digest: RunDigest) -> str:
+def task_kind(digest: RunDigest) -> str:
     """The kind of task whose recommended limits the run had; empty if it had others."""
     limits = (digest.soft, digest.allowed)
     return next((kind for kind, one in RECOMMENDED.items() if limits == (one.soft_steps, one.hard_steps)), "")
@@ -197,11 +197,11 @@ def kind_of(digest: RunDigest) -> str:
 
 def _group(groups: dict[str, G], name: str, new: Callable[[], G]) -> G:
     if name not in groups:
-        if len(groups) >= MOST_NAMES:
+        if len(groups) >= MAX_NAMES:
             name = OTHERS
         groups.setdefault(name, new())
     return groups[name]
 
 
-def _by_runs(groups: dict[str, Group]) -> dict[str, Figures]:
-    return {name: group.figures() for name, group in sorted(groups.items(), key=lambda item: -item[1].runs)}
+def _by_runs(groups: dict[str, RunAggregator]) -> dict[str, RunMetrics]:
+    return {name: group.metrics() for name, group in sorted(groups.items(), key=lambda item: -item[1].runs)}

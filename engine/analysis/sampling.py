@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from .scoring import Assessed
+from .scoring import LabelledRun
 
 REASONS = {
     "not good": "was reported as done and was not good; the dearest first",
@@ -23,7 +23,7 @@ REASONS = {
 """Why a session is shown, the most telling reason first, and in which order."""
 
 
-class Chosen(Struct, frozen=True, kw_only=True):
+class SampledSession(Struct, frozen=True, kw_only=True):
     """A session that is shown, and why."""
 
     record: str
@@ -36,23 +36,23 @@ class Chosen(Struct, frozen=True, kw_only=True):
     """Its place among all that were read."""
 
 
-class Telling:
+class SessionSampler:
     """Keeps the most telling sessions of many, in memory that only depends on how many are kept."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._seen = 0
-        self._heaps: dict[str, list[tuple[float, int, Chosen]]] = {reason: [] for reason in REASONS}
-        self._first: list[Chosen] = []
+        self._heaps: dict[str, list[tuple[float, int, SampledSession]]] = {reason: [] for reason in REASONS}
+        self._first: list[SampledSession] = []
         """As many as are kept, whatever they tell."""
 
-    def add(self, record: str, runs: Sequence[Assessed]) -> None:
+    def add(self, record: str, runs: Sequence[LabelledRun]) -> None:
         """One more session."""
         self._seen += 1
         if not self._most or not runs:
             return
         measures = _measures(runs)
-        chosen = Chosen(
+        chosen = SampledSession(
             record=record,
             session_id=runs[0].digest.session_id,
             reasons=tuple(reason for reason in REASONS if reason in measures and reason not in ("longest", "shortest")),
@@ -66,7 +66,7 @@ class Telling:
             heap, entry = self._heaps[reason], (measure, -self._seen, chosen)  # of equal ones the first
             (heapq.heappush if len(heap) < self._most else heapq.heappushpop)(heap, entry)
 
-    def chosen(self) -> tuple[Chosen, ...]:
+    def sampled(self) -> tuple[SampledSession, ...]:
         """The sessions to show, by their first reason; each once.
 
         The reasons take turns, each giving its most telling session that is not taken yet, until there are enough.
@@ -74,7 +74,7 @@ class Telling:
         if self._seen <= self._most:
             return tuple(sorted(self._first, key=_order))
         waiting = [[chosen for _, _, chosen in sorted(heap)] for heap in self._heaps.values()]
-        taken: dict[int, Chosen] = {}
+        taken: dict[int, SampledSession] = {}
         while len(taken) < self._most and any(waiting):
             for heap in waiting:
                 while heap and heap[-1].number in taken:
@@ -85,13 +85,13 @@ class Telling:
         return tuple(sorted(taken.values(), key=_order))
 
 
-def _order(chosen: Chosen) -> tuple[int, int, int]:
+def _order(chosen: SampledSession) -> tuple[int, int, int]:
     places = list(REASONS)
     first = places.index(chosen.reasons[0]) if chosen.reasons else len(places)
     return first, -chosen.steps, chosen.number
 
 
-def _measures(runs: Sequence[Assessed]) -> dict[str, float]:
+def _measures(runs: Sequence[LabelledRun]) -> dict[str, float]:
     """How telling a session is, for each reason that it has."""
     steps = sum(run.digest.used.steps for run in runs)
     tokens = sum(run.digest.used.usage.input_tokens + run.digest.used.usage.output_tokens for run in runs)
@@ -122,7 +122,7 @@ class BadRecord(Struct, frozen=True):
     why: str
 
 
-def read_in_part(record: str, damaged: int, lost: int, done: str) -> BadRecord | None:
+def partly_read(record: str, damaged: int, lost: int, done: str) -> BadRecord | None:
     """A record of which some lines are damaged or some events lost; None if it is whole. `done`: what was done."""
     if not (damaged or lost):
         return None

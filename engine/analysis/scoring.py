@@ -16,18 +16,18 @@ from msgspec import Struct
 from ..decision import WrongUse
 from ..decision.summary import Point, RunDigest
 
-GOOD = 0.5
+GOOD_FROM = 0.5
 """A reward or rating of this or more is good."""
 
-By = Literal["rating", "evaluation", "reward", ""]
+LabelSource = Literal["rating", "evaluation", "reward", ""]
 """Who says whether a run was good."""
-Known = Literal["checked", "said", "said_after_failures", "wrong", "not_said"]
+WorkState = Literal["checked", "said", "said_after_failures", "wrong", "not_said"]
 """What is known of a run's work, in the words of a report.
 
 checked, wrong: somebody has judged it. said: it was reported as done, and nobody has looked. said_after_failures: the
 same, although calls had failed before it and nothing made up for that. not_said: nobody said that it was done.
 """
-Ended = Literal["completion", "text", "limit", "other", "unfinished"]
+RunEnd = Literal["completion", "text", "limit", "other", "unfinished"]
 """How a run ended, in the words of a report.
 
 completion: an accepted one. text: a plain answer. limit: of steps, calls, tokens, cost or time. other: all other stop
@@ -35,7 +35,7 @@ reasons. unfinished: the record ends before the run does.
 """
 
 
-class Assessed(Struct, frozen=True, kw_only=True):
+class LabelledRun(Struct, frozen=True, kw_only=True):
     """A run with what is said of it."""
 
     digest: RunDigest
@@ -43,12 +43,12 @@ class Assessed(Struct, frozen=True, kw_only=True):
     """Of its task, where given."""
     good: bool | None = None
     """None if nobody says."""
-    by: By = ""
+    by: LabelSource = ""
     done: Point | None = None
     """What was used when the work was reported as done, as far as anybody can tell; None if it never was."""
 
     @property
-    def ended(self) -> Ended:
+    def ended(self) -> RunEnd:
         """How it ended."""
         match self.digest.stop_reason:
             case "":
@@ -61,7 +61,7 @@ class Assessed(Struct, frozen=True, kw_only=True):
                 return "limit" if reason in LIMITS else "other"
 
     @property
-    def known(self) -> Known:
+    def known(self) -> WorkState:
         """What is known of its work, a user's rating and a bare reward included."""
         if self.good is not None:
             return "checked" if self.good else "wrong"
@@ -88,23 +88,23 @@ class Assessed(Struct, frozen=True, kw_only=True):
 LIMITS = frozenset({"step_limit", "tool_call_limit", "token_limit", "cost_limit", "time_limit"})
 
 
-def assess(digest: RunDigest, kind: str = "", rating: float | None = None) -> Assessed:
+def label_run(digest: RunDigest, kind: str = "", rating: float | None = None) -> LabelledRun:
     """What is known of a run. The user's own rating counts before the evaluation, and that before a bare reward."""
-    good, by = _judged(digest, rating)
-    return Assessed(digest=digest, kind=kind, good=good, by=by, done=_done(digest, good))
+    good, by = _label_of(digest, rating)
+    return LabelledRun(digest=digest, kind=kind, good=good, by=by, done=_reported_done(digest, good))
 
 
-def _judged(digest: RunDigest, rating: float | None) -> tuple[bool | None, By]:
+def _label_of(digest: RunDigest, rating: float | None) -> tuple[bool | None, LabelSource]:
     if rating is not None:
-        return rating >= GOOD, "rating"
+        return rating >= GOOD_FROM, "rating"
     if digest.verdict != "not_run":
         return digest.verdict == "passed", "evaluation"
     if digest.reward is not None:
-        return digest.reward >= GOOD, "reward"
+        return digest.reward >= GOOD_FROM, "reward"
     return None, ""
 
 
-def _done(digest: RunDigest, good: bool | None) -> Point | None:
+def _reported_done(digest: RunDigest, good: bool | None) -> Point | None:
     """When the work was reported as done.
 
     That is at the accepted completion or the text that ended the run; and if the end is good, at the model's first
@@ -123,12 +123,12 @@ def _done(digest: RunDigest, good: bool | None) -> Point | None:
 # or `id`), a `rating`, a `kind` of task, or both. A rating is good, bad, pass, fail, yes, no, a number from 0 to 1,
 # or one with its scale, the best that can be given: `4.5/5`, or 4.5 beside a `scale` of 5.
 
-IDS = ("session_id", "session", "run_id", "run", "id")
-WORDS = {
+ID_COLUMNS = ("session_id", "session", "run_id", "run", "id")
+RATING_WORDS = {
     **dict.fromkeys(("good", "pass", "passed", "yes", "true", "ok"), 1.0),
     **dict.fromkeys(("bad", "fail", "failed", "no", "false"), 0.0),
 }
-LARGEST = 256 * 1024 * 1024
+MAX_FILE_BYTES = 256 * 1024 * 1024
 """Bytes of the file."""
 
 
@@ -141,7 +141,7 @@ class Rating(Struct, frozen=True, kw_only=True):
     """Of the task."""
 
 
-class RatingFigures(Struct, frozen=True, kw_only=True):
+class RatingStatistics(Struct, frozen=True, kw_only=True):
     """What became of the users' own ratings. Ratings are from 0 to 1 here, whatever their scale was."""
 
     given: int
@@ -174,10 +174,10 @@ class Ratings:
         return len(self._used)
 
     @property
-    def figures(self) -> RatingFigures:
+    def statistics(self) -> RatingStatistics:
         """What became of them."""
         values = [value for id in self._given if id in self._used and (value := self._given[id].rating) is not None]
-        return RatingFigures(
+        return RatingStatistics(
             given=len(self),
             used=self.used,
             unmatched=self.unmatched,
@@ -193,24 +193,24 @@ class Ratings:
         """Ids that belong to nothing that was found, in the order of the file."""
         return tuple(id for id in self._given if id not in self._used)
 
-    def of(self, id: str) -> Rating:
+    def rating_of(self, id: str) -> Rating:
         """What is said of the session or run with this id."""
         found = self._given.get(id)
         if found is None:
-            return NOTHING
+            return NO_RATING
         self._used.add(id)
         return found
 
 
-NOTHING = Rating()
+NO_RATING = Rating()
 
 
-def ratings_from(path: str | os.PathLike[str]) -> Ratings:
+def read_ratings(path: str | os.PathLike[str]) -> Ratings:
     """Read a file of ratings. Raises WrongUse with the line that is wrong, and what should stand there."""
     given: dict[str, Rating] = {}
     lines: dict[str, int] = {}
     for number, entry in _entries(path):
-        id, rating = _one(f"{path}, line {number}", entry)
+        id, rating = _parse_entry(f"{path}, line {number}", entry)
         if id in given and given[id] != rating:
             raise WrongUse(f"{path}, line {number}: {id} is rated otherwise in line {lines[id]}: keep one of them")
         given[id], lines[id] = rating, number
@@ -221,7 +221,7 @@ def ratings_from(path: str | os.PathLike[str]) -> Ratings:
 
 def _entries(path: str | os.PathLike[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Each line that is not blank, with its number."""
-    text = _text(path)
+    text = _read_text(path)
     if text.lstrip()[:1] == "{":
         yield from _json_lines(path, text)
     elif text.lstrip()[:1] == "[":
@@ -230,10 +230,10 @@ def _entries(path: str | os.PathLike[str]) -> Iterator[tuple[int, Mapping[str, A
         yield from _csv_rows(path, text)
 
 
-def _text(path: str | os.PathLike[str]) -> str:
+def _read_text(path: str | os.PathLike[str]) -> str:
     try:
-        if Path(path).stat().st_size > LARGEST:
-            raise WrongUse(f"{path} is larger than {LARGEST // 1024**2} MB: is it a file of ratings?")
+        if Path(path).stat().st_size > MAX_FILE_BYTES:
+            raise WrongUse(f"{path} is larger than {MAX_FILE_BYTES // 1024**2} MB: is it a file of ratings?")
         return Path(path).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise WrongUse(f"cannot read the ratings {path}: {error.strerror or error}") from None
@@ -264,7 +264,7 @@ def _csv_rows(path: str | os.PathLike[str], text: str) -> Iterator[tuple[int, Ma
             if not any(cell.strip() for cell in row):
                 continue
             if head is None:
-                head = _head(path, row)
+                head = _parse_header(path, row)
             elif len(row) > len(head):
                 raise WrongUse(f"{path}, line {rows.line_num}: {len(row)} cells under a head of {len(head)}")
             else:
@@ -273,21 +273,21 @@ def _csv_rows(path: str | os.PathLike[str], text: str) -> Iterator[tuple[int, Ma
         raise WrongUse(f"{path}, line {rows.line_num} is no CSV: {error}") from None
 
 
-def _head(path: str | os.PathLike[str], row: Iterable[str]) -> list[str]:
+def _parse_header(path: str | os.PathLike[str], row: Iterable[str]) -> list[str]:
     head = [cell.strip().lower().replace(" ", "_") for cell in row]
-    if not set(head) & set(IDS) or not set(head) & {"rating", "kind"}:
+    if not set(head) & set(ID_COLUMNS) or not set(head) & {"rating", "kind"}:
         raise WrongUse(
-            f"{path}: its first line is no head of a table of ratings: it names an id ({', '.join(IDS)}) and `rating`, "
-            "`kind` or both, as in `session_id,rating`"
+            f"{path}: its first line is no head of a table of ratings: it names an id ({', '.join(ID_COLUMNS)}) and "
+            "`rating`, `kind` or both, as in `session_id,rating`"
         )
     return head
 
 
-def _one(where: str, entry: Mapping[str, Any]) -> tuple[str, Rating]:
-    id = next((str(entry[name]).strip() for name in IDS if entry.get(name) not in (None, "")), "")
+def _parse_entry(where: str, entry: Mapping[str, Any]) -> tuple[str, Rating]:
+    id = next((str(entry[name]).strip() for name in ID_COLUMNS if entry.get(name) not in (None, "")), "")
     if not id:
-        raise WrongUse(f"{where}: no id: it stands under one of {', '.join(IDS)}")
-    rating = _rating(where, entry.get("rating"), entry.get("scale"))
+        raise WrongUse(f"{where}: no id: it stands under one of {', '.join(ID_COLUMNS)}")
+    rating = _parse_rating(where, entry.get("rating"), entry.get("scale"))
     kind = entry.get("kind")
     if kind is not None and not isinstance(kind, str):
         raise WrongUse(f"{where}: kind is {kind!r}: write a word, as look_up")
@@ -296,21 +296,21 @@ def _one(where: str, entry: Mapping[str, Any]) -> tuple[str, Rating]:
     return id, Rating(rating=rating, kind=(kind or "").strip())
 
 
-def _rating(where: str, given: Any, scale: Any) -> float | None:
+def _parse_rating(where: str, given: Any, scale: Any) -> float | None:
     """A rating from 0 to 1; None where the cell is empty."""
-    best = None if _is_blank(scale) else _scale(where, scale)
+    best = None if _is_blank(scale) else _parse_scale(where, scale)
     if _is_blank(given):
         return None
     word = str(given).strip().lower()
-    if word in WORDS:
-        return WORDS[word]
+    if word in RATING_WORDS:
+        return RATING_WORDS[word]
     value, slash, of = word.partition("/")
     if slash:
-        stated = _scale(where, of)
+        stated = _parse_scale(where, of)
         if best is not None and best != stated:
             raise WrongUse(f"{where}: rating is {given!r}, and scale is {scale!r}: give one scale")
         best = stated
-    rating = _number(value)
+    rating = _parse_number(value)
     if rating is None or not 0 <= rating <= (best or 1):
         wanted = f"a number from 0 to {best:g}" if best is not None else "a number from 0 to 1, or one with its scale"
         raise WrongUse(
@@ -320,8 +320,8 @@ def _rating(where: str, given: Any, scale: Any) -> float | None:
     return rating / (best or 1)
 
 
-def _scale(where: str, given: Any) -> float:
-    scale = None if isinstance(given, bool) else _number(str(given))
+def _parse_scale(where: str, given: Any) -> float:
+    scale = None if isinstance(given, bool) else _parse_number(str(given))
     if scale is None or scale <= 0:
         raise WrongUse(
             f"{where}: scale is {str(given).strip()!r}: write the best rating there is, a number above 0, as 5"
@@ -329,7 +329,7 @@ def _scale(where: str, given: Any) -> float:
     return scale
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         number = float(text)
     except ValueError:

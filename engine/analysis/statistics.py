@@ -7,9 +7,9 @@ from math import ceil, floor, log10, sqrt
 
 from msgspec import Struct
 
-BINS = 20
+MAX_BINS = 20
 """Bins of a distribution, at most, without the open one at its end."""
-FINE = 1000
+EXACT_UP_TO = 1000
 """Whole numbers up to this one are kept as they are; larger ones, to three digits."""
 
 
@@ -33,7 +33,7 @@ class Distribution(Struct, frozen=True, kw_only=True):
     bins: tuple[Bin, ...] = ()
 
 
-class Spread:
+class RunningDistribution:
     """Counts values: whole numbers from 0. The mean is exact, all else to three digits above 1,000."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Spread:
 
     def add(self, value: int) -> None:
         """One more."""
-        self.counts[value if value <= FINE else _three_digits(value)] += 1
+        self.counts[value if value <= EXACT_UP_TO else _three_digits(value)] += 1
         self.total += value
         self._squares += value * value
         self.largest = max(self.largest, value)
@@ -54,7 +54,7 @@ class Spread:
         """How many."""
         return self.counts.total()
 
-    def within(self, most: int) -> int:
+    def count_up_to(self, most: int) -> int:
         """How many are this or less."""
         return sum(times for value, times in self.counts.items() if value <= most)
 
@@ -82,14 +82,14 @@ class Spread:
         return Distribution(
             runs=runs,
             mean=self.total / runs,
-            median=(_at(values, (runs - 1) // 2) + _at(values, runs // 2)) / 2,
-            p90=_at(values, ceil(0.9 * runs) - 1),
+            median=(_nth(values, (runs - 1) // 2) + _nth(values, runs // 2)) / 2,
+            p90=_nth(values, ceil(0.9 * runs) - 1),
             largest=self.largest,
             bins=_bins(values, runs),
         )
 
 
-def _at(values: list[tuple[int, int]], place: int) -> int:
+def _nth(values: list[tuple[int, int]], place: int) -> int:
     for value, times in values:
         place -= times
         if place < 0:
@@ -105,10 +105,10 @@ def _three_digits(value: int) -> int:
 def _bins(values: list[tuple[int, int]], runs: int) -> tuple[Bin, ...]:
     """Bins of one round width. Where a few values lie far out, the last bin is open and has them all."""
     lowest, far = values[0][0], values[-1][0]
-    most = _at(values, min(runs - 1, ceil(0.98 * runs) - 1))
-    width = _round_width(max(1, (most - lowest + 1) / BINS))
-    if far - lowest < width * BINS or far < 2 * most:
-        most, width = far, _round_width(max(1, (far - lowest + 1) / BINS))
+    most = _nth(values, min(runs - 1, ceil(0.98 * runs) - 1))
+    width = _round_width(max(1, (most - lowest + 1) / MAX_BINS))
+    if far - lowest < width * MAX_BINS or far < 2 * most:
+        most, width = far, _round_width(max(1, (far - lowest + 1) / MAX_BINS))
     zero = 1 if lowest and width <= 50 else 0  # 1 to 10, 11 to 20, where people count; 0 to 999 where they measure
     first = lowest - (lowest - zero) % width
     counts: Counter[int] = Counter()
@@ -145,7 +145,7 @@ class Interval(Struct, frozen=True):
     high: float
 
 
-def share(part: int, whole: int) -> Interval | None:
+def wilson_interval(part: int, whole: int) -> Interval | None:
     """A part of a whole (Wilson's score interval, Wilson 1927); None of nothing."""
     if whole == 0:
         return None
@@ -155,7 +155,7 @@ def share(part: int, whole: int) -> Interval | None:
     return Interval(p, max(0.0, middle - half), min(1.0, middle + half))
 
 
-class Ratio:
+class RatioEstimator:
     """One sum over another, each over sessions, as the steps saved over the steps made. Takes one session at a time.
 
     Sessions are what varies, so a long one counts with all its steps (ratio estimator, Cochran, Sampling Techniques,
@@ -164,23 +164,23 @@ class Ratio:
 
     def __init__(self) -> None:
         self.n = 0
-        self.above = self.below = 0.0
-        self._aa = self._bb = self._ab = 0.0
+        self.numerator = self.denominator = 0.0
+        self._nn = self._dd = self._nd = 0.0
 
-    def add(self, above: float, below: float) -> None:
+    def add(self, numerator: float, denominator: float) -> None:
         """One more session."""
         self.n += 1
-        self.above += above
-        self.below += below
-        self._aa += above * above
-        self._bb += below * below
-        self._ab += above * below
+        self.numerator += numerator
+        self.denominator += denominator
+        self._nn += numerator * numerator
+        self._dd += denominator * denominator
+        self._nd += numerator * denominator
 
     def interval(self) -> Interval | None:
         """The ratio so far; None from fewer than two sessions, or of nothing."""
-        if self.n < 2 or self.below <= 0:
+        if self.n < 2 or self.denominator <= 0:
             return None
-        ratio = self.above / self.below
-        spread = max(0.0, self._aa - 2 * ratio * self._ab + ratio * ratio * self._bb)
-        half = Z * sqrt(spread / (self.n - 1) * self.n) / self.below
+        ratio = self.numerator / self.denominator
+        spread = max(0.0, self._nn - 2 * ratio * self._nd + ratio * ratio * self._dd)
+        half = Z * sqrt(spread / (self.n - 1) * self.n) / self.denominator
         return Interval(ratio, ratio - half, ratio + half)

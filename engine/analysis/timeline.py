@@ -14,37 +14,37 @@ from ..decision import events as ev
 from ..decision.summary import Digester, RunDigest
 from ..records.scan import scan
 
-ENDS = 150
+STEPS_PER_END = 150
 """Steps that are kept from each end of a run."""
-CALLS = 8
+MAX_CALLS = 8
 """Calls of a step that are named."""
-NAME = 60
+MAX_NAME_LENGTH = 60
 """Characters of a tool's name."""
-RUNS = 20
+MAX_RUNS = 20
 """Runs of a session that are shown; of more, the first ones."""
 
-Mark = Literal["completion", "rejected", "error", "question", "calls", "text", "closing", "empty"]
+StepMark = Literal["completion", "rejected", "error", "question", "calls", "text", "closing", "empty"]
 """What happened in a step, the most telling first: a completion was accepted; one was handed back; a call or the
 request failed; the user was asked; tools were called; there was plain text; the loop asked for last words; nothing."""
-Said = Literal["nudge", "reminder", "compaction", "retry", "resumed", "user"]
+Intervention = Literal["nudge", "reminder", "compaction", "retry", "resumed", "user"]
 """What the loop, or the user, did before a step, or a request that was made again in it."""
 
 
-class Called(Struct, frozen=True, array_like=True):
+class StepCall(Struct, frozen=True, array_like=True):
     """A call and how it ended (`decision/messages.py: ResultStatus`)."""
 
     name: str
     status: str
 
 
-class Cell(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StepCell(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One step."""
 
     step: int
-    mark: Mark
-    calls: tuple[Called, ...] = ()
+    mark: StepMark
+    calls: tuple[StepCall, ...] = ()
     more_calls: int = 0
-    said: tuple[Said, ...] = ()
+    said: tuple[Intervention, ...] = ()
     repeated: bool = False
     """It only made the same calls with the same results as before."""
     input_tokens: int = 0
@@ -57,7 +57,7 @@ class RunTimeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One run, step by step."""
 
     digest: RunDigest
-    cells: tuple[Cell, ...]
+    cells: tuple[StepCell, ...]
     left_out: int = 0
     """Steps in the middle that are not kept."""
     left_out_after: int = 0
@@ -71,45 +71,45 @@ class SessionTimeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
     more_runs: int = 0
 
 
-def timeline_of_record(path: Path) -> SessionTimeline:
+def record_timeline(path: Path) -> SessionTimeline:
     """One record's runs, step by step. Raises WrongUse for what is none."""
-    return timeline_of(scan(path))
+    return build_timeline(scan(path))
 
 
-def timeline_of(events: Iterable[Event]) -> SessionTimeline:
+def build_timeline(events: Iterable[Event]) -> SessionTimeline:
     """The runs in these events of one record, step by step. Parts of streams may be left out."""
     runs: list[RunTimeline] = []
     many = 0
     facts = Facts()
-    tracer: Tracer | None = None
+    builder: TimelineBuilder | None = None
     for event in events:
         if isinstance(event, ev.RunStarted):
-            if tracer is not None and many <= RUNS:
-                runs.append(tracer.timeline(facts))
+            if builder is not None and many <= MAX_RUNS:
+                runs.append(builder.timeline(facts))
             many += 1
             facts = fold(Facts(), event)
-            tracer = Tracer(event, facts)
-        elif tracer is not None:
+            builder = TimelineBuilder(event, facts)
+        elif builder is not None:
             facts = fold(facts, event)
-            tracer.take(event, facts)
-    if tracer is not None and many <= RUNS:
-        runs.append(tracer.timeline(facts))
+            builder.feed(event, facts)
+    if builder is not None and many <= MAX_RUNS:
+        runs.append(builder.timeline(facts))
     return SessionTimeline(runs=tuple(runs), more_runs=many - len(runs))
 
 
-class Tracer:
+class TimelineBuilder:
     """Follows one run. Feed it each event with the facts after it."""
 
     def __init__(self, started: ev.RunStarted, facts: Facts) -> None:
         self._digester = Digester(started, facts)
-        self._first: list[Cell] = []
-        self._last: deque[Cell] = deque(maxlen=ENDS)
+        self._first: list[StepCell] = []
+        self._last: deque[StepCell] = deque(maxlen=STEPS_PER_END)
         self._cells = 0
-        self._said: list[Said] = []
+        self._said: list[Intervention] = []
         self._open = False
         self._begin(0, 0)
 
-    def take(self, event: Event, facts: Facts) -> None:
+    def feed(self, event: Event, facts: Facts) -> None:
         """One more event, and the facts after it."""
         self._digester.take(event, facts)
         change = _CHANGES.get(type(event))
@@ -129,8 +129,8 @@ class Tracer:
 
     def _begin(self, step: int, t: int) -> None:
         self._step, self._began, self._ended = step, t, t
-        self._marks: set[Mark] = set()
-        self._calls: list[Called] = []
+        self._marks: set[StepMark] = set()
+        self._calls: list[StepCall] = []
         self._more = 0
         self._tokens = (0, 0, False)
         self._repeated = self._finished = False
@@ -140,9 +140,9 @@ class Tracer:
         if not self._open:
             return
         self._open = False
-        cell = Cell(
+        cell = StepCell(
             step=self._step,
-            mark=next((mark for mark in get_args(Mark) if mark in self._marks), "empty"),
+            mark=next((mark for mark in get_args(StepMark) if mark in self._marks), "empty"),
             calls=tuple(self._calls),
             more_calls=self._more,
             said=tuple(dict.fromkeys(self._said)),
@@ -154,7 +154,7 @@ class Tracer:
         )
         self._said.clear()
         self._cells += 1
-        if len(self._first) < ENDS:
+        if len(self._first) < STEPS_PER_END:
             self._first.append(cell)
         else:
             self._last.append(cell)
@@ -188,8 +188,8 @@ class Tracer:
         self._ended = event.t
         if event.status in ("error", "invalid", "truncated", "unknown"):
             self._marks.add("error")
-        if len(self._calls) < CALLS:
-            self._calls.append(Called(event.name[:NAME], event.status))
+        if len(self._calls) < MAX_CALLS:
+            self._calls.append(StepCall(event.name[:MAX_NAME_LENGTH], event.status))
         else:
             self._more += 1
 
@@ -219,24 +219,24 @@ class Tracer:
         else:
             self._between(facts, "resumed")
 
-    def _between(self, facts: Facts, said: Said | None) -> None:
+    def _between(self, facts: Facts, said: Intervention | None) -> None:
         """What comes after a step belongs to the next one."""
         self._close(facts)
         if said is not None:
             self._said.append(said)
 
 
-_ORIGINS: dict[str, Said] = {"nudge": "nudge", "reminder": "reminder", "user": "user", "next_step": "reminder"}
-_CHANGES: dict[type, Callable[[Tracer, Any, Facts], None]] = {
-    ev.StepStarted: Tracer._step_started,
-    ev.ResponseFinished: Tracer._response,
-    ev.AttemptFailed: Tracer._failed,
-    ev.ToolCallResult: Tracer._result,
-    ev.CompletionAccepted: Tracer._accepted,
-    ev.CompletionRejected: Tracer._rejected,
-    ev.QuestionAsked: Tracer._asked,
-    ev.StepFinished: Tracer._step_finished,
-    ev.MessageAdded: Tracer._message,
-    ev.ContextCompacted: Tracer._compacted,
-    ev.RunResumed: Tracer._resumed,
+_ORIGINS: dict[str, Intervention] = {"nudge": "nudge", "reminder": "reminder", "user": "user", "next_step": "reminder"}
+_CHANGES: dict[type, Callable[[TimelineBuilder, Any, Facts], None]] = {
+    ev.StepStarted: TimelineBuilder._step_started,
+    ev.ResponseFinished: TimelineBuilder._response,
+    ev.AttemptFailed: TimelineBuilder._failed,
+    ev.ToolCallResult: TimelineBuilder._result,
+    ev.CompletionAccepted: TimelineBuilder._accepted,
+    ev.CompletionRejected: TimelineBuilder._rejected,
+    ev.QuestionAsked: TimelineBuilder._asked,
+    ev.StepFinished: TimelineBuilder._step_finished,
+    ev.MessageAdded: TimelineBuilder._message,
+    ev.ContextCompacted: TimelineBuilder._compacted,
+    ev.RunResumed: TimelineBuilder._resumed,
 }

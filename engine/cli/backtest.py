@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import msgspec
 
-from ..analysis.backtest import Case, Named, backtest_records, index_for, sweep
+from ..analysis.backtest import NamedPolicy, SessionCase, backtest_index, backtest_records, parse_sweep
 from ..decision import POLICIES, WrongUse
 from ..process.streams import Channels
 from ..records.files import records_in
@@ -66,8 +66,8 @@ def command(given: argparse.Namespace) -> int:
         check_writable(given.html, paths)
     every = [*policies, *([against] if against is not None else [])]
     with (
-        indexed(given, lambda place: index_for(every, place)) as index,
-        _lines_to(given.each) as watch,
+        indexed(given, lambda place: backtest_index(every, place)) as index,
+        _lines_to(given.each) as on_case,
         progress(given, "testing") as told,
     ):
         report = backtest_records(
@@ -78,7 +78,7 @@ def command(given: argparse.Namespace) -> int:
             index=index,
             processes=given.processes,
             progress=told,
-            watch=watch,
+            on_case=on_case,
         )
     if not report.sessions:
         raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
@@ -91,7 +91,7 @@ def command(given: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _lines_to(given: str | None) -> Iterator[Callable[[str, Case], None] | None]:
+def _lines_to(given: str | None) -> Iterator[Callable[[str, SessionCase], None] | None]:
     """Where each case is written, one a line."""
     if given is None:
         yield None
@@ -103,18 +103,18 @@ def _lines_to(given: str | None) -> Iterator[Callable[[str, Case], None] | None]
         raise WrongUse(f"--each {given}: {error.strerror}") from None
 
 
-def _write(file: IO[bytes], policy: str, case: Case) -> None:
+def _write(file: IO[bytes], policy: str, case: SessionCase) -> None:
     file.write(msgspec.json.encode({"policy": policy, **msgspec.to_builtins(case)}) + b"\n")
 
 
-def _policies(given: Sequence[str], swept: str | None) -> tuple[str | None, list[Named]]:
+def _policies(given: Sequence[str], swept: str | None) -> tuple[str | None, list[NamedPolicy]]:
     if swept is None:
         return None, [_named(name) for name in given or POLICIES]
     if len(given) > 1:
         raise WrongUse("--sweep changes one policy: give --policy once")
-    return sweep(_named(given[0] if given else "agent").policy, swept)
+    return parse_sweep(_named(given[0] if given else "agent").policy, swept)
 
 
-def _named(given: str) -> Named:
+def _named(given: str) -> NamedPolicy:
     policy = policy_of(given, closing=True)
-    return Named(policy.name, policy)
+    return NamedPolicy(policy.name, policy)

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from ..analysis.report import SESSIONS, Report, index_of_digests, report_records
-from ..analysis.scoring import Ratings, ratings_from
-from ..analysis.timeline import timeline_of_record
+from ..analysis.report import DEFAULT_SESSIONS, Report, digest_index, report_records
+from ..analysis.scoring import Ratings, read_ratings
+from ..analysis.timeline import record_timeline
 from ..decision import WrongUse
 from ..process.streams import Channels
 from ..records.files import records_in
@@ -48,9 +48,9 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--sessions",
         type=int,
-        default=SESSIONS,
+        default=DEFAULT_SESSIONS,
         metavar="N",
-        help=f"so many sessions on the page, the most telling ones (default {SESSIONS})",
+        help=f"so many sessions on the page, the most telling ones (default {DEFAULT_SESSIONS})",
     )
     parser.add_argument("--baseline", metavar="NAME", help="compare the other recorded policies with this one")
     parser.add_argument("--ratings", metavar="FILE", help="the users' own rating of sessions and runs")
@@ -62,10 +62,10 @@ def command(given: argparse.Namespace) -> int:
         raise WrongUse(f"--sessions is {given.sessions}: use 0 to {MOST_SESSIONS:,}")
     channels = Channels()
     paths = records_in(given.records)
-    ratings = ratings_from(given.ratings) if given.ratings is not None else Ratings()
+    ratings = read_ratings(given.ratings) if given.ratings is not None else Ratings()
     if given.html is not None:
         check_writable(given.html, paths)
-    with indexed(given, index_of_digests) as index, progress(given, "reading") as told:
+    with indexed(given, digest_index) as index, progress(given, "reading") as told:
         report = report_records(
             paths,
             ratings=ratings,
@@ -90,7 +90,7 @@ def _write_page(given: argparse.Namespace, report: Report, ratings: Ratings) -> 
     paths = [Path(chosen.record) for chosen in report.telling]
     shown = []
     with progress(given, "drawing") as told:
-        read = each(timeline_of_record, paths, processes=given.processes, progress=told)
+        read = each(record_timeline, paths, processes=given.processes, progress=told)
         for chosen, (_, timeline) in zip(report.telling, read, strict=True):
             if not isinstance(timeline, Failure):  # one that has gone since it was read
                 shown.append(Shown(chosen, timeline))

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from endstop.analysis.metrics import Figures
+from endstop.analysis.metrics import RunMetrics
 from endstop.analysis.report import Report, report_records
 from endstop.analysis.scoring import Rating, Ratings
 from endstop.decision import Limits, Policy
@@ -20,7 +20,7 @@ def report_of(folder: Path, **options: Any) -> Report:
     return report_records(records_in([folder]), **options)
 
 
-def figures_of(folder: Path) -> Figures:
+def figures_of(folder: Path) -> RunMetrics:
     return report_of(folder).overall
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..._sanitize import one_line
-from ...analysis.audit import Audit, AuditedCall, AuditedRun, AuditedStep, Stopping
+from ...analysis.audit import Audit, AuditedCall, AuditedRun, AuditedStep, PolicyStop
 from .text import Tone, brief, cost, counted, duration, work_tone, work_words
 
 if TYPE_CHECKING:
@@ -208,7 +208,7 @@ def _findings(run: AuditedRun) -> Iterator[tuple[str, str]]:
         yield f"calls that failed: {failed}", "yellow"
 
 
-def _stopping(stopping: Stopping, run: AuditedRun) -> tuple[str, str]:
+def _stopping(stopping: PolicyStop, run: AuditedRun) -> tuple[str, str]:
     """What a policy makes of the run, and the style of it."""
     if stopping.parting == "refused":
         return f"cannot be used: {stopping.why}", "dim"

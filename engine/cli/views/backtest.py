@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..._sanitize import one_line
-from ...analysis.backtest import BacktestReport, Case, PolicyTotals
+from ...analysis.backtest import BacktestReport, PolicyTotals, SessionCase
 from ...analysis.statistics import Interval
 from .tables import files_told
 from .text import cost, counted, duration
@@ -143,7 +143,7 @@ def _cases(totals: PolicyTotals) -> Iterator[RenderableType]:
     yield from _listed(f"{totals.policy}: unknown, for instance", totals.unknown)
 
 
-def _listed(head: str, cases: Sequence[Case], style: str = "dim") -> Iterator[RenderableType]:
+def _listed(head: str, cases: Sequence[SessionCase], style: str = "dim") -> Iterator[RenderableType]:
     from rich.padding import Padding
     from rich.text import Text
 
@@ -154,7 +154,7 @@ def _listed(head: str, cases: Sequence[Case], style: str = "dim") -> Iterator[Re
         yield Padding(Text(case_words(case)), (0, 0, 0, 2))
 
 
-def case_words(case: Case) -> str:
+def case_words(case: SessionCase) -> str:
     """One session in a line."""
     finding = case.finding
     where = f"run {finding.run}, " if case.finding.run > 1 else ""

@@ -10,7 +10,7 @@ from pathlib import Path
 from ..._sanitize import one_line
 from ..._version import __version__
 from ...analysis import charts as plots
-from ...analysis.backtest import BacktestReport, Case, PolicyTotals
+from ...analysis.backtest import BacktestReport, PolicyTotals, SessionCase
 from ...analysis.html import Markup, bullets, figure, foreign, join, page, section, table, tag
 from ...analysis.sampling import BadRecord
 from ...analysis.statistics import Interval
@@ -181,7 +181,7 @@ def _cases(report: BacktestReport) -> Iterator[Markup]:
         yield _listed(f"{name}: unknown, for instance", totals.unknown)
 
 
-def _listed(head: str, cases: Sequence[Case]) -> Markup:
+def _listed(head: str, cases: Sequence[SessionCase]) -> Markup:
     return join(tag("h3", head), bullets(foreign(case_words(case)) for case in cases)) if cases else Markup()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..._sanitize import one_line
-from ...analysis.metrics import Figures
+from ...analysis.metrics import RunMetrics
 from ...analysis.report import Report
 from ...analysis.statistics import Bin, Distribution
 from .report_tables import (
@@ -87,7 +87,7 @@ def _many(name: str) -> str:
     return "policies" if name == "policy" else f"{name}s"
 
 
-def _groups(report: Report) -> Iterator[tuple[str, str, dict[str, Figures]]]:
+def _groups(report: Report) -> Iterator[tuple[str, str, dict[str, RunMetrics]]]:
     """The groups that there is more than one of, and the kinds of task where any is given."""
     found = (("By model", "model", report.by_model), ("By policy", "policy", report.by_policy))
     for title, name, by in found:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from ..._sanitize import one_line
 from ..._version import __version__
 from ...analysis import charts as plots
-from ...analysis.comparison import Against
+from ...analysis.comparison import GroupComparison
 from ...analysis.html import Markup, bullets, figure, foreign, join, page, section, table, tag, tiles
-from ...analysis.metrics import Figures
-from ...analysis.report import Report, assessed_runs
+from ...analysis.metrics import RunMetrics
+from ...analysis.report import Report, label_runs
 from ...analysis.sampling import REASONS, BadRecord
-from ...analysis.scoring import Assessed, Ratings
+from ...analysis.scoring import LabelledRun, Ratings
 from ...analysis.statistics import Bin, Distribution
 from .report_tables import (
     Bar,
@@ -141,7 +141,7 @@ def _bins_table(caption: str, name: str, bins: Sequence[Bin]) -> Markup:
     return table(caption, (name, "runs"), [(plots.range_of(one), f"{one.height:,}") for one in columns], figures=(1,))
 
 
-def _steps(figures: Figures) -> Iterator[Markup]:
+def _steps(figures: RunMetrics) -> Iterator[Markup]:
     done = figures.steps_before_done
     if done.runs:
         yield _spread("Steps until the work was reported as done", done)
@@ -195,11 +195,11 @@ def _baseline(report: Report) -> Iterator[Markup]:
         yield _note(sheet.note)
 
 
-def _change(group: Against, number: int) -> Markup:
+def _change(group: GroupComparison, number: int) -> Markup:
     """A share's change in points, and any other figure's as a share of the baseline, from -100 to +100 %."""
     one = group.differences[number]
     whole = 1.0 if one.unit == "share" else abs(one.baseline) or 1.0
-    tone = "main" if one.sure else "quiet"
+    tone = "main" if one.significant else "quiet"
     return plots.interval(one.change.low / whole, one.change.value / whole, one.change.high / whole, -1.0, 1.0, tone)
 
 
@@ -233,10 +233,10 @@ def _sessions(report: Report, shown: Sequence[Shown], ratings: Ratings) -> Itera
         yield session(one, _assessed(one, ratings), longest, with_steps=fits)
 
 
-def _assessed(shown: Shown, ratings: Ratings) -> list[Assessed]:
+def _assessed(shown: Shown, ratings: Ratings) -> list[LabelledRun]:
     """The runs that are shown, as the report has them. The last one shown need not be the session's last."""
     digests = [run.digest for run in shown.timeline.runs]
-    return assessed_runs(digests, ratings, whole=not shown.timeline.more_runs)
+    return label_runs(digests, ratings, whole=not shown.timeline.more_runs)
 
 
 def _find(shown: Sequence[Shown]) -> Markup:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ...analysis.metrics import Figures, Share, ToolTotals
+from ...analysis.metrics import Proportion, RunMetrics, ToolTotals
 from ...analysis.report import Report
-from ...analysis.scoring import RatingFigures
+from ...analysis.scoring import RatingStatistics
 from ...analysis.statistics import Distribution
 from .tables import between, dollars, in_unit, long, of, part, percent, short
 from .text import counted
@@ -67,7 +67,7 @@ def headline(report: Report) -> str:
     return f"{many}: {'; '.join(telling)}"
 
 
-def _telling(figures: Figures) -> Iterator[str]:
+def _telling(figures: RunMetrics) -> Iterator[str]:
     wasted, wrong = figures.waste.steps_share, figures.false_positives.runs
     repeated, passed = figures.repetition.steps_share, figures.judged.passed
     limit, completion = figures.ended["limit"], figures.ended["completion"]
@@ -84,7 +84,7 @@ def _telling(figures: Figures) -> Iterator[str]:
     yield f"{part(completion)} of the runs ended by a completion"
 
 
-def ratings_told(figures: RatingFigures) -> str:
+def ratings_told(figures: RatingStatistics) -> str:
     """The users' own ratings in a sentence; empty if there are none."""
     if not figures.rated or figures.mean is None:
         return ""
@@ -95,7 +95,7 @@ def ratings_told(figures: RatingFigures) -> str:
     )
 
 
-def endings(figures: Figures) -> Sheet:
+def endings(figures: RunMetrics) -> Sheet:
     """How runs ended."""
     reasons = ", ".join(f"{reason} {many:,}" for reason, many in figures.stop_reasons.items())
     return _shares(
@@ -107,7 +107,7 @@ def endings(figures: Figures) -> Sheet:
     )
 
 
-def work(figures: Figures) -> Sheet:
+def work(figures: RunMetrics) -> Sheet:
     """What is known of the work."""
     return _shares(
         figures.known,
@@ -118,7 +118,7 @@ def work(figures: Figures) -> Sheet:
 
 
 def _shares(
-    shares: Mapping[str, Share], words: Mapping[str, tuple[str, Tone]], *, title: str, caption: str, note: str = ""
+    shares: Mapping[str, Proportion], words: Mapping[str, tuple[str, Tone]], *, title: str, caption: str, note: str = ""
 ) -> Sheet:
     """One row for each kind of run that there is, with its share of all runs."""
     rows: list[tuple[Cell, ...]] = []
@@ -137,7 +137,7 @@ def _shares(
     )
 
 
-def trouble(figures: Figures) -> Sheet:
+def trouble(figures: RunMetrics) -> Sheet:
     """What went wrong, in runs and in steps."""
     wrong, on, again = figures.false_positives, figures.false_negatives, figures.repetition
     rows = [
@@ -171,13 +171,13 @@ def trouble(figures: Figures) -> Sheet:
     )
 
 
-def _row(name: str, share: Share, tone: Tone, steps: int | None = None, all_steps: int = 0) -> tuple[Cell, ...]:
+def _row(name: str, share: Proportion, tone: Tone, steps: int | None = None, all_steps: int = 0) -> tuple[Cell, ...]:
     value = share.share.value if share.share is not None else 0.0
     told = (f"{steps:,}", percent(steps / all_steps if all_steps else None)) if steps is not None else ("", "")
     return name, Bar(value, tone), of(share), part(share), between(share.share), *told
 
 
-def waste(figures: Figures) -> str:
+def waste(figures: RunMetrics) -> str:
     """What was used after the work was reported as done, in a sentence; empty if nothing was."""
     wasted = figures.waste
     if not wasted.steps:
@@ -231,7 +231,7 @@ def limits(report: Report) -> Sheet:
     )
 
 
-def spending(figures: Figures) -> Sheet:
+def spending(figures: RunMetrics) -> Sheet:
     """Tokens, money and time."""
     spent, runs = figures.spending, figures.runs or 1
     time, output = spent.run_ms, spent.run_output_tokens
@@ -262,7 +262,7 @@ def spending(figures: Figures) -> Sheet:
     )
 
 
-def groups(title: str, name: str, found: dict[str, Figures]) -> Sheet:
+def groups(title: str, name: str, found: dict[str, RunMetrics]) -> Sheet:
     """Groups of runs beside each other."""
     rows = []
     for key, one in list(found.items())[:NAMED]:
@@ -341,7 +341,7 @@ def comparisons(report: Report) -> list[Sheet]:
                 in_unit(one, one.change.value, signed=True),
                 f"{in_unit(one, one.change.low, signed=True).removesuffix(' points')} to "
                 f"{in_unit(one, one.change.high, signed=True).removesuffix(' points')}",
-                "yes" if one.sure else "can be chance",
+                "yes" if one.significant else "can be chance",
             )
             for one in group.differences
         ]
@@ -369,7 +369,7 @@ def _of_steps(spread: Distribution) -> tuple[str, ...]:
     return "-" if mean is None else f"{mean:.1f}", *("-" if one is None else f"{one:,g}" for one in rest)
 
 
-def mean_cost(figures: Figures) -> str:
+def mean_cost(figures: RunMetrics) -> str:
     """Of a run whose price is known."""
     priced = figures.runs - figures.spending.unpriced_runs
     cost = figures.spending.cost_usd

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from time import monotonic
 
-from ...analysis.comparison import Difference
-from ...analysis.metrics import Share
+from ...analysis.comparison import MetricDifference
+from ...analysis.metrics import Proportion
 from ...analysis.statistics import Interval
 from ...decision import WrongUse
 from ...observers.progress import Shown, bar
@@ -98,12 +98,12 @@ def between(interval: Interval | None) -> str:
     return f"{low:.{digits}f} to {high:.{digits}f}"
 
 
-def of(share: Share) -> str:
+def of(share: Proportion) -> str:
     """`10 of 80`; `-` of nothing."""
     return f"{share.runs:,} of {share.of:,}" if share.of else "-"
 
 
-def part(share: Share) -> str:
+def part(share: Proportion) -> str:
     """The share alone, in percent."""
     return percent(share.share.value if share.share is not None else None)
 
@@ -133,7 +133,7 @@ def long(seconds: float) -> str:
     return f"{hours:,.1f} h" if hours < 48 else f"{hours / 24:,.1f} days"
 
 
-def in_unit(difference: Difference, value: float, *, signed: bool = False) -> str:
+def in_unit(difference: MetricDifference, value: float, *, signed: bool = False) -> str:
     """A value of a comparison in its unit."""
     sign = "+" if signed and value > 0 else "-" if value < 0 else ""
     amount = abs(value)

@@ -9,14 +9,14 @@ from itertools import groupby
 
 from ..._sanitize import one_line
 from ...analysis.html import Markup, foreign, join, table, tag
-from ...analysis.sampling import Chosen
-from ...analysis.scoring import Assessed, Known
-from ...analysis.timeline import Cell, Mark, RunTimeline, Said, SessionTimeline
+from ...analysis.sampling import SampledSession
+from ...analysis.scoring import LabelledRun, WorkState
+from ...analysis.timeline import Intervention, RunTimeline, SessionTimeline, StepCell, StepMark
 from .report_tables import KNOWN, Tone
 from .tables import short
 from .text import counted, duration
 
-MARKS: dict[Mark, tuple[Tone, str, str]] = {
+MARKS: dict[StepMark, tuple[Tone, str, str]] = {
     "calls": ("main", "", "tools were called (how many, if several)"),
     "text": ("quiet", "t", "text alone"),
     "completion": ("good", "✓", "a completion was accepted"),
@@ -27,8 +27,8 @@ MARKS: dict[Mark, tuple[Tone, str, str]] = {
     "empty": ("quiet", "∅", "nothing came"),
 }
 """What a step's cell looks like: its tone, its sign and what it means."""
-_COMPLETIONS: dict[Known, tuple[Tone, str]] = {"wrong": ("bad", "✗"), "said_after_failures": ("warn", "✓")}
-SAID: dict[Said, tuple[str, str]] = {
+_COMPLETIONS: dict[WorkState, tuple[Tone, str]] = {"wrong": ("bad", "✗"), "said_after_failures": ("warn", "✓")}
+SAID: dict[Intervention, tuple[str, str]] = {
     "nudge": ("N", "the loop nudged the model"),
     "reminder": ("R", "the loop reminded it of a limit"),
     "compaction": ("C", "the context was compacted"),
@@ -46,7 +46,7 @@ STRIP_PARTS = 60
 class Shown:
     """A session on the page, and why it is there."""
 
-    chosen: Chosen
+    chosen: SampledSession
     timeline: SessionTimeline
 
 
@@ -62,7 +62,7 @@ def key() -> Markup:
     return tag("ul", *cells, class_="key")
 
 
-def session(shown: Shown, runs: Sequence[Assessed], longest: int, *, with_steps: bool) -> Markup:
+def session(shown: Shown, runs: Sequence[LabelledRun], longest: int, *, with_steps: bool) -> Markup:
     """One session. `longest`: steps of the longest one shown, whose strip is as wide as the page."""
     timeline = shown.timeline
     first, last = timeline.runs[0].digest, runs[-1]
@@ -94,7 +94,7 @@ def _words(reasons: Sequence[str], ending: str) -> Iterator[str]:
     yield f"end-{one_line(ending, 60).replace(' ', '-')}"
 
 
-def _inside(shown: Shown, runs: Sequence[Assessed], with_steps: bool) -> Iterator[Markup]:
+def _inside(shown: Shown, runs: Sequence[LabelledRun], with_steps: bool) -> Iterator[Markup]:
     yield tag("p", "Record: ", tag("code", foreign(one_line(shown.chosen.record, 400))), class_="faint")
     if len(runs) > 1:
         yield _runs(runs)
@@ -114,7 +114,7 @@ def _inside(shown: Shown, runs: Sequence[Assessed], with_steps: bool) -> Iterato
     yield table("Step by step", head, rows, figures=(2, 3, 4))
 
 
-def _runs(runs: Sequence[Assessed]) -> Markup:
+def _runs(runs: Sequence[LabelledRun]) -> Markup:
     rows = [
         (
             str(number),
@@ -126,14 +126,14 @@ def _runs(runs: Sequence[Assessed]) -> Markup:
     return table("Runs", ("run", "the user", "how it ended, and the answer"), rows)
 
 
-def _ended(run: Assessed) -> Iterator[object]:
+def _ended(run: LabelledRun) -> Iterator[object]:
     yield run.digest.stop_reason or "not at all"
     yield f", {KNOWN[run.known][0]}"
     if run.good is not None:
         yield f" by {run.by}"
 
 
-def _about(run: Assessed) -> Iterator[object]:
+def _about(run: LabelledRun) -> Iterator[object]:
     digest, waste = run.digest, run.waste
     yield foreign(one_line(digest.model, 60) or "unknown model")
     yield f", policy {one_line(digest.policy, 60)}; ended: {digest.stop_reason or 'not at all'}"
@@ -150,7 +150,7 @@ def _about(run: Assessed) -> Iterator[object]:
     yield f"; {short(used.usage.input_tokens)} tokens in, {short(used.usage.output_tokens)} out, {duration(used.ms)}."
 
 
-def _strip(timelines: Sequence[RunTimeline], runs: Sequence[Assessed], steps: int, longest: int) -> Markup:
+def _strip(timelines: Sequence[RunTimeline], runs: Sequence[LabelledRun], steps: int, longest: int) -> Markup:
     """All steps in one line of colours, as long as the session is beside the longest one."""
     looks = [_colour(cell, run) for timeline, run in zip(timelines, runs, strict=True) for cell in timeline.cells]
     stretches = [(look, len(list(same))) for look, same in groupby(looks)][:STRIP_PARTS]
@@ -165,7 +165,7 @@ def _strip(timelines: Sequence[RunTimeline], runs: Sequence[Assessed], steps: in
     return tag("span", class_="strip", style=f"width:{width};background:linear-gradient(90deg,{','.join(stops)})")
 
 
-def _look(cell: Cell, run: Assessed) -> tuple[Tone, str]:
+def _look(cell: StepCell, run: LabelledRun) -> tuple[Tone, str]:
     """Tone and sign of a cell: a completion is green only where nothing speaks against it."""
     tone, sign, _ = MARKS[cell.mark]
     if cell.mark == "completion":
@@ -173,7 +173,7 @@ def _look(cell: Cell, run: Assessed) -> tuple[Tone, str]:
     return tone, sign
 
 
-def _colour(cell: Cell, run: Assessed) -> str:
+def _colour(cell: StepCell, run: LabelledRun) -> str:
     tone = f"var(--{_look(cell, run)[0]})"
     return f"color-mix(in srgb,{tone} 35%,var(--page))" if _is_after(cell, run) else tone
 
@@ -182,11 +182,11 @@ def _percent(share: float) -> str:
     return f"{100 * share:.1f}".rstrip("0").rstrip(".") + "%"
 
 
-def _is_after(cell: Cell, run: Assessed) -> bool:
+def _is_after(cell: StepCell, run: LabelledRun) -> bool:
     return run.done is not None and cell.step > run.done.steps
 
 
-def _cells(runs: Sequence[tuple[RunTimeline, Assessed]]) -> Markup:
+def _cells(runs: Sequence[tuple[RunTimeline, LabelledRun]]) -> Markup:
     """The steps as cells. To a screen reader it is one picture: the rows below say it all."""
     drawn: list[Markup] = []
     for number, (timeline, run) in enumerate(runs):
@@ -202,7 +202,7 @@ def _cells(runs: Sequence[tuple[RunTimeline, Assessed]]) -> Markup:
     return tag("div", *drawn, class_="cells", role="img", aria_label=f"{counted(marks.total(), 'step')}: {says}")
 
 
-def _cell(cell: Cell, run: Assessed) -> Markup:
+def _cell(cell: StepCell, run: LabelledRun) -> Markup:
     tone, sign = _look(cell, run)
     many = len(cell.calls) + cell.more_calls
     if cell.mark == "calls" and many > 1:
@@ -217,7 +217,7 @@ def _box(tone: Tone, sign: str, more: str = "") -> Markup:
     return tag("span", sign, class_=f"cell {tone}{more}")
 
 
-def _rows(timeline: RunTimeline, run: Assessed, number: int) -> list[tuple[object, ...]]:
+def _rows(timeline: RunTimeline, run: LabelledRun, number: int) -> list[tuple[object, ...]]:
     """A row for each step; `number`: of the run, if there are several."""
     before = f"{number}, " if number else ""
     rows: list[tuple[object, ...]] = [
@@ -235,7 +235,7 @@ def _rows(timeline: RunTimeline, run: Assessed, number: int) -> list[tuple[objec
     return rows
 
 
-def _what(cell: Cell, run: Assessed) -> Markup:
+def _what(cell: StepCell, run: LabelledRun) -> Markup:
     parts: list[object] = [SAID[said][1].replace("the loop ", "") for said in cell.said]
     called = _called(cell)
     if called:
@@ -251,7 +251,7 @@ def _what(cell: Cell, run: Assessed) -> Markup:
     return join(*parts, between="; ")
 
 
-_BRIEF: dict[Mark, str] = {
+_BRIEF: dict[StepMark, str] = {
     "calls": "",
     "text": "text",
     "completion": "completion accepted",
@@ -263,7 +263,7 @@ _BRIEF: dict[Mark, str] = {
 }
 
 
-def _called(cell: Cell) -> Markup:
+def _called(cell: StepCell) -> Markup:
     named = [
         join(foreign(one_line(call.name, 60)), "" if call.status == "ok" else f" ({call.status})")
         for call in cell.calls

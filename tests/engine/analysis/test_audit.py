@@ -87,7 +87,7 @@ async def test_the_line_of_the_policy_is_named_that_would_have_ended_it() -> Non
 
 
 async def test_a_run_of_very_many_steps_keeps_its_ends_and_counts_all(monkeypatch: Any) -> None:
-    monkeypatch.setattr("endstop.analysis.audit.STEPS_KEPT", 6)
+    monkeypatch.setattr("endstop.analysis.audit.MAX_STEPS", 6)
     endless = replace(Policy(), limits=Limits(steps=50), reminder=None)
     script = [[call("look", path=str(number))] for number in range(20)]
     told = await audited(*script, [call("finish_task", summary="x")], policy=endless)

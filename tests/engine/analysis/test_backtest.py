@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from endstop import Engine, tool
-from endstop.analysis.backtest import BacktestReport, Named, backtest_records, index_for, sweep
-from endstop.analysis.statistics import Ratio, share
+from endstop.analysis.backtest import BacktestReport, NamedPolicy, backtest_index, backtest_records, parse_sweep
+from endstop.analysis.statistics import RatioEstimator, wilson_interval
 from endstop.decision import Limits, Policy, WrongUse
 from endstop.decision.policy import POLICIES
 from endstop.providers import Scripted, call
@@ -41,7 +41,7 @@ async def played(path: Path, steps: int, *, good: bool | None = None, runs: int 
 
 
 def report_of(folder: Path, *policies: Policy, **options: Any) -> BacktestReport:
-    return backtest_records(records_in([str(folder)]), [Named(p.name, p) for p in policies], **options)
+    return backtest_records(records_in([str(folder)]), [NamedPolicy(p.name, p) for p in policies], **options)
 
 
 def up_to(steps: int) -> Policy:
@@ -78,7 +78,7 @@ async def test_after_a_run_that_is_cut_the_rest_of_the_session_is_unknown(tmp_pa
 async def test_a_policy_is_compared_with_another_one_session_by_session(tmp_path: Path) -> None:
     for number, steps in enumerate((6, 8, 10)):
         await played(tmp_path / f"{number}.jsonl", steps)
-    report = report_of(tmp_path, up_to(4), against=Named("five", up_to(5)))
+    report = report_of(tmp_path, up_to(4), against=NamedPolicy("five", up_to(5)))
     assert [totals.policy for totals in report.policies] == ["up to 4", "five"]
     beyond = report.policies[0].against
     assert beyond is not None
@@ -105,17 +105,17 @@ async def test_a_second_query_reads_no_record_and_says_the_same(tmp_path: Path) 
     folder = tmp_path / "records"
     folder.mkdir()
     await played(folder / "a.jsonl", 6, good=True)
-    policies = [Named("four", up_to(4))]
-    with index_for(policies, str(tmp_path / "index")) as index:
+    policies = [NamedPolicy("four", up_to(4))]
+    with backtest_index(policies, str(tmp_path / "index")) as index:
         first = backtest_records(records_in([str(folder)]), policies, index=index)
     path = folder / "a.jsonl"
     stamp = path.stat()
     path.write_bytes(b"x" * stamp.st_size)  # nobody could read this
     os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    with index_for(policies, str(tmp_path / "index")) as index:
+    with backtest_index(policies, str(tmp_path / "index")) as index:
         assert backtest_records(records_in([str(folder)]), policies, index=index) == first
-    with index_for([Named("three", up_to(3))], str(tmp_path / "index")) as index:
-        assert backtest_records(records_in([str(folder)]), [Named("three", up_to(3))], index=index).bad
+    with backtest_index([NamedPolicy("three", up_to(3))], str(tmp_path / "index")) as index:
+        assert backtest_records(records_in([str(folder)]), [NamedPolicy("three", up_to(3))], index=index).bad
 
 
 async def test_workers_come_to_the_same_as_this_process(tmp_path: Path) -> None:
@@ -128,18 +128,18 @@ async def test_workers_come_to_the_same_as_this_process(tmp_path: Path) -> None:
 
 
 def test_a_sweep_changes_one_setting_and_holds_both_ends() -> None:
-    setting, policies = sweep(POLICIES["agent"], "limits.steps=5:20:5")
+    setting, policies = parse_sweep(POLICIES["agent"], "limits.steps=5:20:5")
     assert setting == "limits.steps"
     assert [(one.name, one.value, one.policy.limits.steps) for one in policies] == [
         ("5", 5, 5), ("10", 10, 10), ("15", 15, 15), ("20", 20, 20)
     ]  # fmt: skip
-    _, shares = sweep(POLICIES["agent"], "reminder=0.1:0.3:0.1")
+    _, shares = parse_sweep(POLICIES["agent"], "reminder=0.1:0.3:0.1")
     assert [one.policy.reminder for one in shares] == [0.1, 0.2, 0.3]
-    _, words = sweep(POLICIES["agent"], "text=final,nudge")
+    _, words = parse_sweep(POLICIES["agent"], "text=final,nudge")
     assert [one.policy.text for one in words] == ["final", "nudge"]
-    _, off = sweep(POLICIES["agent"], "reminder=off,0.5")
+    _, off = parse_sweep(POLICIES["agent"], "reminder=off,0.5")
     assert [one.policy.reminder for one in off] == [None, 0.5]
-    _, flags = sweep(POLICIES["agent"], "closing=true,false")
+    _, flags = parse_sweep(POLICIES["agent"], "closing=true,false")
     assert [one.policy.closing for one in flags] == [True, False]
 
 
@@ -167,18 +167,18 @@ def test_a_sweep_changes_one_setting_and_holds_both_ends() -> None:
 )
 def test_a_sweep_that_cannot_be_is_refused_with_what_to_write(given: str, words: str) -> None:
     with pytest.raises(WrongUse, match=words):
-        sweep(POLICIES["agent"], given)
+        parse_sweep(POLICIES["agent"], given)
 
 
 # ---- intervals
 
 
 def test_wilsons_interval_is_that_of_the_tables() -> None:
-    interval = share(8, 10)
+    interval = wilson_interval(8, 10)
     assert interval is not None
     assert (round(interval.low, 4), round(interval.high, 4)) == (0.4902, 0.9433)
-    assert share(0, 0) is None
-    nothing = share(0, 50)
+    assert wilson_interval(0, 0) is None
+    nothing = wilson_interval(0, 50)
     assert nothing is not None
     assert (nothing.low, round(nothing.high, 4)) == (0.0, 0.0713)
 
@@ -186,7 +186,7 @@ def test_wilsons_interval_is_that_of_the_tables() -> None:
 def test_a_ratio_of_sums_covers_what_it_is_drawn_from() -> None:
     chance, covered = random.Random(3), 0
     for _ in range(300):
-        ratio = Ratio()
+        ratio = RatioEstimator()
         for _ in range(80):
             steps = chance.randint(1, 40)
             ratio.add(sum(chance.random() < 0.25 for _ in range(steps)), steps)
@@ -194,4 +194,4 @@ def test_a_ratio_of_sums_covers_what_it_is_drawn_from() -> None:
         assert interval is not None
         covered += interval.low <= 0.25 <= interval.high
     assert 0.91 <= covered / 300 <= 0.98
-    assert Ratio().interval() is None
+    assert RatioEstimator().interval() is None

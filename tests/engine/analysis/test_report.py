@@ -9,9 +9,9 @@ from endstop import Engine
 from endstop.analysis.report import (
     OTHERS,
     Report,
-    Reporter,
-    digested_record,
-    index_of_digests,
+    ReportBuilder,
+    digest_index,
+    digest_record,
     report_records,
 )
 from endstop.analysis.report import _decode as decoded
@@ -152,7 +152,7 @@ async def test_the_users_rating_counts_before_the_evaluation_and_names_kinds(tmp
 
 async def test_a_single_run_of_a_session_can_be_rated(tmp_path: Path) -> None:
     path = await scenes.play(tmp_path / "c.jsonl", ["One.", "Two."], runs=2)
-    first = decoded(digested_record(path)).runs[0].run_id
+    first = decoded(digest_record(path)).runs[0].run_id
     judged = report_of(tmp_path, ratings=Ratings({first: Rating(rating=0.3)})).overall.judged
     assert (judged.passed.runs, judged.passed.of) == (0, 1)
 
@@ -167,7 +167,7 @@ async def test_policies_are_compared_with_a_baseline_and_one_that_is_not_there_i
     assert (comparison.baseline, comparison.runs, strict.name, strict.runs) == ("agent", 6, "strict", 6)
     steps = {one.name: one for one in strict.differences}["steps per run"]
     assert (steps.baseline, steps.value, steps.change.value) == pytest.approx((4.5, 9.5, 5.0))
-    assert steps.sure
+    assert steps.significant
     assert steps.change.low == pytest.approx(5 - 1.959964 * (2 * 0.3 / 6) ** 0.5)
     with pytest.raises(WrongUse, match=r"--baseline agnt: no run was made under it \(did you mean 'agent'\?\)"):
         report_of(tmp_path, baseline="agnt")
@@ -192,18 +192,18 @@ async def test_a_second_report_is_made_from_the_index_and_is_the_same(
     await scenes.done(tmp_path / "a.jsonl")
     await scenes.talkative(tmp_path / "b.jsonl", good=True)
     paths = records_in([tmp_path])
-    with index_of_digests(str(tmp_path / "index")) as index:
+    with digest_index(str(tmp_path / "index")) as index:
         first = report_records(paths, index=index)
     monkeypatch.setattr("endstop.analysis.report.scan", None)
-    with index_of_digests(str(tmp_path / "index")) as index:
+    with digest_index(str(tmp_path / "index")) as index:
         assert report_records(paths, index=index) == first
     assert index.trouble == ""
 
 
 async def test_names_without_end_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("endstop.analysis.report.MOST_NAMES", 3)
-    digested = decoded(digested_record(await scenes.done(tmp_path / "a.jsonl")))
-    reporter = Reporter()
+    monkeypatch.setattr("endstop.analysis.report.MAX_NAMES", 3)
+    digested = decoded(digest_record(await scenes.done(tmp_path / "a.jsonl")))
+    reporter = ReportBuilder()
     for number in range(10):
         reporter.add("a", replace(digested, runs=(replace(digested.runs[0], model=f"m{number}"),)))
     report = reporter.report()

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from endstop.analysis.sampling import REASONS, Telling
-from endstop.analysis.scoring import Assessed, assess
+from endstop.analysis.sampling import REASONS, SessionSampler
+from endstop.analysis.scoring import LabelledRun, label_run
 from endstop.decision.outcome import Status
 from endstop.decision.summary import Point, RunDigest
 
 
 def run(steps: int, *, rating: float | None = None, status: Status = "completed", reason: str = "completed",
-        done: int | None = None, repeated: int = 0) -> Assessed:  # fmt: skip
+        done: int | None = None, repeated: int = 0) -> LabelledRun:  # fmt: skip
     point = None if status != "completed" else Point(steps=done if done is not None else steps)
     digest = RunDigest(
         run_id="r", session_id="s", status=status, stop_reason=reason, end=Point(steps=steps), done=point,
         repeated_steps=repeated,
     )  # fmt: skip
-    return assess(digest, rating=rating)
+    return label_run(digest, rating=rating)
 
 
-def chosen(most: int, *sessions: list[Assessed]) -> list[tuple[int, tuple[str, ...]]]:
-    telling = Telling(most)
+def chosen(most: int, *sessions: list[LabelledRun]) -> list[tuple[int, tuple[str, ...]]]:
+    telling = SessionSampler(most)
     for session in sessions:
         telling.add("x.jsonl", session)
-    return [(one.number, one.reasons) for one in telling.chosen()]
+    return [(one.number, one.reasons) for one in telling.sampled()]
 
 
 def test_where_there_is_room_for_all_the_most_telling_come_first() -> None:

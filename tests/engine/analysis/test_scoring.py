@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from endstop.analysis.scoring import Rating, ratings_from
+from endstop.analysis.scoring import Rating, read_ratings
 from endstop.decision import WrongUse
 
 
@@ -25,15 +25,15 @@ def file_of(tmp_path: Path, text: str | bytes) -> Path:
     ],
 )
 def test_csv_and_json_lines_are_told_apart_by_what_they_hold(tmp_path: Path, text: str) -> None:
-    ratings = ratings_from(file_of(tmp_path, text))
-    assert ratings.of("a") == Rating(rating=1.0, kind="look_up")
-    assert ratings.of("b") == Rating(rating=0.2)
-    assert ratings.of("c") == Rating()
+    ratings = read_ratings(file_of(tmp_path, text))
+    assert ratings.rating_of("a") == Rating(rating=1.0, kind="look_up")
+    assert ratings.rating_of("b") == Rating(rating=0.2)
+    assert ratings.rating_of("c") == Rating()
 
 
 def test_ids_that_nobody_asked_for_are_known(tmp_path: Path) -> None:
-    ratings = ratings_from(file_of(tmp_path, "id,rating\na,good\nb,bad\nc,bad\n"))
-    ratings.of("b")
+    ratings = read_ratings(file_of(tmp_path, "id,rating\na,good\nb,bad\nc,bad\n"))
+    ratings.rating_of("b")
     assert (len(ratings), ratings.used, ratings.unmatched) == (3, 1, ("a", "c"))
 
 
@@ -59,14 +59,14 @@ def test_ids_that_nobody_asked_for_are_known(tmp_path: Path) -> None:
 )
 def test_a_bad_line_is_named_with_what_should_stand_there(tmp_path: Path, text: str | bytes, message: str) -> None:
     with pytest.raises(WrongUse, match=message):
-        ratings_from(file_of(tmp_path, text))
+        read_ratings(file_of(tmp_path, text))
 
 
 def test_a_file_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="cannot read the ratings"):
-        ratings_from(tmp_path / "nowhere.csv")
+        read_ratings(tmp_path / "nowhere.csv")
     with pytest.raises(WrongUse, match="cannot read the ratings"):
-        ratings_from(tmp_path)
+        read_ratings(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_a_file_that_cannot_be_read_is_wrong_use(tmp_path: Path) -> None:
     ],
 )
 def test_F11_a_rating_is_taken_with_its_scale(tmp_path: Path, text: str) -> None:
-    ratings = ratings_from(file_of(tmp_path, text))
-    assert ratings.of("a") == Rating(rating=0.9)
-    assert ratings.of("b") == Rating(rating=0.2)
+    ratings = read_ratings(file_of(tmp_path, text))
+    assert ratings.rating_of("a") == Rating(rating=0.9)
+    assert ratings.rating_of("b") == Rating(rating=0.2)
 
 
 @pytest.mark.parametrize(
@@ -103,14 +103,14 @@ def test_F11_a_rating_is_taken_with_its_scale(tmp_path: Path, text: str) -> None
 )
 def test_F11_a_bad_scale_is_named_with_what_should_stand_there(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(WrongUse, match=message):
-        ratings_from(file_of(tmp_path, text))
+        read_ratings(file_of(tmp_path, text))
 
 
 def test_F11_mean_and_spread_are_those_of_the_ratings_that_were_used(tmp_path: Path) -> None:
-    ratings = ratings_from(file_of(tmp_path, "id,rating,kind\na,5/5,\nb,4/5,\nc,3/5,\nd,,look_up\nx,0/5,\n"))
+    ratings = read_ratings(file_of(tmp_path, "id,rating,kind\na,5/5,\nb,4/5,\nc,3/5,\nd,,look_up\nx,0/5,\n"))
     for id in "abcd":
-        ratings.of(id)
-    figures = ratings.figures
+        ratings.rating_of(id)
+    figures = ratings.statistics
     assert (figures.given, figures.used, figures.rated, figures.unmatched) == (5, 4, 3, ("x",))
     assert figures.mean == pytest.approx(0.8)
     assert figures.deviation == pytest.approx(0.2)

@@ -7,15 +7,15 @@ from itertools import pairwise
 from math import ceil
 
 import pytest
-from endstop.analysis.statistics import BINS, Distribution, Spread
+from endstop.analysis.statistics import MAX_BINS, Distribution, RunningDistribution
 from hypothesis import given
 from hypothesis import strategies as st
 
 SMALL = st.lists(st.integers(0, 1000), min_size=1, max_size=200)
 
 
-def spread_of(values: list[int]) -> Spread:
-    spread = Spread()
+def spread_of(values: list[int]) -> RunningDistribution:
+    spread = RunningDistribution()
     for value in values:
         spread.add(value)
     return spread
@@ -37,7 +37,7 @@ def test_middle_tail_and_mean_are_those_of_the_values(values: list[int]) -> None
 def test_bins_lie_side_by_side_are_not_too_many_and_hold_every_value_once(values: list[int]) -> None:
     bins = spread_of(values).distribution().bins
     assert sum(one.runs for one in bins) == len(values)
-    assert len(bins) <= BINS + 3
+    assert len(bins) <= MAX_BINS + 3
     for one, following in pairwise(bins):
         assert one.high is not None
         assert following.low == one.high + 1
@@ -64,6 +64,6 @@ def test_a_few_values_far_out_do_not_flatten_the_rest() -> None:
 
 
 def test_of_nothing_nothing_is_said() -> None:
-    assert Spread().distribution() == Distribution(runs=0)
-    assert Spread().mean() is None
+    assert RunningDistribution().distribution() == Distribution(runs=0)
+    assert RunningDistribution().mean() is None
     assert spread_of([3]).mean() is None

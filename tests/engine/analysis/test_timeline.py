@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from endstop import Engine
-from endstop.analysis.timeline import CALLS, ENDS, RUNS, Cell, timeline_of_record
+from endstop.analysis.timeline import MAX_CALLS, MAX_RUNS, STEPS_PER_END, StepCell, record_timeline
 from endstop.decision import Limits, Policy
 from endstop.providers import Interrupted, Retry, Scripted, call
 from endstop.tools import ask_user, finish_task
@@ -14,11 +14,11 @@ from . import scenes
 
 
 def marks(path: Path, run: int = 0) -> list[str]:
-    return [cell.mark for cell in timeline_of_record(path).runs[run].cells]
+    return [cell.mark for cell in record_timeline(path).runs[run].cells]
 
 
-def cells(path: Path) -> tuple[Cell, ...]:
-    return timeline_of_record(path).runs[0].cells
+def cells(path: Path) -> tuple[StepCell, ...]:
+    return record_timeline(path).runs[0].cells
 
 
 async def test_each_step_is_a_cell_by_what_tells_most(tmp_path: Path) -> None:
@@ -59,27 +59,31 @@ async def test_calls_tokens_and_repetition_stand_in_the_cell(tmp_path: Path) -> 
     assert [cell.repeated for cell in found] == [False, True, False]
     assert [(one.name, one.status) for one in found[0].calls] == [("look", "ok")]
     assert found[0].output_tokens > 0
-    many = [[call("look", path=str(number)) for number in range(CALLS + 3)], scenes.FINISH]
+    many = [[call("look", path=str(number)) for number in range(MAX_CALLS + 3)], scenes.FINISH]
     (cell, _) = cells(await scenes.play(tmp_path / "b.jsonl", many))
-    assert (len(cell.calls), cell.more_calls) == (CALLS, 3)
+    assert (len(cell.calls), cell.more_calls) == (MAX_CALLS, 3)
 
 
 async def test_of_a_long_run_the_middle_and_of_many_runs_the_last_ones_are_left_out(tmp_path: Path) -> None:
-    steps = 2 * ENDS + 7
+    steps = 2 * STEPS_PER_END + 7
     policy = Policy(limits=Limits(steps=steps), reminder=None, closing=False)
     path = await scenes.play(tmp_path / "a.jsonl", scenes.work(steps), policy=policy)
-    (run,) = timeline_of_record(path).runs
-    assert (len(run.cells), run.left_out, run.left_out_after) == (2 * ENDS, 7, ENDS)
-    assert [run.cells[ENDS - 1].step, run.cells[ENDS].step, run.cells[-1].step] == [ENDS, ENDS + 8, steps]
-    path = await scenes.play(tmp_path / "b.jsonl", ["Hello."] * (RUNS + 2), runs=RUNS + 2)
-    timeline = timeline_of_record(path)
-    assert (len(timeline.runs), timeline.more_runs) == (RUNS, 2)
+    (run,) = record_timeline(path).runs
+    assert (len(run.cells), run.left_out, run.left_out_after) == (2 * STEPS_PER_END, 7, STEPS_PER_END)
+    assert [run.cells[STEPS_PER_END - 1].step, run.cells[STEPS_PER_END].step, run.cells[-1].step] == [
+        STEPS_PER_END,
+        STEPS_PER_END + 8,
+        steps,
+    ]
+    path = await scenes.play(tmp_path / "b.jsonl", ["Hello."] * (MAX_RUNS + 2), runs=MAX_RUNS + 2)
+    timeline = record_timeline(path)
+    assert (len(timeline.runs), timeline.more_runs) == (MAX_RUNS, 2)
     assert marks(path, run=1) == ["text"]
 
 
 async def test_the_digest_beside_it_is_that_of_the_report(tmp_path: Path) -> None:
     path = await scenes.talkative(tmp_path / "a.jsonl", good=True)
-    digest = timeline_of_record(path).runs[0].digest
+    digest = record_timeline(path).runs[0].digest
     assert (digest.verdict, digest.end.steps, digest.claimed and digest.claimed.steps) == ("passed", 5, 3)
 
 

@@ -9,7 +9,7 @@ import pytest
 from endstop import Engine, tool
 from endstop.analysis.report import report_records
 from endstop.analysis.scoring import Ratings
-from endstop.analysis.timeline import timeline_of_record
+from endstop.analysis.timeline import record_timeline
 from endstop.cli.views import report_page as page_module
 from endstop.cli.views.report_page import SCRIPT, Shown, report_page
 from endstop.decision import Limits, Policy
@@ -39,7 +39,7 @@ async def some(folder: Path) -> Path:
 
 def page_of(folder: Path) -> str:
     report = report_records(records_in([folder]))
-    shown = [Shown(chosen, timeline_of_record(Path(chosen.record))) for chosen in report.telling]
+    shown = [Shown(chosen, record_timeline(Path(chosen.record))) for chosen in report.telling]
     return report_page(report, shown, Ratings())
 
 
