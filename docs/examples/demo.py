@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 from endstop import read_record
-from endstop.cli.views.base import savings_of
+from endstop.cli.views.text import savings_of
 from endstop.records.format import AfterCut
 
 RECORDS = Path(__file__).resolve().parents[2] / "tests" / "records"

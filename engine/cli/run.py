@@ -25,9 +25,8 @@ from .options import (
     add_redaction,
     parser_of,
 )
-from .views.base import Savings, savings_of
 from .views.select import View, choose_view
-from .views.text import Recorded
+from .views.text import Recorded, Savings, savings_of
 
 _HELP = "run an agent on a prompt until the work is done"
 _EPILOG = """\

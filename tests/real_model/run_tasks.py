@@ -19,7 +19,7 @@ from typing import Any
 
 import tasks
 from endstop import read_record
-from endstop.cli.views.base import savings_of
+from endstop.cli.views.text import savings_of
 from endstop.decision import UsageReport
 from endstop.decision.events import UsageReported
 from endstop.records.reader import RecordedRun

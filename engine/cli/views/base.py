@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar
 
-from ..._sanitize import clean, one_line
-from ...decision import AnyChunk, Decision, Outcome
+from ..._sanitize import clean
+from ...decision import Decision, Outcome
 from ...decision import events as ev
 from ...decision.events import RunStarted
 from ...decision.messages import ResultStatus, ToolKind
-from ...records.format import rest_of
 from .rounds import Round
-from .text import Ending, saved_words
+from .styled_lines import Shade
+from .text import Ending
 
 Kind = Literal["text", "reasoning"]
-Shade = Literal["quiet", "loop", "good", "warning", "bad", "user", "strong"]
 
 
 @dataclass(slots=True)
@@ -231,50 +230,3 @@ class Unheard:
     def end(self, ending: Ending, outcome: Outcome) -> None:
         """The run is over."""
         self.leave_step()
-
-
-# A decision's trace as lines for people: each rule considered, what it saw, what it said.
-
-
-def trace_lines(decision: Decision) -> Iterator[tuple[str, str, str]]:
-    """For each rule that was asked: its name, what it saw, what it said ("" if nothing)."""
-    for considered in decision.trace:
-        saw = " ".join(f"{name}={value_of(value)}" for name, value in considered.saw.items())
-        yield considered.rule, saw, considered.said
-
-
-def value_of(value: Any) -> str:
-    """A fact in a few words."""
-    match value:
-        case None:
-            return "none"
-        case str():
-            return one_line(value, 40) or '""'
-        case list() | tuple():
-            return str(len(value)) if value else "none"
-        case _:
-            return one_line(str(value), 40)
-
-
-# What the cut at a completion call has saved. Known only if the rest was read into the record (`--drain`).
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Savings:
-    """What was never paid for: output that was not written, and calls that were not made."""
-
-    tokens: int = 0
-    calls: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return saved_words(self.tokens, self.calls)
-
-
-Saved = Callable[[], Savings | None]
-"""Asked at the end of each run what its cuts have saved; None if nobody knows."""
-
-
-def savings_of(chunks: Iterable[AnyChunk]) -> Savings:
-    """What the chunks after cuts amount to, 4 characters a token."""
-    rest = rest_of(chunks)
-    return Savings(tokens=rest.output_tokens, calls=rest.calls)

@@ -22,12 +22,24 @@ from ...decision.events import RunStarted
 from ...decision.messages import ResultStatus
 from ...event_bus import Lagged
 from ...process.streams import Channels
-from .base import Call, Kind, Saved, Shade, trace_lines
+from .base import Call, Kind
 from .narrator import Story
-from .replay import Line
 from .rounds import Round
+from .styled_lines import Line, Shade
 from .terminal import SHADES, OnScreen, rows_of, spinner, wrapped
-from .text import Ending, Recorded, Tone, actions_line, allowances, arguments, duration, figures, first_lines
+from .text import (
+    Ending,
+    Recorded,
+    Saved,
+    Tone,
+    actions_line,
+    allowances,
+    arguments,
+    duration,
+    figures,
+    first_lines,
+    trace_lines,
+)
 
 WIDEST = 100
 """Columns that are used of a wider terminal: longer lines are hard to read."""

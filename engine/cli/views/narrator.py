@@ -18,8 +18,9 @@ from ...decision.decide import renewed
 from ...decision.limit_usage import spending
 from ...decision.messages import ToolKind
 from ...event_bus import Lagged
-from .base import Call, Shade, Teller, Unheard
+from .base import Call, Teller, Unheard
 from .rounds import Round, takes_plans
+from .styled_lines import Shade
 from .text import Recorded, brief, called, cut_words, ending_of, failure_words, last_lines, spent
 
 NOTE = 400

@@ -10,11 +10,22 @@ from ..._sanitize import clean, one_line
 from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ...event_bus import Lagged
-from .base import Call, Kind, Saved, Shade, trace_lines
+from .base import Call, Kind
 from .narrator import Story
-from .replay import Line, plain
 from .rounds import Round
-from .text import Ending, Recorded, actions_line, allowances, arguments, duration, figures, first_lines
+from .styled_lines import Line, Shade, plain
+from .text import (
+    Ending,
+    Recorded,
+    Saved,
+    actions_line,
+    allowances,
+    arguments,
+    duration,
+    figures,
+    first_lines,
+    trace_lines,
+)
 
 RESULT_LINES = 10
 LINE = 300

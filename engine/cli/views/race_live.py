@@ -21,10 +21,11 @@ from ...decision.events import RunStarted
 from ...event_bus import Lagged
 from ...process.streams import Channels
 from ...race import RaceResult
-from .base import Call, Kind, Shade
+from .base import Call, Kind
 from .narrator import Story
 from .race import NAME, table_of, verdict_on
 from .rounds import Round
+from .styled_lines import Shade
 from .terminal import SHADES, OnScreen, rows_of, spinner
 from .text import Ending, Tone, arguments, counted, duration, first_lines
 

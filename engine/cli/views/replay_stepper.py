@@ -20,10 +20,10 @@ from ...records.reader import RecordedRun, SessionRecord
 from ...replay import Watcher
 from ...replay.diff import Beginning, Divergence, recorded_seq
 from ...run import Run
-from .base import Savings, Shade, savings_of
-from .replay import Line, divergence_lines, folded
+from .replay import divergence_lines
 from .select import View
-from .text import arguments, counted, first_lines
+from .styled_lines import Line, Shade, folded
+from .text import Savings, arguments, counted, first_lines, savings_of
 
 KEYS = "Enter step · n decision · r run · g go to · m messages · e explain · q leave"
 

@@ -10,11 +10,11 @@ from typing import Protocol
 from ...decision import Event
 from ...event_bus import Lagged
 from ...process.streams import Channels
-from .base import Careful, Saved
+from .base import Careful
 from .plain import Plain
 from .race import CarefulRace, PlainRace, RaceView, SilentRace
-from .replay import Line
-from .text import Recorded
+from .styled_lines import Line
+from .text import Recorded, Saved
 
 Draw = Callable[[int], Iterable[Line]]
 """Lines that fit into so many columns."""

@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableT
 from rich.live import Live
 
 from ...process.streams import Channels
-from .base import Shade
+from .styled_lines import Shade
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 REFRESHES = 12

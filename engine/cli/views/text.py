@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import Any, Literal
@@ -12,9 +12,10 @@ from typing import Any, Literal
 import msgspec
 
 from ..._sanitize import clean, one_line
-from ...decision import LimitUse, Outcome, Policy, Usage, Work
+from ...decision import AnyChunk, Decision, LimitUse, Outcome, Policy, Usage, Work
 from ...decision.events import AttemptFailed, CutOff, ResponseFinished
 from ...decision.limits import STOP_REASONS
+from ...records.format import rest_of
 from ...replay.diff import RECORD_ENDS
 
 # Text from models and tools in the sizes that a terminal has room for.
@@ -403,3 +404,44 @@ def _plain(reason: str) -> str:
 
 def _some(*parts: str) -> tuple[str, ...]:
     return tuple(part for part in parts if part)
+
+
+def trace_lines(decision: Decision) -> Iterator[tuple[str, str, str]]:
+    """For each rule that was asked: its name, what it saw, what it said ("" if nothing)."""
+    for considered in decision.trace:
+        saw = " ".join(f"{name}={value_of(value)}" for name, value in considered.saw.items())
+        yield considered.rule, saw, considered.said
+
+
+def value_of(value: Any) -> str:
+    """A fact in a few words."""
+    match value:
+        case None:
+            return "none"
+        case str():
+            return one_line(value, 40) or '""'
+        case list() | tuple():
+            return str(len(value)) if value else "none"
+        case _:
+            return one_line(str(value), 40)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Savings:
+    """What was never paid for: output that was not written, and calls that were not made."""
+
+    tokens: int = 0
+    calls: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return saved_words(self.tokens, self.calls)
+
+
+Saved = Callable[[], Savings | None]
+"""Asked at the end of each run what its cuts have saved; None if nobody knows."""
+
+
+def savings_of(chunks: Iterable[AnyChunk]) -> Savings:
+    """What the chunks after cuts amount to, 4 characters a token."""
+    rest = rest_of(chunks)
+    return Savings(tokens=rest.output_tokens, calls=rest.calls)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from endstop import Engine, read_record, tool
-from endstop.cli.views.replay import cells, divergence_lines, folded, plain
+from endstop.cli.views.replay import divergence_lines
+from endstop.cli.views.styled_lines import cells, folded, plain
 from endstop.decision import Considered, GoOn, Stop
 from endstop.decision.events import ResponseFinished, ToolCallResult
 from endstop.decision.messages import AssistantMessage, ToolCall

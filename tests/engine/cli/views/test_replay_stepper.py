@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from endstop import Engine, read_record, tool
-from endstop.cli.views.replay import cells, plain
 from endstop.cli.views.replay_stepper import message_lines, request_messages
+from endstop.cli.views.styled_lines import cells, plain
 from endstop.decision import Limits, Message, Policy, Repetition, UserMessage
 from endstop.decision.events import StepStarted
 from endstop.providers import Request, Scripted, call, say

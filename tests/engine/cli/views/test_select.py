@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 from endstop._sanitize import clean, one_line
-from endstop.cli.views.base import savings_of
 from endstop.cli.views.narrator import TOLD, UNTOLD
 from endstop.cli.views.select import CarefulView
-from endstop.cli.views.text import actions_line, arguments, brief, duration, ending_of, figures, first_lines
+from endstop.cli.views.text import actions_line, arguments, brief, duration, ending_of, figures, first_lines, savings_of
 from endstop.decision import STATUS_OF, Event, Outcome, TextDelta, ToolCallDelta
 from endstop.decision.events import AttemptFailed
 from endstop.providers import KINDS

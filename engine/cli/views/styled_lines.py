@@ -1,0 +1,60 @@
+"""Lines of shaded pieces, for views with and without colours, and columns of them side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+from unicodedata import category, east_asian_width
+
+Shade = Literal["quiet", "loop", "good", "warning", "bad", "user", "strong"]
+Piece = tuple[str, Shade | None]
+Line = Sequence[Piece]
+
+
+def cells(text: str) -> int:
+    """Columns that the text fills in a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_cells, text))
+
+
+def _cells(character: str) -> int:
+    if category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if east_asian_width(character) in "WF" else 1
+
+
+def plain(line: Line) -> str:
+    """The line without its shades."""
+    return "".join(text for text, _ in line).rstrip()
+
+
+def folded(text: str, width: int) -> list[str]:
+    """The text in rows of at most so many columns, broken at spaces where there are any; one row at least."""
+    rows: list[str] = []
+    for line in text.split("\n"):
+        rows += _fold(line, max(2, width))
+    return rows
+
+
+def _fold(line: str, width: int) -> Iterator[str]:
+    while cells(line) > width:
+        end = used = 0
+        while used + cells(line[end]) <= width:
+            used += cells(line[end])
+            end += 1
+        space = line.rfind(" ", 1, end + 1)
+        cut = space if space > 0 and line[:space].strip() else end
+        yield line[:cut].rstrip(" ")
+        line = line[cut:].lstrip(" ")
+    yield line
+
+
+def beside(columns: Sequence[Sequence[Piece]], widths: Sequence[int], gap: int = 2) -> Iterator[Line]:
+    """Columns of rows side by side, each as wide as is said; the last one is not filled up."""
+    for number in range(max(map(len, columns), default=0)):
+        line: list[Piece] = []
+        for column, width in zip(columns, widths, strict=True):
+            text, shade = column[number] if number < len(column) else ("", None)
+            line += [(text, shade), (" " * (width + gap - cells(text)), None)]
+        yield line[:-1]
