@@ -22,10 +22,11 @@ from ..replay.diff import Beginning
 from ..tools.tool import Tool
 from .factory import tools_of, workspace_of
 from .options import add_output, add_tools, parser_of
+from .views.base import RunView
 from .views.plain import WIDTH
 from .views.replay import Circumstances, as_json, as_text, is_same
 from .views.replay_stepper import GoneBack, Keys, Shown, Walk, beginning_of, check_terminal, name_of
-from .views.select import View, choose_view
+from .views.select import choose_view
 from .views.text import Recorded
 
 DIVERGED = 1
@@ -169,7 +170,7 @@ class _Leaving:
 class _Screen:
     """The view, and the keys that are read beside it."""
 
-    def __init__(self, view: View, keys: Keys | None) -> None:
+    def __init__(self, view: RunView, keys: Keys | None) -> None:
         self._view = view
         self._keys = keys
 

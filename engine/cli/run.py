@@ -25,7 +25,8 @@ from .options import (
     add_redaction,
     parser_of,
 )
-from .views.select import View, choose_view
+from .views.base import RunView
+from .views.select import choose_view
 from .views.text import Recorded, Savings, savings_of
 
 _HELP = "run an agent on a prompt until the work is done"
@@ -117,7 +118,7 @@ async def _run(starts: Sequence[Start], resumed: Resumed | None, given: argparse
     return exit_code(outcome)
 
 
-async def watched(run: Run, view: View, seen: Sequence[Event] = ()) -> Outcome:
+async def watched(run: Run, view: RunView, seen: Sequence[Event] = ()) -> Outcome:
     """Show a run to its end, also one that dies without a last event. `seen`: what happened before it was killed."""
     watching = asyncio.create_task(_watch(run, view, seen))
     try:
@@ -128,7 +129,7 @@ async def watched(run: Run, view: View, seen: Sequence[Event] = ()) -> Outcome:
         watching.cancel()
 
 
-async def _watch(run: Run, view: View, seen: Sequence[Event]) -> None:
+async def _watch(run: Run, view: RunView, seen: Sequence[Event]) -> None:
     if seen:
         view.recall(seen)
     async for event in run.events(after=seen[-1].seq if seen else 0):

@@ -1,20 +1,24 @@
-"""The ways in which a run is told: what each view brings, and what the story hands to it."""
+"""Base classes of everything that shows a run to people.
+
+A view derives from `RunView` and overrides what it shows. `show` gives it one event of the run; a view passes it to an
+`EventNarrator` (`narrator.py`), which calls the methods from `begin` to `end`. A `RunView` itself shows nothing.
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar, cast
 
 from ..._sanitize import clean
-from ...decision import Decision, Outcome
+from ...decision import Decision, Event, Outcome
 from ...decision import events as ev
-from ...decision.events import RunStarted
 from ...decision.messages import ResultStatus, ToolKind
+from ...event_bus import Lagged
 from .rounds import Round
-from .styled_lines import Shade
+from .styled_lines import Line, Shade
 from .text import Ending
 
 Kind = Literal["text", "reasoning"]
@@ -41,192 +45,173 @@ class Call:
         return "".join(self.written)
 
 
-class Teller(Protocol):
-    """The ways in which a view tells things."""
+class View:
+    """What all views have in common."""
+
+    tells_answer: bool = False
+    """Whether the view showed the answer, so that the command need not print it."""
+
+    def stopping(self) -> None:
+        """The user asked to stop. May be called from a signal handler."""
+
+    def abandon(self) -> None:
+        """Make the terminal usable at once, without waiting for anything: the process is about to end."""
+
+    def close(self) -> None:
+        """Leave the terminal as it was found."""
+
+
+class RunView(View):
+    """A view of one run. Every method does nothing here."""
+
+    # Called by the command that runs or replays.
+
+    def show(self, event: Event | Lagged) -> None:
+        """Show one more event."""
+
+    def recall(self, events: Sequence[Event], *, inside: bool = False) -> None:
+        """Process events without showing them. `inside`: show the step in which they end, as far as it got."""
+
+    def explain(self, on: bool) -> None:
+        """From now on, show each decision with every rule that was considered; or no longer."""
+
+    def say(self, draw: Callable[[int], Iterable[Line]]) -> None:
+        """Show lines that belong to no event. `draw` gets the width in columns."""
+
+    def wait(self, lines: Sequence[str]) -> None:
+        """Show what the user is asked for instead of the status line; no lines remove it."""
+
+    # Called by the view's EventNarrator.
 
     def begin(self, started: ev.RunStarted) -> None:
         """A run begins."""
-        ...
 
     def step(self, number: int, closing: bool) -> None:
         """A step begins."""
-        ...
 
     def write(self, kind: Kind, delta: str) -> None:
-        """The model writes."""
-        ...
+        """The model wrote more text."""
 
     def end_writing(self) -> None:
-        """What the model wrote is whole, or will never be."""
-        ...
+        """The text is complete, or was given up."""
 
     def call(self, call: Call) -> None:
-        """An ordinary call, or one that went wrong, has its result."""
-        ...
+        """An ordinary call has its result, or another call went wrong."""
 
     def round(self, round: Round) -> None:
-        """The model has planned, the plan was executed, and the model has thought about the results."""
-        ...
+        """A plan was made and executed, and the model thought about the results."""
 
     def thought(self, text: str) -> None:
-        """The model called a tool to think."""
-        ...
+        """The model called the tool for thinking."""
 
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
-        """A part of the work is done."""
-        ...
+        """The model reported that a part of the work is done."""
 
     def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
-        """Something in a line, and a few lines more where there is more to say."""
-        ...
+        """Anything else worth a line; `body` has more lines about it."""
 
     def decided(self, round: int, decision: Decision) -> None:
-        """The loop's decision, for those who want it explained."""
-        ...
+        """The loop's decision; called only if decisions are to be explained."""
 
     def end(self, ending: Ending, outcome: Outcome) -> None:
-        """The run is over."""
-        ...
+        """The run ended."""
 
 
-# Views that, once they fail, are off: a terminal that is gone, or a fault of ours, must not hurt what they show.
-
-
-class Closable(Protocol):
-    """What all views have."""
-
-    @property
-    def tells_answer(self) -> bool:
-        """Whether the answer was shown, so that nobody else has to."""
-        ...
-
-    def stopping(self) -> None:
-        """The user has asked to stop."""
-        ...
-
-    def abandon(self) -> None:
-        """Leave the terminal usable at once."""
-        ...
-
-    def close(self) -> None:
-        """Leave the terminal as it was found."""
-        ...
-
-
-V = TypeVar("V", bound=Closable)
-
-
-class Careful(Generic[V]):
-    """Stands for a view, and switches it off at its first failure."""
-
-    def __init__(self, view: V) -> None:
-        self._view = view
-        self._works = True
-
-    @property
-    def tells_answer(self) -> bool:
-        """False if it did not get that far."""
-        return self._works and self._view.tells_answer
-
-    def stopping(self) -> None:
-        """The user has asked to stop."""
-        self._view.stopping()
-
-    def abandon(self) -> None:
-        """Leave the terminal usable at once."""
-        with suppress(OSError):
-            self._view.abandon()
-
-    def close(self) -> None:
-        """Leave the terminal as it was found."""
-        try:
-            self._view.close()
-        except Exception as error:
-            self._fail(error)
-
-    def _if_it_works(self, show: Callable[[], None]) -> None:
-        if self._works:
-            try:
-                show()
-            except Exception as error:
-                self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        if self._works:
-            self._works = False
-            self.close()
-            if not isinstance(error, OSError):  # if it is one, there is nobody to tell
-                print(f"endstop: the view failed and is off ({type(error).__name__}: {error})", file=sys.stderr)
-
-
-# A teller that tells nobody: for events that were shown elsewhere, or are passed over. It knows where they end.
-
-
-class Unheard:
-    """Remembers how the run began, the step that is under way, and the text that is being written."""
+class ViewSnapshot(RunView):
+    """What another view needs to continue after events that were not shown: the run, the open step and its text."""
 
     def __init__(self) -> None:
-        self._started: RunStarted | None = None
+        self._started: ev.RunStarted | None = None
         self._step: tuple[int, bool] | None = None
         self._kind: Kind = "text"
         self._written: list[str] = []
 
-    def tell(self, teller: Teller, inside: bool) -> None:
-        """Hand on to another teller what it needs to go on from here."""
+    def show_in(self, view: RunView, inside: bool) -> None:
+        """Show in `view` how the run began and, if `inside`, the open step as far as it got."""
         if self._started is not None:
-            teller.begin(self._started)
+            view.begin(self._started)
         if inside and self._step is not None:
-            teller.step(*self._step)
+            view.step(*self._step)
             written = clean("".join(self._written))
             before, _, row = written.rpartition("\n")
             if written.strip():
-                teller.write(self._kind, f"… {row}" if before.strip() else row)
+                view.write(self._kind, f"… {row}" if before.strip() else row)
 
     def leave_step(self) -> None:
         """The step is over."""
         self._step = None
         self._written = []
 
-    # ---- telling
-
-    def begin(self, started: RunStarted) -> None:
-        """A run begins."""
+    def begin(self, started: ev.RunStarted) -> None:
+        """Keep how the run began."""
         self._started = started
         self.leave_step()
 
     def step(self, number: int, closing: bool) -> None:
-        """A step begins."""
+        """Keep the step."""
         self._step = (number, closing)
         self._written = []
 
     def write(self, kind: Kind, delta: str) -> None:
-        """The model writes."""
+        """Keep the text."""
         if kind != self._kind:
             self._kind, self._written = kind, []
         self._written.append(delta)
 
     def end_writing(self) -> None:
-        """What was written would have been shown."""
+        """Drop the text: a view would have shown all of it."""
         self._written = []
 
-    def call(self, call: Call) -> None:
-        """Nothing."""
-
-    def thought(self, text: str) -> None:
-        """Nothing."""
-
-    def round(self, round: Round) -> None:
-        """Nothing."""
-
-    def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
-        """Nothing."""
-
-    def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
-        """Nothing."""
-
-    def decided(self, round: int, decision: Decision) -> None:
-        """Nothing."""
-
     def end(self, ending: Ending, outcome: Outcome) -> None:
-        """The run is over."""
+        """No step is open any more."""
         self.leave_step()
+
+
+V = TypeVar("V", bound=View)
+
+
+def fault_tolerant(view: V) -> V:
+    """The view, switched off at its first error: neither a lost terminal nor a bug in a view may end a run."""
+    return cast(V, _FaultTolerant(view))
+
+
+class _FaultTolerant:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._works = True
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        method = getattr(self._view, name)
+
+        def call_while_it_works(*args: Any, **options: Any) -> None:
+            if self._works:
+                try:
+                    method(*args, **options)
+                except Exception as error:
+                    self._switch_off(error)
+
+        return call_while_it_works
+
+    @property
+    def tells_answer(self) -> bool:
+        return self._works and self._view.tells_answer
+
+    def stopping(self) -> None:
+        self._view.stopping()
+
+    def abandon(self) -> None:
+        with suppress(OSError):
+            self._view.abandon()
+
+    def close(self) -> None:
+        try:
+            self._view.close()
+        except Exception as error:
+            self._switch_off(error)
+
+    def _switch_off(self, error: Exception) -> None:
+        if self._works:
+            self._works = False
+            self.close()
+            if not isinstance(error, OSError):  # the terminal is gone: nobody would read this
+                print(f"endstop: the view failed and is off ({type(error).__name__}: {error})", file=sys.stderr)

@@ -22,7 +22,7 @@ from ...decision.events import RunStarted
 from ...decision.messages import ResultStatus
 from ...event_bus import Lagged
 from ...process.streams import Channels
-from .base import Call, Kind
+from .base import Call, Kind, RunView
 from .narrator import Story
 from .rounds import Round
 from .styled_lines import Line, Shade
@@ -68,7 +68,7 @@ _RESULTS: dict[ResultStatus, tuple[str, str, str]] = {
 }
 
 
-class Live(OnScreen):
+class Live(OnScreen, RunView):
     """Shows a run in the terminal that `channels.stderr` is."""
 
     def __init__(self, channels: Channels, *, explain: bool, saved: Saved, recorded: Recorded | None = None) -> None:

@@ -18,7 +18,7 @@ from ...decision.decide import renewed
 from ...decision.limit_usage import spending
 from ...decision.messages import ToolKind
 from ...event_bus import Lagged
-from .base import Call, Teller, Unheard
+from .base import Call, RunView, ViewSnapshot
 from .rounds import Round, takes_plans
 from .styled_lines import Shade
 from .text import Recorded, brief, called, cut_words, ending_of, failure_words, last_lines, spent
@@ -32,7 +32,7 @@ BODY = 6
 class Story:
     """What has happened so far, and the telling of it."""
 
-    def __init__(self, teller: Teller, *, explain: bool, recorded: Recorded | None = None) -> None:
+    def __init__(self, view: RunView, *, explain: bool, recorded: Recorded | None = None) -> None:
         self.calls: dict[str, Call] = {}
         """Calls without a result yet, by id."""
         self.doing = "starting"
@@ -45,7 +45,7 @@ class Story:
         """Milliseconds since the run began."""
         self.explain = explain
         """Whether decisions are told with all that was considered."""
-        self._teller = teller
+        self._view = view
         self._recorded = recorded
         self._asked: dict[str, str] = {}
         """Questions that an earlier run left open, by call id."""
@@ -71,18 +71,18 @@ class Story:
 
     def recall(self, events: Sequence[Event], *, inside: bool = False) -> None:
         """Take in events untold, but for how the run began; with `inside`, also for the step in which they end."""
-        teller, self._teller = self._teller, (unheard := Unheard())
+        view, self._view = self._view, (snapshot := ViewSnapshot())
         for event in events:
             self.take(event)
             if isinstance(event, ev.StepFinished):
-                unheard.leave_step()
-        self._teller = teller
-        unheard.tell(teller, inside)
+                snapshot.leave_step()
+        self._view = view
+        snapshot.show_in(view, inside)
 
     def take(self, event: Event | Lagged) -> None:
         """Tell one more event."""
         if isinstance(event, Lagged):
-            self._teller.note(f"… {event.missed:,} events were not shown: this view was too slow", "quiet")
+            self._view.note(f"… {event.missed:,} events were not shown: this view was too slow", "quiet")
             return
         self.facts, self.t = fold(self.facts, event), event.t
         tell = _TOLD.get(type(event))
@@ -101,20 +101,20 @@ class Story:
         self._planning = {tool.name for tool in event.tools if takes_plans(tool)}
         self._round, self._rounds = None, 0
         self._failure, self._cause = None, ""
-        self._teller.begin(event)
+        self._view.begin(event)
 
     def _run_resumed(self, event: ev.RunResumed) -> None:
         if event.interrupted_step is not None:
             self._void()
-        self._teller.note("the run goes on where its process was killed", "quiet")
+        self._view.note("the run goes on where its process was killed", "quiet")
 
     def _message_added(self, event: ev.MessageAdded) -> None:
         if event.origin != "user":
             self._note(f"▸ {event.origin.replace('_', ' ')}", event.text, "loop")
 
     def _step_started(self, event: ev.StepStarted) -> None:
-        self._teller.end_writing()
-        self._teller.step(event.step, event.closing)
+        self._view.end_writing()
+        self._view.step(event.step, event.closing)
 
     def _attempt_started(self, event: ev.AttemptStarted) -> None:
         self.doing = "waiting for the model"
@@ -129,14 +129,14 @@ class Story:
 
     def _attempt_retracted(self, event: ev.AttemptRetracted) -> None:
         self._void()
-        self._teller.note(f"↺ attempt {event.attempt} is void; another one takes its place", "warning")
+        self._view.note(f"↺ attempt {event.attempt} is void; another one takes its place", "warning")
 
     def _void(self) -> None:
-        self._teller.end_writing()
+        self._view.end_writing()
         self.calls.clear()
 
     def _response_finished(self, event: ev.ResponseFinished) -> None:
-        self._teller.end_writing()
+        self._view.end_writing()
         if event.cut_at is not None:
             name = next((call.name for call in event.message.calls if call.id == event.cut_at), "the completion")
             self._cuts[event.cut_at] = cut_words(one_line(name, 60), event)
@@ -144,19 +144,19 @@ class Story:
 
     def _decision_made(self, event: ev.DecisionMade) -> None:
         if self.explain:
-            self._teller.decided(event.round, event.decision)
+            self._view.decided(event.round, event.decision)
 
     def _cancel_requested(self, event: ev.CancelRequested) -> None:
         self._cause = event.cause
 
     def _run_finished(self, event: ev.RunFinished) -> None:
-        self._teller.end_writing()
+        self._view.end_writing()
         self.calls.clear()
         self._tell_round()
         if event.outcome.stop_reason != "provider_error":
             self._tell_failure()
         outcome = renewed(event.outcome, self.facts)
-        self._teller.end(ending_of(outcome, self._failure, self._cause, self._recorded), outcome)
+        self._view.end(ending_of(outcome, self._failure, self._cause, self._recorded), outcome)
 
     def _tell_failure(self) -> None:
         if self._failure is not None and self._failure.kind != "cancelled":
@@ -168,15 +168,15 @@ class Story:
 
     def _text(self, event: ev.TextMessageContent) -> None:
         self.doing = "writing"
-        self._teller.write("text", event.delta)
+        self._view.write("text", event.delta)
 
     def _reasoning(self, event: ev.ReasoningMessageContent) -> None:
         if event.delta:
             self.doing = "thinking"
-            self._teller.write("reasoning", event.delta)
+            self._view.write("reasoning", event.delta)
 
     def _call_started(self, event: ev.ToolCallStart) -> None:
-        self._teller.end_writing()
+        self._view.end_writing()
         self.calls[event.call_id] = Call(event.name, self._kind(event.name))
         self.doing = "calling"
 
@@ -208,8 +208,8 @@ class Story:
             return  # told as what it means: a completion, a phase, a thought, a question
         if call.kind == "ordinary" and call.running and call.name not in self._reading:
             self.actions.append(brief(call.name, call.arguments) + ("" if call.status == "ok" else f" ({call.status})"))
-        self._teller.end_writing()
-        self._teller.call(call)
+        self._view.end_writing()
+        self._view.call(call)
 
     def _completion(self, call_id: str, call: Call) -> None:
         """A completion call: what it says is told by the end of the run, or by the reason why it was handed back."""
@@ -218,8 +218,8 @@ class Story:
             if self.facts.accepted != call_id:
                 return  # a phase, which is told as one
             call.written, call.word = [], "accepted"
-        self._teller.end_writing()
-        self._teller.call(call)
+        self._view.end_writing()
+        self._view.call(call)
         self._tell_cut(call_id)
 
     def _tell_cut(self, call_id: str) -> None:
@@ -240,17 +240,17 @@ class Story:
             ]
         if call.status in ("ok", "error") and self._round.steps:
             call.result, call.written = "", []
-        self._teller.end_writing()
-        self._teller.call(call)
+        self._view.end_writing()
+        self._view.call(call)
 
     def _tell_round(self) -> None:
         if self._round is not None:
-            self._teller.round(self._round)
+            self._view.round(self._round)
         self._round = None
 
     def _thought(self, event: ev.ThoughtRecorded) -> None:
-        self._teller.end_writing()
-        self._teller.thought(event.text)
+        self._view.end_writing()
+        self._view.thought(event.text)
 
     def _rejected(self, event: ev.CompletionRejected) -> None:
         name = called(event.by) if ":" in event.by else ""
@@ -260,7 +260,7 @@ class Story:
     def _phase(self, event: ev.PhaseReported) -> None:
         summary = event.summary if event.percentage < 100 else ""  # the end of the run says it
         if self._round is None:
-            self._teller.phase(event.percentage, summary, event.next_phase)
+            self._view.phase(event.percentage, summary, event.next_phase)
             return
         self._round.percentage, self._round.thought = event.percentage, summary
         self._round.next = event.next_phase or ""
@@ -270,8 +270,8 @@ class Story:
         call = self.calls.pop(event.call_id, None)
         if call is not None and call.kind == "completion":
             call.written, call.word, call.running = [], "waits for your word", False
-            self._teller.end_writing()
-            self._teller.call(call)
+            self._view.end_writing()
+            self._view.call(call)
             self._tell_cut(event.call_id)
         self.doing = "about to ask you"
 
@@ -317,7 +317,7 @@ class Story:
         said = {"passed": "✔ passed", "failed": "✘ failed", "not_run": "✘ gave no verdict"}[event.verdict]
         shade: Shade = "good" if event.verdict == "passed" else "bad"
         told = str(event.details.get("error") or event.details.get("output") or "") if shade == "bad" else ""
-        self._teller.note(one_line(f"{said}: {head}", NOTE), shade, last_lines(told, BODY))
+        self._view.note(one_line(f"{said}: {head}", NOTE), shade, last_lines(told, BODY))
 
     def _kind(self, name: str) -> ToolKind:
         return self._kinds.get(name, "ordinary")
@@ -325,10 +325,10 @@ class Story:
     def _tell(self, head: str, text: str, shade: Shade) -> None:
         """A note with the first line of the text, and the last ones of the rest under it."""
         first, _, rest = clean(text).strip().partition("\n")
-        self._teller.note(one_line(f"{head}: {first}", NOTE), shade, last_lines(rest, BODY))
+        self._view.note(one_line(f"{head}: {first}", NOTE), shade, last_lines(rest, BODY))
 
     def _note(self, head: str, text: str, shade: Shade) -> None:
-        self._teller.note(one_line(f"{head}: {text}" if text else head, NOTE), shade)
+        self._view.note(one_line(f"{head}: {text}" if text else head, NOTE), shade)
 
 
 _TOLD: dict[type, Callable[[Story, Any], None]] = {

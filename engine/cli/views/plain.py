@@ -10,7 +10,7 @@ from ..._sanitize import clean, one_line
 from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ...event_bus import Lagged
-from .base import Call, Kind
+from .base import Call, Kind, RunView
 from .narrator import Story
 from .rounds import Round
 from .styled_lines import Line, Shade, plain
@@ -34,10 +34,8 @@ WIDTH = 100
 """Columns where there is no terminal that has any."""
 
 
-class Plain:
+class Plain(RunView):
     """Writes one line or a few for each thing that happens."""
-
-    tells_answer = False
 
     def __init__(self, *, explain: bool, saved: Saved, recorded: Recorded | None = None) -> None:
         self._story = Story(self, explain=explain, recorded=recorded)
@@ -73,12 +71,6 @@ class Plain:
                 if line not in self._waited:
                     self._line(f"-- {line}")
             self._waited = lines
-
-    def stopping(self) -> None:
-        """Nothing: the end will tell."""
-
-    def abandon(self) -> None:
-        """Nothing to put right."""
 
     def close(self) -> None:
         """Write what is left."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Protocol
 
 from ..._sanitize import one_line
 from ...batch import aligned
@@ -12,7 +11,7 @@ from ...decision import Event, Outcome, Usage
 from ...event_bus import Lagged
 from ...race import RaceResult
 from ...tasks import TaskResult
-from .base import Careful
+from .base import View
 from .plain import Plain
 from .text import cost, duration, tokens
 
@@ -20,57 +19,17 @@ NAME = 40
 """Characters of a model's name."""
 
 
-class RaceView(Protocol):
-    """Shows what happens to each racer. `notes` are lines for the end: where things lie."""
-
-    @property
-    def tells_answer(self) -> bool:
-        """True if who looks at it has read the winner's answer."""
-        ...
+class RaceView(View):
+    """A view of a race. Every method does nothing here."""
 
     def show(self, number: int, event: Event | Lagged) -> None:
-        """Show one more event of a racer."""
-        ...
+        """Show one more event of a racer; `number` is its place in the order of the models, from 0."""
 
     def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
-        """Show how the race ended."""
-        ...
-
-    def stopping(self) -> None:
-        """The user has asked to stop. May be called from a signal handler."""
-        ...
-
-    def abandon(self) -> None:
-        """Leave the terminal usable at once, whatever else is lost."""
-        ...
-
-    def close(self) -> None:
-        """Leave the terminal as it was found."""
-        ...
+        """Show how the race ended. `notes`: lines about what it left, such as records and workspaces."""
 
 
-class SilentRace:
-    """Shows nothing."""
-
-    tells_answer = False
-
-    def show(self, number: int, event: Event | Lagged) -> None:
-        """Nothing."""
-
-    def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
-        """Nothing."""
-
-    def stopping(self) -> None:
-        """Nothing."""
-
-    def abandon(self) -> None:
-        """Nothing."""
-
-    def close(self) -> None:
-        """Nothing."""
-
-
-class PlainRace(SilentRace):
+class PlainRace(RaceView):
     """One line or a few for each thing that happens, with the racer's name before it."""
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -96,18 +55,6 @@ class _Lane(Plain):
 
     def _line(self, text: str) -> None:
         super()._line(f"{self._name} | {text}")
-
-
-class CarefulRace(Careful[RaceView]):
-    """The view of a race, off once it fails."""
-
-    def show(self, number: int, event: Event | Lagged) -> None:
-        """Show one more event."""
-        self._if_it_works(lambda: self._view.show(number, event))
-
-    def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
-        """Show how the race ended."""
-        self._if_it_works(lambda: self._view.finish(race, notes))
 
 
 # ---- how it ended, in words

@@ -16,14 +16,13 @@ from rich.table import Table
 from rich.text import Text
 
 from ..._sanitize import clean, one_line
-from ...decision import Decision, Event, Outcome
-from ...decision.events import RunStarted
+from ...decision import Event, Outcome
 from ...event_bus import Lagged
 from ...process.streams import Channels
 from ...race import RaceResult
-from .base import Call, Kind
+from .base import Call, Kind, RunView
 from .narrator import Story
-from .race import NAME, table_of, verdict_on
+from .race import NAME, RaceView, table_of, verdict_on
 from .rounds import Round
 from .styled_lines import Shade
 from .terminal import SHADES, OnScreen, rows_of, spinner
@@ -36,7 +35,7 @@ TALLEST = 18
 """Lines of a racer, its frame included."""
 
 
-class LiveRace(OnScreen):
+class LiveRace(OnScreen, RaceView):
     """Shows a race in the terminal that `channels.stderr` is."""
 
     def __init__(self, channels: Channels, names: Sequence[str], prompt: str) -> None:
@@ -137,7 +136,7 @@ _TONES: dict[Tone, tuple[str, str]] = {
 }
 
 
-class Lane:
+class Lane(RunView):
     """A racer as it is shown. A teller of its story."""
 
     def __init__(self, name: str) -> None:
@@ -213,9 +212,6 @@ class Lane:
 
     # ---- telling
 
-    def begin(self, started: RunStarted) -> None:
-        """Nothing: the name says it."""
-
     def step(self, number: int, closing: bool) -> None:
         """A line for each step."""
         self._add("── closing step" if closing else f"── step {number}", "dim", cut=True)
@@ -261,9 +257,6 @@ class Lane:
         self._add(text, SHADES[shade])
         for line in body[-1:]:
             self._add(line, "dim", cut=True, indent="  ")
-
-    def decided(self, round: int, decision: Decision) -> None:
-        """Nothing: there is no room for it."""
 
     def end(self, ending: Ending, outcome: Outcome) -> None:
         """How it ended, and its answer."""

@@ -20,8 +20,8 @@ from ...records.reader import RecordedRun, SessionRecord
 from ...replay import Watcher
 from ...replay.diff import Beginning, Divergence, recorded_seq
 from ...run import Run
+from .base import RunView
 from .replay import divergence_lines
-from .select import View
 from .styled_lines import Line, Shade, folded
 from .text import Savings, arguments, counted, first_lines, savings_of
 
@@ -31,7 +31,7 @@ KEYS = "Enter step · n decision · r run · g go to · m messages · e explain 
 class Shown(Watcher):
     """Shows a replay in a view."""
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: RunView) -> None:
         self.begun = False
         """Whether anything was to be shown yet."""
         self.diverged: set[str] = set()
@@ -76,7 +76,7 @@ class Walk(Shown):
     """
 
     def __init__(
-        self, view: View, record: SessionRecord, *, explain: bool, live: bool, leave: Callable[[], None]
+        self, view: RunView, record: SessionRecord, *, explain: bool, live: bool, leave: Callable[[], None]
     ) -> None:
         super().__init__(view)
         self._record = record

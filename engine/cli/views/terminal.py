@@ -11,6 +11,7 @@ from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableT
 from rich.live import Live
 
 from ...process.streams import Channels
+from .base import View
 from .styled_lines import Shade
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -122,7 +123,7 @@ class Screen:
                 self._printed(line)
 
 
-class OnScreen:
+class OnScreen(View):
     """What views that own the terminal have in common: a screen, and what is done about it when a run is stopped."""
 
     def __init__(self, channels: Channels, draw: Callable[[], RenderableType], printed: Callable[[str], None]) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 from endstop._sanitize import clean, one_line
+from endstop.cli.views.base import RunView, fault_tolerant
 from endstop.cli.views.narrator import TOLD, UNTOLD
-from endstop.cli.views.select import CarefulView
 from endstop.cli.views.text import actions_line, arguments, brief, duration, ending_of, figures, first_lines, savings_of
 from endstop.decision import STATUS_OF, Event, Outcome, TextDelta, ToolCallDelta
 from endstop.decision.events import AttemptFailed
@@ -30,7 +30,7 @@ def test_every_event_is_told_or_left_out_on_purpose() -> None:
     assert not TOLD & UNTOLD
 
 
-class _Broken:
+class _Broken(RunView):
     tells_answer = True
 
     def __init__(self, error: Exception) -> None:
@@ -40,10 +40,6 @@ class _Broken:
     def show(self, event: object) -> None:
         raise self.error
 
-    def stopping(self) -> None: ...
-
-    def abandon(self) -> None: ...
-
     def close(self) -> None:
         self.closed += 1
 
@@ -51,7 +47,7 @@ class _Broken:
 @pytest.mark.parametrize("error", [ValueError("a fault of ours"), BrokenPipeError("the terminal is gone")])
 def test_a_view_that_fails_is_off_from_then_on(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
     broken = _Broken(error)
-    view = CarefulView(broken)
+    view = fault_tolerant(broken)
     for _ in range(3):
         view.show(AttemptFailed(attempt="1.1", kind="auth", message=""))
     assert (broken.closed, view.tells_answer) == (1, False)
