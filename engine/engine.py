@@ -31,7 +31,7 @@ from .providers._wrapper import leaves
 from .providers.clock import Clock, SystemClock
 from .providers.provider import check_settings
 from .race import RaceResult, racing
-from .records.attachments import ABOVE
+from .records.attachments import ATTACH_ABOVE
 from .records.event_redaction import Redact
 from .run import Around, Run, Subscriber, deliver
 from .session import Session
@@ -110,7 +110,7 @@ class Engine:
         settings: Mapping[str, Any] | None = None,
         finish_words: Mapping[str, FinishReason] | None = None,
         redact: Redact | None = None,
-        attach_above: int | None = ABOVE,
+        attach_above: int | None = ATTACH_ABOVE,
         clock: Clock | None = None,
         buffer: int = KEPT,
         around: Sequence[Around] = (),

@@ -14,7 +14,7 @@ from .decision import Event, Facts, fold
 from .decision.events import STREAM_PARTS, RunFinished
 from .durability import LostRun
 from .providers.clock import Clock
-from .records.format import AfterCut
+from .records.format import DrainedChunk
 from .records.writer import RecordWriter
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Journal(Protocol):
         """The file that it writes, for functions that look at the record so far; None if there is none."""
         ...
 
-    def write(self, event: Event | AfterCut) -> None:
+    def write(self, event: Event | DrainedChunk) -> None:
         """Take an event. Returns at once."""
         ...
 

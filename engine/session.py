@@ -19,7 +19,7 @@ from .durability import Steps
 from .event_bus import Bus
 from .event_log import Journal, Kept, Log, journal_of
 from .providers import Exchange, Provider, Record
-from .records.format import AfterCut, rest_of, step_of
+from .records.format import DrainedChunk, step_of_attempt, summarize_drained
 from .records.reader import RecordedRun
 from .resume_point import Interrupted
 from .run import Run, all_around, new_run_id
@@ -272,9 +272,9 @@ class Session:
 
 def _keep_rest(journal: Journal, cut_off: dict[int, CutOff], exchange: Exchange) -> None:
     if exchange.ended == "cut":
-        cut_off[step_of(exchange.attempt)] = rest_of(exchange.after_cut)
+        cut_off[step_of_attempt(exchange.attempt)] = summarize_drained(exchange.after_cut)
     for chunk in exchange.after_cut:
-        journal.write(AfterCut(attempt=exchange.attempt, chunk=chunk))
+        journal.write(DrainedChunk(attempt=exchange.attempt, chunk=chunk))
 
 
 # How a run begins: with a prompt, with the answer to a question, or where a killed process left it.

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from endstop import read_record
 from endstop.cli.views.text import savings_of
-from endstop.records.format import AfterCut
+from endstop.records.format import DrainedChunk
 
 RECORDS = Path(__file__).resolve().parents[2] / "tests" / "records"
 
@@ -59,7 +59,7 @@ def _difference(before: dict[str, str], folder: Path) -> str:
     return "\n".join(lines)
 
 
-def _rest(rest: list[AfterCut]) -> str:
+def _rest(rest: list[DrainedChunk]) -> str:
     """What came after the cut: it was read into the record once, so that this can be said."""
     saved = str(savings_of(line.chunk for line in rest))
     if not saved:

@@ -21,8 +21,8 @@ from ..decision import Event, Policy, Verdict, WrongUse
 from ..decision.backtest import Backtested, Finding, Parting, backtest
 from ..decision.policy_files import with_setting
 from ..decision.summary import Point, RunDigest
-from ..records.index import Index, remembered
-from ..records.parallel import Failure, Progress
+from ..records.index import Index, map_files_cached
+from ..records.parallel import FileFailure, ProgressCallback
 from ..records.scan import scan
 from .sampling import BadRecord, partly_read
 from .statistics import Interval, RatioEstimator, wilson_interval
@@ -201,7 +201,7 @@ def backtest_records(
     swept: str | None = None,
     index: Index | None = None,
     processes: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     on_case: Callable[[str, SessionCase], None] | None = None,
 ) -> BacktestReport:
     """Test every record under each policy. Files that cannot be read are listed in the report.
@@ -217,8 +217,8 @@ def backtest_records(
     recorded: Counter[str] = Counter()
     verdicts: Counter[str] = Counter()
     bad, damaged = [], []
-    for path, result in remembered(index, work, paths, processes=processes, progress=progress):
-        if isinstance(result, Failure):
+    for path, result in map_files_cached(index, work, paths, processes=processes, progress=progress):
+        if isinstance(result, FileFailure):
             bad.append(BadRecord(str(path), result.message))
             continue
         tested = _decode(result)

@@ -14,8 +14,8 @@ from ..decision import RECOMMENDED, WrongUse
 from ..decision.backtest import backtest
 from ..decision.errors import nearest
 from ..decision.summary import RunDigest
-from ..records.index import Index, remembered
-from ..records.parallel import Failure, Progress
+from ..records.index import Index, map_files_cached
+from ..records.parallel import FileFailure, ProgressCallback
 from ..records.scan import scan
 from .comparison import Advice, BaselineComparison, Recommendation, advise, compare, recommend
 from .metrics import RunAggregator, RunMetrics, ToolAggregator, ToolTotals
@@ -144,7 +144,7 @@ def report_records(
     sessions: int = DEFAULT_SESSIONS,
     index: Index | None = None,
     processes: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Report:
     """Read every record and add up its runs. Files that cannot be read are listed in the report.
 
@@ -152,8 +152,8 @@ def report_records(
     baseline that no run has.
     """
     reporter = ReportBuilder(ratings, sessions)
-    for path, result in remembered(index, digest_record, paths, processes=processes, progress=progress):
-        if isinstance(result, Failure):
+    for path, result in map_files_cached(index, digest_record, paths, processes=processes, progress=progress):
+        if isinstance(result, FileFailure):
             reporter.add_bad(str(path), result.message)
         else:
             reporter.add(str(path), _decode(result))

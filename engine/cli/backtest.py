@@ -12,7 +12,7 @@ import msgspec
 from ..analysis.backtest import NamedPolicy, SessionCase, backtest_index, backtest_records, parse_sweep
 from ..decision import POLICIES, WrongUse
 from ..process.streams import Channels
-from ..records.files import records_in
+from ..records.files import find_records
 from .factory import policy_of
 from .options import add_records, parser_of
 from .views.backtest import parts_of
@@ -61,7 +61,7 @@ def command(given: argparse.Namespace) -> int:
     swept, policies = _policies(given.policy, given.sweep)
     against = None if given.against is None else _named(given.against)
     channels = Channels()
-    paths = records_in(given.records)
+    paths = find_records(given.records)
     if given.html is not None:
         check_writable(given.html, paths)
     every = [*policies, *([against] if against is not None else [])]

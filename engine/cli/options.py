@@ -9,7 +9,7 @@ from typing import Any
 from ..decision import FinishReason, WrongUse
 from ..decision.finish_words import checked_words
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
-from ..records.redaction import DEFAULT, KINDS, Redaction
+from ..records.redaction import DEFAULT_KINDS, KINDS, Redaction
 from ..store.base import LEASE
 from .factory import RETRIES
 
@@ -234,7 +234,7 @@ def redaction_of(given: argparse.Namespace) -> Redaction | None:
         if not (equals and name.isidentifier() and pattern):
             raise WrongUse(f"{written!r} is no pattern with a name: write NAME=REGEX, as in ticket='T-[0-9]+'")
         patterns[name] = pattern
-    kinds = KINDS if given.redact_phones else DEFAULT
+    kinds = KINDS if given.redact_phones else DEFAULT_KINDS
     return Redaction(kinds=tuple(kinds), patterns=patterns, words=given.redact_words)
 
 

@@ -14,9 +14,9 @@ import msgspec
 from .._sanitize import one_line
 from ..decision import WrongUse
 from ..process.streams import Channels
-from ..records.event_redaction import Rewritten, redacted_copy
-from ..records.files import records_in
-from ..records.parallel import Failure, each
+from ..records.event_redaction import RedactionCounts, redact_file
+from ..records.files import find_records
+from ..records.parallel import FileFailure, map_files
 from ..records.redaction import Redaction
 from .options import add_places, add_redaction, parser_of, redaction_of
 from .views.tables import progress
@@ -54,11 +54,11 @@ def command(given: argparse.Namespace) -> int:
     assert redaction is not None
     targets = _targets(given.records, Path(given.output))
     work = partial(_copy, targets=targets, redaction=redaction)
-    written: dict[str, Rewritten] = {}
+    written: dict[str, RedactionCounts] = {}
     failed: dict[str, str] = {}
     with progress(given, "redacting") as told:
-        for path, result in each(work, list(targets), processes=given.processes, progress=told):
-            if isinstance(result, Failure):
+        for path, result in map_files(work, list(targets), processes=given.processes, progress=told):
+            if isinstance(result, FileFailure):
                 failed[str(path)] = result.message
             else:
                 written[str(path)] = result
@@ -75,9 +75,9 @@ def command(given: argparse.Namespace) -> int:
     return FAILED if failed else 0
 
 
-def _copy(path: Path, targets: dict[Path, Path], redaction: Redaction) -> Rewritten:
+def _copy(path: Path, targets: dict[Path, Path], redaction: Redaction) -> RedactionCounts:
     targets[path].parent.mkdir(parents=True, exist_ok=True)
-    return redacted_copy(path, targets[path], redaction)
+    return redact_file(path, targets[path], redaction)
 
 
 def _targets(places: Sequence[str], output: Path) -> dict[Path, Path]:
@@ -87,7 +87,7 @@ def _targets(places: Sequence[str], output: Path) -> dict[Path, Path]:
     for place in places:
         if Path(place).is_dir() and output.resolve().is_relative_to(Path(place).resolve()):
             raise WrongUse(f"{output} is in {place}, so the copies would be taken for records: name another folder")
-        for path in records_in([place]):
+        for path in find_records([place]):
             target = output / (path.relative_to(place) if Path(place).is_dir() else path.name)
             other = taken.setdefault(target, path)
             if other != path:
@@ -96,7 +96,7 @@ def _targets(places: Sequence[str], output: Path) -> dict[Path, Path]:
     return targets
 
 
-def _told(result: Rewritten) -> list[str]:
+def _told(result: RedactionCounts) -> list[str]:
     told = []
     if result.left_out:
         told.append(f"left out {counted(result.left_out, 'line')} that could not be read")

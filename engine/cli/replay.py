@@ -16,7 +16,7 @@ from ..decision import WrongUse
 from ..process.shutdown import Interrupts, run_to_end
 from ..process.streams import Channels
 from ..records.reader import SessionRecord, read_record
-from ..records.writer import being_written
+from ..records.writer import is_being_written
 from ..replay import ReplayedRun, ReplayReport, replayed_runs
 from ..replay.diff import Beginning
 from ..tools.tool import Tool
@@ -71,7 +71,7 @@ def command(given: argparse.Namespace) -> int:
             raise WrongUse("--step stops to be looked at, and --quiet shows nothing: leave out one of them")
         check_terminal(channels.stderr)
     tools = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run, given.env)]
-    writing = being_written(given.record)
+    writing = is_being_written(given.record)
     record = read_record(given.record)
     beginning = None if given.beginning is None else beginning_of(record, given.beginning)
     return run_to_end(_replay(_Wanted(given, record, tools, beginning, writing), channels))

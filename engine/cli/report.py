@@ -13,8 +13,8 @@ from ..analysis.scoring import Ratings, read_ratings
 from ..analysis.timeline import record_timeline
 from ..decision import WrongUse
 from ..process.streams import Channels
-from ..records.files import records_in
-from ..records.parallel import Failure, each
+from ..records.files import find_records
+from ..records.parallel import FileFailure, map_files
 from .options import add_records, parser_of
 from .views.backtest_page import check_writable, write_page
 from .views.report import parts_of
@@ -61,7 +61,7 @@ def command(given: argparse.Namespace) -> int:
     if not 0 <= given.sessions <= MOST_SESSIONS:
         raise WrongUse(f"--sessions is {given.sessions}: use 0 to {MOST_SESSIONS:,}")
     channels = Channels()
-    paths = records_in(given.records)
+    paths = find_records(given.records)
     ratings = read_ratings(given.ratings) if given.ratings is not None else Ratings()
     if given.html is not None:
         check_writable(given.html, paths)
@@ -90,9 +90,9 @@ def _write_page(given: argparse.Namespace, report: Report, ratings: Ratings) -> 
     paths = [Path(chosen.record) for chosen in report.telling]
     shown = []
     with progress(given, "drawing") as told:
-        read = each(record_timeline, paths, processes=given.processes, progress=told)
+        read = map_files(record_timeline, paths, processes=given.processes, progress=told)
         for chosen, (_, timeline) in zip(report.telling, read, strict=True):
-            if not isinstance(timeline, Failure):  # one that has gone since it was read
+            if not isinstance(timeline, FileFailure):  # one that has gone since it was read
                 shown.append(Shown(chosen, timeline))
     whole = report_page(report, shown, ratings)
     return f"{write_page(given.html, whole)}, {counted(len(shown), 'session')} to open."

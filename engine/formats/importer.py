@@ -18,9 +18,9 @@ from msgspec import Struct
 from .._version import __version__
 from ..decision import WrongUse
 from ..records import compression as zst
-from ..records.attachments import folder_of
+from ..records.attachments import attachments_folder
 from ..records.event_redaction import Redact
-from ..records.reader import header_of
+from ..records.reader import read_header
 from ..records.writer import RecordWriter
 from .imported_session import Kinds
 from .parsing import iso
@@ -141,7 +141,7 @@ class Folder:
         if there and not (self._replace and all(map(_is_record, there))):
             raise AlreadyThere(there[0].name)
         part = self.path / f".{name}.{os.getpid()}.part"
-        beside = folder_of(path)
+        beside = attachments_folder(path)
         strangers = os.path.lexists(beside)
         try:
             part.unlink(missing_ok=True)
@@ -163,7 +163,7 @@ class Folder:
         """Give a whole record its name."""
         if self._ending == COMPRESSED:
             packed = part.with_name(f"{part.name}{zst.SUFFIX}")
-            with open(part, "rb") as plain, zst.writing(packed) as file:
+            with open(part, "rb") as plain, zst.create_file(packed) as file:
                 copyfileobj(plain, file, 1024 * 1024)
             os.replace(packed, part)
         if there:
@@ -184,7 +184,7 @@ class Folder:
 
 def _is_record(path: Path) -> bool:
     with suppress(WrongUse):
-        header_of(path)
+        read_header(path)
         return True
     return False
 

@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from ..decision import AssistantMessage
 from ..decision.errors import error_text
-from ..records.format import BEGINNING
+from ..records.format import HEADER_PREFIX
 from . import anthropic, cline, openai, swe_agent, tau_bench
 from .imported_session import Foreign, Unreadable
 from .response_items import is_item
@@ -56,7 +56,7 @@ def values_in(file: IO[bytes]) -> Iterator[Value]:
     head = file.read(4096)
     if not head.strip(b" \t\r\n\xef\xbb\xbf") and len(head) < 4096:
         raise Unreadable("empty")
-    if head.startswith(BEGINNING):
+    if head.startswith(HEADER_PREFIX):
         raise Unreadable("an endstop record already: it needs no import")
     for mark, what in _UNSUPPORTED_ENCODINGS:
         if head.startswith(mark):

@@ -17,34 +17,36 @@ from msgspec.structs import replace
 
 from ..decision import Image
 from ..decision.events import ToolCallResult
-from .files import ATTACHMENTS, LONGEST, SUFFIXES
+from .files import ATTACHMENTS_SUFFIX, MAX_LINE_BYTES, RECORD_SUFFIXES
 
-ABOVE = 256 * 1024
+ATTACH_ABOVE = 256 * 1024
 """Bytes from which on a text or a picture is put into a file of its own, by default."""
 SCHEME = "attached:"
 """How the `url` of a picture begins that lies in a file."""
-SHOWN = 1000
+PREVIEW_CHARS = 1000
 """Characters of a text that stay in the record."""
 _HASH = re.compile(r"[0-9a-f]{64}")
-NAMED = 100
+MAX_MISSING_NAMES = 100
 """Names of missing attachments that are kept."""
 
 
-def folder_of(record: str | os.PathLike[str]) -> Path:
+def attachments_folder(record: str | os.PathLike[str]) -> Path:
     """Where the attachments of a record are."""
     path = Path(record)
-    ending = next((suffix for suffix in sorted(SUFFIXES, key=len, reverse=True) if path.name.endswith(suffix)), "")
-    return path.parent / (path.name.removesuffix(ending) + ATTACHMENTS)
+    ending = next(
+        (suffix for suffix in sorted(RECORD_SUFFIXES, key=len, reverse=True) if path.name.endswith(suffix)), ""
+    )
+    return path.parent / (path.name.removesuffix(ending) + ATTACHMENTS_SUFFIX)
 
 
-class Attaching:
+class AttachmentWriter:
     """Puts aside what is larger than `above` bytes; None: nothing."""
 
-    def __init__(self, record: str | os.PathLike[str], above: int | None = ABOVE) -> None:
-        self._folder = folder_of(record)
+    def __init__(self, record: str | os.PathLike[str], above: int | None = ATTACH_ABOVE) -> None:
+        self._folder = attachments_folder(record)
         self._above = above
 
-    def put(self, event: ToolCallResult) -> ToolCallResult:
+    def write(self, event: ToolCallResult) -> ToolCallResult:
         """The event as it is to be written; what is large in it is in its file by then. Raises OSError."""
         if self._above is None:
             return event
@@ -77,14 +79,14 @@ class Attaching:
         return name
 
 
-class Attached:
+class AttachmentReader:
     """Brings back what was put aside. `missing`: names of what is not there, or is not what it was; at most 100."""
 
     def __init__(self, record: str | os.PathLike[str]) -> None:
         self.missing: list[str] = []
-        self._folder = folder_of(record)
+        self._folder = attachments_folder(record)
 
-    def back(self, event: ToolCallResult) -> ToolCallResult:
+    def restore(self, event: ToolCallResult) -> ToolCallResult:
         """The event as it was. Of what is missing a text keeps its beginning, and says so; a picture is left out."""
         if event.attached:
             data = self._fetch(event.attached)
@@ -104,7 +106,7 @@ class Attached:
     def _fetch(self, name: str) -> bytes | None:
         data = self._read(name) if _HASH.fullmatch(name) else None
         if data is None or sha256(data).hexdigest() != name:
-            if len(self.missing) < NAMED:
+            if len(self.missing) < MAX_MISSING_NAMES:
                 self.missing.append(name[:64])
             return None
         return data
@@ -112,7 +114,7 @@ class Attached:
     def _read(self, name: str) -> bytes | None:
         try:
             status = os.lstat(self._folder / name)
-            if not stat.S_ISREG(status.st_mode) or status.st_size > LONGEST:
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_LINE_BYTES:
                 return None
             return (self._folder / name).read_bytes()
         except OSError:
@@ -120,7 +122,7 @@ class Attached:
 
 
 def _beginning(text: str, name: str) -> str:
-    return f"{text[:SHOWN]}\n[... all {len(text)} characters are in the attachment {name}]"
+    return f"{text[:PREVIEW_CHARS]}\n[... all {len(text)} characters are in the attachment {name}]"
 
 
 def _missing(content: str) -> str:

@@ -21,17 +21,17 @@ MAGIC = b"\x28\xb5\x2f\xfd"
 SUFFIX = ".zst"
 BLOCK = 256 * 1024
 """Bytes that are read, and at most expanded, at once."""
-EMPTY_FRAMES = 1000
+MAX_EMPTY_FRAMES = 1000
 """So many frames in a row that hold nothing end the reading: they cost time and bring nothing."""
 LEVEL = 3
 """Compression level of what is written: zstd's own default."""
 
 
-class Torn(Exception):
+class CorruptData(Exception):
     """Compressed data breaks off or is damaged; what came before it is whole. Says how."""
 
 
-def blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
+def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
     """The bytes of a file, expanded if it is compressed. Raises WrongUse if it cannot be read, and Torn.
 
     Memory stays flat whatever the file expands to: a block holds at most BLOCK bytes, and a frame that asks for more
@@ -53,7 +53,7 @@ def blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
 def _expanded(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
     zstd, empty = _zstd(), 0
     try:
-        while block and empty < EMPTY_FRAMES:
+        while block and empty < MAX_EMPTY_FRAMES:
             frame = zstd.ZstdDecompressor()
             empty += 1
             while not frame.eof:
@@ -65,12 +65,12 @@ def _expanded(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
                 if frame.needs_input:
                     block = file.read(BLOCK)
                     if not block and not frame.eof:
-                        raise Torn("the compressed data breaks off")
+                        raise CorruptData("the compressed data breaks off")
             block = frame.unused_data or file.read(BLOCK)
     except zstd.ZstdError as error:
-        raise Torn(str(error)) from None
+        raise CorruptData(str(error)) from None
     if block:
-        raise Torn(f"{EMPTY_FRAMES} frames in a row that hold nothing")
+        raise CorruptData(f"{MAX_EMPTY_FRAMES} frames in a row that hold nothing")
 
 
 def is_compressed(path: str | os.PathLike[str]) -> bool:
@@ -83,7 +83,7 @@ def is_compressed(path: str | os.PathLike[str]) -> bool:
 
 
 @contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def create_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A new file to write to, compressed if its name ends in `.zst`. It appears under its name once it is whole.
 
     Raises WrongUse if there is such a file already, or if it cannot be written.

@@ -31,7 +31,7 @@ def looks_random(text: str) -> bool:
     return "u" in kinds and "l" in kinds and turns >= 0.35 and worded < 0.4
 
 
-def looks_drawn(value: str) -> bool:
+def looks_generated(value: str) -> bool:
     """Whether a value looks random, or is no word at least: small and capital letters and digits together."""
     mixed = any(map(str.islower, value)) and any(map(str.isupper, value)) and any(map(str.isdigit, value))
     return looks_random(value) or (mixed and len(value) >= 8)
@@ -39,8 +39,8 @@ def looks_drawn(value: str) -> bool:
 
 def has_many_humps(value: str) -> bool:
     """Whether small and capital letters change more often than in a name like `parseNextLine`."""
-    humps = _HUMPS.findall(value)
+    humps = _CAMEL_HUMPS.findall(value)
     return len(value) >= 10 and value.isalpha() and len(humps) >= 4 and len(value) / len(humps) <= 3.5
 
 
-_HUMPS = re.compile(r"[A-Z]+[a-z]*|[a-z]+")
+_CAMEL_HUMPS = re.compile(r"[A-Z]+[a-z]*|[a-z]+")

@@ -30,20 +30,20 @@ from ..decision.chunks import AttemptEnded, ProviderToolReport, ReasoningDelta, 
 from ..decision.decisions import Considered, GoOn, Pause, Stop
 from ..decision.events import STREAM_PARTS, AttemptFailed, ResponseFinished, RunFinished, StepFinished, ToolCallResult
 from ..decision.policy import Echo, Policy, Prompts
-from .attachments import ABOVE, Attached, Attaching
-from .compression import writing
-from .files import batches
-from .format import AfterCut, Header, encoded, header_in, read_line
+from .attachments import ATTACH_ABOVE, AttachmentReader, AttachmentWriter
+from .compression import create_file
+from .files import line_batches
+from .format import DrainedChunk, Header, encode_line, parse_header, parse_line
 
 Redact = Callable[[str], str]
 """A function from a text to what may be written of it. Called with whole texts; the same text, the same answer."""
-FAILED = "[redacted: the function that redacts failed]"
+REDACTION_FAILED = "[redacted: the function that redacts failed]"
 """Stands for a text with which the function raised, or for which it gave no text."""
-LONGEST_CALLED = 500
+MAX_LABELLED_CHARS = 500
 """Characters up to which a text is looked at together with its name."""
 S = TypeVar("S", bound=Struct)
 
-TEXTS: dict[type, Mapping[str, str]] = {
+TEXT_FIELDS: dict[type, Mapping[str, str]] = {
     ev.RunStarted: {
         "prompt": "text",
         "system": "text",
@@ -76,7 +76,7 @@ TEXTS: dict[type, Mapping[str, str]] = {
     ev.ContextCompacted: {"put_first": "many"},
     ev.StageFinished: {"detail": "text"},
     ev.EvaluationFinished: {"name": "text", "details": "plain"},
-    AfterCut: {"chunk": "struct"},
+    DrainedChunk: {"chunk": "struct"},
     ProviderToolReport: {"arguments": "arguments", "result": "text"},
     AttemptEnded: {"message": "text", "text": "text"},
     Outcome: {
@@ -106,11 +106,11 @@ TEXTS: dict[type, Mapping[str, str]] = {
     Echo: {"phrases": "texts", "announcements": "texts"},
 }
 """What is a text of somebody's, by type and field. All else are names, ids, numbers and words of ours."""
-_BY = frozenset({"tool", "failed_call", "open_question", "user"})
+_REJECTED_BY = frozenset({"tool", "failed_call", "open_question", "user"})
 """Words of ours in `CompletionRejected.by`, which is else the name of a gate."""
 
 
-class Texts:
+class TextRedactor:
     """Applies a function to every text. Keyed anew for each: marks of results say nothing about what was in them."""
 
     def __init__(self, redact: Redact) -> None:
@@ -124,8 +124,8 @@ class Texts:
         try:
             redacted = self._redact(text)
         except Exception:
-            return FAILED
-        return redacted if isinstance(redacted, str) else FAILED
+            return REDACTION_FAILED
+        return redacted if isinstance(redacted, str) else REDACTION_FAILED
 
     def arguments(self, text: str) -> str:
         """Arguments of a call: the texts and numbers in them, so that JSON stays JSON. What is no JSON is a text."""
@@ -174,7 +174,7 @@ class Texts:
         if not isinstance(part, str):
             return redacted
         text = part
-        if redacted != text or not isinstance(name, str) or len(text) > LONGEST_CALLED or '"' in text:
+        if redacted != text or not isinstance(name, str) or len(text) > MAX_LABELLED_CHARS or '"' in text:
             return redacted
         begins = f'{name}="'
         whole = self.text(f'{begins}{text}"')
@@ -183,7 +183,7 @@ class Texts:
     def struct(self, struct: S) -> S:
         """An event, a message or a part of one."""
         changes: dict[str, Any] = {}
-        for name, kind in TEXTS.get(type(struct), {}).items():
+        for name, kind in TEXT_FIELDS.get(type(struct), {}).items():
             value = getattr(struct, name)
             if value:
                 changes[name] = self._value(kind, value)
@@ -192,7 +192,7 @@ class Texts:
         if isinstance(struct, ev.ToolCallResult) and struct.fingerprint:
             mark = blake2b(struct.fingerprint.encode(), key=self._key, digest_size=8)  # what was there can be guessed
             changes["fingerprint"] = mark.hexdigest()
-        if isinstance(struct, ev.CompletionRejected) and struct.by not in _BY:
+        if isinstance(struct, ev.CompletionRejected) and struct.by not in _REJECTED_BY:
             changes["by"] = self.text(struct.by)
         return replace(struct, **changes) if changes else struct
 
@@ -216,7 +216,7 @@ class Texts:
                 return tuple(self.plain(part) if isinstance(part, dict) else self.struct(part) for part in value)
 
 
-_SAID = frozenset({"description", "title", "default", "examples", "const", "enum"})
+_SCHEMA_TEXTS = frozenset({"description", "title", "default", "examples", "const", "enum"})
 """Members of a JSON Schema that hold what people wrote; all others are names and types."""
 
 
@@ -225,7 +225,7 @@ def _schema(value: Any, text: Redact, said: bool = False) -> Any:
         case str():
             return text(value) if said else value
         case dict():
-            return {name: _schema(part, text, said or name in _SAID) for name, part in value.items()}
+            return {name: _schema(part, text, said or name in _SCHEMA_TEXTS) for name, part in value.items()}
         case list() | tuple():
             return [_schema(part, text, said) for part in value]
         case _:
@@ -239,41 +239,41 @@ def _schema(value: Any, text: Redact, said: bool = False) -> Any:
 # again, so that a record has the same events at the same times. A process that is killed in the middle of a response
 # therefore loses the events of that response, which is asked for again anyway.
 
-_CLOSING = (ResponseFinished, AttemptFailed, StepFinished, RunFinished)
+_ENDS_RESPONSE = (ResponseFinished, AttemptFailed, StepFinished, RunFinished)
 
 
-class Redactor:
+class StreamRedactor:
     """Takes the lines of a record in order, and gives those that may be written, redacted."""
 
     def __init__(self, redact: Redact) -> None:
-        self._texts = Texts(redact)
-        self._held: list[Event | AfterCut] = []
+        self._texts = TextRedactor(redact)
+        self._held: list[Event | DrainedChunk] = []
         """A response that is not whole yet, with all that has happened meanwhile."""
 
-    def take(self, line: Event | AfterCut) -> Sequence[Event | AfterCut]:
+    def feed(self, line: Event | DrainedChunk) -> Sequence[Event | DrainedChunk]:
         """What may be written now: this line, nothing yet, or a whole response."""
-        if not self._held and type(line) not in STREAM_PARTS and type(line) is not AfterCut:
+        if not self._held and type(line) not in STREAM_PARTS and type(line) is not DrainedChunk:
             return (self._texts.struct(line),)
         self._held.append(line)
-        closes = isinstance(line, _CLOSING) and not (isinstance(line, AttemptFailed) and line.beside)
-        return self.rest() if closes else ()
+        closes = isinstance(line, _ENDS_RESPONSE) and not (isinstance(line, AttemptFailed) and line.beside)
+        return self.flush() if closes else ()
 
-    def rest(self) -> Sequence[Event | AfterCut]:
+    def flush(self) -> Sequence[Event | DrainedChunk]:
         """What is still held back; nothing can be added to it any more."""
         held, self._held = self._held, []
         if not held:
             return ()
-        dealt = Deltas(self._texts).dealt(held)
+        dealt = ResponseDeltas(self._texts).dealt(held)
         return [dealt[number] if number in dealt else self._texts.struct(line) for number, line in enumerate(held)]
 
 
 # The texts of a response that came in pieces.
 
 
-class Deltas:
+class ResponseDeltas:
     """Puts the texts together, has them redacted, and deals them out again. For one response."""
 
-    def __init__(self, texts: Texts) -> None:
+    def __init__(self, texts: TextRedactor) -> None:
         self._texts = texts
         self._pieces: dict[tuple[Any, ...], list[tuple[int, Any]]] = {}
         self._block: dict[tuple[Any, ...], int] = {}
@@ -289,11 +289,11 @@ class Deltas:
                 stream = self._reasoning(("reasoning", event.attempt), event)
             case ev.ToolCallArgs():
                 stream = ("arguments", event.attempt, event.call_id)
-            case AfterCut(chunk=TextDelta()):
+            case DrainedChunk(chunk=TextDelta()):
                 stream = ("text", event.attempt, "after")
-            case AfterCut(chunk=ReasoningDelta() as chunk):
+            case DrainedChunk(chunk=ReasoningDelta() as chunk):
                 stream = self._reasoning(("reasoning", event.attempt, "after"), chunk)
-            case AfterCut(chunk=ToolCallDelta(index=index)):
+            case DrainedChunk(chunk=ToolCallDelta(index=index)):
                 stream = ("arguments", event.attempt, "after", index)
             case _:
                 return
@@ -318,7 +318,7 @@ class Deltas:
                 dealt |= dict(pieces)
                 continue
             shares = _shares(redacted, [len(text) for text in texts])
-            dealt |= {number: _changed(event, share) for (number, event), share in zip(pieces, shares, strict=True)}
+            dealt |= {number: _with_text(event, share) for (number, event), share in zip(pieces, shares, strict=True)}
         return dealt
 
 
@@ -336,23 +336,23 @@ def _shares(text: str, lengths: Sequence[int]) -> list[str]:
 
 def _delta_of(event: Any) -> str:
     match event:
-        case AfterCut(chunk=ToolCallDelta(arguments=text)):
+        case DrainedChunk(chunk=ToolCallDelta(arguments=text)):
             return text
-        case AfterCut(chunk=TextDelta(text) | ReasoningDelta(text)):
+        case DrainedChunk(chunk=TextDelta(text) | ReasoningDelta(text)):
             return text
         case _:
             delta: str = event.delta
             return delta
 
 
-def _changed(event: Any, text: str) -> Any:
+def _with_text(event: Any, text: str) -> Any:
     """The delta with another text; what signed the old one goes."""
     match event:
-        case AfterCut(chunk=ToolCallDelta() as chunk):
+        case DrainedChunk(chunk=ToolCallDelta() as chunk):
             return replace(event, chunk=replace(chunk, arguments=text))
-        case AfterCut(chunk=ReasoningDelta(redacted=False) as chunk):
+        case DrainedChunk(chunk=ReasoningDelta(redacted=False) as chunk):
             return replace(event, chunk=replace(chunk, text=text, signature=""))
-        case AfterCut(chunk=TextDelta() | ReasoningDelta() as chunk):
+        case DrainedChunk(chunk=TextDelta() | ReasoningDelta() as chunk):
             return replace(event, chunk=replace(chunk, text=text))
         case ev.ReasoningMessageContent(redacted=False):
             return replace(event, delta=text, signature="")
@@ -363,7 +363,7 @@ def _changed(event: Any, text: str) -> Any:
 # A record again, redacted: for records that were written without.
 
 
-class Rewritten(Struct, frozen=True, kw_only=True):
+class RedactionCounts(Struct, frozen=True, kw_only=True):
     """What became of a record."""
 
     lines: int
@@ -374,38 +374,41 @@ class Rewritten(Struct, frozen=True, kw_only=True):
     """Attachments that were not there."""
 
 
-def redacted_copy(
-    source: str | os.PathLike[str], target: str | os.PathLike[str], redact: Redact, attach_above: int | None = ABOVE
-) -> Rewritten:
+def redact_file(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    redact: Redact,
+    attach_above: int | None = ATTACH_ABOVE,
+) -> RedactionCounts:
     """Write a record again, with its attachments, redacted; compressed if `target` ends in `.zst`.
 
     Memory does not depend on the record. Pictures are copied as they are. Raises WrongUse if the source is no record,
     or if there is a target already.
     """
-    redactor, attached = Redactor(redact), Attached(source)
-    attaching = Attaching(target, attach_above)
+    redactor, attachments = StreamRedactor(redact), AttachmentReader(source)
+    writer = AttachmentWriter(target, attach_above)
     lines = left_out = 0
     header: Header | None = None
 
-    def written(ready: Iterable[Event | AfterCut]) -> bytes:
+    def written(ready: Iterable[Event | DrainedChunk]) -> bytes:
         return b"".join(
-            encoded(attaching.put(line) if isinstance(line, ToolCallResult) else line) + b"\n" for line in ready
+            encode_line(writer.write(line) if isinstance(line, ToolCallResult) else line) + b"\n" for line in ready
         )
 
-    with writing(Path(target)) as file:
-        for batch in batches(source):
+    with create_file(Path(target)) as file:
+        for batch in line_batches(source):
             if header is None:
-                header = header_in(source, batch[0])
-                file.write(encoded(header) + b"\n")
+                header = parse_header(source, batch[0])
+                file.write(encode_line(header) + b"\n")
             for line in batch:
-                said = read_line(line)
+                said = parse_line(line)
                 if isinstance(said, str):
                     left_out += said != "blank"
                 elif not isinstance(said, Header):
-                    whole = attached.back(said) if isinstance(said, ToolCallResult) else said
-                    file.write(written(redactor.take(whole)))
+                    whole = attachments.restore(said) if isinstance(said, ToolCallResult) else said
+                    file.write(written(redactor.feed(whole)))
                     lines += 1
-        file.write(written(redactor.rest()))
+        file.write(written(redactor.flush()))
         if header is None:
-            header_in(source, b"")
-    return Rewritten(lines=lines, left_out=left_out, missing=len(attached.missing))
+            parse_header(source, b"")
+    return RedactionCounts(lines=lines, left_out=left_out, missing=len(attachments.missing))

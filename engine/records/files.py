@@ -9,15 +9,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..decision import WrongUse
-from .compression import Torn, blocks
+from .compression import CorruptData, read_blocks
 
-SUFFIXES = (".jsonl", ".jsonl.zst")
+RECORD_SUFFIXES = (".jsonl", ".jsonl.zst")
 """How the names of records end that are found in a folder. A file that is named by itself may have any name."""
-ATTACHMENTS = ".files"
+ATTACHMENTS_SUFFIX = ".files"
 """How the name of the folder beside a record ends that holds what was too large for it."""
 
 
-def records_in(places: Sequence[str | os.PathLike[str]]) -> list[Path]:
+def find_records(places: Sequence[str | os.PathLike[str]]) -> list[Path]:
     """The files that are named, and the records in the folders that are named. In order of their paths, each once.
 
     Folders of attachments and hidden files are left out; links are followed, but no folder is entered twice. Raises
@@ -61,9 +61,9 @@ def _below(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
         for entry in listed:
             with suppress(OSError):  # a link that leads nowhere, or round and round
                 if entry.is_dir():
-                    if not entry.name.endswith(ATTACHMENTS):
+                    if not entry.name.endswith(ATTACHMENTS_SUFFIX):
                         left.append(entry.path)
-                elif entry.name.endswith(SUFFIXES) and entry.is_file():
+                elif entry.name.endswith(RECORD_SUFFIXES) and entry.is_file():
                     yield entry.path, _identity(entry, status.st_dev)
 
 
@@ -77,15 +77,15 @@ def _identity(entry: os.DirEntry[str], device: int) -> tuple[int, int]:
 
 # A file's lines, in batches, in memory that does not depend on the file.
 
-LONGEST = 256 * 1024 * 1024
+MAX_LINE_BYTES = 256 * 1024 * 1024
 """Bytes of a line that is read; a longer one is damaged. One of four times as many ends the reading."""
-CUT = b"\x00"
+CUT_MARK = b"\x00"
 """Follows the beginning of a line that did not come whole, so that no reader takes it for one that did."""
 
-_SHOWN = 100
+_CUT_LINE_BYTES = 100
 
 
-def batches(path: str | os.PathLike[str], longest: int = LONGEST) -> Iterator[list[bytes]]:
+def line_batches(path: str | os.PathLike[str], longest: int = MAX_LINE_BYTES) -> Iterator[list[bytes]]:
     """The lines without their line feeds, whole blocks of them at a time. Raises WrongUse if it cannot be read.
 
     A line that is too long, or in which compressed data breaks off, comes as its beginning and a null byte. The last
@@ -94,7 +94,7 @@ def batches(path: str | os.PathLike[str], longest: int = LONGEST) -> Iterator[li
     begun = bytearray()  # grows in place: a long line is never there twice, nor in pieces that outlive it
     length = 0
     try:
-        for block in blocks(path):
+        for block in read_blocks(path):
             lines = block.split(b"\n")
             length += len(lines[0])
             if length <= longest:
@@ -102,13 +102,13 @@ def batches(path: str | os.PathLike[str], longest: int = LONGEST) -> Iterator[li
             elif length > 4 * longest:
                 break
             else:
-                del begun[_SHOWN:]
+                del begun[_CUT_LINE_BYTES:]
             if len(lines) > 1:
                 lines[0] = bytes(begun) if length <= longest else _cut(begun)
                 begun = bytearray(lines.pop())
                 length = len(begun)
                 yield lines
-    except Torn:
+    except CorruptData:
         yield [_cut(begun)]
         return
     if length:
@@ -116,4 +116,4 @@ def batches(path: str | os.PathLike[str], longest: int = LONGEST) -> Iterator[li
 
 
 def _cut(begun: bytearray) -> bytes:
-    return bytes(begun[:_SHOWN]) + CUT
+    return bytes(begun[:_CUT_LINE_BYTES]) + CUT_MARK

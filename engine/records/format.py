@@ -27,7 +27,7 @@ from ..decision.settings import recorded
 from ..decision.transcript import rough_tokens
 
 FORMAT = "endstop-record"
-BEGINNING = f'{{"type":"HEADER","format":"{FORMAT}"'.encode()
+HEADER_PREFIX = f'{{"type":"HEADER","format":"{FORMAT}"'.encode()
 """How every record begins."""
 VERSION = (1, 0)
 """Major and minor. A reader refuses a newer major version and passes over events that it does not know."""
@@ -43,14 +43,14 @@ class Header(Struct, frozen=True, kw_only=True, tag="HEADER"):
     engine: str = ""
 
 
-class AfterCut(Struct, frozen=True, kw_only=True, tag="AFTER_CUT"):
+class DrainedChunk(Struct, frozen=True, kw_only=True, tag="AFTER_CUT"):
     """A chunk that came after a cut and was read only to show what the cut saved. No event."""
 
     attempt: str
     chunk: AnyChunk
 
 
-def rest_of(chunks: Iterable[AnyChunk]) -> CutOff:
+def summarize_drained(chunks: Iterable[AnyChunk]) -> CutOff:
     """What these chunks, which came after a cut, amount to."""
     characters = 0
     calls: dict[tuple[int, str], str] = {}
@@ -70,7 +70,7 @@ def rest_of(chunks: Iterable[AnyChunk]) -> CutOff:
     return CutOff(output_tokens=rough_tokens(characters), calls=tuple(calls.values()), whole=whole)
 
 
-def step_of(attempt: str) -> int:
+def step_of_attempt(attempt: str) -> int:
     """The step that an attempt belongs to: `{step}.{number}`."""
     step = attempt.partition(".")[0]
     return int(step) if step.isdecimal() else 0
@@ -79,11 +79,11 @@ def step_of(attempt: str) -> int:
 NO_RUN = "the record holds no run; its process was killed before one began, so start anew"
 
 _encoder = msgspec.json.Encoder()
-lines_of = _encoder.encode_lines
+encode_lines = _encoder.encode_lines
 """All of these as lines. Raises TypeError or ValueError if one has no form in JSON."""
 
 
-def encoded(line: object) -> bytes:
+def encode_line(line: object) -> bytes:
     """One line. What has no form in JSON stands there in words, and half a surrogate pair as a question mark."""
     try:
         return _encoder.encode(line)
@@ -91,7 +91,7 @@ def encoded(line: object) -> bytes:
         return json.dumps(msgspec.to_builtins(line, enc_hook=repr), ensure_ascii=False).encode("utf-8", "replace")
 
 
-def header_in(path: str | os.PathLike[str], line: bytes) -> Header:
+def parse_header(path: str | os.PathLike[str], line: bytes) -> Header:
     """The header that stands in the first line of a file. Raises WrongUse if it does not, or is newer."""
     try:
         header = msgspec.json.decode(line, type=Header)
@@ -109,52 +109,52 @@ def header_in(path: str | os.PathLike[str], line: bytes) -> Header:
     return header
 
 
-Line = Header | AfterCut | Event | Literal["damaged", "blank", "unknown"]
+Line = Header | DrainedChunk | Event | Literal["damaged", "blank", "unknown"]
 """What a line of a record can be."""
 
 
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_decode: Callable[[bytes], Header | AfterCut | Event] = msgspec.json.Decoder(Header | AfterCut | Event).decode
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_decode: Callable[[bytes], Header | DrainedChunk | Event] = msgspec.json.Decoder(Header | DrainedChunk | Event).decode
 
 
-def decode(line: bytes) -> Header | AfterCut | Event:
-    """What a line says that is whole and known. Raises what is in `UNREADABLE`."""
+def decode_generic(line: bytes) -> Header | DrainedChunk | Event:
+    """What a line says that is whole and known. Raises what is in `DECODE_ERRORS`."""
     said = _decode(line)
     # its fields in another order than our writer's: once more, for the settings that it does not name
-    return decode_started(line) if type(said) is RunStarted else said
+    return decode_run_started(line) if type(said) is RunStarted else said
 
 
-def read_line(line: bytes) -> Line:
+def parse_line(line: bytes) -> Line:
     """What this line says. Events of a newer minor version are unknown, and passed over."""
     try:
-        return decode_any(line)
-    except UNREADABLE:
-        return what_is_wrong(line)
+        return decode_line(line)
+    except DECODE_ERRORS:
+        return classify_bad_line(line)
 
 
-def decode_any(line: bytes) -> Header | AfterCut | Event:
-    """What a line says that is whole and known, by the quickest way. Raises what is in `UNREADABLE`."""
-    return decode_started(line) if line.startswith(STARTED) else decode(line)
+def decode_line(line: bytes) -> Header | DrainedChunk | Event:
+    """What a line says that is whole and known, by the quickest way. Raises what is in `DECODE_ERRORS`."""
+    return decode_run_started(line) if line.startswith(RUN_STARTED_PREFIX) else decode_generic(line)
 
 
-def what_is_wrong(line: bytes) -> Literal["damaged", "blank", "unknown"]:
+def classify_bad_line(line: bytes) -> Literal["damaged", "blank", "unknown"]:
     """Why a line could not be decoded."""
     if not line.strip():
         return "blank"
     try:
         plain: Any = msgspec.json.decode(line)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return "damaged"
     kind = plain.get("type", "") if isinstance(plain, dict) else None
     return "unknown" if isinstance(kind, str) and kind not in _KNOWN else "damaged"
 
 
-_KNOWN = {kind.__struct_config__.tag for kind in (Header, AfterCut, *Event.__args__)}
+_KNOWN = {kind.__struct_config__.tag for kind in (Header, DrainedChunk, *Event.__args__)}
 
 
 # ---- the first event of a run: a whole policy, which takes longer to check than all that follows to read
 
-STARTED = b'{"type":"RUN_STARTED",'
+RUN_STARTED_PREFIX = b'{"type":"RUN_STARTED",'
 """How its line begins, where our own writer wrote it."""
 _SHARED = ("policy", "tools")
 """Its fields that are the same in many records, and made once."""
@@ -162,8 +162,8 @@ _KEPT_BYTES = 64 * 1024
 """Larger ones are not kept."""
 
 
-def decode_started(line: bytes) -> RunStarted:
-    """The same as `decode`, of a line that begins with `STARTED`. Raises what is in `UNREADABLE`."""
+def decode_run_started(line: bytes) -> RunStarted:
+    """Decode a line that begins with `RUN_STARTED_PREFIX`. Raises one of `DECODE_ERRORS`."""
     raw = _decode_raw(line)
     values = {name: getattr(raw, name) for name in RunStarted.__struct_fields__}
     for name in _SHARED:

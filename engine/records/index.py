@@ -14,20 +14,20 @@ from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
 
-from .parallel import Failure, Progress, each
+from .parallel import FileFailure, ProgressCallback, map_files
 
-FILE = "index.sqlite"
-SCHEMA = 1
+FILE_NAME = "index.sqlite"
+SCHEMA_VERSION = 1
 """In `user_version`; an index of a newer one is left alone."""
-APPLICATION = 0x656E6473
+APPLICATION_ID = 0x656E6473
 """In `application_id`, so that no other database is taken for an index."""
-SECONDS = 2.0
+LOCK_TIMEOUT_SECONDS = 2.0
 """How long another process's lock is waited for."""
-PAGE = 16 * 1024
+PAGE_BYTES = 16 * 1024
 """Bytes: several values fit into a page, which makes the file smaller and everything faster."""
-TOGETHER = 200
+BATCH_SIZE = 200
 """Values that are written in one transaction."""
-LARGEST = 1 << 30
+MAX_BYTES = 1 << 30
 """Bytes of the index; from there on its oldest quarter goes when it is closed."""
 
 _TABLE = """
@@ -40,7 +40,7 @@ Stamp = tuple[int, int]
 """Size in bytes and time of the last change in nanoseconds: another stamp, another file."""
 
 
-def stamp_of(path: str | os.PathLike[str]) -> Stamp | None:
+def file_stamp(path: str | os.PathLike[str]) -> Stamp | None:
     """The file as it is now, to be taken before it is read; None if it cannot be looked at."""
     try:
         status = os.stat(path)
@@ -49,22 +49,22 @@ def stamp_of(path: str | os.PathLike[str]) -> Stamp | None:
     return status.st_size, status.st_mtime_ns
 
 
-def default_place() -> Path:
+def default_path() -> Path:
     """The user's cache folder: `$XDG_CACHE_HOME` if it is an absolute path, else `~/.cache`, and `endstop` in it."""
     chosen = os.environ.get("XDG_CACHE_HOME", "")
     base = chosen if os.path.isabs(chosen) else os.path.expanduser("~/.cache")
-    return Path(base, "endstop", FILE)
+    return Path(base, "endstop", FILE_NAME)
 
 
 class Index:
-    """What was made of files. A context manager, for one thread. `place`: its file; None for the user's cache folder.
+    """What was made of files. A context manager, for one thread. `path`: its file; None for the user's cache folder.
 
     kind: what the values are. version: of what makes them; another version's values are made anew.
     """
 
-    def __init__(self, kind: str, version: str, place: str | os.PathLike[str] | None = None) -> None:
-        self.place = Path(place) if place is not None else default_place()
-        self.trouble = ""
+    def __init__(self, kind: str, version: str, path: str | os.PathLike[str] | None = None) -> None:
+        self.path = Path(path) if path is not None else default_path()
+        self.problem = ""
         """Why it is not used, in words; empty as long as it is."""
         self._kind, self._version = kind, version
         self._waiting: list[tuple[bytes, str, str, int, int, bytes]] = []
@@ -100,7 +100,7 @@ class Index:
         if self._database is None or stamp is None:
             return
         self._waiting.append((_key(path), self._kind, self._version, *stamp, value))
-        if len(self._waiting) >= TOGETHER:
+        if len(self._waiting) >= BATCH_SIZE:
             self._write()
 
     def close(self) -> None:
@@ -115,9 +115,9 @@ class Index:
             self._database = None
 
     def _opened(self) -> sqlite3.Connection:
-        self.place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(self.place, os.O_RDWR | os.O_CREAT, 0o600))  # it may hold what sessions said
-        database = sqlite3.connect(self.place, timeout=SECONDS, isolation_level=None)
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # it may hold what sessions said
+        database = sqlite3.connect(self.path, timeout=LOCK_TIMEOUT_SECONDS, isolation_level=None)
         try:
             self._check(database)
         except BaseException:
@@ -130,17 +130,17 @@ class Index:
         (application,) = database.execute("PRAGMA application_id").fetchone()
         (schema,) = database.execute("PRAGMA user_version").fetchone()
         (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and application != APPLICATION:
+        if tables and application != APPLICATION_ID:
             raise sqlite3.DatabaseError("it is a database, but no index of endstop")
-        if schema > SCHEMA:
-            raise sqlite3.DatabaseError(f"it has version {schema}, and this endstop knows up to {SCHEMA}")
+        if schema > SCHEMA_VERSION:
+            raise sqlite3.DatabaseError(f"it has version {schema}, and this endstop knows up to {SCHEMA_VERSION}")
         if not tables:
-            database.execute(f"PRAGMA page_size = {PAGE}")
+            database.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
         if not tables:
-            database.execute(f"PRAGMA application_id = {APPLICATION}")
-            database.execute(f"PRAGMA user_version = {SCHEMA}")
+            database.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            database.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             database.execute(_TABLE)
 
     def _write(self) -> None:
@@ -158,13 +158,13 @@ class Index:
         (pages,) = database.execute("PRAGMA page_count").fetchone()
         (free,) = database.execute("PRAGMA freelist_count").fetchone()
         (size,) = database.execute("PRAGMA page_size").fetchone()
-        if (pages - free) * size > LARGEST:
+        if (pages - free) * size > MAX_BYTES:
             first = "SELECT rowid FROM made ORDER BY rowid LIMIT (SELECT count(*) / 4 FROM made)"
             database.execute(f"DELETE FROM made WHERE rowid IN ({first})")
 
     def _give_up(self, error: Exception) -> None:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        self.trouble = self.trouble or f"the index {self.place} is not used: {why}"
+        self.problem = self.problem or f"the index {self.path} is not used: {why}"
         self._waiting.clear()
         if self._database is not None:
             with suppress(sqlite3.Error):
@@ -177,22 +177,22 @@ def _key(path: str | os.PathLike[str]) -> bytes:
     return os.fsencode(os.path.abspath(path))
 
 
-def remembered(
+def map_files_cached(
     index: Index | None,
     work: Callable[[Path], bytes],
     paths: Sequence[Path],
     *,
     processes: int | None = None,
-    progress: Progress | None = None,
-) -> Iterator[tuple[Path, bytes | Failure]]:
+    progress: ProgressCallback | None = None,
+) -> Iterator[tuple[Path, bytes | FileFailure]]:
     """What `work` makes of each file, in the order of the files; only of those that the index does not know.
 
-    As `each` of `parallel.py`, with bytes as results; without an index no more than that. Failures are not remembered.
+    Like `map_files`, with bytes as results; with no index it does no more than that. Failures are not cached.
     """
     if index is None:
-        yield from each(work, paths, processes=processes, progress=progress)
+        yield from map_files(work, paths, processes=processes, progress=progress)
         return
-    stamps = [stamp_of(path) for path in paths]
+    stamps = [file_stamp(path) for path in paths]
     unknown = [index.get(path, stamp) is None for path, stamp in zip(paths, stamps, strict=True)]
     missing = [path for path, is_unknown in zip(paths, unknown, strict=True) if is_unknown]
     known = len(paths) - len(missing)
@@ -201,14 +201,14 @@ def remembered(
         if progress is not None:
             progress(known + done, len(paths))
 
-    made = each(work, missing, processes=processes, progress=told)
+    made = map_files(work, missing, processes=processes, progress=told)
     with closing(made):
         for path, stamp, is_unknown in zip(paths, stamps, unknown, strict=True):
-            value: bytes | Failure | None = None if is_unknown else index.get(path, stamp)
+            value: bytes | FileFailure | None = None if is_unknown else index.get(path, stamp)
             if is_unknown:
                 _, value = next(made)
                 if isinstance(value, bytes):
                     index.put(path, stamp, value)
             elif value is None:  # the index was lost meanwhile
-                _, value = next(each(work, [path]))
+                _, value = next(map_files(work, [path]))
             yield path, value

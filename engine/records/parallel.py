@@ -1,8 +1,8 @@
 """Work on many files, on all cores, with the results in the order of the files.
 
 Each worker is a process of its own that is started fresh (`spawn`), so threads and progress bars of this one do it no
-harm, and each has its own pipe: when one is killed it is known which file it had. That file is a `Failure`, and a new
-worker takes over the rest.
+harm, and each has its own pipe: when one is killed it is known which file it had. That file is a `FileFailure`, and a
+new worker takes over the rest.
 """
 
 from __future__ import annotations
@@ -29,93 +29,95 @@ from ..decision.errors import error_text
 
 R = TypeVar("R")
 
-WORTH = 64 * 1024 * 1024
+MIN_PARALLEL_BYTES = 64 * 1024 * 1024
 """Bytes of all files from which on it is worth starting workers, which takes about as long as reading so much."""
-CHUNK = 16
+CHUNK_FILES = 16
 """Files that a worker is given at once, at most."""
 CHUNK_BYTES = 16 * 1024
 """Bytes of their names, at most: what two chunks hold fits into a pipe that nobody reads."""
-AHEAD = 64
+MAX_AHEAD_PER_WORKER = 64
 """Files for each worker that may be done or under way before the results that come first are taken."""
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Told how many files are done, and how many there are."""
 
 
-TIDY_SECONDS = 1.0
+TERMINATE_SECONDS = 1.0
 """How long a worker that is told to end may take to leave what it is at."""
 
 
-class Failure(Struct, frozen=True):
+class FileFailure(Struct, frozen=True):
     """What became of a file that could not be worked on."""
 
     path: Path
     message: str
 
 
-def each(
+def map_files(
     work: Callable[[Path], R],
     paths: Sequence[Path],
     *,
     processes: int | None = None,
-    progress: Progress | None = None,
-) -> Generator[tuple[Path, R | Failure]]:
+    progress: ProgressCallback | None = None,
+) -> Generator[tuple[Path, R | FileFailure]]:
     """What `work` makes of each file, in the order of the files.
 
     work: a function of a module, and so are its results something that can be pickled. What it raises is that file's
-        `Failure`: the message of a WrongUse, the kind and message of all else.
+        `FileFailure`: the message of a WrongUse, the kind and message of all else.
     processes: how many workers; None for one a core, or none where there is too little to do. 1 for none.
 
     Memory stays flat: the workers wait for whoever takes the results. Leaving the loop, or an exception in it, ends
     them at once. Raises WrongUse if the workers cannot begin.
     """
-    many = _workers(paths) if processes is None else processes
+    many = _worker_count(paths) if processes is None else processes
     if many < 1:
         raise WrongUse(f"processes is {processes}: use 1 or more")
     many = min(many, len(paths))
-    told = progress or _nobody
+    told = progress or _ignore_progress
     told(0, len(paths))
-    return _here(work, paths, told) if many <= 1 else _in_workers(work, paths, many, told)
+    return _map_in_process(work, paths, told) if many <= 1 else _map_in_workers(work, paths, many, told)
 
 
-def _here(work: Callable[[Path], R], paths: Sequence[Path], told: Progress) -> Generator[tuple[Path, R | Failure]]:
+def _map_in_process(
+    work: Callable[[Path], R], paths: Sequence[Path], told: ProgressCallback
+) -> Generator[tuple[Path, R | FileFailure]]:
     for done, path in enumerate(paths, 1):
-        result = _attempt(work, path)
+        result = _run_work(work, path)
         told(done, len(paths))
         yield path, result
 
 
-def _attempt(work: Callable[[Path], R], path: Path) -> R | Failure:
+def _run_work(work: Callable[[Path], R], path: Path) -> R | FileFailure:
     try:
         return work(path)
     except WrongUse as error:
-        return Failure(path, str(error))
+        return FileFailure(path, str(error))
     except (Exception, SystemExit) as error:
-        return Failure(path, error_text(error))
+        return FileFailure(path, error_text(error))
 
 
-def _workers(paths: Sequence[Path]) -> int:
+def _worker_count(paths: Sequence[Path]) -> int:
     """One a core, if there is enough to do."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     size = 0
     for path in paths:
         with suppress(OSError):
             size += path.stat().st_size * (6 if path.suffix == ".zst" else 1)
-        if size >= WORTH:
+        if size >= MIN_PARALLEL_BYTES:
             return cores
     return 1
 
 
-def _nobody(done: int, total: int) -> None:
+def _ignore_progress(done: int, total: int) -> None:
     pass
 
 
 # ---- here
 
 
-def _in_workers(
-    work: Callable[[Path], R], paths: Sequence[Path], many: int, told: Progress
-) -> Generator[tuple[Path, R | Failure]]:
-    crew = _Crew(work, paths, many)
+def _map_in_workers(
+    work: Callable[[Path], R], paths: Sequence[Path], many: int, told: ProgressCallback
+) -> Generator[tuple[Path, R | FileFailure]]:
+    crew = _Workers(work, paths, many)
     try:
         for done, path in enumerate(paths):
             while done not in crew.results:
@@ -155,19 +157,19 @@ class _Worker:
         self.pipe.close()
 
 
-class _Crew(Generic[R]):
+class _Workers(Generic[R]):
     """The workers, what they are to do and what they have done."""
 
     def __init__(self, work: Callable[[Path], R], paths: Sequence[Path], many: int) -> None:
-        self.results: dict[int, R | Failure] = {}
+        self.results: dict[int, R | FileFailure] = {}
         self.taken = 0
         self._work = work
         self._paths = paths
         self._next = 0
         self._again: deque[int] = deque()
         """Files that were given to a worker that died before it came to them."""
-        self._ahead = AHEAD * many
-        self._chunk = max(1, min(CHUNK, len(paths) // (4 * many)))
+        self._ahead = MAX_AHEAD_PER_WORKER * many
+        self._chunk = max(1, min(CHUNK_FILES, len(paths) // (4 * many)))
         self._workers: list[_Worker] = []
         self._many = many
         self._begun = False
@@ -189,7 +191,7 @@ class _Crew(Generic[R]):
         with _no_interrupts():
             for worker in self._workers:
                 worker.process.terminate()
-            deadline = monotonic() + TIDY_SECONDS
+            deadline = monotonic() + TERMINATE_SECONDS
             while self._workers:
                 self._workers.pop().end(max(0.0, deadline - monotonic()))
 
@@ -230,7 +232,7 @@ class _Crew(Generic[R]):
         number = chunk.pop(0)
         if not chunk:
             worker.given.popleft()
-        self.results[number] = Failure(self._paths[number], said[1]) if said[0] else said[1]
+        self.results[number] = FileFailure(self._paths[number], said[1]) if said[0] else said[1]
 
     def _bury(self, worker: _Worker) -> None:
         """A worker died: the file that it was at has failed, the others are for the rest of the crew."""
@@ -245,7 +247,7 @@ class _Crew(Generic[R]):
         if left:
             advice = ", most likely for want of memory" if code == -signal.SIGKILL else ""
             message = f"the process that worked on it was {how}{advice}"
-            self.results[left[0]] = Failure(self._paths[left[0]], message)
+            self.results[left[0]] = FileFailure(self._paths[left[0]], message)
             self._again.extendleft(reversed(left[1:]))
 
 
@@ -265,30 +267,30 @@ def _no_interrupts() -> Iterator[None]:
 # ---- in a worker
 
 
-class _Ended(BaseException):
+class _Terminated(BaseException):
     """A worker is told to end: raised wherever it is, so that nothing half written is left."""
 
 
 def _serve(pipe: Connection, work: Callable[[Path], Any]) -> None:
     """Work on what comes down the pipe until it is closed. Ctrl-C is for whoever started this process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _leave)
-    with suppress(_Ended, EOFError, BrokenPipeError, ConnectionResetError):
+    signal.signal(signal.SIGTERM, _raise_ended)
+    with suppress(_Terminated, EOFError, BrokenPipeError, ConnectionResetError):
         pipe.send(None)
         while True:
             for name in pipe.recv():
                 path = Path(name)
-                pipe.send_bytes(_packed(_attempt(work, path)))
+                pipe.send_bytes(_packed(_run_work(work, path)))
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
-    raise _Ended
+def _raise_ended(number: int, frame: FrameType | None) -> None:
+    raise _Terminated
 
 
 def _packed(result: Any) -> bytes | memoryview:
-    failure = result.message if isinstance(result, Failure) else ""
+    failure = result.message if isinstance(result, FileFailure) else ""
     try:
-        return ForkingPickler.dumps((isinstance(result, Failure), failure or result))
+        return ForkingPickler.dumps((isinstance(result, FileFailure), failure or result))
     except Exception as error:
         message = f"its result cannot be handed over: {error_text(error)}"
         return ForkingPickler.dumps((True, message))

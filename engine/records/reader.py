@@ -15,16 +15,16 @@ from msgspec import Struct
 
 from ..decision import Event, WrongUse
 from ..decision.events import RunFinished, RunStarted, ToolCallResult
-from .attachments import Attached
-from .files import batches
-from .format import BEGINNING, NO_RUN, AfterCut, Header, header_in, read_line
+from .attachments import AttachmentReader
+from .files import line_batches
+from .format import HEADER_PREFIX, NO_RUN, DrainedChunk, Header, parse_header, parse_line
 
 
 class RecordedRun(Struct, kw_only=True):
     """One run of a record."""
 
     events: list[Event]
-    after_cut: list[AfterCut]
+    after_cut: list[DrainedChunk]
 
     @property
     def started(self) -> RunStarted:
@@ -61,42 +61,42 @@ def read_record(path: str | os.PathLike[str]) -> SessionRecord:
     damaged: list[int] = []
     number = 0
     header: Header | None = None
-    attached = Attached(path)
-    for lines in batches(path):
-        header = header or header_in(path, lines[0])
+    attachments = AttachmentReader(path)
+    for lines in line_batches(path):
+        header = header or parse_header(path, lines[0])
         for line in lines:
             number += 1
-            said = read_line(line)
+            said = parse_line(line)
             if isinstance(said, str):
                 damaged += [number] * (said == "damaged")
             elif isinstance(said, RunStarted):
                 runs.append(RecordedRun(events=[said], after_cut=[]))
-            elif isinstance(said, AfterCut):
+            elif isinstance(said, DrainedChunk):
                 if runs:
                     runs[-1].after_cut.append(said)
             elif not isinstance(said, Header):
                 if not runs:
                     raise WrongUse(f"{path}, line {number}: an event before any RUN_STARTED")
-                runs[-1].events.append(attached.back(said) if isinstance(said, ToolCallResult) else said)
-    header = header or header_in(path, b"")
+                runs[-1].events.append(attachments.restore(said) if isinstance(said, ToolCallResult) else said)
+    header = header or parse_header(path, b"")
     if not runs:
         raise WrongUse(f"{path}: {NO_RUN}")
     for run in runs:
         _check_whole(path, run.events, damaged)
-    return SessionRecord(path=str(path), header=header, runs=runs, damaged=damaged, missing=attached.missing)
+    return SessionRecord(path=str(path), header=header, runs=runs, damaged=damaged, missing=attachments.missing)
 
 
-def header_of(path: str | os.PathLike[str]) -> Header:
+def read_header(path: str | os.PathLike[str]) -> Header:
     """The header of a record. Raises WrongUse if the file is missing, is no record or is newer."""
     with suppress(OSError):
         if stat.S_ISFIFO(os.stat(path).st_mode):
             raise WrongUse(f"{path} is a pipe, and a record is read more than once: write it to a file first")
-    return header_in(path, next(batches(path), [b""])[0])
+    return parse_header(path, next(line_batches(path), [b""])[0])
 
 
 def is_record(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins as a record does, compressed or not, of whatever version. Raises WrongUse if unreadable."""
-    return next(batches(path), [b""])[0].startswith(BEGINNING)
+    return next(line_batches(path), [b""])[0].startswith(HEADER_PREFIX)
 
 
 def _check_whole(path: str | os.PathLike[str], events: Iterable[Event], damaged: list[int]) -> None:

@@ -18,12 +18,12 @@ from typing import Literal
 from ..decision import WrongUse
 from ..decision.errors import nearest
 from .entropy import entropy, has_many_humps, looks_random
-from .secret_keywords import Span, placed, prefixed
+from .secret_keywords import Span, find_keyword_secrets, find_prefixed_keys
 from .secret_rules import SecretRule, secret_rules
 
 # A word begins where no letter or digit stands before it, or an escape of JSON does. Each pattern takes time in
 # proportion to the text at most: runs are taken whole (`++`), and what may follow them is bounded.
-_START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf]))"
+_WORD_START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf]))"
 
 _SEPARATOR = re.compile(r"=>|:=|[=:]")
 _VALUE = re.compile(
@@ -33,12 +33,12 @@ _VALUE = re.compile(
     re.IGNORECASE,
 )
 """What is given to a name: in quotes, or up to what ends a word."""
-_PASSWORDS = ("password", "passwd", "passphrase", "pwd")
-_KEYS = (
+_PASSWORD_ENDINGS = ("password", "passwd", "passphrase", "pwd")
+_KEY_QUALIFIERS = (
     "api access secret private auth account encryption signing master client app service shared storage license admin "
     "deploy session subscription webhook role anon"
 )
-_SECRETS = (
+_SECRET_ENDINGS = (
     "secret",
     "token",
     "credential",
@@ -47,11 +47,11 @@ _SECRETS = (
     "keybase",
     "keydata",
     "privatekeyid",
-    *(f"{word}key" for word in _KEYS.split()),
+    *(f"{word}key" for word in _KEY_QUALIFIERS.split()),
 )
-_ALONE = ("pass", "psk", "pat", "sig", "signature")
+_WHOLE_NAMES = ("pass", "psk", "pat", "sig", "signature")
 """Names that count only as whole words: many others end so."""
-_NAME_ENDS = 40
+_NAME_CHARS = 40
 """Characters before a separator in which a name ends."""
 
 KINDS: dict[str, str] = {
@@ -67,11 +67,11 @@ KINDS: dict[str, str] = {
     ),
     "token": (
         r"(?i:\b(?:bearer|(?:basic|token)(?=[ \t]{1,4}\S{0,200}\d))[ \t]{1,4})(?P<secret>[A-Za-z0-9._~+/=-]{16,}+)"
-        rf"|{_START}eyJ[A-Za-z0-9_-]{{8,}}+(?:\.|%2E)[A-Za-z0-9_-]{{8,}}+(?:(?:\.|%2E)[A-Za-z0-9_-]{{8,}}+)?"
+        rf"|{_WORD_START}eyJ[A-Za-z0-9_-]{{8,}}+(?:\.|%2E)[A-Za-z0-9_-]{{8,}}+(?:(?:\.|%2E)[A-Za-z0-9_-]{{8,}}+)?"
         r"|(?i:\b(?:set-)?cookie[\"']?:[ \t]{0,4})[\"']?(?P<cookie>[^\r\n\"'\\]{8,4000}+)"
     ),
     "api_key": (
-        rf"{_START}(?:"
+        rf"{_WORD_START}(?:"
         r"sk-(?=[a-z_-]{0,100}[0-9A-Z])[A-Za-z0-9_-]{16,}+"
         r"|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+"
         r"|(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])"
@@ -111,7 +111,7 @@ KINDS: dict[str, str] = {
 by theirs (IBAN, ISO 13616). `api_key` has the forms of `secret_rules.toml` and the prefixes of `secret_keywords.py`
 besides, `password` is whatever stands where a secret does (`KEY=value`, `"password":`, `curl -u`, and the places of
 `secret_keywords.py`) and looks like one."""
-DEFAULT = ("private_key", "credentials", "token", "api_key", "password", "email", "card", "iban", "ssn")
+DEFAULT_KINDS = ("private_key", "credentials", "token", "api_key", "password", "email", "card", "iban", "ssn")
 """All but telephone numbers, which too many other numbers look like."""
 _GROUPS = re.compile(r"\d+|[ -]")
 _ISSUERS = re.compile(r"3[0-9]|4|5[0-9]|6[0-9]|2[2-7]|81|82")
@@ -132,7 +132,7 @@ class Redaction:
     def __init__(
         self,
         *,
-        kinds: Collection[str] = DEFAULT,
+        kinds: Collection[str] = DEFAULT_KINDS,
         patterns: Mapping[str, str] | None = None,
         words: Iterable[str] = (),
         key: bytes | None = None,
@@ -148,7 +148,7 @@ class Redaction:
         self._key = os.urandom(32) if key is None else key
         self._by_rules, self._by_names = "api_key" in kinds, "password" in kinds
         chosen = {kind: KINDS[kind] for kind in KINDS if kind in kinds}
-        self._patterns = [(name, _compiled(name, text)) for name, text in {**chosen, **(patterns or {})}.items()]
+        self._patterns = [(name, _compile(name, text)) for name, text in {**chosen, **(patterns or {})}.items()]
         listed = sorted({word for word in words if word.strip()}, key=len, reverse=True)
         if listed:
             either = "|".join(map(re.escape, listed))
@@ -160,9 +160,9 @@ class Redaction:
         for name, pattern in self._patterns:
             text = pattern.sub(lambda found, name=name: self._marked(name, found), text)  # type: ignore[misc]
             if name == "api_key" and self._by_rules:
-                text = self._without_spans("api_key", self._without_known_forms(text), prefixed)
+                text = self._without_spans("api_key", self._without_known_forms(text), find_prefixed_keys)
             elif name == "password" and self._by_names:
-                text = self._without_spans("password", self._without_named(text), _placed)
+                text = self._without_spans("password", self._without_named(text), _keyword_spans)
         return text
 
     def _without_known_forms(self, text: str) -> str:
@@ -188,30 +188,30 @@ class Redaction:
         done = 0
         for separator in _SEPARATOR.finditer(text):
             begin = separator.start()
-            kind = _named(text[max(done, begin - _NAME_ENDS) : begin]) if begin >= done else ""
+            kind = _kind_of_name(text[max(done, begin - _NAME_CHARS) : begin]) if begin >= done else ""
             found = _VALUE.match(text, separator.end()) if kind else None
             if found is None:
                 continue
             group = "quoted" if found["quoted"] else "bare"
             value = found[group]
-            if MARKED not in value and _is_secret(kind, value, quoted=group == "quoted"):
+            if MARK_PREFIX not in value and _is_secret(kind, value, quoted=group == "quoted"):
                 parts += [text[done : found.start(group)], self._mark("password", value)]
                 done = found.end(group)
         return "".join([*parts, text[done:]]) if parts else text
 
     def _by(self, rule: SecretRule, found: re.Match[str]) -> str:
         secret = rule.secret(found)
-        if MARKED in found[0] or not rule.holds(found):
+        if MARK_PREFIX in found[0] or not rule.holds(found):
             return found[0]
         return found[0].replace(secret, self._mark("api_key", secret))
 
     def _marked(self, name: str, found: re.Match[str]) -> str:
         whole = found[0]
         if name == "card":
-            return whole if _is_numbered(found) else self._without_cards(whole)
+            return whole if _is_other_number(found) else self._without_cards(whole)
         group = next((key for key, value in found.groupdict().items() if key != "name" and value), None)
         secret = found[group] if group is not None else whole
-        if name in _PLAUSIBLE and (MARKED in whole or not _PLAUSIBLE[name](found, group, secret)):
+        if name in _PLAUSIBLE and (MARK_PREFIX in whole or not _PLAUSIBLE[name](found, group, secret)):
             return whole
         before, _, after = whole.rpartition(secret)
         return f"{before}{self._mark(name, secret)}{after}"
@@ -232,7 +232,7 @@ class Redaction:
         return "".join(left)
 
 
-MARKED = "[redacted:"
+MARK_PREFIX = "[redacted:"
 _PLACEHOLDER = re.compile(
     r"x+|\*+|\.+|•+|[<$%{#&].*|.*[{}<>].*|.*\.\.\."
     r"|(?:your|my|some|the|new|old|user|test|example|dummy|fake|sample)[-_ ]?.*"
@@ -248,19 +248,19 @@ _ASSIGNED_ID = re.compile(
 )
 
 
-def _named(before: str) -> Literal["password", "secret", ""]:
+def _kind_of_name(before: str) -> Literal["password", "secret", ""]:
     """What the name at the end of this text says of the value after it."""
     word = before.rstrip(" \t\"'\\]").rstrip("0123456789").lower()
     for ending in ("_base", "_base64", "_value", "_hash", "_string"):
         if word.endswith(ending) and not word.endswith("connection_string"):
             word = word.removesuffix(ending)
     word = word.replace("_", "").replace("-", "").replace(" ", "") if word[-1:].isalpha() else word.rstrip("_-")
-    if word.endswith(_PASSWORDS):
+    if word.endswith(_PASSWORD_ENDINGS):
         return "password"
-    if word.endswith(_SECRETS):
+    if word.endswith(_SECRET_ENDINGS):
         return "secret"
     alone = re.search(r"[A-Za-z]*\Z", before.rstrip(" \t\"'\\]"))
-    if alone is not None and alone[0].lower() in _ALONE:
+    if alone is not None and alone[0].lower() in _WHOLE_NAMES:
         return "password" if alone[0].lower() in ("pass", "psk") else "secret"
     return ""
 
@@ -277,8 +277,8 @@ def _is_secret(kind: str, value: str, *, quoted: bool) -> bool:
     return any(c.isdigit() for c in value) and not value.isdigit() and (quoted or len(value) >= 8)
 
 
-def _placed(text: str) -> Sequence[Span]:
-    return placed(text, lambda kind, value: _is_secret(kind, value, quoted=False), MARKED)
+def _keyword_spans(text: str) -> Sequence[Span]:
+    return find_keyword_secrets(text, lambda kind, value: _is_secret(kind, value, quoted=False), MARK_PREFIX)
 
 
 def _is_password(found: re.Match[str], group: str | None, value: str) -> bool:
@@ -324,7 +324,7 @@ _PLAUSIBLE: dict[str, Callable[[re.Match[str], str | None, str], bool]] = {
 }
 
 
-def _is_numbered(found: re.Match[str]) -> bool:
+def _is_other_number(found: re.Match[str]) -> bool:
     """Whether a number is named as another thing's: an id, a time, a size."""
     return bool(_ASSIGNED_ID.search(found.string[max(0, found.start() - 40) : found.start()]))
 
@@ -336,12 +336,12 @@ def _end_of_card(groups: Sequence[str], begin: int) -> int:
         digits += len(groups[at])
         if digits > 19:
             break
-        if digits >= 13 and is_card("".join(groups[begin : at + 1])):
+        if digits >= 13 and is_card_number("".join(groups[begin : at + 1])):
             end = at + 1
     return end
 
 
-def is_card(text: str) -> bool:
+def is_card_number(text: str) -> bool:
     """Whether these digits are a card's number: as many as one has, a known first digit, the right check digit."""
     digits = [int(letter) for letter in text if letter.isdigit()]
     if not 13 <= len(digits) <= 19 or not _ISSUERS.match("".join(map(str, digits))):
@@ -350,7 +350,7 @@ def is_card(text: str) -> bool:
     return sum(doubled) % 10 == 0
 
 
-def _compiled(name: str, pattern: str) -> re.Pattern[str]:
+def _compile(name: str, pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:

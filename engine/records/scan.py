@@ -13,18 +13,30 @@ from typing import Any, cast
 
 from ..decision import Event, WrongUse
 from ..decision.events import STREAM_PARTS, RunFinished, RunStarted, ToolCallResult
-from .attachments import Attached
-from .files import batches
-from .format import NO_RUN, STARTED, UNREADABLE, AfterCut, Header, decode, decode_started, header_in, what_is_wrong
+from .attachments import AttachmentReader
+from .files import line_batches
+from .format import (
+    DECODE_ERRORS,
+    NO_RUN,
+    RUN_STARTED_PREFIX,
+    DrainedChunk,
+    Header,
+    classify_bad_line,
+    decode_generic,
+    decode_run_started,
+    parse_header,
+)
 
-NAMED = 100
+MAX_DAMAGED_NUMBERS = 100
 """Damaged lines whose numbers are kept."""
-MOST_LOST = 10_000_000
+MAX_LOST_EVENTS = 10_000_000
 """So many events cannot be missing between two lines: then it is the number that is damaged."""
-_BEGINS = 20
+_PREFIX_BYTES = 20
 """Bytes of a line that tell a part of a stream: `{"type":"` and what sets its type apart from all others."""
-_PARTS = frozenset(f'{{"type":"{kind.__struct_config__.tag}'.encode()[:_BEGINS] for kind in cast(Any, STREAM_PARTS))
-_STARTED = STARTED[:_BEGINS]
+_PARTS = frozenset(
+    f'{{"type":"{kind.__struct_config__.tag}'.encode()[:_PREFIX_BYTES] for kind in cast(Any, STREAM_PARTS)
+)
+_STARTED = RUN_STARTED_PREFIX[:_PREFIX_BYTES]
 
 
 class Scan:
@@ -56,21 +68,21 @@ class Scan:
         run_id = ""
         last = passed = 0  # the number of the latest event, and how many were passed over since
         going_on = False
-        attached = Attached(self.path) if self._attachments else None
+        attachments = AttachmentReader(self.path) if self._attachments else None
         event: Any  # told apart by its type alone: this is where the time goes
-        for lines in batches(self.path):
+        for lines in line_batches(self.path):
             if not number:
-                self.header = header_in(self.path, lines[0])
+                self.header = parse_header(self.path, lines[0])
             for line in lines:
                 number += 1
-                begins = line[:_BEGINS]
+                begins = line[:_PREFIX_BYTES]
                 if begins in skipped:
                     passed += 1
                     continue
                 try:
-                    event = decode(line) if begins != _STARTED else decode_started(line)
-                except UNREADABLE:
-                    wrong = what_is_wrong(line)
+                    event = decode_generic(line) if begins != _STARTED else decode_run_started(line)
+                except DECODE_ERRORS:
+                    wrong = classify_bad_line(line)
                     passed += wrong == "unknown"
                     if wrong == "damaged":
                         self._note(number)
@@ -83,28 +95,28 @@ class Scan:
                     run_id, last, passed, going_on = event.run_id, event.seq, 0, True
                     runs += 1
                     yield event
-                elif kind is Header or kind is AfterCut:
+                elif kind is Header or kind is DrainedChunk:
                     pass
-                elif not (going_on and last < event.seq < last + MOST_LOST):
+                elif not (going_on and last < event.seq < last + MAX_LOST_EVENTS):
                     self._note(number)
                 else:
                     if event.seq > last + passed + 1:
                         self.lost += event.seq - last - passed - 1
                     last, passed = event.seq, 0
                     going_on = kind is not RunFinished
-                    if attached is not None and kind is ToolCallResult:
-                        event = attached.back(event)
+                    if attachments is not None and kind is ToolCallResult:
+                        event = attachments.restore(event)
                     if parts or kind not in STREAM_PARTS:  # one may be written by another hand: then it comes here
                         yield event
-        self.missing = [] if attached is None else attached.missing
+        self.missing = [] if attachments is None else attachments.missing
         if not number:
-            self.header = header_in(self.path, b"")
+            self.header = parse_header(self.path, b"")
         if not runs:
             raise WrongUse(f"{self.path}: {NO_RUN}")
 
     def _note(self, number: int) -> None:
         self.damaged_lines += 1
-        if len(self.damaged) < NAMED:
+        if len(self.damaged) < MAX_DAMAGED_NUMBERS:
             self.damaged.append(number)
 
 

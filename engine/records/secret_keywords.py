@@ -13,43 +13,43 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from .entropy import entropy, looks_drawn
-from .secret_rules import places_of
+from .entropy import entropy, looks_generated
+from .secret_rules import find_all
 
-Judge = Callable[[str, str], bool]
+SecretTest = Callable[[str, str], bool]
 """Whether a value is a secret, by the kind of place (`password`, `secret`) and the value."""
 Span = tuple[int, int]
 
-_ID = r"[A-Za-z0-9_-]"
+_KEY_CHAR = r"[A-Za-z0-9_-]"
 PREFIXES: dict[str, str] = {
     # what keys begin with, and what follows; as the vendors' documents and the keys that they give show it
-    "AAAA": rf"{_ID}{{7}}:APA91b{_ID}{{100,300}}",  # Firebase Cloud Messaging
+    "AAAA": rf"{_KEY_CHAR}{{7}}:APA91b{_KEY_CHAR}{{100,300}}",  # Firebase Cloud Messaging
     "AKID": r"[A-Za-z0-9]{28,36}",  # Tencent Cloud
     "ATBB": r"[A-Za-z0-9]{32}",  # Bitbucket
     "CCIPAT_": r"[A-Za-z0-9_]{40,90}",  # CircleCI
     "CCIPRJ_": r"[A-Za-z0-9_]{40,90}",
-    "CFPAT-": rf"{_ID}{{40,50}}",  # Contentful
+    "CFPAT-": rf"{_KEY_CHAR}{{40,50}}",  # Contentful
     "NRAK-": r"[A-Z0-9]{27}",  # New Relic
-    "NRII-": rf"{_ID}{{32}}",
+    "NRII-": rf"{_KEY_CHAR}{{32}}",
     "access_token$": r"(?:production|sandbox)\$[a-z0-9]{16}\$[a-f0-9]{32}",  # PayPal
     "apify_api_": r"[A-Za-z0-9]{30,50}",
     "bkua_": r"[a-f0-9]{40}",  # Buildkite
     "cio": r"[A-Za-z0-9]{32}",  # crates.io
     "csk-": r"[a-z0-9]{40,60}",  # Cerebras
-    "dckr_oat_": rf"{_ID}{{20,60}}",
+    "dckr_oat_": rf"{_KEY_CHAR}{{20,60}}",
     "dp.": r"(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,44}",  # Doppler
     "e2b_": r"[a-f0-9]{40}",
     "fc-": r"[a-f0-9]{32}",  # Firecrawl
-    "figd_": rf"{_ID}{{30,60}}",  # Figma
+    "figd_": rf"{_KEY_CHAR}{{30,60}}",  # Figma
     "fw_": r"[A-Za-z0-9]{22,40}",  # Fireworks
     "jina_": r"[A-Za-z0-9_-]{50,80}",
     "lsv2_": r"(?:pt|sk)_[a-f0-9]{32}_[a-f0-9]{10}",  # LangSmith
-    "mdb_sa_sk_": rf"{_ID}{{30,60}}",  # MongoDB Atlas
+    "mdb_sa_sk_": rf"{_KEY_CHAR}{{30,60}}",  # MongoDB Atlas
     "napi_": r"[a-z0-9]{50,80}",  # Neon
     "nfp_": r"[A-Za-z0-9]{30,50}",  # Netlify
     "ntn_": r"[A-Za-z0-9]{40,60}",  # Notion
-    "nvapi-": rf"{_ID}{{50,80}}",  # NVIDIA
-    "pa-": rf"{_ID}{{43}}",  # Voyage
+    "nvapi-": rf"{_KEY_CHAR}{{50,80}}",  # NVIDIA
+    "pa-": rf"{_KEY_CHAR}{{43}}",  # Voyage
     "pat": r"[A-Za-z0-9]{14}\.[a-f0-9]{64}",  # Airtable
     "pat-": r"(?:na|eu|ap)\d-[a-f0-9]{8}(?:-[a-f0-9]{4}){3}-[a-f0-9]{12}",  # HubSpot
     "pcsk_": r"[A-Za-z0-9]{4,8}_[A-Za-z0-9]{40,80}",  # Pinecone
@@ -57,28 +57,30 @@ PREFIXES: dict[str, str] = {
     "re_": r"[A-Za-z0-9]{8}_[A-Za-z0-9]{24}",  # Resend
     "rnd_": r"[A-Za-z0-9]{28,40}",  # Render
     "rpa_": r"[A-Z0-9]{40,60}",  # RunPod
-    "sb_secret_": rf"{_ID}{{20,60}}",  # Supabase
+    "sb_secret_": rf"{_KEY_CHAR}{{20,60}}",  # Supabase
     "secret_": r"[A-Za-z0-9]{43}",  # Notion
     "sk_": r"[a-f0-9]{48}",  # ElevenLabs
     "sntrys_": r"[A-Za-z0-9+/=_-]{60,400}",  # Sentry
     "sntryu_": r"[a-f0-9]{64}",
-    "sq0": rf"(?:atp|csp|idp)-{_ID}{{22,43}}",  # Square
-    "tgp_v1_": rf"{_ID}{{40,60}}",  # Together
+    "sq0": rf"(?:atp|csp|idp)-{_KEY_CHAR}{{22,43}}",  # Square
+    "tgp_v1_": rf"{_KEY_CHAR}{{40,60}}",  # Together
     "tskey-": r"(?:auth|api|client|webhook|scim)-[A-Za-z0-9]{8,30}-[A-Za-z0-9]{20,50}",  # Tailscale
-    "tvly-": rf"(?:dev-|prod-)?{_ID}{{20,60}}",  # Tavily
+    "tvly-": rf"(?:dev-|prod-)?{_KEY_CHAR}{{20,60}}",  # Tavily
     "xoxc-": r"[A-Za-z0-9-]{20,120}",  # Slack
     "xoxd-": r"[A-Za-z0-9%+/=-]{20,400}",
     # Asana: a version, one or two numbers, 32 hexadecimal digits
     "1/1": r"\d{12,18}:[a-f0-9]{32}",
     "2/1": r"\d{12,18}/\d{12,18}:[a-f0-9]{32}",
     # Discord: a number in base64, a time, a signature
-    **dict.fromkeys("MD MT Mj Mz ND NT Nj Nz OD OT".split(), rf"{_ID}{{20,30}}\.{_ID}{{6}}\.{_ID}{{27,40}}"),
+    **dict.fromkeys(
+        "MD MT Mj Mz ND NT Nj Nz OD OT".split(), rf"{_KEY_CHAR}{{20,30}}\.{_KEY_CHAR}{{6}}\.{_KEY_CHAR}{{27,40}}"
+    ),
 }
 
 _QUOTE = r"\\{0,4}[\"'`]"
 _BARE = r"[^\s\"'`,;&|<>(){}\[\]\\]"
 _VALUE = rf"(?:{_QUOTE})?(?P<v>{_BARE}{{4,200}})"
-_LINE = r"[^\n|;&]{0,200}?"
+_SAME_LINE = r"[^\n|;&]{0,200}?"
 
 NAMES = (
     "password passwd passphrase passcode pwd token secret credential credentials "
@@ -117,7 +119,7 @@ _OPTION = (
 
 
 @dataclass(frozen=True)
-class SecretPlace:
+class KeywordPattern:
     """A place of a secret that words lead to."""
 
     words: tuple[str, ...]
@@ -130,64 +132,66 @@ class SecretPlace:
 
 
 _ASSIGNED = r"[ \t]{0,4}(?:[:=：＝]|是[:：]?|[为為はè]|(?:ist|lautet|est|es|é|is)(?=[ ]))[ \t]{0,4}"
-PLACES = (
-    SecretPlace(("storepass", "keypass"), rf"(?:store|key)pass[ \t]{_VALUE}"),
-    SecretPlace(("http ", "https "), rf"https?[ \t]{_LINE}(?<=[ \t])-a[ \t][^\s:]{{1,60}}:{_VALUE}"),
-    SecretPlace((".login(",), rf"\.login\([^()\n]{{1,80}}?,[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){_QUOTE}"),
-    SecretPlace(
+KEYWORD_PATTERNS = (
+    KeywordPattern(("storepass", "keypass"), rf"(?:store|key)pass[ \t]{_VALUE}"),
+    KeywordPattern(("http ", "https "), rf"https?[ \t]{_SAME_LINE}(?<=[ \t])-a[ \t][^\s:]{{1,60}}:{_VALUE}"),
+    KeywordPattern((".login(",), rf"\.login\([^()\n]{{1,80}}?,[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){_QUOTE}"),
+    KeywordPattern(
         ("auth=(",), rf"auth=\({_QUOTE}[^\s\"'\\]{{1,80}}{_QUOTE},[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{6,200}}){_QUOTE}"
     ),
-    SecretPlace(
+    KeywordPattern(
         ("jwt.",),
         rf"jwt\.(?:sign|verify|encode|decode)\([^()\n]{{1,80}}?,[ ]?{_QUOTE}(?P<v>[^\s\"'\\]{{16,200}})",
         "secret",
     ),
-    SecretPlace(("mysql", "mariadb"), rf"(?:mysql|mariadb)[\w-]{{0,12}}{_LINE}[ \t]-p{_VALUE}"),
-    SecretPlace(("sshpass",), rf"sshpass{_LINE}[ \t]-p[ \t]?{_VALUE}"),
-    SecretPlace(("mongo",), rf"mongo(?:sh|dump|restore|export|import)?[ \t]{_LINE}[ \t]?-p[ \t]{_VALUE}"),
-    SecretPlace((" login",), rf"[ \t]login[ \t]{_LINE}(?<=[ \t])-p[ \t=]?{_VALUE}"),
-    SecretPlace((" login ",), rf"[ \t]login[ \t](?:--?\S{{1,30}}[ \t]){{0,3}}(?P<v>{_BARE}{{20,200}})", "secret"),
-    SecretPlace(("redis-cli",), rf"redis-cli{_LINE}[ \t]-a[ \t]{_VALUE}"),
-    SecretPlace(
+    KeywordPattern(("mysql", "mariadb"), rf"(?:mysql|mariadb)[\w-]{{0,12}}{_SAME_LINE}[ \t]-p{_VALUE}"),
+    KeywordPattern(("sshpass",), rf"sshpass{_SAME_LINE}[ \t]-p[ \t]?{_VALUE}"),
+    KeywordPattern(("mongo",), rf"mongo(?:sh|dump|restore|export|import)?[ \t]{_SAME_LINE}[ \t]?-p[ \t]{_VALUE}"),
+    KeywordPattern((" login",), rf"[ \t]login[ \t]{_SAME_LINE}(?<=[ \t])-p[ \t=]?{_VALUE}"),
+    KeywordPattern((" login ",), rf"[ \t]login[ \t](?:--?\S{{1,30}}[ \t]){{0,3}}(?P<v>{_BARE}{{20,200}})", "secret"),
+    KeywordPattern(("redis-cli",), rf"redis-cli{_SAME_LINE}[ \t]-a[ \t]{_VALUE}"),
+    KeywordPattern(
         ("ldap",),
-        rf"ldap\w{{3,9}}{_LINE}[ \t]-w[ \t]?{_VALUE}",
+        rf"ldap\w{{3,9}}{_SAME_LINE}[ \t]-w[ \t]?{_VALUE}",
     ),
-    SecretPlace(("7z", "unrar"), rf"(?:7za?|unrar)[ \t]{_LINE}[ \t]-p{_VALUE}"),
-    SecretPlace(("zip ",), rf"zip[ \t]{_LINE}-P[ \t]?{_VALUE}"),
-    SecretPlace(
-        ("htpasswd",), rf"htpasswd[ \t]-\w{{0,6}}b\w{{0,6}}[ \t]{_LINE}\S{{1,100}}[ \t]\S{{1,60}}[ \t]{_VALUE}"
+    KeywordPattern(("7z", "unrar"), rf"(?:7za?|unrar)[ \t]{_SAME_LINE}[ \t]-p{_VALUE}"),
+    KeywordPattern(("zip ",), rf"zip[ \t]{_SAME_LINE}-P[ \t]?{_VALUE}"),
+    KeywordPattern(
+        ("htpasswd",), rf"htpasswd[ \t]-\w{{0,6}}b\w{{0,6}}[ \t]{_SAME_LINE}\S{{1,100}}[ \t]\S{{1,60}}[ \t]{_VALUE}"
     ),
-    SecretPlace(("smbclient", "rpcclient"), rf"(?:smb|rpc)client{_LINE}[ \t]-U[ \t]?\S{{1,60}}?%{_VALUE}"),
-    SecretPlace(("/user:",), rf"/user:\S{{1,60}}[ \t]{_VALUE}"),
-    SecretPlace(
+    KeywordPattern(("smbclient", "rpcclient"), rf"(?:smb|rpc)client{_SAME_LINE}[ \t]-U[ \t]?\S{{1,60}}?%{_VALUE}"),
+    KeywordPattern(("/user:",), rf"/user:\S{{1,60}}[ \t]{_VALUE}"),
+    KeywordPattern(
         ("echo ",),
         rf"echo[ \t](?:-n[ \t])?[\"']?[\w.-]{{1,60}}:(?P<v>{_BARE}{{4,200}})[\"']?[ \t]?"
         r"\|[ \t]?\S{0,30}(?:[ \t]\S{0,30})?chpasswd",
     ),
-    SecretPlace(("echo ",), rf"echo[ \t](?:-n[ \t])?{_VALUE}[\"']?[ \t]?\|[^\n]{{0,100}}?(?:-stdin\b|\bsudo[ \t]-S)"),
-    SecretPlace(("identified ",), rf"identified[ \t](?:with[ \t]\S{{1,40}}[ \t])?by[ \t](?:password[ \t])?{_VALUE}"),
-    SecretPlace(
+    KeywordPattern(
+        ("echo ",), rf"echo[ \t](?:-n[ \t])?{_VALUE}[\"']?[ \t]?\|[^\n]{{0,100}}?(?:-stdin\b|\bsudo[ \t]-S)"
+    ),
+    KeywordPattern(("identified ",), rf"identified[ \t](?:with[ \t]\S{{1,40}}[ \t])?by[ \t](?:password[ \t])?{_VALUE}"),
+    KeywordPattern(
         ("convertto-securestring",), rf"convertto-securestring[^\n]{{0,40}}?[ \t]{_QUOTE}(?P<v>[^\s\"'\\]{{4,200}})"
     ),
-    SecretPlace(
+    KeywordPattern(
         ("@tcp(", "@unix(", "@udp("), r"(?<![\w.-])[\w.-]{1,60}:(?P<v>[^\s:\"'`\\]{3,100})@(?:tcp|unix|udp)\(", back=162
     ),
-    SecretPlace((":thin:",), r":thin:[\w$]{1,60}/(?P<v>[^\s@\"'\\]{3,100})@"),
-    SecretPlace(('auth"', "auth\\", "_auth"), rf"auth(?:{_QUOTE})?[ \t]{{0,4}}[:=][ \t]{{0,4}}{_VALUE}", "login"),
-    SecretPlace(("_auth",), rf"_auth[ \t]{{0,4}}=[ \t]{{0,4}}{_VALUE}", "login"),
-    SecretPlace(('response="',), r'response="(?P<v>[a-f0-9]{32,64})"', "form"),
-    SecretPlace(("?code=", "&code="), r"[?&]code=(?P<v>[^\s\"'`&#\\]{20,400})", "secret"),
-    SecretPlace(("ssws ",), rf"ssws[ \t]{{1,4}}(?P<v>{_ID}{{20,80}})", "form"),
-    SecretPlace(("$apr1$",), r"\$apr1\$[./A-Za-z0-9]{1,8}\$(?P<v>[./A-Za-z0-9]{22})", "form"),
-    SecretPlace(
+    KeywordPattern((":thin:",), r":thin:[\w$]{1,60}/(?P<v>[^\s@\"'\\]{3,100})@"),
+    KeywordPattern(('auth"', "auth\\", "_auth"), rf"auth(?:{_QUOTE})?[ \t]{{0,4}}[:=][ \t]{{0,4}}{_VALUE}", "login"),
+    KeywordPattern(("_auth",), rf"_auth[ \t]{{0,4}}=[ \t]{{0,4}}{_VALUE}", "login"),
+    KeywordPattern(('response="',), r'response="(?P<v>[a-f0-9]{32,64})"', "form"),
+    KeywordPattern(("?code=", "&code="), r"[?&]code=(?P<v>[^\s\"'`&#\\]{20,400})", "secret"),
+    KeywordPattern(("ssws ",), rf"ssws[ \t]{{1,4}}(?P<v>{_KEY_CHAR}{{20,80}})", "form"),
+    KeywordPattern(("$apr1$",), r"\$apr1\$[./A-Za-z0-9]{1,8}\$(?P<v>[./A-Za-z0-9]{22})", "form"),
+    KeywordPattern(
         ("pbkdf2",), r"pbkdf2[\w:.-]{0,20}\$[\w=,]{1,20}\$[^\s$]{4,100}\$(?P<v>[A-Za-z0-9+/=._-]{20,200})", "form"
     ),
-    SecretPlace(("scrypt:",), r"scrypt:[\d:]{3,30}\$[^\s$]{4,100}\$(?P<v>[A-Za-z0-9+/=._-]{20,200})", "form"),
-    SecretPlace(("{ssha", "{sha", "{smd5"), r"\{(?:ssha|sha|smd5)\d{0,3}\}(?P<v>[A-Za-z0-9+/=]{20,200})", "form"),
-    SecretPlace(
+    KeywordPattern(("scrypt:",), r"scrypt:[\d:]{3,30}\$[^\s$]{4,100}\$(?P<v>[A-Za-z0-9+/=._-]{20,200})", "form"),
+    KeywordPattern(("{ssha", "{sha", "{smd5"), r"\{(?:ssha|sha|smd5)\d{0,3}\}(?P<v>[A-Za-z0-9+/=]{20,200})", "form"),
+    KeywordPattern(
         ("authapikey(", "client("), rf"(?:authapikey|client)\({_QUOTE}(?P<v>[A-Za-z0-9_-]{{30,100}}){_QUOTE}", "secret"
     ),
-    SecretPlace(
+    KeywordPattern(
         (
             "passwort",
             "kennwort",
@@ -225,7 +229,11 @@ PLACES = (
 
 
 _STEMS = {stem: [name for name in NAMES if stem in name] for stem in "pass pwd token secret credential key".split()}
-_BY_WORD = {word: [place for place in PLACES if word in place.words] for place in PLACES for word in place.words}
+_BY_WORD = {
+    word: [place for place in KEYWORD_PATTERNS if word in place.words]
+    for place in KEYWORD_PATTERNS
+    for word in place.words
+}
 _FOREIGN = "[\u00df-\u02ff\u0370-\u1fff\u3040-\uffef]"
 
 
@@ -235,23 +243,23 @@ def _compiled(regex: str, *, ignore_case: bool) -> re.Pattern[str]:
     return re.compile(regex, re.IGNORECASE if ignore_case else 0)
 
 
-def prefixed(text: str) -> list[Span]:
+def find_prefixed_keys(text: str) -> list[Span]:
     """The keys (begin and end in the text) that begin with one of `PREFIXES`."""
     long = "\n".join(word for word in text.split() if len(word) >= 20)
     spans: list[Span] = []
     for prefix, rest in PREFIXES.items():
         if prefix not in long:
             continue
-        for at in places_of(prefix, text):
+        for at in find_all(prefix, text):
             if at and text[at - 1].isalnum() and text[at - 1].isascii() and text[at - 2 : at - 1] != "\\":
                 continue
             found = _compiled(rf"{rest}(?![A-Za-z0-9_-])", ignore_case=False).match(text, at + len(prefix))
             if found and any(map(str.isdigit, found[0])) and entropy(found[0]) >= 3:
                 spans.append((at, found.end()))
-    return _apart(spans)
+    return _without_overlaps(spans)
 
 
-def placed(text: str, judge: Judge, mark: str) -> list[Span]:
+def find_keyword_secrets(text: str, judge: SecretTest, mark: str) -> list[Span]:
     """The secrets (begin and end in the text) that one of `PLACES` leads to, or one of `NAMES` before them.
 
     judge: whether a value looks like a secret of this kind. mark: with what text that is redacted already begins; a
@@ -265,28 +273,28 @@ def placed(text: str, judge: Judge, mark: str) -> list[Span]:
     for word, places in _BY_WORD.items():
         if (not foreign and not word.isascii()) or word not in lowered:
             continue
-        for at in places_of(word, lowered):
+        for at in find_all(word, lowered):
             for place in places:
                 pattern = _compiled(place.regex, ignore_case=True)
                 found = (
                     pattern.search(text, max(0, at - place.back), at + 20) if place.back else pattern.match(text, at)
                 )
-                if found and mark not in found[0] and _holds(place.kind, found["v"], judge):
+                if found and mark not in found[0] and _is_secret(place.kind, found["v"], judge):
                     spans.append(found.span("v"))
-    return _apart(spans)
+    return _without_overlaps(spans)
 
 
-def _after_names(text: str, lowered: str, judge: Judge, mark: str) -> Iterator[Span]:
+def _after_names(text: str, lowered: str, judge: SecretTest, mark: str) -> Iterator[Span]:
     for stem in _STEMS:
         if stem in lowered:
             yield from _after_names_with(stem, text, lowered, judge, mark)
 
 
-def _after_names_with(stem: str, text: str, lowered: str, judge: Judge, mark: str) -> Iterator[Span]:
+def _after_names_with(stem: str, text: str, lowered: str, judge: SecretTest, mark: str) -> Iterator[Span]:
     after = _compiled(_AFTER_NAME, ignore_case=True)
     for name in _STEMS[stem]:
         kind = "password" if name.startswith(("pass", "pwd")) else "secret"
-        for at in places_of(name, lowered):
+        for at in find_all(name, lowered):
             if text.endswith(mark, 0, at):
                 continue
             found = after.match(text, at + len(name))
@@ -298,22 +306,22 @@ def _after_names_with(stem: str, text: str, lowered: str, judge: Judge, mark: st
                 end = begin + len(text[begin:end].rstrip(".!?:"))
             value = text[begin:end]
             before = text[max(0, at - 60) : at]
-            said = kind == "password" and looks_drawn(value) and _SAID.search(before)
+            said = kind == "password" and looks_generated(value) and _PROSE_BEFORE.search(before)
             if way == "option" and not (said or _compiled(_OPTION, ignore_case=False).search(before)):
                 continue
             glued = at > 0 and text[at - 1].isalpha() and text[at].islower()  # `tiktoken("…")`
-            if way in _LOOSE and (not looks_drawn(value) or (glued and kind == "secret")):
+            if way in _AMBIGUOUS_FORMS and (not looks_generated(value) or (glued and kind == "secret")):
                 continue
             if judge(kind, value):
                 yield begin, end
 
 
-_SAID = re.compile(r"(?i:\b(?:use|using|with|my|new)[ ](?:the[ ])?)\Z")
-_LOOSE = ("pair", "call", "prose", "text", "arrow", "part")
+_PROSE_BEFORE = re.compile(r"(?i:\b(?:use|using|with|my|new)[ ](?:the[ ])?)\Z")
+_AMBIGUOUS_FORMS = ("pair", "call", "prose", "text", "arrow", "part")
 """Ways in which much stands that is no secret, too."""
 
 
-def _holds(kind: str, value: str, judge: Judge) -> bool:
+def _is_secret(kind: str, value: str, judge: SecretTest) -> bool:
     if kind == "login":
         try:
             return b":" in base64.b64decode(value, validate=True)[1:-1]
@@ -322,7 +330,7 @@ def _holds(kind: str, value: str, judge: Judge) -> bool:
     return kind == "form" or judge(kind, value)
 
 
-def _apart(spans: list[Span]) -> list[Span]:
+def _without_overlaps(spans: list[Span]) -> list[Span]:
     """In order, and without those that lie over an earlier one."""
     kept: list[Span] = []
     for begin, end in sorted(spans):

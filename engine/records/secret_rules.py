@@ -35,7 +35,7 @@ class SecretRule:
             yield from self.pattern.finditer(text)
             return
         for keyword in self.keywords:
-            for at in places_of(keyword, lowered):
+            for at in find_all(keyword, lowered):
                 if found := self.pattern.match(text, at):
                     yield found
 
@@ -48,7 +48,7 @@ class SecretRule:
         return (found[1] if self.pattern.groups and found[1] else found[0]) or found[0]
 
 
-def places_of(word: str, text: str) -> Iterator[int]:
+def find_all(word: str, text: str) -> Iterator[int]:
     """Each index at which this word begins in the text, also inside other words and over itself."""
     at = text.find(word)
     while at >= 0:

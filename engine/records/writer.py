@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from ..decision import Event, WrongUse
 from ..decision.events import ToolCallResult
-from .attachments import ABOVE, Attaching
+from .attachments import ATTACH_ABOVE, AttachmentWriter
 from .compression import SUFFIX, is_compressed
-from .event_redaction import Redact, Redactor
-from .format import AfterCut, Header, encoded, lines_of
-from .reader import header_of
+from .event_redaction import Redact, StreamRedactor
+from .format import DrainedChunk, Header, encode_line, encode_lines
+from .reader import read_header
 
 try:
     import fcntl
@@ -25,7 +25,7 @@ else:
     _LOCKS = True
 
 
-GATHERED = 256
+BATCH_EVENTS = 256
 """So many events are encoded, all at once, also where no flush asks for it."""
 
 
@@ -46,12 +46,12 @@ class RecordWriter:
         engine: str,
         *,
         redact: Redact | None = None,
-        attach_above: int | None = ABOVE,
+        attach_above: int | None = ATTACH_ABOVE,
         named: str | os.PathLike[str] | None = None,
     ) -> None:
         self.path = Path(path)
-        self._redactor = None if redact is None else Redactor(redact)
-        self._attaching = Attaching(named or path, attach_above)
+        self._redactor = None if redact is None else StreamRedactor(redact)
+        self._attachments = AttachmentWriter(named or path, attach_above)
         if self.path.suffix == SUFFIX:
             raise WrongUse(
                 f"{self.path}: a record is written plain; name it {self.path.stem}, and compress it afterwards"
@@ -59,7 +59,7 @@ class RecordWriter:
         self._new = not self.path.exists()
         grown = self.path.exists() and self.path.stat().st_size > 0
         if grown:
-            header_of(self.path)  # before it is opened: a file that is something else is never touched
+            read_header(self.path)  # before it is opened: a file that is something else is never touched
             if is_compressed(self.path):
                 raise WrongUse(f"{self.path} is compressed, and nothing can be added to it: `zstd -d` it first")
         try:
@@ -67,12 +67,12 @@ class RecordWriter:
         except OSError as error:
             raise WrongUse(f"cannot write the record {self.path}: {error.strerror}") from None
         if _LOCKS:
-            with suppress(OSError):  # for `being_written`: it keeps nobody away
+            with suppress(OSError):  # for `is_being_written`: it keeps nobody away
                 fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self._broken = False
         self._begun = False
         """Whether an event of this run is in the file, and so something to go on from."""
-        self._gathered: list[Event | AfterCut] = []
+        self._gathered: list[Event | DrainedChunk] = []
         try:
             if not grown:
                 self._write(Header(session_id=session_id, created_at=created_at, engine=engine))
@@ -82,13 +82,13 @@ class RecordWriter:
         except OSError as error:
             raise self._refused(error) from None
 
-    def write(self, event: Event | AfterCut) -> None:
+    def write(self, event: Event | DrainedChunk) -> None:
         """Add an event. With redaction, a response and what happens meanwhile is held back until it is whole."""
         if self._redactor is None:
             self._gathered.append(event)
         else:
-            self._gathered += self._redactor.take(event)
-        if len(self._gathered) >= GATHERED:
+            self._gathered += self._redactor.feed(event)
+        if len(self._gathered) >= BATCH_EVENTS:
             self._write_gathered()
 
     def flush(self) -> None:
@@ -111,7 +111,7 @@ class RecordWriter:
     def close(self) -> None:
         """Flush and close."""
         if self._redactor is not None:
-            self._gathered += self._redactor.rest()
+            self._gathered += self._redactor.flush()
         self.flush()
         if not self._broken:
             self._file.close()
@@ -120,7 +120,7 @@ class RecordWriter:
         if self._broken:
             return  # the run was told, and ends by it; its last events still reach its readers
         try:
-            self._file.write(encoded(line) + b"\n")
+            self._file.write(encode_line(line) + b"\n")
         except OSError:
             self._give_up()
             raise
@@ -130,9 +130,9 @@ class RecordWriter:
         if self._broken:
             return
         try:
-            lines = [self._attaching.put(line) if type(line) is ToolCallResult else line for line in gathered]
+            lines = [self._attachments.write(line) if type(line) is ToolCallResult else line for line in gathered]
             try:
-                self._file.write(lines_of(lines))
+                self._file.write(encode_lines(lines))
             except (TypeError, ValueError):  # one of them is not quite JSON: it is written as far as it can be
                 for line in lines:
                     self._write(line)
@@ -155,7 +155,7 @@ class RecordWriter:
             self._file.close()
 
 
-def being_written(path: str | os.PathLike[str]) -> bool:
+def is_being_written(path: str | os.PathLike[str]) -> bool:
     """Whether somebody writes to this record now. False also where that cannot be known."""
     if not (_LOCKS and Path(path).is_file()):
         return False

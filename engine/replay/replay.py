@@ -16,7 +16,7 @@ from msgspec import Struct
 from ..decision import AnyChunk, Event, Outcome, Rule, WrongUse
 from ..decision.events import CutOff, ResponseFinished
 from ..event_bus import Lagged
-from ..records.format import rest_of, step_of
+from ..records.format import step_of_attempt, summarize_drained
 from ..records.reader import RecordedRun, SessionRecord, read_record
 from ..run import Run
 from ..session import Session
@@ -141,8 +141,8 @@ def _cut_off(recorded: RecordedRun) -> dict[int, CutOff]:
     """What the record knows of what came after its cuts, by step."""
     chunks: dict[int, list[AnyChunk]] = {}
     for rest in recorded.after_cut:
-        chunks.setdefault(step_of(rest.attempt), []).append(rest.chunk)
-    known = {step: rest_of(rest) for step, rest in chunks.items()}
+        chunks.setdefault(step_of_attempt(rest.attempt), []).append(rest.chunk)
+    known = {step: summarize_drained(rest) for step, rest in chunks.items()}
     for event in recorded.events:
         if isinstance(event, ResponseFinished) and event.cut_at is not None:
             if event.cut_at_end or event.raw_finish:

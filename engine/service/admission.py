@@ -9,7 +9,7 @@ from uuid import uuid4
 from .._sanitize import one_line
 from ..decision import WrongUse
 from ..engine import Engine
-from ..records.event_redaction import Redact, Texts
+from ..records.event_redaction import Redact, TextRedactor
 from .active import ActiveSession, ActiveSessions
 from .errors import Conflict, TooMany, Unavailable, Unknown, busy, too_many_of_yours
 
@@ -75,7 +75,7 @@ def title_of(prompt: str) -> str:
 
 def redacted(text: str, redact: Redact | None) -> str:
     """What of a text the store may keep."""
-    return text if redact is None else Texts(redact).text(text)
+    return text if redact is None else TextRedactor(redact).text(text)
 
 
 def new_id() -> str:

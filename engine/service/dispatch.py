@@ -17,7 +17,7 @@ from msgspec import Struct
 from .._logging import complain
 from ..durability import Job, Queue
 from ..engine import Engine
-from ..records.format import encoded
+from ..records.format import encode_line
 from ..run import Run, new_run_id
 from ..session import Session
 from ..store.base import Crowded, Message, NewSession, NotAtRest, Orphan, QueuedRun, Store, StoredSession
@@ -264,7 +264,7 @@ class QueueDispatcher:
             prompt=prompt,
             at=clock_of(engine)(),
             new=new,
-            job=encoded(job).decode(),
+            job=encode_line(job).decode(),
             most_each=most_each,
         )
         try:

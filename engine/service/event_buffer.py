@@ -15,8 +15,8 @@ from .._logging import complain
 from ..decision import Event
 from ..decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..durability import LostRun
-from ..records.event_redaction import Redact, Redactor
-from ..records.format import AfterCut, encoded
+from ..records.event_redaction import Redact, StreamRedactor
+from ..records.format import DrainedChunk, encode_line
 from ..store.base import Batch, Diverged, Held, Store
 
 RETRY_SECONDS = 0.5
@@ -77,7 +77,7 @@ class EventBuffer:
         self._store = store
         self._session_id = session_id
         self._now = now
-        self._redactor = None if redact is None else Redactor(redact)
+        self._redactor = None if redact is None else StreamRedactor(redact)
         self._heard = tuple(heard)
         self._resumed = resumed
         self._check_ownership = check_ownership
@@ -96,24 +96,24 @@ class EventBuffer:
 
     # ---- writing
 
-    def write(self, event: Event | AfterCut) -> None:
+    def write(self, event: Event | DrainedChunk) -> None:
         """Take an event. Returns at once, whoever reads. Raises LostRun if the run was given up."""
         if self._lost_reason is not None:
             raise LostRun(self._lost_reason)
-        if isinstance(event, AfterCut):
+        if isinstance(event, DrainedChunk):
             return  # nobody reads on after a cut here
         if not self.last:  # a run that goes on does not begin with 1
             self.first, self.last, self._stored = event.seq, event.seq - 1, event.seq - 1
-        line = encoded(event)
+        line = encode_line(event)
         self.last += 1
         self.closed = type(event) is RunFinished
         self._frames.append(Frame(self.run_id, self.last, line, self.closed, self._resumed))
         if self._redactor is None:
             self._append(event, line)
         else:
-            for written in self._redactor.take(event):
-                assert not isinstance(written, AfterCut)
-                self._append(written, encoded(written))
+            for written in self._redactor.feed(event):
+                assert not isinstance(written, DrainedChunk)
+                self._append(written, encode_line(written))
         if len(self._pending) >= COMMIT_EVENTS and self._commit_task is None:
             self._start_commit()
         elif self._flush_interval is not None and self._flush_timer is None:
@@ -180,9 +180,9 @@ class EventBuffer:
     def close(self) -> None:
         """The run is over; what a redaction still holds back is let go."""
         if self._redactor is not None:
-            for written in self._redactor.rest():
-                assert not isinstance(written, AfterCut)
-                self._append(written, encoded(written))
+            for written in self._redactor.flush():
+                assert not isinstance(written, DrainedChunk)
+                self._append(written, encode_line(written))
 
     def _start_commit(self) -> asyncio.Task[None]:
         """Begin to store what is there. A task of its own: who waits for it may be cancelled, and it may not."""

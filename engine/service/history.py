@@ -9,7 +9,7 @@ from anyio import to_thread
 from ..decision import Event
 from ..decision.events import QuestionAnswered, RunStarted
 from ..engine import Engine
-from ..records.format import AfterCut, Header, read_line
+from ..records.format import DrainedChunk, Header, parse_line
 from ..records.reader import RecordedRun
 from ..session import Session
 from ..store.base import Page, Store
@@ -51,8 +51,8 @@ def _read(pages: Sequence[Page]) -> RecordedRun:
     events: list[Event] = []
     for page in pages:
         for line in page.lines.splitlines():
-            event = read_line(line)
-            if not isinstance(event, str | Header | AfterCut):
+            event = parse_line(line)
+            if not isinstance(event, str | Header | DrainedChunk):
                 events.append(event)
     assert not events or isinstance(events[0], RunStarted)
     return RecordedRun(events=events, after_cut=[])

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from .._version import __version__
 from ..decision import Outcome
-from ..records.format import Header, encoded
+from ..records.format import Header, encode_line
 from ..store.base import GOING, SessionStatus, Store, StoredRun, StoredSession, Wanted
 from .active import ActiveSessions
 from .errors import Unknown
@@ -98,7 +98,7 @@ class SessionQueries:
     async def record(self, session: StoredSession) -> AsyncGenerator[bytes, None]:
         """The session as a record, in pieces."""
         header = Header(session_id=session.id, created_at=session.created_at, engine=__version__)
-        yield encoded(header) + b"\n"
+        yield encode_line(header) + b"\n"
         for run in await self.store.runs(session.id):
             seq = 0
             while pages := await self.store.pages(run.id, after=seq):

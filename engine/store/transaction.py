@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, or_, select, update
 
-from ..records.format import encoded
+from ..records.format import encode_line
 from .base import (
     GOING,
     Batch,
@@ -165,7 +165,7 @@ class Changes:
         resumed_at = msgspec.json.decode(before)
         if batch.lines.startswith(_RESUMED):  # else it is stored already, and only the rest of the batch is new
             resumed_at.append(batch.first_seq)
-        again = {"finished_at": None, "outcome": None, "resumed_at": encoded(resumed_at)}
+        again = {"finished_at": None, "outcome": None, "resumed_at": encode_line(resumed_at)}
         self._execute(update(RUNS).where(RUNS.c.id == batch.run_id).values(**now, **again))
 
     def _finish(self, batch: Batch, key: int) -> None:
@@ -177,12 +177,12 @@ class Changes:
         self._execute(
             update(RUNS)
             .where(RUNS.c.key == key)
-            .values(**now, finished_at=batch.at, steps=own, outcome=encoded(outcome))
+            .values(**now, finished_at=batch.at, steps=own, outcome=encode_line(outcome))
         )
         self._execute(
             update(SESSIONS)
             .where(SESSIONS.c.id == batch.session_id, SESSIONS.c.run_id == batch.run_id)
-            .values(**now, questions=encoded(batch.questions), holder=None)
+            .values(**now, questions=encode_line(batch.questions), holder=None)
         )
 
     def _count_steps(self, batch: Batch, key: int) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 from endstop.decision import POLICIES, Event, Facts, decide, fold
 from endstop.decision.backtest import backtest
 from endstop.decision.events import StepFinished
-from endstop.records.files import records_in
+from endstop.records.files import find_records
 from endstop.records.scan import scan
 from run import ROOT, say
 from table import commit, machine, write_page
@@ -62,7 +62,7 @@ def _made(place: Path, sessions: int, steps: int) -> Path:
 
 def _in_memory(folder: Path, rounds: int) -> Iterator[str]:
     """Events a second, on one core, without reading them."""
-    events: list[Event] = [event for path in records_in([folder])[:100] for event in scan(path)]
+    events: list[Event] = [event for path in find_records([folder])[:100] for event in scan(path)]
     policy = POLICIES["agent"]
 
     def folded() -> None:

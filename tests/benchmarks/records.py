@@ -33,7 +33,7 @@ from endstop.decision import AssistantMessage, Limits, Policy, Price, Repetition
 from endstop.decision import events as ev
 from endstop.hooks import Accept, Reject
 from endstop.providers import Prices, Scripted, call, say
-from endstop.records.compression import writing
+from endstop.records.compression import create_file
 from endstop.records.format import Header
 from endstop.records.reader import read_record
 
@@ -246,7 +246,7 @@ def write_folder(
         place = folder / f"{number // 1000:03d}"
         place.mkdir(exist_ok=True)
         path = place / f"{number:06d}-{template.kind}.jsonl{'.zst' if zst else ''}"
-        with writing(path) as file:
+        with create_file(path) as file:
             file.write(template.renamed(number))
         written += path.stat().st_size
     return written

@@ -4,7 +4,7 @@
     python tests/benchmarks/records.py FILE --bytes 1000000000 && python tests/benchmarks/scan.py FILE
 
 Each way of reading runs in a process of its own, so that the peak of memory is its own. Seconds are CPU seconds of
-that process, but for `each`, which is all cores: there it is the clock.
+that process, but for `map_files`, which is all cores: there it is the clock.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pathlib import Path
 from endstop import read_record
 from endstop.decision import Facts, decide, fold
 from endstop.decision.events import RunStarted, StepFinished
-from endstop.records.files import batches, records_in
-from endstop.records.parallel import Failure, each
+from endstop.records.files import find_records, line_batches
+from endstop.records.parallel import FileFailure, map_files
 from endstop.records.scan import scan
 
 
 def lines(paths: Sequence[Path]) -> int:
     """Nothing but the lines."""
-    return sum(len(batch) for path in paths for batch in batches(path))
+    return sum(len(batch) for path in paths for batch in line_batches(path))
 
 
 def events(paths: Sequence[Path]) -> int:
@@ -53,8 +53,8 @@ def whole(paths: Sequence[Path]) -> int:
 
 def spread(paths: Sequence[Path]) -> int:
     """The same as `decided`, on all cores."""
-    results = [result for _, result in each(_decided, paths)]
-    return sum(0 if isinstance(result, Failure) else result for result in results)
+    results = [result for _, result in map_files(_decided, paths)]
+    return sum(0 if isinstance(result, FileFailure) else result for result in results)
 
 
 def _decided(path: Path) -> int:
@@ -81,7 +81,7 @@ WAYS: dict[str, Callable[[Sequence[Path]], int]] = {
 
 def measure(way: str, places: Sequence[str], files: int | None) -> dict[str, float]:
     """In this process: how many, in how many seconds, at how many megabytes."""
-    paths = records_in(places)[:files]
+    paths = find_records(places)[:files]
     size = sum(path.stat().st_size for path in paths)
     wall, cpu = time.perf_counter(), time.process_time()
     counted = WAYS[way](paths)

@@ -93,19 +93,19 @@ async def test_A6_what_was_drained_stands_in_the_events_of_a_replay_too(tmp_path
 
 async def test_A6_a_rest_that_was_not_read_to_its_end_is_a_least() -> None:
     from endstop.cli.views.text import cut_words
-    from endstop.records.format import rest_of
+    from endstop.records.format import summarize_drained
 
-    rest = rest_of([TextDelta("word " * 40)])
+    rest = summarize_drained([TextDelta("word " * 40)])
     assert not rest.whole
     answer = ev.ResponseFinished(step=1, message=AssistantMessage(""), finish="tool_calls", cut_at="c", after_cut=rest)
     assert cut_words("finish_task", answer) == "Cut at finish_task, which saved at least about 50 output tokens"
 
 
 async def test_A6_calls_after_a_cut_are_counted_each_whatever_index_they_bear() -> None:
-    from endstop.records.format import rest_of
+    from endstop.records.format import summarize_drained
 
     chunks = [ToolCallDelta(0, "a", "read_file", "{}"), ToolCallDelta(0, "b", "read_file", "{}")]
-    assert rest_of(chunks).calls == ("read_file", "read_file")
+    assert summarize_drained(chunks).calls == ("read_file", "read_file")
 
 
 async def test_A6_a_completion_that_is_handed_back_is_shown_with_its_reason(tmp_path: Path) -> None:

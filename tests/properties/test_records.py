@@ -13,8 +13,8 @@ from typing import Any
 from endstop import read_record
 from endstop.decision import Facts, Policy, fold
 from endstop.decision.events import STREAM_PARTS
-from endstop.records.attachments import folder_of
-from endstop.records.compression import writing
+from endstop.records.attachments import attachments_folder
+from endstop.records.compression import create_file
 from endstop.records.scan import scan
 from endstop.replay import replay
 from hypothesis import given, settings
@@ -77,7 +77,7 @@ def test_with_its_attachments_a_record_is_what_it_would_be_without_any(
         assert run.finished is not None
         assert facts.steps == run.finished.outcome.steps
         assert same(path)
-        for file in folder_of(path).glob("*"):
+        for file in attachments_folder(path).glob("*"):
             file.unlink()
         assert same(path), "without them, too"
 
@@ -87,7 +87,7 @@ def test_with_its_attachments_a_record_is_what_it_would_be_without_any(
 def test_compressed_it_is_read_and_replayed_like_the_plain_one(script: Any, policy: Policy, faults: Any) -> None:
     with recorded(World(script, policy, faults)) as path:
         packed = path.with_name("packed.jsonl.zst")
-        with writing(packed) as file:
+        with create_file(packed) as file:
             file.write(path.read_bytes())
         assert read_record(packed).runs == read_record(path).runs
         assert list(scan(packed)) == [e for e in read_record(path).runs[0].events if type(e) not in STREAM_PARTS]

@@ -10,14 +10,14 @@ from endstop.analysis.metrics import RunMetrics
 from endstop.analysis.report import Report, report_records
 from endstop.analysis.scoring import Rating, Ratings
 from endstop.decision import Limits, Policy
-from endstop.records.files import records_in
+from endstop.records.files import find_records
 
 from ..console import endstop
 from ..engine.analysis import scenes
 
 
 def report_of(folder: Path, **options: Any) -> Report:
-    return report_records(records_in([folder]), **options)
+    return report_records(find_records([folder]), **options)
 
 
 def figures_of(folder: Path) -> RunMetrics:

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from endstop.analysis.report import Report, report_records
 from endstop.decision import RECOMMENDED, Limits, Policy
-from endstop.records.files import records_in
+from endstop.records.files import find_records
 
 from ..engine.analysis import scenes
 
 
 def report_of(folder: Path) -> Report:
-    return report_records(records_in([folder]))
+    return report_records(find_records([folder]))
 
 
 async def test_E8_used_and_allowed_steps_and_the_mean(tmp_path: Path) -> None:

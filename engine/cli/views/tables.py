@@ -26,7 +26,7 @@ from ...analysis.statistics import Interval
 from ...decision import WrongUse
 from ...observers.progress import Shown, bar
 from ...records.index import Index
-from ...records.parallel import Progress
+from ...records.parallel import ProgressCallback
 from .select import can_draw
 from .text import duration
 
@@ -158,7 +158,7 @@ _TELLING = 1.0
 
 
 @contextmanager
-def progress(given: argparse.Namespace, doing: str) -> Iterator[Progress | None]:
+def progress(given: argparse.Namespace, doing: str) -> Iterator[ProgressCallback | None]:
     """Whom `each` of `records/parallel.py` may tell how far it is: a bar on stderr, with the rate and the time left.
 
     None where stderr is no terminal, and with `--quiet`. `doing`: what is done, in a word.
@@ -203,5 +203,5 @@ def indexed(given: argparse.Namespace, make: Callable[[str | None], Index]) -> I
         return
     with make(given.index) as index:
         yield index
-    if index.trouble and not given.quiet:
-        print(f"endstop: {index.trouble}", file=sys.stderr)
+    if index.problem and not given.quiet:
+        print(f"endstop: {index.problem}", file=sys.stderr)

@@ -15,7 +15,7 @@ from ..._sanitize import clean, one_line
 from ...decision import AnyChunk, Decision, LimitUse, Outcome, Policy, Usage, Work
 from ...decision.events import AttemptFailed, CutOff, ResponseFinished
 from ...decision.limits import STOP_REASONS
-from ...records.format import rest_of
+from ...records.format import summarize_drained
 from ...replay.diff import RECORD_ENDS
 
 # Text from models and tools in the sizes that a terminal has room for.
@@ -443,5 +443,5 @@ Saved = Callable[[], Savings | None]
 
 def savings_of(chunks: Iterable[AnyChunk]) -> Savings:
     """What the chunks after cuts amount to, 4 characters a token."""
-    rest = rest_of(chunks)
+    rest = summarize_drained(chunks)
     return Savings(tokens=rest.output_tokens, calls=rest.calls)

@@ -23,7 +23,7 @@ from ...decision import (
 from ...providers import Provider, Request
 from ...providers._wrapper import leaves
 from ...providers.prices import VENDORS
-from ...records.event_redaction import Redact, Texts
+from ...records.event_redaction import Redact, TextRedactor
 from ...tools.tool import Tool
 
 PROVIDERS: Mapping[str, str] = {
@@ -145,7 +145,7 @@ class Content:
     """Turns what was said into attributes."""
 
     def __init__(self, redact: Redact | None) -> None:
-        self._texts = Texts(redact or str)
+        self._texts = TextRedactor(redact or str)
 
     def prompt(self, prompt: str | None) -> dict[str, Any]:
         """What a run was asked; nothing if it goes on from an answer."""

@@ -13,7 +13,7 @@ from hashlib import sha256
 from starlette.responses import Response
 
 from ...decision import Event
-from ...records.format import decode_any
+from ...records.format import decode_line
 from ...service.errors import Unknown
 from ...service.event_buffer import Frame
 from ...service.follow import Frames
@@ -136,4 +136,4 @@ def _told(portion: Frames, translator: AgUi, had: dict[str, int], with_run: bool
 
 
 def _event(line: bytes) -> Event:
-    return decode_any(line)  # type: ignore[return-value]
+    return decode_line(line)  # type: ignore[return-value]

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from ...decision import AssistantMessage, Event, Outcome, Question, Usage, WrongUse
 from ...decision import events as ev
-from ...records.format import encoded
+from ...records.format import encode_line
 from . import protocol as say
 from .protocol import AgUiEvent, Lagged, custom_name, milliseconds, part
 
@@ -89,7 +89,7 @@ class AgUi:
 
     def _sent(self, skip: bool) -> list[bytes]:
         said, self._stream.said = self._stream.said, []
-        return [] if skip else [encoded(one) for one in said]
+        return [] if skip else [encode_line(one) for one in said]
 
     # ---- the run
 

@@ -14,7 +14,7 @@ from endstop.analysis.statistics import RatioEstimator, wilson_interval
 from endstop.decision import Limits, Policy, WrongUse
 from endstop.decision.policy import POLICIES
 from endstop.providers import Scripted, call
-from endstop.records.files import records_in
+from endstop.records.files import find_records
 from msgspec.structs import replace
 
 FREE = Policy(name="free", limits=Limits(steps=50), reminder=None)
@@ -41,7 +41,7 @@ async def played(path: Path, steps: int, *, good: bool | None = None, runs: int 
 
 
 def report_of(folder: Path, *policies: Policy, **options: Any) -> BacktestReport:
-    return backtest_records(records_in([str(folder)]), [NamedPolicy(p.name, p) for p in policies], **options)
+    return backtest_records(find_records([str(folder)]), [NamedPolicy(p.name, p) for p in policies], **options)
 
 
 def up_to(steps: int) -> Policy:
@@ -107,15 +107,15 @@ async def test_a_second_query_reads_no_record_and_says_the_same(tmp_path: Path) 
     await played(folder / "a.jsonl", 6, good=True)
     policies = [NamedPolicy("four", up_to(4))]
     with backtest_index(policies, str(tmp_path / "index")) as index:
-        first = backtest_records(records_in([str(folder)]), policies, index=index)
+        first = backtest_records(find_records([str(folder)]), policies, index=index)
     path = folder / "a.jsonl"
     stamp = path.stat()
     path.write_bytes(b"x" * stamp.st_size)  # nobody could read this
     os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     with backtest_index(policies, str(tmp_path / "index")) as index:
-        assert backtest_records(records_in([str(folder)]), policies, index=index) == first
+        assert backtest_records(find_records([str(folder)]), policies, index=index) == first
     with backtest_index([NamedPolicy("three", up_to(3))], str(tmp_path / "index")) as index:
-        assert backtest_records(records_in([str(folder)]), [NamedPolicy("three", up_to(3))], index=index).bad
+        assert backtest_records(find_records([str(folder)]), [NamedPolicy("three", up_to(3))], index=index).bad
 
 
 async def test_workers_come_to_the_same_as_this_process(tmp_path: Path) -> None:

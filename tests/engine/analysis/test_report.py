@@ -18,7 +18,7 @@ from endstop.analysis.report import _decode as decoded
 from endstop.analysis.scoring import Rating, Ratings
 from endstop.decision import RECOMMENDED, Policy, WrongUse
 from endstop.providers import Scripted, call
-from endstop.records.files import records_in
+from endstop.records.files import find_records
 from endstop.tools import ask_user, finish_task
 from msgspec.structs import replace
 
@@ -27,7 +27,7 @@ from .scenes import work
 
 
 def report_of(folder: Path, **options: object) -> Report:
-    return report_records(records_in([folder]), **options)  # type: ignore[arg-type]
+    return report_records(find_records([folder]), **options)  # type: ignore[arg-type]
 
 
 async def test_every_run_ends_in_one_of_five_ways_and_the_shares_add_up(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ async def test_a_second_report_is_made_from_the_index_and_is_the_same(
 ) -> None:
     await scenes.done(tmp_path / "a.jsonl")
     await scenes.talkative(tmp_path / "b.jsonl", good=True)
-    paths = records_in([tmp_path])
+    paths = find_records([tmp_path])
     with digest_index(str(tmp_path / "index")) as index:
         first = report_records(paths, index=index)
     monkeypatch.setattr("endstop.analysis.report.scan", None)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from endstop import Engine, read_record
 from endstop.providers import Scripted, call, say
-from endstop.records.attachments import folder_of
-from endstop.records.event_redaction import redacted_copy
+from endstop.records.attachments import attachments_folder
+from endstop.records.event_redaction import redact_file
 from endstop.records.redaction import Redaction
 from endstop.records.scan import scan
 from endstop.replay import replay
@@ -46,7 +46,7 @@ async def test_records_are_written_again_without_what_is_secret_and_replay_the_s
 
 async def test_a_copy_has_the_same_events_at_the_same_times(tmp_path: Path) -> None:
     path = await played(tmp_path / "a.jsonl")
-    redacted_copy(path, tmp_path / "copy.jsonl.zst", Redaction())
+    redact_file(path, tmp_path / "copy.jsonl.zst", Redaction())
     (before,), (after,) = read_record(path).runs, read_record(tmp_path / "copy.jsonl.zst").runs
     assert [(type(e), e.seq, e.t) for e in after.events] == [(type(e), e.seq, e.t) for e in before.events]
 
@@ -91,10 +91,10 @@ async def test_a_text_that_lies_beside_a_record_is_redacted_too(tmp_path: Path) 
 
     path = tmp_path / "a.jsonl"
     await Engine(Scripted([call("read_all")], "ok"), tools=[read_all], attach_above=10_000).run("go", record=path)
-    (plain,) = folder_of(path).iterdir()
+    (plain,) = attachments_folder(path).iterdir()
     assert MAIL in plain.read_text()
-    redacted_copy(path, tmp_path / "copy.jsonl", Redaction(), attach_above=10_000)
-    (copied,) = folder_of(tmp_path / "copy.jsonl").iterdir()
+    redact_file(path, tmp_path / "copy.jsonl", Redaction(), attach_above=10_000)
+    (copied,) = attachments_folder(tmp_path / "copy.jsonl").iterdir()
     assert MAIL not in copied.read_text() + (tmp_path / "copy.jsonl").read_text()
     assert read_record(tmp_path / "copy.jsonl").missing == []
 

@@ -14,7 +14,7 @@ from endstop.cli.views import report_page as page_module
 from endstop.cli.views.report_page import SCRIPT, Shown, report_page
 from endstop.decision import Limits, Policy
 from endstop.providers import Scripted, call
-from endstop.records.files import records_in
+from endstop.records.files import find_records
 from rich.cells import cell_len
 
 from ...console import endstop
@@ -38,7 +38,7 @@ async def some(folder: Path) -> Path:
 
 
 def page_of(folder: Path) -> str:
-    report = report_records(records_in([folder]))
+    report = report_records(find_records([folder]))
     shown = [Shown(chosen, record_timeline(Path(chosen.record))) for chosen in report.telling]
     return report_page(report, shown, Ratings())
 

@@ -14,10 +14,10 @@ from endstop import Engine, Tool, read_record, tool
 from endstop.decision import Image, WrongUse
 from endstop.decision.events import ResponseFinished, ToolCallResult
 from endstop.providers import Scripted, call
-from endstop.records.attachments import ABOVE, Attached, folder_of
-from endstop.records.compression import writing
-from endstop.records.files import records_in
-from endstop.records.format import encoded
+from endstop.records.attachments import ATTACH_ABOVE, AttachmentReader, attachments_folder
+from endstop.records.compression import create_file
+from endstop.records.files import find_records
+from endstop.records.format import encode_line
 from endstop.records.scan import scan
 from endstop.replay import replay
 
@@ -69,7 +69,7 @@ def test_large_texts_and_pictures_lie_beside_the_record_under_the_hash_of_what_t
 def test_readers_bring_them_back_and_a_replay_needs_to_know_nothing_of_them(tmp_path: Path) -> None:
     path = play(tmp_path / "r.jsonl", attach_above=50_000)
     plain = play(tmp_path / "plain.jsonl", attach_above=None)
-    assert not folder_of(plain).exists()
+    assert not attachments_folder(plain).exists()
     events = in_order(read_record(path).runs[0].events)
     assert [(e.content, e.images, e.attached) for e in events] == [(e.content, e.images, "") for e in results(plain)]
     assert results(path, attachments=True) == events
@@ -79,32 +79,32 @@ def test_readers_bring_them_back_and_a_replay_needs_to_know_nothing_of_them(tmp_
 
 def test_a_record_that_was_compressed_afterwards_keeps_its_attachments(tmp_path: Path) -> None:
     path = play(tmp_path / "r.jsonl", attach_above=50_000)
-    with writing(tmp_path / "r.jsonl.zst") as file:
+    with create_file(tmp_path / "r.jsonl.zst") as file:
         file.write(path.read_bytes())
     assert read_record(tmp_path / "r.jsonl.zst").runs == read_record(path).runs
     path.unlink()
-    assert records_in([tmp_path]) == [tmp_path / "r.jsonl.zst"]
+    assert find_records([tmp_path]) == [tmp_path / "r.jsonl.zst"]
 
 
 def test_by_default_only_what_is_really_large_is_put_aside(tmp_path: Path) -> None:
     path = play(tmp_path / "r.jsonl")
-    assert len(LARGE.encode()) < ABOVE < len(PICTURE.data)
+    assert len(LARGE.encode()) < ATTACH_ABOVE < len(PICTURE.data)
     assert [bool(event.attached) for event in results(path)] == [False, False, False]
-    assert [file.name for file in folder_of(path).iterdir()] == [sha256(PICTURE.data).hexdigest()]
+    assert [file.name for file in attachments_folder(path).iterdir()] == [sha256(PICTURE.data).hexdigest()]
 
 
 def test_the_same_again_takes_no_more_room(tmp_path: Path) -> None:
     script = [[call("read_all", id=f"c{n}")] for n in range(3)]
     path = play(tmp_path / "r.jsonl", script, attach_above=50_000)
     assert len({event.attached for event in results(path)} - {""}) == 1
-    assert len(list(folder_of(path).iterdir())) == 1
+    assert len(list(attachments_folder(path).iterdir())) == 1
 
 
 @pytest.mark.parametrize("harm", ["gone", "changed", "link", "folder", "pipe"])
 def test_one_that_is_missing_is_told_and_costs_only_itself(tmp_path: Path, harm: str) -> None:
     path = play(tmp_path / "r.jsonl", attach_above=50_000)
     whole = results(path, attachments=True)
-    for file in list(folder_of(path).iterdir()):
+    for file in list(attachments_folder(path).iterdir()):
         file.unlink()
         match harm:
             case "changed":
@@ -136,13 +136,15 @@ def test_one_that_is_missing_is_told_and_costs_only_itself(tmp_path: Path, harm:
 )
 def test_a_record_can_name_no_other_file(tmp_path: Path, name: str) -> None:
     path = play(tmp_path / "r.jsonl", attach_above=50_000)
-    (folder_of(path) / ("x" * 64)).write_text("secret")
-    attached = Attached(path)
+    (attachments_folder(path) / ("x" * 64)).write_text("secret")
+    attachments = AttachmentReader(path)
     image = Image(url=f"attached:{name}")
-    event = attached.back(ToolCallResult(call_id="c", name="t", content="beginning", attached=name, images=(image,)))
+    event = attachments.restore(
+        ToolCallResult(call_id="c", name="t", content="beginning", attached=name, images=(image,))
+    )
     assert event.images == ()
     assert event.content == ("beginning\n[the attachment is missing]" if name else "beginning")
-    assert set(attached.missing) == {name[:64]}
+    assert set(attachments.missing) == {name[:64]}
 
 
 def test_a_disk_that_is_full_ends_the_run_with_its_reason(tmp_path: Path) -> None:
@@ -165,4 +167,4 @@ def test_a_size_that_is_none_is_refused(above: Any) -> None:
 
 def test_an_event_without_attachments_is_written_as_ever() -> None:
     event = ToolCallResult(call_id="c", name="t", content="x", seq=1)
-    assert b"attached" not in encoded(event)
+    assert b"attached" not in encode_line(event)

@@ -12,8 +12,8 @@ from endstop import Engine, read_record
 from endstop.decision import WrongUse
 from endstop.providers import Scripted
 from endstop.records import compression as zst
-from endstop.records.compression import Torn, blocks, is_compressed, writing
-from endstop.records.reader import header_of
+from endstop.records.compression import CorruptData, create_file, is_compressed, read_blocks
+from endstop.records.reader import read_header
 from endstop.records.scan import scan
 from endstop.replay import replay
 from hypothesis import given, settings
@@ -34,7 +34,7 @@ def test_what_is_compressed_in_frames_comes_out_as_it_was(
 ) -> None:
     path = tmp_path_factory.mktemp("zst") / "x.zst"
     path.write_bytes(zstd.compress(data * times) * frames)
-    assert b"".join(blocks(path)) == data * times * frames
+    assert b"".join(read_blocks(path)) == data * times * frames
 
 
 def test_a_file_is_compressed_by_its_first_bytes_and_not_by_its_name(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ async def test_a_compressed_record_is_read_replayed_and_scanned_like_the_plain_o
     packed = tmp_path / "r.jsonl.zst"
     await Engine(Scripted("A plain answer.")).run("go", record=tmp_path / "r.jsonl")
     packed.write_bytes(zstd.compress((tmp_path / "r.jsonl").read_bytes()))
-    assert header_of(packed) == header_of(tmp_path / "r.jsonl")
+    assert read_header(packed) == read_header(tmp_path / "r.jsonl")
     assert list(scan(packed, parts=True)) == read_record(tmp_path / "r.jsonl").runs[0].events
     assert (await replay(str(packed))).same
 
@@ -61,7 +61,7 @@ def test_compressed_data_that_breaks_off_is_told_and_what_came_before_it_is_kept
     path = tmp_path / "x.zst"
     path.write_bytes(zstd.compress(data)[:-lost])
     kept = bytearray()
-    with pytest.raises(Torn, match="breaks off"):
+    with pytest.raises(CorruptData, match="breaks off"):
         b"".join(iter_into(kept, path))
     assert data.startswith(bytes(kept))
     assert len(kept) > 200_000
@@ -69,7 +69,7 @@ def test_compressed_data_that_breaks_off_is_told_and_what_came_before_it_is_kept
 
 def iter_into(kept: bytearray, path: Path) -> Iterator[bytes]:
     """Nothing, but `kept` grows by what can be read."""
-    for block in blocks(path):
+    for block in read_blocks(path):
         kept += block
         yield b""
 
@@ -79,22 +79,22 @@ def test_damaged_or_trailing_bytes_are_torn_and_never_taken_for_data(tmp_path: P
     (tmp_path / "trailing.zst").write_bytes(whole + b"something else")
     (tmp_path / "damaged.zst").write_bytes(whole[:6] + b"\xff" * 20)
     for name in ("trailing.zst", "damaged.zst"):
-        with pytest.raises(Torn):
-            list(blocks(tmp_path / name))
+        with pytest.raises(CorruptData):
+            list(read_blocks(tmp_path / name))
 
 
 def test_endless_empty_frames_end_the_reading(tmp_path: Path) -> None:
     path = tmp_path / "x.zst"
     path.write_bytes(zstd.compress(b"") * 3000)
-    with pytest.raises(Torn, match="hold nothing"):
-        list(blocks(path))
+    with pytest.raises(CorruptData, match="hold nothing"):
+        list(read_blocks(path))
 
 
 def test_what_expands_a_thousandfold_comes_in_blocks_of_bounded_size(tmp_path: Path) -> None:
     path = tmp_path / "bomb.zst"
     path.write_bytes(zstd.compress(b"\0" * 50_000_000))
     assert path.stat().st_size < 10_000
-    sizes = [len(block) for block in blocks(path)]
+    sizes = [len(block) for block in read_blocks(path)]
     assert sum(sizes) == 50_000_000
     assert max(sizes) <= zst.BLOCK
 
@@ -102,30 +102,30 @@ def test_what_expands_a_thousandfold_comes_in_blocks_of_bounded_size(tmp_path: P
 def test_what_cannot_be_read_is_wrong_use_with_the_reason(tmp_path: Path) -> None:
     for place, reason in ((tmp_path / "absent", "No such file"), (tmp_path, "Is a directory")):
         with pytest.raises(WrongUse, match=reason):
-            list(blocks(place))
+            list(read_blocks(place))
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.zst"])
 def test_a_file_appears_under_its_name_once_it_is_whole_compressed_if_its_name_says_so(
     tmp_path: Path, name: str
 ) -> None:
-    with writing(tmp_path / name) as file:
+    with create_file(tmp_path / name) as file:
         file.write(b"line\n")
         assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == []
-    assert b"".join(blocks(tmp_path / name)) == b"line\n"
+    assert b"".join(read_blocks(tmp_path / name)) == b"line\n"
     assert is_compressed(tmp_path / name) == name.endswith(".zst")
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 def test_writing_that_fails_leaves_nothing_and_never_replaces_a_file(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), writing(tmp_path / "x.jsonl"):
+    with pytest.raises(ZeroDivisionError), create_file(tmp_path / "x.jsonl"):
         raise ZeroDivisionError
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "x.jsonl").write_text("mine")
-    with pytest.raises(WrongUse, match="exists already"), writing(tmp_path / "x.jsonl"):
+    with pytest.raises(WrongUse, match="exists already"), create_file(tmp_path / "x.jsonl"):
         pass
     assert (tmp_path / "x.jsonl").read_text() == "mine"
-    with pytest.raises(WrongUse, match="cannot write"), writing(tmp_path / "absent" / "x.jsonl"):
+    with pytest.raises(WrongUse, match="cannot write"), create_file(tmp_path / "absent" / "x.jsonl"):
         pass
 
 

@@ -30,8 +30,8 @@ from endstop.decision.messages import (
 from endstop.decision.outcome import Outcome, Question
 from endstop.hooks import Reject
 from endstop.providers import RateLimited, Scripted, call, say
-from endstop.records.event_redaction import FAILED, TEXTS, Redactor, Texts
-from endstop.records.format import AfterCut, encoded
+from endstop.records.event_redaction import REDACTION_FAILED, TEXT_FIELDS, StreamRedactor, TextRedactor
+from endstop.records.format import DrainedChunk, encode_line
 from endstop.replay import replay
 from endstop.tools import ask_user, finish_task, think
 from hypothesis import given, settings
@@ -90,7 +90,7 @@ OURS = {
     "EvaluationFinished": "verdict",
     "BudgetRefused": "limit",
     "LimitReached": "limit scope attempt",
-    "AfterCut": "attempt",
+    "DrainedChunk": "attempt",
     "CutOff": "calls",
     "ToolCallDelta": "id name arguments",
     "TextDelta": "text",
@@ -140,13 +140,13 @@ def holds_text(kind: Any) -> bool:
 
 def test_every_field_that_can_hold_a_text_is_redacted_or_named_as_ours() -> None:
     wrong = []
-    for kind in structs_of(AfterCut | Event, set()):
-        redacted = set(TEXTS.get(kind, {}))
+    for kind in structs_of(DrainedChunk | Event, set()):
+        redacted = set(TEXT_FIELDS.get(kind, {}))
         ours = set(OURS.get(kind.__name__, "").split())
         for field in msgspec.structs.fields(kind):
             if holds_text(field.type) and kind.__name__ not in NUMBERS and field.name not in redacted | ours:
                 wrong.append(f"{kind.__name__}.{field.name}: {field.type}")
-            if field.name in ours and TEXTS.keys() & set(structs_of(field.type, set())):
+            if field.name in ours and TEXT_FIELDS.keys() & set(structs_of(field.type, set())):
                 wrong.append(f"{kind.__name__}.{field.name} holds what is redacted elsewhere")
         wrong += [f"{kind.__name__}.{name} is both" for name in redacted & ours]
         wrong += [f"{kind.__name__} has no {name}" for name in (redacted | ours) - set(kind.__struct_fields__)]
@@ -196,34 +196,34 @@ CHUNKS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("event", [*EVENTS, *(AfterCut(attempt="1.1", chunk=chunk) for chunk in CHUNKS)])
-def test_no_text_of_an_event_is_left_out(event: Event | AfterCut) -> None:
-    assert leaks(encoded(event))
-    redactor = Redactor(redact)
-    (redacted,) = (*redactor.take(event), *redactor.rest())
-    assert leaks(encoded(redacted)) == []
-    assert MARK.encode() in encoded(redacted)
+@pytest.mark.parametrize("event", [*EVENTS, *(DrainedChunk(attempt="1.1", chunk=chunk) for chunk in CHUNKS)])
+def test_no_text_of_an_event_is_left_out(event: Event | DrainedChunk) -> None:
+    assert leaks(encode_line(event))
+    redactor = StreamRedactor(redact)
+    (redacted,) = (*redactor.feed(event), *redactor.flush())
+    assert leaks(encode_line(redacted)) == []
+    assert MARK.encode() in encode_line(redacted)
     assert type(redacted) is type(event)
-    again = msgspec.json.decode(encoded(redacted), type=AfterCut | Event)
+    again = msgspec.json.decode(encode_line(redacted), type=DrainedChunk | Event)
     assert again.__struct_fields__ == event.__struct_fields__
 
 
 def test_each_text_of_the_table_has_an_event_that_shows_it() -> None:
     shown: set[tuple[str, str]] = set()
 
-    class Watch(Texts):
+    class Watch(TextRedactor):
         def struct(self, struct: Any) -> Any:
-            for name in TEXTS.get(type(struct), {}):
+            for name in TEXT_FIELDS.get(type(struct), {}):
                 if getattr(struct, name):
                     shown.add((type(struct).__name__, name))
             return super().struct(struct)
 
     watch = Watch(redact)
-    for event in (*EVENTS, *(AfterCut(attempt="1.1", chunk=chunk) for chunk in CHUNKS)):
+    for event in (*EVENTS, *(DrainedChunk(attempt="1.1", chunk=chunk) for chunk in CHUNKS)):
         watch.struct(event)
     deltas = {("TextMessageContent", "delta"), ("ReasoningMessageContent", "delta"), ("ToolCallArgs", "delta")}
     defaults = {("Echo", "announcements")}
-    named = {(kind.__name__, name) for kind, names in TEXTS.items() for name in names}
+    named = {(kind.__name__, name) for kind, names in TEXT_FIELDS.items() for name in names}
     assert named - shown <= deltas | defaults | {("Prompts", "next_step")}
 
 
@@ -435,7 +435,7 @@ def test_a_function_that_fails_leaves_nothing(broken: Any, tmp_path: Path) -> No
     outcome = asyncio.run(engine.run(SECRET, record=tmp_path / "r.jsonl"))
     assert outcome.answer == SECRET
     assert leaks((tmp_path / "r.jsonl").read_bytes()) == []
-    assert FAILED.encode() in (tmp_path / "r.jsonl").read_bytes()
+    assert REDACTION_FAILED.encode() in (tmp_path / "r.jsonl").read_bytes()
 
 
 PLAIN_JSON = st.recursive(
@@ -448,7 +448,7 @@ PLAIN_JSON = st.recursive(
 @given(st.dictionaries(st.sampled_from(["path", "text", SECRET]), PLAIN_JSON, max_size=3))
 def test_arguments_stay_json_with_the_same_names_of_parameters(arguments: dict[str, Any]) -> None:
     text = json.dumps(arguments)
-    redacted = Texts(redact).arguments(text)
+    redacted = TextRedactor(redact).arguments(text)
     assert list(json.loads(redacted)) == list(arguments)
     values = json.dumps(list(json.loads(redacted).values()), ensure_ascii=False)
     assert SECRET not in values
@@ -457,7 +457,7 @@ def test_arguments_stay_json_with_the_same_names_of_parameters(arguments: dict[s
 
 
 def test_a_number_that_is_a_secret_becomes_a_text() -> None:
-    texts = Texts(lambda text: text.replace("4111111111111111", "[card]"))
+    texts = TextRedactor(lambda text: text.replace("4111111111111111", "[card]"))
     assert texts.arguments('{"n": 4111111111111111, "m": 41, "b": true}') == '{"n":"[card]","m":41,"b":true}'
 
 

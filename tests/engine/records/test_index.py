@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from endstop.records import index as index_module
-from endstop.records.index import SCHEMA, Index, default_place, remembered, stamp_of
-from endstop.records.parallel import Failure
+from endstop.records.index import SCHEMA_VERSION, Index, default_path, file_stamp, map_files_cached
+from endstop.records.parallel import FileFailure
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,8 +44,8 @@ def test_a_second_query_reads_no_file(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     for _ in range(2):
         with Index("twice", "1", place(tmp_path)) as index:
-            results = list(remembered(index, work, paths, progress=lambda *far: told.append(far)))
-            assert index.trouble == ""
+            results = list(map_files_cached(index, work, paths, progress=lambda *far: told.append(far)))
+            assert index.problem == ""
         assert results == [(path, path.name.encode() * 2) for path in paths]
         assert told[-1] == (500, 500)
     assert work.asked == paths
@@ -54,9 +54,9 @@ def test_a_second_query_reads_no_file(tmp_path: Path) -> None:
 def test_only_files_that_have_changed_are_read_again(tmp_path: Path) -> None:
     paths, work = files(tmp_path, 5), Work()
 
-    def query() -> list[bytes | Failure]:
+    def query() -> list[bytes | FileFailure]:
         with Index("twice", "1", place(tmp_path)) as index:
-            return [result for _, result in remembered(index, work, paths)]
+            return [result for _, result in map_files_cached(index, work, paths)]
 
     query()
     paths[1].write_text("longer than before")
@@ -86,8 +86,8 @@ def test_failures_are_not_remembered(tmp_path: Path) -> None:
     path.write_text("bad")
     for _ in range(2):
         with Index("twice", "1", place(tmp_path)) as index:
-            ((_, result),) = remembered(index, work, [path])
-        assert isinstance(result, Failure)
+            ((_, result),) = map_files_cached(index, work, [path])
+        assert isinstance(result, FileFailure)
     assert len(work.asked) == 2
 
 
@@ -100,9 +100,9 @@ def test_a_file_that_changes_while_it_is_read_is_read_again(tmp_path: Path) -> N
         return content
 
     with Index("twice", "1", place(tmp_path)) as index:
-        assert [result for _, result in remembered(index, slow, [path])] == [b"000"]
+        assert [result for _, result in map_files_cached(index, slow, [path])] == [b"000"]
     with Index("twice", "1", place(tmp_path)) as index:
-        assert index.get(path, stamp_of(path)) is None
+        assert index.get(path, file_stamp(path)) is None
 
 
 def test_the_default_place_is_the_users_cache_and_nobody_else_reads_it(
@@ -110,22 +110,22 @@ def test_the_default_place_is_the_users_cache_and_nobody_else_reads_it(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with Index("a", "1") as index:
-        assert index.place == tmp_path / "cache" / "endstop" / "index.sqlite" == default_place()
-    assert stat.S_IMODE(index.place.stat().st_mode) == 0o600
-    assert stat.S_IMODE(index.place.parent.stat().st_mode) == 0o700
+        assert index.path == tmp_path / "cache" / "endstop" / "index.sqlite" == default_path()
+    assert stat.S_IMODE(index.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(index.path.parent.stat().st_mode) == 0o700
     monkeypatch.setenv("XDG_CACHE_HOME", "relative/paths/do/not/count")
     monkeypatch.setenv("HOME", "/home/somebody")
-    assert default_place() == Path("/home/somebody/.cache/endstop/index.sqlite")
+    assert default_path() == Path("/home/somebody/.cache/endstop/index.sqlite")
 
 
 def goes_on_without(folder: Path, at: Path, said: str) -> None:
     """A query gives its results all the same, and says once what is wrong."""
     paths, work = files(folder, 3), Work()
     with Index("twice", "1", at) as index:
-        results = [result for _, result in remembered(index, work, paths)]
+        results = [result for _, result in map_files_cached(index, work, paths)]
     assert results == [path.name.encode() * 2 for path in paths]
-    assert index.trouble.startswith(f"the index {at} is not used: ")
-    assert said in index.trouble
+    assert index.problem.startswith(f"the index {at} is not used: ")
+    assert said in index.problem
 
 
 def test_an_index_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
@@ -150,9 +150,9 @@ def test_an_index_of_a_newer_endstop_is_left_as_it_is(tmp_path: Path) -> None:
     at = place(tmp_path)
     Index("twice", "1", at).close()
     with sqlite3.connect(at) as newer:
-        newer.execute(f"PRAGMA user_version = {SCHEMA + 1}")
+        newer.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
     newer.close()
-    goes_on_without(tmp_path, at, f"it has version {SCHEMA + 1}")
+    goes_on_without(tmp_path, at, f"it has version {SCHEMA_VERSION + 1}")
 
 
 def test_an_index_that_is_damaged_in_the_middle_is_given_up(tmp_path: Path) -> None:
@@ -160,14 +160,14 @@ def test_an_index_that_is_damaged_in_the_middle_is_given_up(tmp_path: Path) -> N
     paths, work = files(tmp_path, 200), Work()
     with Index("twice", "1", at) as index:
         for path in paths:
-            index.put(path, stamp_of(path), os.urandom(2000))
+            index.put(path, file_stamp(path), os.urandom(2000))
     content = bytearray(at.read_bytes())
     content[8192:-1] = os.urandom(len(content) - 8193)
     at.write_bytes(content)
     with Index("twice", "1", at) as index:
-        results = [result for _, result in remembered(index, work, paths)]
+        results = [result for _, result in map_files_cached(index, work, paths)]
     assert results == [path.name.encode() * 2 for path in paths]
-    assert "malformed" in index.trouble
+    assert "malformed" in index.problem
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_an_index_that_another_process_has_locked_is_not_waited_for_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = place(tmp_path)
-    monkeypatch.setattr(index_module, "SECONDS", 0.05)
+    monkeypatch.setattr(index_module, "LOCK_TIMEOUT_SECONDS", 0.05)
     Index("twice", "1", at).close()
     other = sqlite3.connect(at, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -193,29 +193,29 @@ def test_an_index_that_another_process_has_locked_is_not_waited_for_long(
 def test_two_at_once_both_get_their_results_and_the_index_is_whole(tmp_path: Path) -> None:
     paths, work, at = files(tmp_path, 900), Work(), place(tmp_path)
     with Index("twice", "1", at) as one, Index("twice", "1", at) as other:
-        both = zip(remembered(one, work, paths), remembered(other, work, paths), strict=True)
+        both = zip(map_files_cached(one, work, paths), map_files_cached(other, work, paths), strict=True)
         assert all(first == second for first, second in both)
-        assert (one.trouble, other.trouble) == ("", "")
+        assert (one.problem, other.problem) == ("", "")
     with Index("twice", "1", at) as index:
-        assert all(index.get(path, stamp_of(path)) == path.name.encode() * 2 for path in paths)
+        assert all(index.get(path, file_stamp(path)) == path.name.encode() * 2 for path in paths)
 
 
 def test_a_file_that_is_gone_between_two_looks_is_a_failure_and_no_end(tmp_path: Path) -> None:
     paths = files(tmp_path, 3)
     paths[1].unlink()
     with Index("twice", "1", place(tmp_path)) as index:
-        results = [result for _, result in remembered(index, Work(), paths)]
-    assert [isinstance(result, Failure) for result in results] == [False, True, False]
+        results = [result for _, result in map_files_cached(index, Work(), paths)]
+    assert [isinstance(result, FileFailure) for result in results] == [False, True, False]
 
 
 def test_an_index_that_has_grown_too_large_loses_its_oldest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_module, "LARGEST", 100_000)
+    monkeypatch.setattr(index_module, "MAX_BYTES", 100_000)
     paths, at = files(tmp_path, 40), place(tmp_path)
     with Index("twice", "1", at) as index:
         for path in paths:
-            index.put(path, stamp_of(path), b"x" * 5000)
+            index.put(path, file_stamp(path), b"x" * 5000)
     with Index("twice", "1", at) as index:
-        found = [index.get(path, stamp_of(path)) is not None for path in paths]
+        found = [index.get(path, file_stamp(path)) is not None for path in paths]
     assert found == [False] * 10 + [True] * 30
 
 
@@ -228,7 +228,7 @@ def test_what_was_put_is_got(
     with Index("a", "1", at) as index:
         index.put(path, stamp, value)
         index._write()
-        assert (index.get(path, stamp), index.trouble) == (value, "")
+        assert (index.get(path, stamp), index.problem) == (value, "")
 
 
 def test_a_name_that_is_no_text_is_one_like_any_other(tmp_path: Path) -> None:
@@ -237,6 +237,6 @@ def test_a_name_that_is_no_text_is_one_like_any_other(tmp_path: Path) -> None:
     work = Work()
     for _ in range(2):
         with Index("twice", "1", place(tmp_path)) as index:
-            assert [result for _, result in remembered(index, work, [odd])] == [b"xx"]
-            assert index.trouble == ""
+            assert [result for _, result in map_files_cached(index, work, [odd])] == [b"xx"]
+            assert index.problem == ""
     assert work.asked == [odd]

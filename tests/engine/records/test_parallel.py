@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from endstop.decision import WrongUse
 from endstop.records import parallel as pool
-from endstop.records.parallel import Failure, each
+from endstop.records.parallel import FileFailure, map_files
 
 PATIENCE = 60.0
 WORK = '''
@@ -92,7 +92,7 @@ def files(folder: Path, *contents: str) -> list[Path]:
 def test_the_results_come_in_the_order_of_the_files(work: ModuleType, tmp_path: Path, processes: int) -> None:
     paths = files(tmp_path, *map(str, range(100)))
     told: list[tuple[int, int]] = []
-    results = list(each(work.read, paths, processes=processes, progress=lambda *far: told.append(far)))
+    results = list(map_files(work.read, paths, processes=processes, progress=lambda *far: told.append(far)))
     assert results == [(path, f"{number}!") for number, path in enumerate(paths)]
     assert told[0] == (0, 100)
     assert told[-1] == (100, 100)
@@ -102,24 +102,24 @@ def test_the_results_come_in_the_order_of_the_files(work: ModuleType, tmp_path: 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_file_that_fails_is_named_and_the_others_are_done(work: ModuleType, tmp_path: Path, processes: int) -> None:
     contents = ["a", "wrong", "raise", "b", "exit", "deep", "memory", "large", "c"]
-    results = [result for _, result in each(work.pick, files(tmp_path, *contents), processes=processes)]
-    said = [result.message if isinstance(result, Failure) else result for result in results]
+    results = [result for _, result in map_files(work.pick, files(tmp_path, *contents), processes=processes)]
+    said = [result.message if isinstance(result, FileFailure) else result for result in results]
     assert said[1] == "001 is no record"
     assert said[2] == "ZeroDivisionError: by zero"
     assert said[4] == "SystemExit: 3"
     assert "RecursionError" in str(said[5])
     assert "MemoryError" in str(said[6])
     assert [said[0], said[3], said[7], said[8]] == ["a", "b", "x" * 3_000_000, "c"]
-    assert [isinstance(result, Failure) for result in results].count(True) == 5
-    assert isinstance(results[1], Failure)
+    assert [isinstance(result, FileFailure) for result in results].count(True) == 5
+    assert isinstance(results[1], FileFailure)
     assert results[1].path == tmp_path / "001"
 
 
 def test_a_worker_that_is_killed_costs_its_file_only(work: ModuleType, tmp_path: Path) -> None:
     contents = ["kill" if number in (0, 7, 8, 49) else str(number) for number in range(50)]
     contents[20] = "leave"
-    results = [result for _, result in each(work.pick, files(tmp_path, *contents), processes=2)]
-    failed = {number: result.message for number, result in enumerate(results) if isinstance(result, Failure)}
+    results = [result for _, result in map_files(work.pick, files(tmp_path, *contents), processes=2)]
+    failed = {number: result.message for number, result in enumerate(results) if isinstance(result, FileFailure)}
     assert set(failed) == {0, 7, 8, 20, 49}
     assert failed[7] == "the process that worked on it was killed by SIGKILL, most likely for want of memory"
     assert failed[20] == "the process that worked on it was ended with exit code 7"
@@ -127,20 +127,20 @@ def test_a_worker_that_is_killed_costs_its_file_only(work: ModuleType, tmp_path:
 
 
 def test_a_result_that_cannot_be_handed_over_is_that_files_failure(work: ModuleType, tmp_path: Path) -> None:
-    results = [result for _, result in each(work.pick, files(tmp_path, "a", "odd", "b"), processes=2)]
+    results = [result for _, result in map_files(work.pick, files(tmp_path, "a", "odd", "b"), processes=2)]
     assert results[0], results[2] == ("a", "b")
-    assert isinstance(results[1], Failure)
+    assert isinstance(results[1], FileFailure)
     assert "its result cannot be handed over" in results[1].message
 
 
 def test_few_small_files_need_no_process_and_many_large_ones_get_them(work: ModuleType, tmp_path: Path) -> None:
     paths = files(tmp_path, *["x"] * 20)
-    assert {pid for _, pid in each(work.who, paths)} == {os.getpid()}
+    assert {pid for _, pid in map_files(work.who, paths)} == {os.getpid()}
     with open(paths[3], "wb") as file:
-        file.truncate(pool.WORTH)
+        file.truncate(pool.MIN_PARALLEL_BYTES)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "sched_getaffinity", lambda pid: {0, 1}, raising=False)
-        pids = {pid for _, pid in each(work.who, paths)}
+        pids = {pid for _, pid in map_files(work.who, paths)}
     assert os.getpid() not in pids
 
 
@@ -152,15 +152,15 @@ def test_no_more_is_done_ahead_than_a_bounded_number_of_files(work: ModuleType, 
     def tell(finished: int, total: int) -> None:
         ahead.append(finished - done)
 
-    for _ in each(work.read, paths, processes=2, progress=tell):
+    for _ in map_files(work.read, paths, processes=2, progress=tell):
         done += 1
     assert done == 600
-    assert max(ahead) <= 2 * pool.AHEAD + 1
+    assert max(ahead) <= 2 * pool.MAX_AHEAD_PER_WORKER + 1
 
 
 def test_leaving_the_loop_ends_the_workers(work: ModuleType, tmp_path: Path) -> None:
     paths = files(tmp_path, *["x"] * 200)
-    results = each(work.who, paths, processes=2)
+    results = map_files(work.who, paths, processes=2)
     pids = {pid for _, (_, pid) in zip(range(100), results, strict=False)}
     results.close()
     for pid in pids:
@@ -171,10 +171,10 @@ def test_leaving_the_loop_ends_the_workers(work: ModuleType, tmp_path: Path) -> 
 def test_what_no_worker_can_do_is_wrong_use(tmp_path: Path) -> None:
     paths = files(tmp_path, "a", "b")
     with pytest.raises(WrongUse, match="cannot be handed to a worker"):
-        list(each(lambda path: path, paths, processes=2))
+        list(map_files(lambda path: path, paths, processes=2))
     with pytest.raises(WrongUse, match="processes is 0"):
-        each(str, paths, processes=0)
-    assert list(each(str, [], processes=4)) == []
+        map_files(str, paths, processes=0)
+    assert list(map_files(str, [], processes=4)) == []
 
 
 def test_workers_that_cannot_begin_are_told_and_not_tried_for_each_file(
@@ -183,19 +183,19 @@ def test_workers_that_cannot_begin_are_told_and_not_tried_for_each_file(
     assert work.__file__ is not None
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place != str(Path(work.__file__).parent)])
     with pytest.raises(WrongUse, match="ended with exit code 1 before it began"):
-        list(each(work.read, files(tmp_path, *["x"] * 50), processes=2))
+        list(map_files(work.read, files(tmp_path, *["x"] * 50), processes=2))
     assert "No module named 'work_of_tests'" in capfd.readouterr().err
 
 
 SCRIPT = """
     import sys
     from pathlib import Path
-    from endstop.records.parallel import each
+    from endstop.records.parallel import map_files
     from work_of_tests import hang
 
     if __name__ == "__main__":
         paths = [Path(name) for name in sys.argv[1:]]
-        for path, result in each(hang, paths, processes=2):
+        for path, result in map_files(hang, paths, processes=2):
             print(result)
 """
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 from endstop.decision import WrongUse
-from endstop.records.redaction import DEFAULT, KINDS, Redaction, is_card
+from endstop.records.redaction import DEFAULT_KINDS, KINDS, Redaction, is_card_number
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -78,7 +78,7 @@ def test_a_private_key_that_breaks_off_is_a_secret_to_its_last_letter() -> None:
 def test_telephone_numbers_are_looked_for_only_if_asked() -> None:
     text = "Call +49 170 1234567 or (030) 901820-0."
     assert Redaction()(text) == text
-    redacted = Redaction(kinds=[*DEFAULT, "phone"])(text)
+    redacted = Redaction(kinds=[*DEFAULT_KINDS, "phone"])(text)
     assert redacted.count("[redacted:phone:") == 2
     assert "1234567" not in redacted
 
@@ -115,7 +115,7 @@ def test_what_is_redacted_stays_as_it_is(parts: list[str]) -> None:
 @given(st.integers(0, 10**15))
 def test_a_card_has_the_right_check_digit(number: int) -> None:
     digits = f"4{number:014}"
-    right = [digit for digit in range(10) if is_card(f"{digits}{digit}")]
+    right = [digit for digit in range(10) if is_card_number(f"{digits}{digit}")]
     assert len(right) == 1
 
 

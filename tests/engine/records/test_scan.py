@@ -16,7 +16,7 @@ from endstop.decision import Event, Limits, Policy, WrongUse
 from endstop.decision.events import STREAM_PARTS, RunFinished, RunStarted, ToolCallResult
 from endstop.records import compression as zst
 from endstop.records import scan as scan_module
-from endstop.records.format import STARTED, UNREADABLE, decode, decode_started
+from endstop.records.format import DECODE_ERRORS, RUN_STARTED_PREFIX, decode_generic, decode_run_started
 from endstop.records.scan import Scan, scan
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -76,7 +76,7 @@ def test_lines_that_are_gone_in_the_middle_of_a_run_are_counted(
     data: st.DataObject, whole: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     lines = lines_of(whole)
-    starts = [number for number, line in enumerate(lines) if line.startswith(STARTED)]
+    starts = [number for number, line in enumerate(lines) if line.startswith(RUN_STARTED_PREFIX)]
     ends = [number for number, line in enumerate(lines) if b'"RUN_FINISHED"' in line]
     middle = [number for start, end in zip(starts, ends, strict=True) for number in range(start + 1, end)]
     gone = data.draw(st.sets(st.sampled_from(middle), max_size=10))
@@ -165,7 +165,7 @@ def test_an_event_of_a_newer_version_leaves_no_gap(whole: Path, tmp_path: Path) 
 
 def test_a_run_that_is_told_twice_counts_once(whole: Path, tmp_path: Path) -> None:
     lines = lines_of(whole)
-    second = next(number for number, line in enumerate(lines) if number > 1 and line.startswith(STARTED))
+    second = next(number for number, line in enumerate(lines) if number > 1 and line.startswith(RUN_STARTED_PREFIX))
     first = lines[1:second]
     for doubled in ([*lines[:second], *first, *lines[second:]], [*lines[:3], lines[1], lines[2], *lines[3:]]):
         events, scan_of = scanned(tmp_path / "r.jsonl", doubled)
@@ -201,7 +201,7 @@ def test_a_line_that_is_too_long_is_damaged_and_the_rest_is_read(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(zst, "BLOCK", 5_000)
-    monkeypatch.setattr(scan_module, "batches", partial(scan_module.batches, longest=20_000))
+    monkeypatch.setattr(scan_module, "line_batches", partial(scan_module.line_batches, longest=20_000))
     lines = lines_of(whole)
     huge = b'{"type":"STEP_FINISHED","seq":3,"step":1}' + b" " * 30_000 + b"\n"
     events, scan_of = scanned(tmp_path / "r.jsonl", [*lines[:3], huge, *lines[3:]])
@@ -272,7 +272,7 @@ def test_the_first_event_is_the_same_when_its_policy_was_seen_before(
 ) -> None:
     event = RunStarted(run_id="r", session_id="s", prompt=prompt, policy=policy, settings=settings_of, seq=1)
     line = msgspec.json.encode(event)
-    assert decode_started(line) == decode_started(line) == decode(line)
+    assert decode_run_started(line) == decode_run_started(line) == decode_generic(line)
 
 
 @pytest.mark.parametrize(
@@ -289,8 +289,8 @@ def test_the_first_event_is_the_same_when_its_policy_was_seen_before(
 def test_a_first_event_that_one_reader_refuses_the_other_refuses_too(whole: Path, change: tuple[bytes, bytes]) -> None:
     line = lines_of(whole)[1].replace(*change, 1)
     assert line != lines_of(whole)[1]
-    for reader in (decode, decode_started):
-        with pytest.raises(UNREADABLE):
+    for reader in (decode_generic, decode_run_started):
+        with pytest.raises(DECODE_ERRORS):
             reader(line)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from endstop import Engine
 from endstop.providers import Scripted, call
-from endstop.records.event_redaction import FAILED
+from endstop.records.event_redaction import REDACTION_FAILED
 from endstop.service import supervisor
 from endstop.service.errors import Refusal
 from endstop.service.service import Service
@@ -259,7 +259,7 @@ async def test_what_the_store_keeps_besides_events_is_redacted_and_the_model_see
 async def test_a_redaction_that_fails_keeps_nothing() -> None:
     engine = engine_of(FINISH, redact=lambda text: str(1 // 0))
     async with Service(engine, store=MemoryStore(), grace=0) as service:
-        assert (await service.start("hunter2")).title == FAILED
+        assert (await service.start("hunter2")).title == REDACTION_FAILED
         await rests(service)
 
 

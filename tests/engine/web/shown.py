@@ -20,7 +20,7 @@ import uvicorn
 from endstop import Engine, tool
 from endstop.decision import AssistantMessage, Event, Limits, Policy, UserMessage
 from endstop.providers import Request, Scripted
-from endstop.records.format import encoded
+from endstop.records.format import encode_line
 from endstop.records.reader import read_record
 from endstop.service.service import Service
 from endstop.store.base import Batch, NewSession
@@ -154,7 +154,7 @@ class Site:
     def keep_record(self, name: str) -> str:
         """Put one of the records into the store as a session; its id."""
         record = read_record(RECORDS / f"{name}.jsonl")
-        runs = [[json.loads(encoded(event)) for event in run.events] for run in record.runs]
+        runs = [[json.loads(encode_line(event)) for event in run.events] for run in record.runs]
         return self.keep(runs, record.runs[0].started.prompt or name, record.header.session_id)
 
     def keep(self, runs: Iterable[Sequence[Mapping[str, Any]]], title: str, session_id: str, owner: str = "") -> str:

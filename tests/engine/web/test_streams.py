@@ -13,7 +13,7 @@ import pytest
 from endstop.decision import Policy
 from endstop.decision.events import RunFinished
 from endstop.providers import Scripted, say
-from endstop.records.format import decode
+from endstop.records.format import decode_generic
 from endstop.service.event_buffer import Frame
 from endstop.service.follow import Gap
 from endstop.testing import FakeClock
@@ -47,7 +47,7 @@ async def test_the_data_of_an_event_is_its_line_in_the_record_and_no_field_names
     blocks = wire.split(b"\n\n")
     assert blocks[0] == b"retry: 1000"
     assert blocks[1:-1] == [b"id: %d\ndata: %b" % pair for pair in enumerate(record[1:], 1)]
-    assert isinstance(decode(record[-1]), RunFinished)
+    assert isinstance(decode_generic(record[-1]), RunFinished)
 
 
 async def test_a_session_stream_tells_all_its_runs_and_stays_open_for_the_next() -> None:
