@@ -31,6 +31,7 @@ WHEN_FIRST_USED = {
     "pydantic": "0.1 s, and a run without tools needs none of it",
     "pydantic_core": "comes with pydantic",
     "rich": "only the live view and reports need it",
+    "jinja2": "30 ms, and only pages need it",
     "jsonschema": "0.1 s, and only tools with a schema of their own need it",
     "yaml": "only tools in YAML need it",
     "opentelemetry": "only traced engines need it, and it is an extra",

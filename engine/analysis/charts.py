@@ -1,8 +1,11 @@
-"""Plots as inline SVG that fits any width: places across are in percent, so text keeps its size on a phone.
+"""Charts as inline SVG: histograms and curves, and small bars and confidence intervals for the cells of a table.
 
-Colours are classes (`style.py` has them for light and dark). A plot is one picture to a screen reader, with a title and
-a description, so titles differ within a page; whoever draws one puts its figures into a table beside it. Bars stand in
-tables and need neither.
+A chart is as wide as its container. Horizontal positions are percentages of that width and vertical ones are pixels, so
+that text keeps its size on a phone; an SVG `viewBox` would scale the text as well.
+
+Colours are CSS classes, defined for light and dark in the style sheet of the pages. A screen reader announces a chart
+as one image with a title and a description, so titles must be unique within a page, and whoever draws a chart also
+shows its values as text or in a table. Bars and intervals are hidden from it: their value stands in the next cell.
 """
 
 from __future__ import annotations
@@ -10,288 +13,324 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from math import ceil, floor, log10
+from typing import LiteralString
 
+from markupsafe import Markup
 from msgspec import Struct
 
-from .html import Markup, join, tag
+from .._sanitize import clean
 
-NEAR = 20.0
-"""Pixels between lines from which on the name of one of them is not taken for that of the other."""
-CHARACTER = 2.1
-"""Percent of the width of a phone that a character of a name takes."""
-MOST_TICKS = 13
-"""Ticks of an axis across that there is room for on a phone."""
-FEWEST = 8
-"""Columns that there is room for at least: one alone is no wall."""
+HEIGHT = 230
+"""Height of a chart in pixels."""
+TOP, BOTTOM = 46.0, 40.0
+"""Margins above and below the plot area, in pixels."""
+LEFT, RIGHT = 11.0, 98.0
+"""Left and right edge of the plot area, in percent of the width."""
+TICKS = 5
+"""Intervals between the ticks of an axis, about."""
+MAX_TICKS = 13
+"""With more values than this on the horizontal axis, only round numbers have ticks: a phone has no room for more."""
+MIN_COLUMNS = 8
+"""A histogram has room for at least so many columns: one alone would fill the whole plot."""
+LABEL_DISTANCE = 20.0
+"""Where the other lines are at least this far away, in pixels, a label cannot be mistaken for one of theirs."""
+CHARACTER_WIDTH = 2.1
+"""Width of a character of a label on a phone, in percent of the chart."""
 
 
-class Point(Struct, frozen=True):
-    """One point of a line, with what it is in words; `low` and `high` are its confidence interval."""
+class DataPoint(Struct, frozen=True):
+    """A point of a series, with the ends of its confidence interval."""
 
     x: float
     y: float
-    says: str = ""
+    tooltip: str = ""
+    """Made of the name and the values if empty."""
     low: float | None = None
     high: float | None = None
     bound: bool = False
-    """True of a lower bound: it may be more. Drawn as an open triangle that points up, and no dot."""
+    """True if `y` is a lower bound: an open triangle is drawn instead of a dot."""
 
 
-class Line(Struct, frozen=True):
-    """A line of a plot. Its name stands beside it."""
+class Series(Struct, frozen=True):
+    """A line of a chart, labelled with its name."""
 
     name: str
-    points: Sequence[Point]
+    points: Sequence[DataPoint]
     tone: str = "main"
-    """A class: main, good, warn, bad, loop or quiet."""
+    """A CSS class: main, good, warn, bad, loop or quiet."""
 
 
 class Column(Struct, frozen=True):
-    """One bar of a histogram, from `low` to `high`, both included; `high` is None for all that is more."""
+    """A column of a histogram, for the values from `low` to `high`, both included."""
 
     low: float
     high: float | None
+    """None: no upper end."""
     height: float
     label: str = ""
-    """What stands below it, where that is not its beginning."""
+    """The text below it; its first value if empty."""
 
 
-class Flag(Struct, frozen=True):
-    """A value that is marked on the axis across."""
+class ReferenceLine(Struct, frozen=True):
+    """A vertical line of a histogram that marks a value."""
 
     value: float
     label: str
 
 
-# ---- in the cells of tables
+# ---- for the cells of tables
 
 
 def bar(share: float, tone: str = "main") -> Markup:
-    """A bar of this share of the cell's width. The figure stands beside it."""
+    """A bar as long as this share (0 to 1) of the cell's width."""
     width = max(0.0, min(1.0, share)) * 100
-    drawn = tag("rect", width=f"{width:.2f}%", height="100%", class_=tone) if width else Markup()
-    return tag("svg", drawn, class_="bar", aria_hidden="true")
+    drawn = _svg('<rect width="{width:.2f}%" height="100%" class="{tone}"/>', width=width, tone=tone) if width else ""
+    return _svg('<svg class="bar" aria-hidden="true">{drawn}</svg>', drawn=drawn)
 
 
 def interval(low: float, value: float, high: float, first: float, last: float, tone: str = "main") -> Markup:
-    """A value with its confidence interval on a scale from `first` to `last`; a line marks zero."""
-    scale = scale_of(first, last, 2.0, 98.0)
-    ends = [min(98.0, max(2.0, scale(end))) for end in (low, value, high)]
+    """A value and its confidence interval on a scale from `first` to `last`, with a line at zero."""
+    scale = _scale(first, last, 2.0, 98.0)
+    left, middle, right = (min(98.0, max(2.0, scale(end))) for end in (low, value, high))
     zero = scale(0.0)
-    parts = [
-        tag("line", x1=f"{zero:.2f}%", x2=f"{zero:.2f}%", y1="0", y2="100%", class_="zero")
-        if 2 <= zero <= 98
-        else Markup(),
-        tag("line", x1=f"{ends[0]:.2f}%", x2=f"{ends[2]:.2f}%", y1="50%", y2="50%", class_=f"whisker {tone}"),
-        tag("circle", cx=f"{ends[1]:.2f}%", cy="50%", r="4", class_=tone),
-    ]
-    return tag("svg", *parts, class_="bar tall", aria_hidden="true")
+    axis = _svg('<line x1="{x:.2f}%" x2="{x:.2f}%" y1="0" y2="100%" class="zero"/>', x=zero) if 2 <= zero <= 98 else ""
+    return _svg(
+        '<svg class="bar tall" aria-hidden="true">{axis}'
+        '<line x1="{left:.2f}%" x2="{right:.2f}%" y1="50%" y2="50%" class="whisker {tone}"/>'
+        '<circle cx="{middle:.2f}%" cy="50%" r="4" class="{tone}"/></svg>',
+        axis=axis,
+        left=left,
+        middle=middle,
+        right=right,
+        tone=tone,
+    )
 
 
-# ---- pictures of their own
+# ---- histograms
 
 
 def histogram(
-    columns: Sequence[Column], *, title: str, across: str, up: str, flags: Sequence[Flag] = (), tone: str = "main"
-) -> Markup:
-    """How values are spread: `across` and `up` name the axes with their units. Columns are of one width."""
-    if not columns:
-        return Markup()
-    highest = max(column.height for column in columns)
-    ticks = scale_ticks(0, highest)
-    rise = rise_to(ticks[-1])
-    width = (RIGHT - LEFT) / max(FEWEST, len(columns))
-    first = (LEFT + RIGHT - len(columns) * width) / 2
-    parts = [grid_of(ticks, rise, up)]
-    for number, column in enumerate(columns):
-        if column.height:
-            says = f"{range_of(column)} {across}: {figure_of(column.height)} {up}"
-            y = rise(column.height)
-            parts.append(
-                tag(
-                    "rect",
-                    tag("title", says),
-                    x=f"{first + number * width + width * 0.06:.3f}%",
-                    width=f"{width * 0.88:.3f}%",
-                    y=f"{y:.1f}",
-                    height=f"{HEIGHT - BOTTOM - y:.1f}",
-                    class_=tone,
-                )
-            )
-    parts.append(_column_labels(columns, first, width))
-    parts += [_flag(flag, columns, first, width, number) for number, flag in enumerate(flags)]
-    says = "; ".join(f"{range_of(column)}: {figure_of(column.height)}" for column in columns if column.height)
-    return picture_of(title, f"{across} across, {up} up. {says}", across, parts)
-
-
-def curve(
-    lines: Sequence[Line],
+    columns: Sequence[Column],
     *,
     title: str,
-    across: str,
-    up: str,
-    shown: Callable[[float], str] | None = None,
-    from_zero: bool = True,
-    names: Sequence[str] = (),
+    x_label: str,
+    y_label: str,
+    lines: Sequence[ReferenceLine] = (),
+    tone: str = "main",
 ) -> Markup:
-    """Lines through points, with their names beside them: what changes as something is changed.
-
-    shown: how a value of the axis up is written. from_zero: whether that axis begins at zero. names: what stands at
-    0, 1, 2, ... on the axis across, where its values are no numbers; the points are then not joined by lines.
-    """
-    points = [point for line in lines for point in line.points]
-    if not points:
+    """The distribution of a value, in columns of equal width. Labels of axes include the unit."""
+    if not columns:
         return Markup()
-    ys = [value for point in points for value in (point.y, point.low, point.high) if value is not None]
-    ticks = scale_ticks(min(0.0, *ys) if from_zero else min(ys), max(ys))
-    rise = rise_to(ticks[-1], ticks[0])
-    first, last = min(point.x for point in points), max(point.x for point in points)
-    place = scale_of(first, last, LEFT + 2, RIGHT - 2)
-    written = shown or figure_of
-    parts = [grid_of(ticks, rise, up, written), axis_across()]
-    for line in lines:
-        parts += _drawn(line, place, rise, written, joined=not names)
-    for x in _places(points):
-        label = names[int(x)] if names else figure_of(x)
-        parts.append(tick_across(place(x)))
-        parts.append(words_at(place(x), HEIGHT - BOTTOM + 18, label, "middle"))
-    parts.append(_names(lines, place, rise))
-    says = "; ".join(
-        f"{line.name}: {written(line.points[0].y)} to {written(line.points[-1].y)}" for line in lines if line.points
-    )
-    return picture_of(title, f"{across} across, {up} up. {says}", across, parts)
-
-
-def _places(points: Sequence[Point]) -> list[float]:
-    """Where the axis across has ticks: at the points themselves if there is room, else at round numbers."""
-    own = sorted({point.x for point in points})
-    if len(own) <= MOST_TICKS:
-        return own
-    return [x for x in scale_ticks(own[0], own[-1]) if own[0] <= x <= own[-1]]
+    ticks = scale_ticks(0, max(column.height for column in columns))
+    y_scale = _y_scale(ticks)
+    width = (RIGHT - LEFT) / max(MIN_COLUMNS, len(columns))
+    first = (LEFT + RIGHT - len(columns) * width) / 2
+    parts = [_grid(ticks, y_scale, y_label, _number)]
+    parts += [
+        _svg(
+            '<rect x="{x:.3f}%" width="{width:.3f}%" y="{y:.1f}" height="{height:.1f}" class="{tone}">'
+            "<title>{tooltip}</title></rect>",
+            x=first + number * width + width * 0.06,
+            width=width * 0.88,
+            y=y_scale(column.height),
+            height=HEIGHT - BOTTOM - y_scale(column.height),
+            tone=tone,
+            tooltip=f"{range_of(column)} {x_label}: {_number(column.height)} {y_label}",
+        )
+        for number, column in enumerate(columns)
+        if column.height
+    ]
+    parts += [
+        _text(first + (number + 0.5) * width, HEIGHT - BOTTOM + 16, label, "middle")
+        for number, label in _column_labels(columns, width).items()
+    ]
+    parts += [_reference_line(line, columns, first, width, row) for row, line in enumerate(lines)]
+    values = "; ".join(f"{range_of(column)}: {_number(column.height)}" for column in columns if column.height)
+    return _chart(title, f"{x_label} across, {y_label} up. {values}", x_label, parts)
 
 
 def range_of(column: Column) -> str:
     """`3`, `3 to 5`, `6 or more`."""
     if column.high is None:
-        return f"{figure_of(column.low)} or more"
+        return f"{_number(column.low)} or more"
     if column.low == column.high:
-        return figure_of(column.low)
-    return f"{figure_of(column.low)} to {figure_of(column.high)}"
+        return _number(column.low)
+    return f"{_number(column.low)} to {_number(column.high)}"
 
 
-def _column_labels(columns: Sequence[Column], first: float, width: float) -> Markup:
-    """Where every so many columns begin; of a few wide ones, from where to where they go."""
+def _column_labels(columns: Sequence[Column], width: float) -> dict[int, str]:
+    """The labels below the columns, by the column's number. Without labels of their own, about six columns get one."""
     every = max(1, ceil(len(columns) / 6))
-    wide = width > 9 and any(column.low != column.high for column in columns)
+    with_end = width > 9 and any(column.low != column.high for column in columns)
     labels: dict[int, str] = {}
     for number, column in enumerate(columns):
         if column.high is None:
             labels = {at: label for at, label in labels.items() if number - at >= every / 2}
-            labels[number] = column.label or f"{figure_of(column.low)}+"
+            labels[number] = column.label or f"{_number(column.low)}+"
         elif column.label:
             labels[number] = column.label
         elif number % every == 0:
-            labels[number] = range_of(column).replace(" to ", "\N{EN DASH}") if wide else figure_of(column.low)
-    return join(
-        *(
-            words_at(first + (number + 0.5) * width, HEIGHT - BOTTOM + 16, label, "middle")
-            for number, label in labels.items()
-        )
-    )
+            labels[number] = range_of(column).replace(" to ", "\N{EN DASH}") if with_end else _number(column.low)
+    return labels
 
 
-def _flag(flag: Flag, columns: Sequence[Column], first: float, width: float, number: int) -> Markup:
-    """A value's line through the columns, and its label in a row of its own above them."""
+def _reference_line(line: ReferenceLine, columns: Sequence[Column], first: float, width: float, row: int) -> Markup:
+    """The line at its place within the column of its value. Each label has a row of its own above the columns."""
     place = 0.0
     for column in columns:
-        if column.high is None or flag.value <= column.high:
+        if column.high is None or line.value <= column.high:
             span = 1.0 if column.high is None else column.high - column.low + 1
-            place += min(1.0, max(0.0, (flag.value - column.low + 0.5) / span))
+            place += min(1.0, max(0.0, (line.value - column.low + 0.5) / span))
             break
         place += 1
-    x = first + place * width
-    y = 26 + number * 14
+    x, y = first + place * width, 26 + row * 14
+    drawn = _svg(
+        '<line x1="{x:.2f}%" x2="{x:.2f}%" y1="{top:.0f}" y2="{foot:.0f}" class="flag"/>',
+        x=x,
+        top=y - 8,
+        foot=HEIGHT - BOTTOM,
+    )
     anchor, side = ("end", -0.8) if x > 60 else ("start", 0.8)
-    return join(
-        tag("line", x1=f"{x:.2f}%", x2=f"{x:.2f}%", y1=f"{y - 8:.0f}", y2=f"{HEIGHT - BOTTOM:.0f}", class_="flag"),
-        words_at(x + side, y, flag.label, anchor, "strong"),
-    )
+    return drawn + _text(x + side, y, line.label, anchor, "strong")
 
 
-def _drawn(
-    line: Line,
-    place: Callable[[float], float],
-    rise: Callable[[float], float],
-    written: Callable[[float], str],
+# ---- curves
+
+
+def curve(
+    lines: Sequence[Series],
     *,
-    joined: bool = True,
-) -> list[Markup]:
-    """A line with its band and its dots. The stretched picture inside has corners in percent, which lines may not."""
-    inside = []
-    if (
-        joined
-        and all(point.low is not None and point.high is not None for point in line.points)
-        and len(line.points) > 1
-    ):
-        upper = [(place(point.x), rise(point.high or 0.0)) for point in line.points]
-        lower = [(place(point.x), rise(point.low or 0.0)) for point in reversed(line.points)]
-        inside.append(tag("polygon", points=_corners([*upper, *lower]), class_=f"band {line.tone}"))
-    corners = _corners([(place(point.x), rise(point.y)) for point in line.points])
-    if joined:
-        dashed = " bound" if any(point.bound for point in line.points) else ""
-        inside.append(tag("polyline", points=corners, class_=f"curve {line.tone}{dashed}"))
-    stretched = tag(
-        "svg", *inside, viewBox=f"0 0 100 {HEIGHT}", preserveAspectRatio="none", width="100%", height=str(HEIGHT)
+    title: str,
+    x_label: str,
+    y_label: str,
+    format_y: Callable[[float], str] | None = None,
+    from_zero: bool = True,
+    categories: Sequence[str] = (),
+) -> Markup:
+    """Lines through points: what changes as a setting is changed.
+
+    format_y: writes a value of the vertical axis. from_zero: whether that axis includes zero. categories: the labels of
+    x = 0, 1, 2, ... where the setting has no numbers; the points are then not joined.
+    """
+    points = [point for line in lines for point in line.points]
+    if not points:
+        return Markup()
+    write = format_y or _number
+    ys = [value for point in points for value in (point.y, point.low, point.high) if value is not None]
+    ticks = scale_ticks(min(0.0, *ys) if from_zero else min(ys), max(ys))
+    xs = sorted({point.x for point in points})
+    x_scale, y_scale = _scale(xs[0], xs[-1], LEFT + 2, RIGHT - 2), _y_scale(ticks)
+    parts = [_grid(ticks, y_scale, y_label, write), _AXES]
+    for line in lines:
+        parts += _series(line, x_scale, y_scale, write, joined=not categories)
+    for x in _x_ticks(xs):
+        label = categories[int(x)] if categories else _number(x)
+        parts += [_x_tick(x_scale(x)), _text(x_scale(x), HEIGHT - BOTTOM + 18, label, "middle")]
+    parts += _series_labels(lines, x_scale, y_scale)
+    values = "; ".join(
+        f"{line.name}: {write(line.points[0].y)} to {write(line.points[-1].y)}" for line in lines if line.points
     )
-    dots = [_dot(point, line, place(point.x), rise(point.y), written) for point in line.points]
-    return [stretched, *dots]
+    return _chart(title, f"{x_label} across, {y_label} up. {values}", x_label, parts)
 
 
-def _dot(point: Point, line: Line, x: float, y: float, written: Callable[[float], str]) -> Markup:
-    """A point: a dot, or for a lower bound an open triangle that points to where the value may be."""
+def _series(
+    line: Series,
+    x_scale: Callable[[float], float],
+    y_scale: Callable[[float], float],
+    write: Callable[[float], str],
+    *,
+    joined: bool,
+) -> list[Markup]:
+    """A line with its confidence band and its dots.
+
+    The corners of a line cannot be percentages, so it is drawn in an SVG of its own that is stretched to the width.
+    """
+
+    def corners(places: Sequence[tuple[float, float]]) -> str:
+        return " ".join(f"{x_scale(x):.2f},{y_scale(y):.1f}" for x, y in places)
+
+    shapes = []
+    upper = [(point.x, point.high) for point in line.points if point.high is not None]
+    lower = [(point.x, point.low) for point in reversed(line.points) if point.low is not None]
+    if joined and len(upper) == len(lower) == len(line.points) > 1:
+        band = '<polygon points="{points}" class="band {tone}"/>'
+        shapes.append(_svg(band, points=corners([*upper, *lower]), tone=line.tone))
+    if joined:
+        curve = '<polyline points="{points}" class="curve {tone}{dashed}"/>'
+        dashed = " bound" if any(point.bound for point in line.points) else ""
+        points = corners([(point.x, point.y) for point in line.points])
+        shapes.append(_svg(curve, points=points, tone=line.tone, dashed=dashed))
+    stretched = _svg(
+        '<svg viewBox="0 0 100 {height}" preserveAspectRatio="none" width="100%" height="{height}">{shapes}</svg>',
+        height=HEIGHT,
+        shapes=Markup().join(shapes),
+    )
+    return [stretched, *(_dot(point, line, x_scale(point.x), y_scale(point.y), write) for point in line.points)]
+
+
+def _dot(point: DataPoint, line: Series, x: float, y: float, write: Callable[[float], str]) -> Markup:
+    """A dot; for a lower bound, an open triangle that points to where the value may be."""
     least = "at least " if point.bound else ""
-    says = tag("title", point.says or f"{line.name}: {figure_of(point.x)}, {least}{written(point.y)}")
-    if not point.bound:
-        return tag("circle", says, cx=f"{x:.2f}%", cy=f"{y:.1f}", r="3.5", class_=line.tone)
-    triangle = tag("path", says, d="M-5 3.5L5 3.5L0 -6Z", class_=f"open {line.tone}")
-    return tag("svg", triangle, x=f"{x:.2f}%", y=f"{y:.1f}", class_="at")
+    tooltip = point.tooltip or f"{line.name}: {_number(point.x)}, {least}{write(point.y)}"
+    shape: LiteralString = (
+        '<svg x="{x:.2f}%" y="{y:.1f}" class="at">'
+        '<path d="M-5 3.5L5 3.5L0 -6Z" class="open {tone}"><title>{tooltip}</title></path></svg>'
+        if point.bound
+        else '<circle cx="{x:.2f}%" cy="{y:.1f}" r="3.5" class="{tone}"><title>{tooltip}</title></circle>'
+    )
+    return _svg(shape, x=x, y=y, tone=line.tone, tooltip=tooltip)
 
 
-def _names(lines: Sequence[Line], place: Callable[[float], float], rise: Callable[[float], float]) -> Markup:
-    """Each line's name where it is furthest from the others, on the side that is free."""
+def _x_ticks(xs: Sequence[float]) -> Sequence[float]:
+    """The values themselves if there is room for all of them, else round numbers."""
+    if len(xs) <= MAX_TICKS:
+        return xs
+    return [x for x in scale_ticks(xs[0], xs[-1]) if xs[0] <= x <= xs[-1]]
+
+
+def _x_tick(x: float) -> Markup:
+    """A tick of the horizontal axis, at this percentage of the width."""
+    tick = '<line x1="{x:.2f}%" x2="{x:.2f}%" y1="{y:.1f}" y2="{end:.1f}" class="tick"/>'
+    return _svg(tick, x=x, y=HEIGHT - BOTTOM, end=HEIGHT - BOTTOM + 5)
+
+
+def _series_labels(
+    lines: Sequence[Series], x_scale: Callable[[float], float], y_scale: Callable[[float], float]
+) -> list[Markup]:
+    """Each line's name at the point where it is furthest from the other lines, above or below, without overlaps."""
     labels, taken = [], list[tuple[float, float]]()
     for line in (line for line in lines if line.points):
-        others = [other for other in lines if other.points and not _together(line, other, rise)]
-        inner = [point for point in line.points if 30 <= place(point.x) <= 75]
-        point = max(reversed(inner or line.points), key=lambda one: _distance(one, others, rise))
-        far = max(reversed(line.points), key=lambda one: _distance(one, others, rise))
-        if _distance(point, others, rise) < NEAR <= _distance(far, others, rise):
-            point = far  # rather where they part, though it is at an end
-        y, x = rise(point.y), place(point.x)
-        above = all(y <= rise(_height(other, point.x)) for other in others) or y + 18 > HEIGHT - BOTTOM
+        others = [other for other in lines if other.points and not _coincide(line, other, y_scale)]
+        inner = [point for point in line.points if 30 <= x_scale(point.x) <= 75]
+        point = max(reversed(inner or line.points), key=lambda one: _distance(one, others, y_scale))
+        far = max(reversed(line.points), key=lambda one: _distance(one, others, y_scale))
+        if _distance(point, others, y_scale) < LABEL_DISTANCE <= _distance(far, others, y_scale):
+            point = far  # near the edge, but it cannot be mistaken there
+        y, x = y_scale(point.y), x_scale(point.x)
+        above = all(y <= y_scale(_height(other, point.x)) for other in others) or y + 18 > HEIGHT - BOTTOM
         falls = _height(line, point.x + 1e-9) > line.points[-1].y
-        fits = x + CHARACTER * len(line.name) < RIGHT  # also on a phone
+        fits = x + CHARACTER_WIDTH * len(line.name) < RIGHT
         anchor = "start" if x < 24 or (above == falls and x < 76 and fits) else "end"
         y += -10 if above else 18
         while any(abs(y - other) < 14 and abs(x - beside) < 40 for other, beside in taken):
             y += -14 if above else 14
         taken.append((y, x))
-        labels.append(words_at(x, y, line.name, anchor, f"name {line.tone}"))
-    return join(*labels)
+        labels.append(_text(x, y, line.name, anchor, f"name {line.tone}"))
+    return labels
 
 
-def _together(line: Line, other: Line, rise: Callable[[float], float]) -> bool:
-    """Whether they can hardly be told apart."""
-    return all(abs(rise(point.y) - rise(_height(other, point.x))) < 3 for point in line.points)
+def _coincide(line: Series, other: Series, y_scale: Callable[[float], float]) -> bool:
+    """Whether the two lines lie on each other: less than three pixels apart everywhere."""
+    return all(abs(y_scale(point.y) - y_scale(_height(other, point.x))) < 3 for point in line.points)
 
 
-def _distance(point: Point, others: Sequence[Line], rise: Callable[[float], float]) -> float:
-    """Pixels between a point and the nearest of the other lines."""
-    return min((abs(rise(point.y) - rise(_height(other, point.x))) for other in others), default=0.0)
+def _distance(point: DataPoint, others: Sequence[Series], y_scale: Callable[[float], float]) -> float:
+    """Pixels between a point and the nearest of the other lines; 0 if there are none."""
+    return min((abs(y_scale(point.y) - y_scale(_height(other, point.x))) for other in others), default=0.0)
 
 
-def _height(line: Line, x: float) -> float:
-    """Where a line is at this place: between the two points beside it."""
+def _height(line: Series, x: float) -> float:
+    """The value of a line at `x`, interpolated between the points beside it."""
     points = sorted(line.points, key=lambda point: point.x)
     after = next((number for number, point in enumerate(points) if point.x >= x), len(points) - 1)
     left, right = points[max(0, after - 1)], points[after]
@@ -300,22 +339,11 @@ def _height(line: Line, x: float) -> float:
     return left.y + (right.y - left.y) * max(0.0, x - left.x) / (right.x - left.x)
 
 
-def _corners(places: Sequence[tuple[float, float]]) -> str:
-    return " ".join(f"{x:.2f},{y:.1f}" for x, y in places)
-
-
-# What plots are drawn with: scales, ticks, lines, words, and the picture around them.
-
-TOP, BOTTOM = 46.0, 40.0
-"""Pixels above and below the area in which things are drawn."""
-LEFT, RIGHT = 11.0, 98.0
-"""Percent of the width between which things are drawn."""
-HEIGHT = 230
-TICKS = 5
+# ---- what both are drawn with
 
 
 def scale_ticks(low: float, high: float, most: int = TICKS) -> list[float]:
-    """Round numbers that reach from `low` or below to `high` or above, in even steps of 1, 2, 2.5 or 5."""
+    """Round numbers in even steps of 1, 2, 2.5 or 5 times a power of ten, from `low` or below to `high` or above."""
     if high <= low:
         high = low + 1
     raw = (high - low) / most
@@ -327,70 +355,75 @@ def scale_ticks(low: float, high: float, most: int = TICKS) -> list[float]:
     return [round(number * step, 10) for number in range(first, last + 1)]
 
 
-def grid_of(
-    ticks: Sequence[float], rise: Callable[[float], float], up: str, shown: Callable[[float], str] | None = None
-) -> Markup:
-    """Lines across at these places on the axis up, with their figures at the left."""
-    parts = []
-    for tick in ticks:
-        y = rise(tick)
-        parts.append(tag("line", x1=f"{LEFT}%", x2="100%", y1=f"{y:.1f}", y2=f"{y:.1f}", class_="grid"))
-        parts.append(tag("line", x1=f"{LEFT - 0.8}%", x2=f"{LEFT}%", y1=f"{y:.1f}", y2=f"{y:.1f}", class_="tick"))
-        parts.append(words_at(LEFT - 1.4, y + 4, (shown or figure_of)(tick), "end"))
-    parts.append(words_at(0, 12, up, "start"))
-    return join(*parts)
-
-
-def axis_across() -> Markup:
-    """The axis across, and the one up."""
-    foot = f"{HEIGHT - BOTTOM:.1f}"
-    return join(
-        tag("line", x1=f"{LEFT}%", x2="100%", y1=foot, y2=foot, class_="tick"),
-        tag("line", x1=f"{LEFT}%", x2=f"{LEFT}%", y1=f"{TOP - 10:.1f}", y2=foot, class_="tick"),
-    )
-
-
-def tick_across(x: float) -> Markup:
-    """A tick of the axis across, at this percent of the width."""
-    foot = HEIGHT - BOTTOM
-    return tag("line", x1=f"{x:.2f}%", x2=f"{x:.2f}%", y1=f"{foot:.1f}", y2=f"{foot + 5:.1f}", class_="tick")
-
-
-def words_at(x: float, y: float, words: str, anchor: str, tone: str = "") -> Markup:
-    """Words at a place: percent across, pixels down."""
-    return tag("text", words, x=f"{x:.2f}%", y=f"{y:.1f}", text_anchor=anchor, class_=tone or None)
-
-
-def picture_of(title: str, says: str, across: str, parts: Sequence[Markup]) -> Markup:
-    """The parts as one picture, with what it says to whoever cannot see it."""
-    id = f"plot-{re.sub('[^a-z0-9]+', '-', title.lower())}"
-    name = words_at((LEFT + RIGHT) / 2, HEIGHT - 6, across, "middle")
-    return tag(
-        "svg",
-        tag("title", title, id=id),
-        tag("desc", says, id=f"{id}-d"),
-        *parts,
-        name,
-        class_="plot",
-        height=str(HEIGHT),
-        role="img",
-        aria_labelledby=f"{id} {id}-d",
-    )
-
-
-def rise_to(high: float, low: float = 0.0) -> Callable[[float], float]:
-    """From a value to its place in pixels from above."""
-    return scale_of(low, high, HEIGHT - BOTTOM, TOP)
-
-
-def scale_of(low: float, high: float, first: float, last: float) -> Callable[[float], float]:
-    """From a value between `low` and `high` to its place between `first` and `last`."""
+def _scale(low: float, high: float, first: float, last: float) -> Callable[[float], float]:
+    """Maps values from `low` to `high` to positions from `first` to `last`."""
     span = high - low or 1.0
     return lambda value: first + (value - low) / span * (last - first)
 
 
-def figure_of(value: float) -> str:
-    """A figure of an axis in a few characters."""
+def _y_scale(ticks: Sequence[float]) -> Callable[[float], float]:
+    """Maps values of the vertical axis to pixels from the top."""
+    return _scale(ticks[0], ticks[-1], HEIGHT - BOTTOM, TOP)
+
+
+def _svg(shape: LiteralString, **values: object) -> Markup:
+    """The shape with these values in it. Text is escaped, and control characters are removed from it."""
+    safe = {
+        name: clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        for name, value in values.items()
+    }
+    return Markup(shape).format(**safe)
+
+
+def _text(x: float, y: float, text: str, anchor: str, look: str = "") -> Markup:
+    """Text at a place: percent across, pixels down. `look`: CSS classes."""
+    classes = _svg(' class="{look}"', look=look) if look else ""
+    shape = '<text x="{x:.2f}%" y="{y:.1f}" text-anchor="{anchor}"{classes}>{text}</text>'
+    return _svg(shape, x=x, y=y, anchor=anchor, classes=classes, text=text)
+
+
+def _grid(
+    ticks: Sequence[float], y_scale: Callable[[float], float], label: str, write: Callable[[float], str]
+) -> Markup:
+    """Horizontal lines at the ticks of the vertical axis, with their values at the left and its label above."""
+    parts = []
+    for tick in ticks:
+        y = y_scale(tick)
+        lines = _svg(
+            '<line x1="{left}%" x2="100%" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
+            '<line x1="{outside}%" x2="{left}%" y1="{y:.1f}" y2="{y:.1f}" class="tick"/>',
+            left=LEFT,
+            outside=LEFT - 0.8,
+            y=y,
+        )
+        parts += [lines, _text(LEFT - 1.4, y + 4, write(tick), "end")]
+    return Markup().join([*parts, _text(0, 12, label, "start")])
+
+
+_AXES = _svg(
+    '<line x1="{left}%" x2="100%" y1="{foot:.1f}" y2="{foot:.1f}" class="tick"/>'
+    '<line x1="{left}%" x2="{left}%" y1="{top:.1f}" y2="{foot:.1f}" class="tick"/>',
+    left=LEFT,
+    top=TOP - 10,
+    foot=HEIGHT - BOTTOM,
+)
+
+
+def _chart(title: str, description: str, x_label: str, parts: Sequence[Markup]) -> Markup:
+    """The parts as one image."""
+    return _svg(
+        '<svg class="plot" height="{height}" role="img" aria-labelledby="{id} {id}-d">'
+        '<title id="{id}">{title}</title><desc id="{id}-d">{description}</desc>{parts}</svg>',
+        height=HEIGHT,
+        id=f"plot-{re.sub('[^a-z0-9]+', '-', title.lower())}",
+        title=title,
+        description=description,
+        parts=Markup().join([*parts, _text((LEFT + RIGHT) / 2, HEIGHT - 6, x_label, "middle")]),
+    )
+
+
+def _number(value: float) -> str:
+    """A number of an axis in a few characters: `1,234`, `12.3k`, `4.5M`."""
     if abs(value) >= 10_000:
         size, letter = (1e6, "M") if abs(value) >= 1e6 else (1e3, "k")
         return f"{value / size:.3g}{letter}"

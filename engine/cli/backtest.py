@@ -16,7 +16,8 @@ from ..records.files import find_records
 from .factory import policy_of
 from .options import add_records, parser_of
 from .views.backtest import parts_of
-from .views.backtest_page import backtest_page, check_writable, write_page
+from .views.backtest_page import backtest_page
+from .views.html import check_writable, write_page
 from .views.tables import indexed, progress, show
 from .views.text import counted
 

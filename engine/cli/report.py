@@ -16,11 +16,12 @@ from ..process.streams import Channels
 from ..records.files import find_records
 from ..records.parallel import FileFailure, map_files
 from .options import add_records, parser_of
-from .views.backtest_page import check_writable, write_page
+from .views.html import check_writable, write_page
 from .views.report import parts_of
-from .views.report_page import Shown, report_page
+from .views.report_page import report_page
 from .views.tables import indexed, progress, show
 from .views.text import counted
+from .views.timeline_page import SessionSection
 
 _HELP = "what many records tell: endings, steps, waste, false positives and negatives, cost"
 _EPILOG = """\
@@ -88,11 +89,11 @@ def command(given: argparse.Namespace) -> int:
 def _write_page(given: argparse.Namespace, report: Report, ratings: Ratings) -> str:
     """Write the page, whole or not at all; gives where it is. Raises WrongUse if it cannot be written."""
     paths = [Path(chosen.record) for chosen in report.telling]
-    shown = []
+    sections = []
     with progress(given, "drawing") as told:
         read = map_files(record_timeline, paths, processes=given.processes, progress=told)
         for chosen, (_, timeline) in zip(report.telling, read, strict=True):
             if not isinstance(timeline, FileFailure):  # one that has gone since it was read
-                shown.append(Shown(chosen, timeline))
-    whole = report_page(report, shown, ratings)
-    return f"{write_page(given.html, whole)}, {counted(len(shown), 'session')} to open."
+                sections.append(SessionSection(chosen, timeline))
+    whole = report_page(report, sections, ratings)
+    return f"{write_page(given.html, whole)}, {counted(len(sections), 'session')} to open."

@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from endstop.analysis import charts as plots
+from endstop.analysis import charts
 
 from ..console import endstop
 
@@ -76,8 +76,8 @@ async def test_A7_both_axes_have_ticks_with_their_values(tmp_path: Path) -> None
 
 
 def test_A7_many_values_have_round_ticks_and_what_is_exact_has_dots() -> None:
-    points = [plots.Point(x, x / 10) for x in range(40)]
-    svg = ElementTree.fromstring(plots.curve([plots.Line("saved", points)], title="t", across="a", up="u"))
+    points = [charts.DataPoint(x, x / 10) for x in range(40)]
+    svg = ElementTree.fromstring(charts.curve([charts.Series("saved", points)], title="t", x_label="a", y_label="u"))
     words = [one.text for one in svg.findall("text")]
     assert {"0", "10", "20", "30"} <= set(words)
     assert len(svg.findall("circle")) == 40
@@ -85,11 +85,11 @@ def test_A7_many_values_have_round_ticks_and_what_is_exact_has_dots() -> None:
 
 
 def test_A7_half_percents_on_the_axis_are_not_rounded_away() -> None:
-    svg = plots.curve(
-        [plots.Line("saved", [plots.Point(1, 0.0), plots.Point(2, 10.9)])],
+    svg = charts.curve(
+        [charts.Series("saved", [charts.DataPoint(1, 0.0), charts.DataPoint(2, 10.9)])],
         title="t",
-        across="a",
-        up="percent",
-        shown=lambda value: f"{round(value, 1):g} %",
+        x_label="a",
+        y_label="percent",
+        format_y=lambda value: f"{round(value, 1):g} %",
     )
     assert "2.5 %" in svg

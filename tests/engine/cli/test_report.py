@@ -11,7 +11,9 @@ from endstop.analysis.report import report_records
 from endstop.analysis.scoring import Ratings
 from endstop.analysis.timeline import record_timeline
 from endstop.cli.views import report_page as page_module
-from endstop.cli.views.report_page import SCRIPT, Shown, report_page
+from endstop.cli.views.html import TEMPLATES
+from endstop.cli.views.report_page import report_page
+from endstop.cli.views.timeline_page import SessionSection
 from endstop.decision import Limits, Policy
 from endstop.providers import Scripted, call
 from endstop.records.files import find_records
@@ -19,7 +21,7 @@ from rich.cells import cell_len
 
 from ...console import endstop
 from ..analysis import scenes
-from ..analysis.test_html import HOSTILE, Parsed
+from .pages import HOSTILE, Parsed
 from .terminal import in_terminal
 
 
@@ -39,8 +41,8 @@ async def some(folder: Path) -> Path:
 
 def page_of(folder: Path) -> str:
     report = report_records(find_records([folder]))
-    shown = [Shown(chosen, record_timeline(Path(chosen.record))) for chosen in report.telling]
-    return report_page(report, shown, Ratings())
+    sections = [SessionSection(chosen, record_timeline(Path(chosen.record))) for chosen in report.telling]
+    return report_page(report, sections, Ratings())
 
 
 # ---- in the terminal
@@ -213,7 +215,7 @@ async def test_nothing_that_a_model_a_tool_or_a_user_wrote_becomes_markup(tmp_pa
     assert whole.count("</script>") == 1
     assert not {"\u202e", "\x00", "\x1b", "\ud800"} & set(whole)
     assert "alert(1)" in parsed.words, "it can be read"
-    assert "alert" not in SCRIPT
+    assert "alert" not in (TEMPLATES / "report.js").read_text(encoding="utf-8")
 
 
 async def test_a_page_of_very_many_steps_leaves_their_rows_out_and_says_so(

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop.analysis.html import DARK, LIGHT
 from endstop.providers import call, say
 
+from ..cli.pages import DARK, LIGHT, colours
 from .shown import Gate, Site, until
 
 PAGE = Path(__file__).parents[3] / "engine" / "web" / "page"
@@ -71,9 +71,7 @@ def test_no_file_of_the_page_makes_markup_or_code_of_text(path: Path) -> None:
 
 def test_the_colours_are_those_of_the_reports() -> None:
     sheet = (PAGE / "style.css").read_text(encoding="utf-8")
-    light, dark, *_ = sheet.split("@media(prefers-color-scheme:dark)")
-    assert dict(re.findall(r"--(\w+):(#\w{6})", light)) == LIGHT
-    assert dict(re.findall(r"--(\w+):(#\w{6})", dark)) == DARK
+    assert colours(sheet) == (LIGHT, DARK)
 
 
 @pytest.mark.parametrize("name", SESSIONS)

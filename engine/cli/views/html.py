@@ -1,0 +1,117 @@
+"""HTML pages: rendered from the Jinja2 templates in `templates/`, and written to files.
+
+Every value of a template is escaped, and control characters are removed from it, unless it is `Markup`. Jinja2 is
+imported when the first page is rendered: most commands write none.
+"""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from ..._sanitize import clean, one_line
+from ..._version import __version__
+from ...analysis.charts import bar, range_of
+from ...decision import WrongUse
+from .text import counted
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(template: str, **values: object) -> str:
+    """The page that this template makes of the values. Raises `jinja2.UndefinedError` for a value that is missing."""
+    return environment().get_template(template).render(values)
+
+
+def isolated(text: str, longest: int = 0) -> Markup:
+    """Text of a model, a tool or a user, whose direction of writing shall not affect the text around it.
+
+    longest: characters that are shown, on one line; 0 for all of them.
+    """
+    shown = one_line(text, longest) if longest else clean(text)
+    return Markup("<bdi>{}</bdi>").format(shown) if shown else Markup()
+
+
+@cache
+def environment() -> Environment:
+    """What all templates are rendered in: their filters and globals, and how values are escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    made = Environment(
+        autoescape=True,
+        finalize=_clean,
+        loader=FileSystemLoader(TEMPLATES),
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
+    )
+    made.globals |= {"asset": _asset, "bar": bar, "version": __version__}
+    made.filters |= {
+        "bdi": isolated,
+        "counted": counted,
+        "csp_source": _csp_source,
+        "grouped": "{:,}".format,
+        "range_of": range_of,
+    }
+    return made
+
+
+def _clean(value: object) -> object:
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _asset(name: str) -> Markup:
+    """A file beside the templates that is put into a page as it is."""
+    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
+
+
+def _csp_source(script: str) -> Markup:
+    """What a security policy allows to run: this script, by its hash, or nothing."""
+    return Markup(f"'sha256-{b64encode(sha256(script.encode()).digest()).decode()}'" if script else "'none'")
+
+
+# ---- files
+
+
+def check_writable(place: str, records: Sequence[Path]) -> None:
+    """Raise WrongUse if `--html` names a file that cannot be written, or one of the records."""
+    path = Path(place)
+    if path.is_dir():
+        raise WrongUse(f"--html {place} is a folder: name a file")
+    with suppress(OSError):
+        if any(path.samefile(record) for record in records):
+            raise WrongUse(f"--html {place} is one of the records: name another file")
+    existed = path.exists()
+    try:
+        with open(path, "ab"):
+            pass
+        if not existed:
+            path.unlink()
+    except OSError as error:
+        raise WrongUse(f"cannot write --html {place}: {error.strerror or error}") from None
+
+
+def write_page(place: str, page: str) -> str:
+    """Write the page, whole or not at all. Gives its place and size in words; raises WrongUse if that fails."""
+    whole = page.encode("utf-8", "replace")
+    path = Path(place)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_bytes(whole)
+        part.replace(path)
+    except OSError as error:
+        raise WrongUse(f"cannot write --html {place}: {error.strerror or error}") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return f"The page is {place} ({len(whole) / 1e6:.1f} MB)"
