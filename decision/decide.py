@@ -23,6 +23,8 @@ from .outcome import AnswerFrom, Outcome
 from .policy import Policy
 from .rules import RULES, Rule
 
+_PLAIN = frozenset({type(None), str, int, bool})
+
 
 def decide(facts: Facts, policy: Policy, own: tuple[Rule, ...] = (), *, traced: bool = True) -> Decision:
     """What to do after the latest step.
@@ -55,41 +57,6 @@ def decide(facts: Facts, policy: Policy, own: tuple[Rule, ...] = (), *, traced: 
     return replace(decision, trace=tuple(trace)) if trace is not None else decision
 
 
-@lru_cache(maxsize=256)
-def select(names: tuple[str, ...], offered: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """The rules of these names, in this order."""
-    by_name = {rule.name: rule for rule in offered}
-    for name in names:
-        if name not in by_name:
-            raise WrongUse(f"policy: unknown rule or guard {name!r}{nearest(name, by_name)}")
-    return tuple(by_name[name] for name in names)
-
-
-def _ask(rule: Rule, facts: Facts, policy: Policy, trace: list[Considered] | None) -> Decision | None:
-    try:
-        said = rule.judge(facts, policy)
-        saw = {name: getattr(facts, name) for name in rule.sees} if trace is not None else {}
-    except Exception as error:
-        raise WrongUse(f"rule {rule.name!r}: {type(error).__name__}: {error}") from error
-    if not (said is None or isinstance(said, GoOn | Pause | Stop)):
-        raise WrongUse(f"rule {rule.name!r} answers {said!r}, and not GoOn, Pause, Stop or None")
-    if trace is not None:
-        for name, value in saw.items():
-            if type(value) not in _PLAIN:
-                saw[name] = msgspec.to_builtins(value)
-        trace.append(Considered(f"{rule.priority} {rule.name}", saw, "" if said is None else _words(said)))
-    return said
-
-
-def _words(said: Decision) -> str:
-    if not isinstance(said, GoOn):
-        return str(said)
-    return "compact" if said.compact else "remind" if said.remind else str(said)
-
-
-_PLAIN = frozenset({type(None), str, int, bool})
-
-
 # Rounds: when the inner layer makes another step by itself, and when the outer one looks.
 
 
@@ -119,6 +86,21 @@ def inside_a_round(policy: Policy) -> Policy:
         limits=replace(limits, rounds=None, soft_rounds=None),
         session_limits=replace(session, rounds=None, soft_rounds=None),
     )
+
+
+def closes(facts: Facts, policy: Policy, stop: Stop) -> bool:
+    """Whether the model is asked once more after this stop, without tools, to sum up.
+
+    Every exhausted ending is summed up, unless the policy says `limits` or something speaks against it: a budget that
+    is used up is not this run's alone, a context that is too large leaves no room for one more request, and a run
+    that has asked nothing yet has nothing to sum up.
+    """
+    if not policy.closing or stop.ends_as != "exhausted" or facts.refused is not None or not facts.attempt:
+        return False
+    if policy.closing_after == "limits":
+        return stop.reason in STOP_REASONS.values()
+    window = policy.compaction.window
+    return stop.reason != "compaction_stalled" or window is None or facts.context_tokens < window
 
 
 # From the last decision to the outcome.
@@ -161,21 +143,6 @@ def renewed(outcome: Outcome, facts: Facts) -> Outcome:
     return replace(outcome, accepted_by=accepted_by, failed_calls=facts.failures.names)
 
 
-def closes(facts: Facts, policy: Policy, stop: Stop) -> bool:
-    """Whether the model is asked once more after this stop, without tools, to sum up.
-
-    Every exhausted ending is summed up, unless the policy says `limits` or something speaks against it: a budget that
-    is used up is not this run's alone, a context that is too large leaves no room for one more request, and a run
-    that has asked nothing yet has nothing to sum up.
-    """
-    if not policy.closing or stop.ends_as != "exhausted" or facts.refused is not None or not facts.attempt:
-        return False
-    if policy.closing_after == "limits":
-        return stop.reason in STOP_REASONS.values()
-    window = policy.compaction.window
-    return stop.reason != "compaction_stalled" or window is None or facts.context_tokens < window
-
-
 def _answer(facts: Facts, reason: str) -> tuple[str, AnswerFrom]:
     """The answer, and what it is."""
     if facts.accepted is not None and not blank(facts.answer):
@@ -191,3 +158,35 @@ def _answer(facts: Facts, reason: str) -> tuple[str, AnswerFrom]:
     if facts.completion_said and reason != "awaiting_input":  # while the user is asked it is not decided
         return facts.completion_said, "not_accepted"
     return "", ""
+
+
+@lru_cache(maxsize=256)
+def select(names: tuple[str, ...], offered: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """The rules of these names, in this order."""
+    by_name = {rule.name: rule for rule in offered}
+    for name in names:
+        if name not in by_name:
+            raise WrongUse(f"policy: unknown rule or guard {name!r}{nearest(name, by_name)}")
+    return tuple(by_name[name] for name in names)
+
+
+def _ask(rule: Rule, facts: Facts, policy: Policy, trace: list[Considered] | None) -> Decision | None:
+    try:
+        said = rule.judge(facts, policy)
+        saw = {name: getattr(facts, name) for name in rule.sees} if trace is not None else {}
+    except Exception as error:
+        raise WrongUse(f"rule {rule.name!r}: {type(error).__name__}: {error}") from error
+    if not (said is None or isinstance(said, GoOn | Pause | Stop)):
+        raise WrongUse(f"rule {rule.name!r} answers {said!r}, and not GoOn, Pause, Stop or None")
+    if trace is not None:
+        for name, value in saw.items():
+            if type(value) not in _PLAIN:
+                saw[name] = msgspec.to_builtins(value)
+        trace.append(Considered(f"{rule.priority} {rule.name}", saw, "" if said is None else _words(said)))
+    return said
+
+
+def _words(said: Decision) -> str:
+    if not isinstance(said, GoOn):
+        return str(said)
+    return "compact" if said.compact else "remind" if said.remind else str(said)

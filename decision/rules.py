@@ -22,6 +22,9 @@ from .facts import Facts
 from .finish_words import meaning_of
 from .policy import Echo, Policy
 
+LONGEST_WORD = 80
+"""Characters of a finish word that are shown."""
+
 
 class Rule(Struct, frozen=True):
     """One line of the table of priorities, or one guard."""
@@ -126,10 +129,6 @@ def _unfinished(facts: Facts, policy: Policy, rule: str) -> Decision | None:
     return Stop(rule=rule, reason="provider_error", detail=detail)
 
 
-LONGEST_WORD = 80
-"""Characters of a finish word that are shown."""
-
-
 def _shown(facts: Facts) -> str:
     """The vendor's finish word, and what it means where that is known."""
     meaning = meaning_of(facts.raw_finish) if facts.finish in ("retry", "error") else ""
@@ -205,67 +204,6 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule("P3", "go_on", "Nothing says otherwise: go on.", (), _go_on),
 )
-
-
-# The text policy: is a plain answer an end? One place, asked by the finish reason and by the message's shape.
-#
-# First the user's own rule, if there is one; then the filters for short texts that are no answer (echoes of an
-# instruction, announcements after tool calls); then the policy. That a plain answer is an end holds where the model
-# may choose (`tool_choice="auto"`): under `required` it has to say so with a completion tool, if one is offered.
-
-_NOISE = re.compile(r"[\W_]+")
-_NO_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-"""Thai, Lao, Burmese, Khmer, Japanese and Chinese write no spaces between words."""
-_WORD = re.compile(rf"[{_NO_SPACES}]|[^\W_{_NO_SPACES}]+")
-_SHORT = {"n't": " not", "'ll": " will", "'m": " am", "'re": " are", "'ve": " have", "'d": " would", "'s": ""}
-_ANSWER = (
-    "yes|yeah|yep|no|nope|true|false|correct|right|possible|是|是的|是啊|对|对的|不|不是|不对|不行|不可以|可以|可以的|行|没有|"
-    "はい|いいえ|네|아니요|sí|si|oui|non|ja|nein|да|нет|sim|não|sì"
-)
-"""Words that agree before a phrase ("Yes, I understand"), and are the answer after the last one."""
-_FILLER = (
-    # English
-    "ok|okay|alright|all right|sure|sure thing|fine|great|good|perfect|excellent|wonderful|certainly|absolutely|"
-    "of course|definitely|got it|understood|understand|noted|clear|thanks|thank you|very much|please|yes sir|hi|"
-    "hello|well|so|then|and|or|also|but|now|here|there|right away|right now|immediately|shortly|directly|"
-    "straight away|clearly|concisely|briefly|accurately|accordingly|carefully|completely|fully|exactly|just|only|"
-    "simply|myself|too|as|soon|first|next|i|me|my|we|our|us|you|your|yours|the|a|an|this|these|that|those|it|its|"
-    "them|they|what|how|whatever|which|all|any|user|users|assistant|question|questions|query|queries|request|"
-    "requests|task|tasks|instruction|instructions|message|messages|prompt|requirement|requirements|rule|rules|"
-    "guideline|guidelines|format|point|situation|context|answer|answers|answering|respond|responding|response|"
-    "responses|reply|replies|replying|tool|tools|function|functions|call|calls|calling|use|using|used|not use|"
-    "not call|no tools|without|will|would|shall|should|can|could|must|may|am|are|is|be|been|have|has|had|do|does|"
-    "did|going|want|wants|need|needs|needed|require|required|requires|necessary|if|when|whenever|where|"
-    "appropriate|to|for|of|in|on|with|by|from|at|asked|asking|ask|asks|say|said|mean|meant|saying|follow|"
-    "following|proceed|begin|begins|start|started|starting|get|provide|providing|give|giving|make|sure to|try|"
-    "help|helping|assist|assisting|happy|glad|ready|let|like|know|tell|go|ahead|continue|wait|moment|one moment|"
-    "it up|based|knowledge|text|plain|language|best|ability|possible answer|as possible|today|"
-    "further|more|information|details|"
-    # Chinese
-    "好|好的|好吧|好嘞|嗯|哦|啊|吧|呢|吗|嘛|了|的|地|得|明白|明白了|了解|了解了|理解|理解了|知道了|收到|清楚|"
-    "清楚了|当然|当然可以|没问题|没有问题|谢谢|感谢|谢谢您|不客气|请|请稍等|稍等|稍候|请问|您好|你好|我|我们|您|"
-    "你|用户|助手|问题|要求|意思|意图|指令|指示|任务|请求|需求|提问|规则|说明|内容|信息|情况|按照|根据|依照|遵循|"
-    "遵守|执行|完成任务|现在|马上|立即|立刻|将|将会|会|就|就会|要|来|去|再|先|然后|接着|接下来|下面|以下|并|并且|"
-    "和|与|或|而|也|都|则|如果|若|当|时|时候|的话|需要|需|必要|有必要|必要时|使用|会使用|用|调用|借助|工具|函数|"
-    "任何|不使用|不会使用|不用|不需要|无需|不需|不必|不会|不调用|直接|开始|进行|继续|尽力|努力|为|给|对您|对你|"
-    "帮|帮助|帮您|帮你|协助|提供|告诉|告知|回答|答复|回复|解答|答案|作答|回应|有|什么|哪些|怎么|这个|这些|那个|"
-    "那么|这|那|它|其|自己|知识|已有|随时|准备|准备好|准备好了|可|能|能够|可以帮|可以使用|可以调用|可以为|"
-    "可以回答|中文|文字|语言|一下|所有|您的|你的|我的|之后|后|以|把|向|从|在|中|里|上|"
-    # Japanese, Korean
-    "承知しました|了解しました|了解です|わかりました|分かりました|かしこまりました|では|それでは|質問|直接|回答|"
-    "回答します|お答えします|答えます|します|です|ます|ました|に|を|は|が|の|で|と|も|ご|お|これから|ツール|使用|"
-    "使います|必要|場合|ありがとうございます|알겠습니다|네 알겠습니다|질문에|질문|직접|답변|답변하겠습니다|"
-    "대답하겠습니다|답하겠습니다|이해했습니다|감사합니다|바로|"
-    # Spanish, French, German, Portuguese, Italian, Russian
-    "vale|bien|bueno|de acuerdo|claro|por supuesto|perfecto|entendido|entiendo|gracias|su|tu|pregunta|la|el|los|"
-    "las|responderé|directamente|ahora|usuario|d'accord|très|bien sûr|compris|j'ai|je|vais|vous|votre|ta|le|les|"
-    "répondre|maintenant|directement|à|merci|parfait|question|gut|klar|alles klar|verstanden|in ordnung|"
-    "natürlich|ich|habe|werde|die|der|das|frage|direkt|jetzt|ihre|deine|beantworten|antworten|danke|und|y|et|e|"
-    "entendi|claro que sim|certo|obrigado|vou|responder|diretamente|a|sua|pergunta|capito|ho|va bene|rispondo|"
-    "risponderò|direttamente|grazie|alla|domanda|хорошо|понял|понятно|конечно|спасибо|я|отвечу|ответить|напрямую|"
-    "на|ваш|вопрос|сейчас|и|буду"
-)
-"""Words that say nothing of a task: of courtesy, of the conversation itself, and those that only join others."""
 
 
 def settle_text(facts: Facts, policy: Policy, rule: str) -> Decision:
@@ -364,3 +302,64 @@ def _vocabulary(phrases: tuple[str, ...]) -> dict[str, tuple[tuple[tuple[str, ..
 
 def _final(rule: str, detail: str) -> Stop:
     return Stop(rule=rule, reason="text_final", detail=detail)
+
+
+# The text policy: is a plain answer an end? One place, asked by the finish reason and by the message's shape.
+#
+# First the user's own rule, if there is one; then the filters for short texts that are no answer (echoes of an
+# instruction, announcements after tool calls); then the policy. That a plain answer is an end holds where the model
+# may choose (`tool_choice="auto"`): under `required` it has to say so with a completion tool, if one is offered.
+
+_NOISE = re.compile(r"[\W_]+")
+_NO_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+"""Thai, Lao, Burmese, Khmer, Japanese and Chinese write no spaces between words."""
+_WORD = re.compile(rf"[{_NO_SPACES}]|[^\W_{_NO_SPACES}]+")
+_SHORT = {"n't": " not", "'ll": " will", "'m": " am", "'re": " are", "'ve": " have", "'d": " would", "'s": ""}
+_ANSWER = (
+    "yes|yeah|yep|no|nope|true|false|correct|right|possible|是|是的|是啊|对|对的|不|不是|不对|不行|不可以|可以|可以的|行|没有|"
+    "はい|いいえ|네|아니요|sí|si|oui|non|ja|nein|да|нет|sim|não|sì"
+)
+"""Words that agree before a phrase ("Yes, I understand"), and are the answer after the last one."""
+_FILLER = (
+    # English
+    "ok|okay|alright|all right|sure|sure thing|fine|great|good|perfect|excellent|wonderful|certainly|absolutely|"
+    "of course|definitely|got it|understood|understand|noted|clear|thanks|thank you|very much|please|yes sir|hi|"
+    "hello|well|so|then|and|or|also|but|now|here|there|right away|right now|immediately|shortly|directly|"
+    "straight away|clearly|concisely|briefly|accurately|accordingly|carefully|completely|fully|exactly|just|only|"
+    "simply|myself|too|as|soon|first|next|i|me|my|we|our|us|you|your|yours|the|a|an|this|these|that|those|it|its|"
+    "them|they|what|how|whatever|which|all|any|user|users|assistant|question|questions|query|queries|request|"
+    "requests|task|tasks|instruction|instructions|message|messages|prompt|requirement|requirements|rule|rules|"
+    "guideline|guidelines|format|point|situation|context|answer|answers|answering|respond|responding|response|"
+    "responses|reply|replies|replying|tool|tools|function|functions|call|calls|calling|use|using|used|not use|"
+    "not call|no tools|without|will|would|shall|should|can|could|must|may|am|are|is|be|been|have|has|had|do|does|"
+    "did|going|want|wants|need|needs|needed|require|required|requires|necessary|if|when|whenever|where|"
+    "appropriate|to|for|of|in|on|with|by|from|at|asked|asking|ask|asks|say|said|mean|meant|saying|follow|"
+    "following|proceed|begin|begins|start|started|starting|get|provide|providing|give|giving|make|sure to|try|"
+    "help|helping|assist|assisting|happy|glad|ready|let|like|know|tell|go|ahead|continue|wait|moment|one moment|"
+    "it up|based|knowledge|text|plain|language|best|ability|possible answer|as possible|today|"
+    "further|more|information|details|"
+    # Chinese
+    "好|好的|好吧|好嘞|嗯|哦|啊|吧|呢|吗|嘛|了|的|地|得|明白|明白了|了解|了解了|理解|理解了|知道了|收到|清楚|"
+    "清楚了|当然|当然可以|没问题|没有问题|谢谢|感谢|谢谢您|不客气|请|请稍等|稍等|稍候|请问|您好|你好|我|我们|您|"
+    "你|用户|助手|问题|要求|意思|意图|指令|指示|任务|请求|需求|提问|规则|说明|内容|信息|情况|按照|根据|依照|遵循|"
+    "遵守|执行|完成任务|现在|马上|立即|立刻|将|将会|会|就|就会|要|来|去|再|先|然后|接着|接下来|下面|以下|并|并且|"
+    "和|与|或|而|也|都|则|如果|若|当|时|时候|的话|需要|需|必要|有必要|必要时|使用|会使用|用|调用|借助|工具|函数|"
+    "任何|不使用|不会使用|不用|不需要|无需|不需|不必|不会|不调用|直接|开始|进行|继续|尽力|努力|为|给|对您|对你|"
+    "帮|帮助|帮您|帮你|协助|提供|告诉|告知|回答|答复|回复|解答|答案|作答|回应|有|什么|哪些|怎么|这个|这些|那个|"
+    "那么|这|那|它|其|自己|知识|已有|随时|准备|准备好|准备好了|可|能|能够|可以帮|可以使用|可以调用|可以为|"
+    "可以回答|中文|文字|语言|一下|所有|您的|你的|我的|之后|后|以|把|向|从|在|中|里|上|"
+    # Japanese, Korean
+    "承知しました|了解しました|了解です|わかりました|分かりました|かしこまりました|では|それでは|質問|直接|回答|"
+    "回答します|お答えします|答えます|します|です|ます|ました|に|を|は|が|の|で|と|も|ご|お|これから|ツール|使用|"
+    "使います|必要|場合|ありがとうございます|알겠습니다|네 알겠습니다|질문에|질문|직접|답변|답변하겠습니다|"
+    "대답하겠습니다|답하겠습니다|이해했습니다|감사합니다|바로|"
+    # Spanish, French, German, Portuguese, Italian, Russian
+    "vale|bien|bueno|de acuerdo|claro|por supuesto|perfecto|entendido|entiendo|gracias|su|tu|pregunta|la|el|los|"
+    "las|responderé|directamente|ahora|usuario|d'accord|très|bien sûr|compris|j'ai|je|vais|vous|votre|ta|le|les|"
+    "répondre|maintenant|directement|à|merci|parfait|question|gut|klar|alles klar|verstanden|in ordnung|"
+    "natürlich|ich|habe|werde|die|der|das|frage|direkt|jetzt|ihre|deine|beantworten|antworten|danke|und|y|et|e|"
+    "entendi|claro que sim|certo|obrigado|vou|responder|diretamente|a|sua|pergunta|capito|ho|va bene|rispondo|"
+    "risponderò|direttamente|grazie|alla|domanda|хорошо|понял|понятно|конечно|спасибо|я|отвечу|ответить|напрямую|"
+    "на|ваш|вопрос|сейчас|и|буду"
+)
+"""Words that say nothing of a task: of courtesy, of the conversation itself, and those that only join others."""

@@ -28,6 +28,16 @@ from .clock import Clock, SystemClock
 from .errors import Cancelled, ProviderError, ended_by
 from .provider import Provider, Request
 
+# The course of one race: each provider streams in a task of its own until one has won.
+#
+# Plain tasks and no task group: nothing that a scope or a group would hold open stays in the task of whoever reads,
+# so a race can be wrapped by anything.
+
+AHEAD = 64
+"""Chunks that the winner may be ahead of its reader."""
+TIDY_SECONDS = 5.0
+"""How long those that are given up may take to close."""
+
 
 class Race(Wrapper):
     """All providers begin at once, and one is heard.
@@ -86,27 +96,6 @@ class Hedge(Race):
     def model(self) -> str:
         """The first one's model; who was heard stands with each response."""
         return self.provider.model
-
-
-# The course of one race: each provider streams in a task of its own until one has won.
-#
-# Plain tasks and no task group: nothing that a scope or a group would hold open stays in the task of whoever reads,
-# so a race can be wrapped by anything.
-
-AHEAD = 64
-"""Chunks that the winner may be ahead of its reader."""
-TIDY_SECONDS = 5.0
-"""How long those that are given up may take to close."""
-
-
-class _Runner:
-    def __init__(self, provider: Provider) -> None:
-        self.provider = provider
-        self.begun = False
-        self.over = asyncio.Event()
-        """Set once it has failed, won or ended."""
-        self.held: list[AnyChunk] = []
-        self.task: asyncio.Task[None] | None = None
 
 
 class Contest:
@@ -245,6 +234,16 @@ class Contest:
         )
         faster = Cancelled(f"{winner.provider.model} was faster")
         return ended_by(faster, loser.provider.model, beside=True, usage=usage)
+
+
+class _Runner:
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+        self.begun = False
+        self.over = asyncio.Event()
+        """Set once it has failed, won or ended."""
+        self.held: list[AnyChunk] = []
+        self.task: asyncio.Task[None] | None = None
 
 
 def _tells(chunk: AnyChunk) -> bool:

@@ -18,6 +18,12 @@ from .clock import Clock, SystemClock
 from .errors import RateLimited
 from .provider import Provider, Request
 
+PAUSE = 1.0
+"""Seconds for which nothing passes after a refusal that names no time."""
+BURST_SECONDS = 6.0
+"""A bucket holds what may pass in so many seconds; so much may pass at once after a rest."""
+
+
 # Keeping to what a provider allows: so many streams at once, requests and tokens a minute.
 
 
@@ -125,12 +131,6 @@ def _estimate(request: Request) -> int:
     asked = sum(size(message) for message in (*request.messages, *request.ephemeral))
     answer = request.settings.get("max_tokens")
     return rough_tokens(asked) + (answer if isinstance(answer, int) else 0)
-
-
-PAUSE = 1.0
-"""Seconds for which nothing passes after a refusal that names no time."""
-BURST_SECONDS = 6.0
-"""A bucket holds what may pass in so many seconds; so much may pass at once after a rest."""
 
 
 class Gate:

@@ -25,66 +25,7 @@ FIRST_SECONDS = 600.0
 """How long the first content of a response may take: silent reasoning, and a long prompt on a local machine."""
 BETWEEN_SECONDS = 120.0
 """How long each further content may take."""
-
 T = TypeVar("T")
-
-
-class Patience:
-    """Bounds the waits for content: so many seconds, above 0, for the first, and for each further one.
-
-    Without `between` each wait has `first` seconds of its own, whatever it brings. For one wait at a time; `heard`
-    when it brought content; `close` it at the end. The time between two waits, in which the caller does something
-    else, does not count.
-    """
-
-    def __init__(self, first: float, between: float | None = None) -> None:
-        self._left = self.seconds = first
-        """`seconds`: the bound of the present waits."""
-        self._between = between
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._waits: asyncio.Task[Any] | None = None
-        self._due = 0.0
-        self._struck = False
-
-    async def on(self, awaited: Awaitable[T]) -> T:
-        """Wait for it. Raises TimeoutError once it takes too long; a cancellation from outside goes through."""
-        task = asyncio.current_task()
-        assert task is not None
-        before = task.cancelling()
-        self._waits, self._due = task, self._loop.time() + self._left
-        if self._timer is None or self._timer.when() > self._due:
-            self.close()
-            self._timer = self._loop.call_at(self._due, self._look)
-        try:
-            return await awaited
-        except asyncio.CancelledError:
-            if self._struck and task.uncancel() <= before:  # ours alone, as in `asyncio.timeout`
-                raise TimeoutError from None
-            raise
-        finally:
-            self._waits, self._struck = None, False
-            self._left = self.seconds if self._between is None else max(0.0, self._due - self._loop.time())
-
-    def heard(self) -> None:
-        """What came was content: the next may take its own time."""
-        self._left = self.seconds = self.seconds if self._between is None else self._between
-
-    def close(self) -> None:
-        """Put the timer away."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _look(self) -> None:
-        self._timer = None
-        if self._waits is None:
-            return
-        if self._loop.time() < self._due:
-            self._timer = self._loop.call_at(self._due, self._look)
-        else:
-            self._struck = True
-            self._waits.cancel()
 
 
 class Timeouts(Wrapper):
@@ -159,3 +100,61 @@ class Timeouts(Wrapper):
         if bound is None or (ends is not None and self._clock.now() >= ends):
             return TimedOut(f"{self.model}: the response was not complete within {self._total:g} s")
         return TimedOut(f"{self.model}: {what} within {bound:g} s")
+
+
+class Patience:
+    """Bounds the waits for content: so many seconds, above 0, for the first, and for each further one.
+
+    Without `between` each wait has `first` seconds of its own, whatever it brings. For one wait at a time; `heard`
+    when it brought content; `close` it at the end. The time between two waits, in which the caller does something
+    else, does not count.
+    """
+
+    def __init__(self, first: float, between: float | None = None) -> None:
+        self._left = self.seconds = first
+        """`seconds`: the bound of the present waits."""
+        self._between = between
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._waits: asyncio.Task[Any] | None = None
+        self._due = 0.0
+        self._struck = False
+
+    async def on(self, awaited: Awaitable[T]) -> T:
+        """Wait for it. Raises TimeoutError once it takes too long; a cancellation from outside goes through."""
+        task = asyncio.current_task()
+        assert task is not None
+        before = task.cancelling()
+        self._waits, self._due = task, self._loop.time() + self._left
+        if self._timer is None or self._timer.when() > self._due:
+            self.close()
+            self._timer = self._loop.call_at(self._due, self._look)
+        try:
+            return await awaited
+        except asyncio.CancelledError:
+            if self._struck and task.uncancel() <= before:  # ours alone, as in `asyncio.timeout`
+                raise TimeoutError from None
+            raise
+        finally:
+            self._waits, self._struck = None, False
+            self._left = self.seconds if self._between is None else max(0.0, self._due - self._loop.time())
+
+    def heard(self) -> None:
+        """What came was content: the next may take its own time."""
+        self._left = self.seconds = self.seconds if self._between is None else self._between
+
+    def close(self) -> None:
+        """Put the timer away."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._waits is None:
+            return
+        if self._loop.time() < self._due:
+            self._timer = self._loop.call_at(self._due, self._look)
+        else:
+            self._struck = True
+            self._waits.cancel()
