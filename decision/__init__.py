@@ -5,16 +5,16 @@ from .chunks import (
     AnyChunk,
     AttemptEnded,
     FinishReport,
+    ModelSelected,
     ProviderToolReport,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
     UsageReport,
-    Voice,
 )
 from .cost import Price
-from .decide import conclude, decide
-from .decisions import Considered, Decision, GoOn, Pause, Stop
+from .decide import build_outcome, decide
+from .decisions import Decision, GoOn, Pause, Stop, TraceEntry
 from .errors import WrongUse
 from .events import Event
 from .facts import Facts, fold
@@ -51,7 +51,6 @@ __all__ = [
     "AssistantMessage",
     "AttemptEnded",
     "Compaction",
-    "Considered",
     "Deadlines",
     "Decision",
     "Degeneration",
@@ -65,6 +64,7 @@ __all__ = [
     "LimitUse",
     "Limits",
     "Message",
+    "ModelSelected",
     "Outcome",
     "Patience",
     "Pause",
@@ -87,15 +87,15 @@ __all__ = [
     "ToolKind",
     "ToolResult",
     "ToolSpec",
+    "TraceEntry",
     "Transcript",
     "Usage",
     "UsageReport",
     "UserMessage",
     "Verdict",
-    "Voice",
     "Work",
     "WrongUse",
-    "conclude",
+    "build_outcome",
     "decide",
     "fold",
     "policy_from",

@@ -19,17 +19,17 @@ from __future__ import annotations
 from collections import deque
 
 from . import events as ev
-from .call_arguments import Arguments, broken_off
+from .call_arguments import ArgumentsBuffer, is_truncated
 from .chunks import (
     AnyChunk,
     AttemptEnded,
     FinishReport,
+    ModelSelected,
     ProviderToolReport,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
     UsageReport,
-    Voice,
 )
 from .messages import AssistantMessage, FinishReason, Reasoning, ToolCall, Usage
 
@@ -42,7 +42,7 @@ class _Building:
     def __init__(self, number: int) -> None:
         self.number = number
         self.id = self.raw_id = self.name = ""
-        self.arguments = Arguments()
+        self.arguments = ArgumentsBuffer()
         self.waiting: list[str] | None = []
         """What is to be shown of it once it has been announced; None from then on."""
         self.ended = False
@@ -93,7 +93,7 @@ class Assembler:
             case UsageReport(usage):
                 self.usage = usage
                 return [ev.UsageReported(attempt=self._attempt, usage=usage)]
-            case Voice() | AttemptEnded():
+            case ModelSelected() | AttemptEnded():
                 return []  # about attempts, of which this is one
             case ProviderToolReport():
                 return [
@@ -254,7 +254,7 @@ class Assembler:
                 self._announce(building, events)
             self._show(building, building.arguments.finish(), events)
             arguments = building.arguments.text
-            if broken_off(arguments, self.finish):
+            if is_truncated(arguments, self.finish):
                 self.truncated = building.id
                 building.ended = True
                 if arguments.strip() in ("", "{}"):

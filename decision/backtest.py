@@ -19,17 +19,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from . import events as ev
-from .decide import closes, decide, due_at_the_start, goes_on_by_itself
+from .decide import applies_before_first_step, continues_round, decide, needs_closing_step
 from .decisions import Decision, GoOn, Stop
-from .degeneration import repetition_in
+from .degeneration import find_repetition_in_message
 from .facts import Facts, fold
-from .limit_usage import spending
+from .limit_usage import limit_statuses
 from .limits import STOP_REASONS
 from .messages import AssistantMessage
 from .policy import Policy
 from .rules import Rule
-from .summary import HEARD, Digester, Point, RunDigest
-from .transcript import rough_tokens
+from .summary import SUMMARY_EVENTS, ResourceUse, RunSummary, SummaryBuilder
+from .transcript import estimate_tokens
 
 # What one policy makes of one recorded run, in words that all who compare policies share.
 
@@ -49,13 +49,13 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The step after which the two part; None where they are the same."""
     why: str = ""
     """What the policy says there, in words."""
-    stops: Point | None = None
+    stops: ResourceUse | None = None
     """What would be used at its stop; if `parting` is `diverges`, only supposing that the model goes on as recorded."""
     stop_reason: str = ""
     """Its stop reason there."""
     rule: str = ""
     """The rule or guard that spoke."""
-    saved: Point | None = None
+    saved: ResourceUse | None = None
     """What the record used after that stop; None where it is unknown. A closing step of the new policy is a request."""
     least_saved_steps: int = 0
     """Steps that the record made beyond the policy's hard limit: saved for certain, whatever the model would do."""
@@ -65,34 +65,34 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """True if it would have gone on after that step."""
 
 
-class Backtested(Struct, frozen=True, kw_only=True):
+class BacktestResult(Struct, frozen=True, kw_only=True):
     """One recorded run, and what each policy makes of it, in the order in which they were given."""
 
-    digest: RunDigest
+    digest: RunSummary
     findings: tuple[Finding, ...]
 
 
 def backtest(
     events: Iterable[ev.Event], policies: Sequence[Policy], own: tuple[Rule, ...] = ()
-) -> Iterator[Backtested]:
+) -> Iterator[BacktestResult]:
     """Each run in these events of one record, under each of the policies.
 
     Parts of streams may be left out of the events. `own` are a user's rules and guards that the policies name.
     Raises WrongUse if a policy names one that nobody brought.
     """
     facts = Facts()
-    digester: Digester | None = None
-    walkers: list[Walker] = []
+    digester: SummaryBuilder | None = None
+    walkers: list[PolicySimulation] = []
     for event in events:
         if isinstance(event, ev.RunStarted):
             if digester is not None:
                 yield _backtested(digester, facts, walkers)
             facts = fold(Facts(), event)
-            digester = Digester(event, facts)
-            walkers = [Walker(policy, event, facts, own) for policy in policies]
+            digester = SummaryBuilder(event, facts)
+            walkers = [PolicySimulation(policy, event, facts, own) for policy in policies]
         elif digester is not None:
             facts = fold(facts, event)
-            if type(event) in _HEARD:
+            if type(event) in _RELEVANT_EVENTS:
                 digester.take(event, facts)
                 for walker in walkers:
                     walker.take(event, facts)
@@ -100,9 +100,9 @@ def backtest(
         yield _backtested(digester, facts, walkers)
 
 
-def _backtested(digester: Digester, facts: Facts, walkers: Iterable[Walker]) -> Backtested:
+def _backtested(digester: SummaryBuilder, facts: Facts, walkers: Iterable[PolicySimulation]) -> BacktestResult:
     digest = digester.digest(facts)
-    return Backtested(digest=digest, findings=tuple(walker.finding(digest) for walker in walkers))
+    return BacktestResult(digest=digest, findings=tuple(walker.finding(digest) for walker in walkers))
 
 
 # Walking along a recorded run with another policy: what it would say where the record went on, and where it ended.
@@ -110,7 +110,7 @@ def _backtested(digester: Digester, facts: Facts, walkers: Iterable[Walker]) -> 
 # Rounds, steps of a round and reminders are the policy's own; all else stands in the events.
 
 
-class Walker:
+class PolicySimulation:
     """Walks along one recorded run with another policy. Feed it each event with the facts after it."""
 
     def __init__(self, policy: Policy, started: ev.RunStarted, facts: Facts, own: tuple[Rule, ...] = ()) -> None:
@@ -136,7 +136,7 @@ class Walker:
         self._ending: str | None = None  # the step's first completion call that could be final: cut there, if at all
         self._parted: tuple[int, str] | None = None
         self._later = False
-        self._stopped: tuple[Point, Decision] | None = None
+        self._stopped: tuple[ResourceUse, Decision] | None = None
         alike = policy.degeneration == started.policy.degeneration
         self._degeneration = None if alike else policy.degeneration
         """By what it would cut responses that repeat themselves, if otherwise than was done then."""
@@ -153,15 +153,15 @@ class Walker:
         if change is not None and self._stopped is None:
             change(self, event)
 
-    def finding(self, digest: RunDigest) -> Finding:
+    def finding(self, digest: RunSummary) -> Finding:
         """What the policy makes of the run, of which this is the digest."""
         stops, decision = self._stopped or (None, None)
         parting, step, why = self._where(digest, stops, decision)
         if parting == "refused":
             return Finding(parting=parting, step=step, why=why)
-        saved: Point | None = None
+        saved: ResourceUse | None = None
         if parting == "same":
-            saved = Point()
+            saved = ResourceUse()
         elif parting == "earlier" and stops is not None:
             saved = digest.end.since(stops)
             saved = replace(saved, requests=saved.requests - self._closes(decision))
@@ -181,7 +181,7 @@ class Walker:
         )
 
     def _where(
-        self, digest: RunDigest, stops: Point | None, decision: Decision | None
+        self, digest: RunSummary, stops: ResourceUse | None, decision: Decision | None
     ) -> tuple[Parting, int | None, str]:
         """Where the policy leaves the record, and why."""
         if self._refused:
@@ -194,14 +194,14 @@ class Walker:
             return "earlier", stops.steps, str(decision)
         return "same", None, ""
 
-    def _beyond_limit(self, digest: RunDigest) -> int:
+    def _beyond_limit(self, digest: RunSummary) -> int:
         """Steps that the record made and the policy never could: its limit is hard, whatever the model does."""
         if "step_limit" not in self._policy.guards:
             return 0
         return max(0, digest.end.steps - self._policy.limits.hard_steps)
 
     def _closes(self, decision: Decision | None) -> bool:
-        return isinstance(decision, Stop) and closes(self._facts, self._policy, decision)
+        return isinstance(decision, Stop) and needs_closing_step(self._facts, self._policy, decision)
 
     # ---- what the record did
 
@@ -260,7 +260,7 @@ class Walker:
 
     def _response(self, event: ev.ResponseFinished) -> None:
         if self._degeneration is not None:
-            repeated = repetition_in(event.message, self._degeneration)
+            repeated = find_repetition_in_message(event.message, self._degeneration)
             if repeated is not None:
                 self._part(f"it would have cut the response: {repeated}")
         if not self._limits_alike:
@@ -275,11 +275,11 @@ class Walker:
 
     def _used_up_in(self, event: ev.ResponseFinished) -> str:
         """The limit at which it may have cut this response off: by what was reported, or by what the engine counts."""
-        written = rough_tokens(_bytes_in(event.message))
+        written = estimate_tokens(_bytes_in(event.message))
         if self._policy.response_tokens is not None and written > self._policy.response_tokens:
             return "response_tokens"
         unreported = max(0, written - event.usage.output_tokens)
-        for spent in spending(self._facts, self._policy, _INSIDE):
+        for spent in limit_statuses(self._facts, self._policy, _INSIDE):
             if not spent.use.soft and STOP_REASONS[spent.limit] in self._policy.guards:
                 more = unreported if spent.limit == "output_tokens" else 0
                 if spent.use.used + more >= spent.use.allowed:
@@ -352,8 +352,8 @@ class Walker:
         """What the engine would come to; None where the inner layer goes on by itself."""
         if self._at_start:
             decision = self._decide(facts, self._policy)
-            return decision if due_at_the_start(decision) else None
-        if goes_on_by_itself(facts, self._policy, self._decide):
+            return decision if applies_before_first_step(decision) else None
+        if continues_round(facts, self._policy, self._decide):
             return None
         decision = self._decide(facts, self._policy)
         if "judge" in self._asked_then and isinstance(decision, GoOn) and not self._new_round:
@@ -367,7 +367,7 @@ class Walker:
         by_text = isinstance(decision, Stop) and decision.reason == "text_final"
         if by_text and "gate" in self._asked_then and not self._gated:
             self._part("its gates would be asked about this text, and were not", facts.steps)
-        self._stopped = Point.of(facts), decision
+        self._stopped = ResourceUse.of(facts), decision
 
     def _compare(self, decision: GoOn | None, step: int) -> None:
         """Where both go on: whether the same is said to the model."""
@@ -422,27 +422,27 @@ def _reason(decision: Decision | None) -> str:
     return decision.reason if isinstance(decision, Stop) else "awaiting_input"
 
 
-_CHANGES: dict[type, Callable[[Walker, Any], None]] = {
-    ev.RunResumed: Walker._resumed,
-    ev.VerdictGiven: Walker._verdict,
-    ev.BudgetRefused: Walker._run_event,
-    ev.QuestionAnswered: Walker._run_event,
-    ev.ToolCallResult: Walker._run_event,
-    ev.DecisionMade: Walker._decided,
-    ev.MessageAdded: Walker._message,
-    ev.ContextCompacted: Walker._compact,
-    ev.RoundStarted: Walker._round,
-    ev.StepStarted: Walker._step,
-    ev.AttemptStarted: Walker._attempt,
-    ev.ToolCallEnd: Walker._call_whole,
-    ev.AttemptFailed: Walker._failed,
-    ev.ResponseFinished: Walker._response,
-    ev.LimitReached: Walker._limit_reached,
-    ev.CompletionRejected: Walker._rejected,
-    ev.CompletionAccepted: Walker._accepted,
-    ev.StepFinished: Walker._step_finished,
-    ev.RunFinished: Walker._finished,
+_CHANGES: dict[type, Callable[[PolicySimulation, Any], None]] = {
+    ev.RunResumed: PolicySimulation._resumed,
+    ev.VerdictGiven: PolicySimulation._verdict,
+    ev.BudgetRefused: PolicySimulation._run_event,
+    ev.QuestionAnswered: PolicySimulation._run_event,
+    ev.ToolCallResult: PolicySimulation._run_event,
+    ev.DecisionMade: PolicySimulation._decided,
+    ev.MessageAdded: PolicySimulation._message,
+    ev.ContextCompacted: PolicySimulation._compact,
+    ev.RoundStarted: PolicySimulation._round,
+    ev.StepStarted: PolicySimulation._step,
+    ev.AttemptStarted: PolicySimulation._attempt,
+    ev.ToolCallEnd: PolicySimulation._call_whole,
+    ev.AttemptFailed: PolicySimulation._failed,
+    ev.ResponseFinished: PolicySimulation._response,
+    ev.LimitReached: PolicySimulation._limit_reached,
+    ev.CompletionRejected: PolicySimulation._rejected,
+    ev.CompletionAccepted: PolicySimulation._accepted,
+    ev.StepFinished: PolicySimulation._step_finished,
+    ev.RunFinished: PolicySimulation._finished,
 }
-WALKED = frozenset(_CHANGES)
+SIMULATION_EVENTS = frozenset(_CHANGES)
 """The types of events that say something to a walker."""
-_HEARD = HEARD | WALKED
+_RELEVANT_EVENTS = SUMMARY_EVENTS | SIMULATION_EVENTS

@@ -19,15 +19,15 @@ import msgspec
 
 from .messages import FinishReason
 
-ENDED: frozenset[str | None] = frozenset({"stop", "tool_calls", "other", "pause"})
+COMPLETE_REASONS: frozenset[str | None] = frozenset({"stop", "tool_calls", "other", "pause"})
 """Finish reasons of responses that came to an end of their own: a call without arguments is then whole."""
-BLANK = " \t\n\r"
+JSON_WHITESPACE = " \t\n\r"
 """White space between the tokens of JSON (RFC 8259, section 2)."""
 _MARKS = re.compile(r'["{}\[\]]')
 _IN_STRING = re.compile(r'["\\]')
 
 
-class Arguments:
+class ArgumentsBuffer:
     """Takes the pieces; tells what of them is to be shown, and whether they are whole."""
 
     __slots__ = (
@@ -73,7 +73,7 @@ class Arguments:
         if not self._held:
             return self._show(piece)
         self._held += piece
-        if self._mode == "string" or self._held.strip(BLANK) == "{":
+        if self._mode == "string" or self._held.strip(JSON_WHITESPACE) == "{":
             return ""
         return self._show("")
 
@@ -93,8 +93,8 @@ class Arguments:
 
     def contradiction(self) -> str:
         """What came once they were whole, unless it says nothing new."""
-        late = "".join(self._late).strip(BLANK)
-        return "" if not late or _repeats(late, self._raw.strip(BLANK)) else late
+        late = "".join(self._late).strip(JSON_WHITESPACE)
+        return "" if not late or _repeats(late, self._raw.strip(JSON_WHITESPACE)) else late
 
     def settle(self) -> str:
         """The same, now a part of what is shown."""
@@ -113,7 +113,7 @@ class Arguments:
         return shown
 
     def _begin(self, piece: str) -> str:
-        rest = piece.lstrip(BLANK)
+        rest = piece.lstrip(JSON_WHITESPACE)
         self._held += piece[: len(piece) - len(rest)]
         if not rest:
             return ""
@@ -127,13 +127,13 @@ class Arguments:
         if end >= 0:
             return self._close(rest[:end], rest[end:])
         self._held += rest
-        return "" if self._mode == "string" or rest.strip(BLANK) == "{" else self._show("")
+        return "" if self._mode == "string" or rest.strip(JSON_WHITESPACE) == "{" else self._show("")
 
     def _close(self, piece: str, rest: str) -> str:
         """The outermost object or string ends with `piece`; `rest` follows it."""
         self._raw = self._shown() + self._held + piece
         text = self._raw if self._mode == "object" else _unwrapped(self._raw)
-        count = members(text)
+        count = count_members(text)
         if count == 0:
             self._mode, self._held, self._empty = "begins", "", self._empty or text
             return self._begin(rest)
@@ -175,7 +175,7 @@ class Arguments:
                     return at
 
 
-def members(arguments: str) -> int | None:
+def count_members(arguments: str) -> int | None:
     """How many members the JSON object in `arguments` has; None if it is no whole JSON object."""
     try:
         value = msgspec.json.decode(arguments)
@@ -184,10 +184,10 @@ def members(arguments: str) -> int | None:
     return len(value) if isinstance(value, dict) else None
 
 
-def broken_off(arguments: str, finish: FinishReason | None) -> bool:
+def is_truncated(arguments: str, finish: FinishReason | None) -> bool:
     """True if the response ended inside these arguments, whatever its finish reason says."""
     if arguments.strip() in ("", "{}"):
-        return finish not in ENDED  # the arguments may have been about to come
+        return finish not in COMPLETE_REASONS  # the arguments may have been about to come
     try:
         msgspec.json.decode(arguments)
     except msgspec.DecodeError as error:
@@ -210,7 +210,7 @@ def _unwrapped(text: str) -> str:
 def _repeats(late: str, raw: str) -> bool:
     """Whether this is the same JSON value as `raw`, once or several times."""
     while late.startswith(raw):
-        late = late[len(raw) :].lstrip(BLANK)
+        late = late[len(raw) :].lstrip(JSON_WHITESPACE)
     if not late:
         return True
     try:
@@ -219,7 +219,7 @@ def _repeats(late: str, raw: str) -> bool:
             value, end = decoder.raw_decode(late)
             if _canonical(value) != wanted:
                 return False
-            late = late[end:].lstrip(BLANK)
+            late = late[end:].lstrip(JSON_WHITESPACE)
     except (ValueError, RecursionError):
         return False
     return True

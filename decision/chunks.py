@@ -59,7 +59,7 @@ class UsageReport(Chunk, frozen=True):
     usage: Usage
 
 
-class Voice(Chunk, frozen=True):
+class ModelSelected(Chunk, frozen=True, tag="voice"):
     """From here on this model speaks. Said by wrappers that ask several, or one several times.
 
     After an `AttemptEnded` it begins the attempt that takes its place; otherwise it only says who is heard.
@@ -89,5 +89,12 @@ class AttemptEnded(Chunk, frozen=True, omit_defaults=True, kw_only=True):
 
 
 AnyChunk = (
-    TextDelta | ReasoningDelta | ToolCallDelta | ProviderToolReport | FinishReport | UsageReport | Voice | AttemptEnded
+    TextDelta
+    | ReasoningDelta
+    | ToolCallDelta
+    | ProviderToolReport
+    | FinishReport
+    | UsageReport
+    | ModelSelected
+    | AttemptEnded
 )

@@ -279,7 +279,7 @@ _UNKNOWN_BEFORE_A_YES = 4
 """The same in front of the yes, in its clause."""
 
 
-def reply_of(text: str) -> Reply:
+def parse_reply(text: str) -> Reply:
     """What a reply says: yes, no, or neither of them clearly."""
     clauses = [clause for part in _CLAUSE.split(_folded(text)) if (clause := _Clause(part)).said or clause.unknown]
     said = {clause.says for clause in clauses}

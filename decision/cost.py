@@ -48,7 +48,7 @@ class Price(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.above[max(passed)] if passed else self
 
 
-def priced(usage: Usage, price: Price | None) -> Usage:
+def with_cost(usage: Usage, price: Price | None) -> Usage:
     """The usage of one request with its cost, unless the provider reported one or no price is known."""
     if price is None or usage.cost_usd is not None:
         return usage

@@ -12,13 +12,13 @@ from functools import lru_cache
 import msgspec
 from msgspec.structs import replace
 
-from .decisions import Considered, Decision, GoOn, Pause, Stop
-from .errors import WrongUse, nearest
+from .decisions import Decision, GoOn, Pause, Stop, TraceEntry
+from .errors import WrongUse, did_you_mean
 from .facts import Facts
 from .guards import GUARDS
-from .limit_usage import spending
+from .limit_usage import limit_statuses
 from .limits import STOP_REASONS
-from .messages import blank
+from .messages import is_blank
 from .outcome import AnswerFrom, Outcome
 from .policy import Policy
 from .rules import RULES, Rule
@@ -33,10 +33,10 @@ def decide(facts: Facts, policy: Policy, own: tuple[Rule, ...] = (), *, traced: 
     `traced=False` says the same without the trace, which is half of what a decision costs.
     Raises WrongUse if the policy names a rule that nobody brought.
     """
-    trace: list[Considered] | None = [] if traced else None
+    trace: list[TraceEntry] | None = [] if traced else None
     added: list[GoOn] = []
     decision: Decision = GoOn(rule="none", why="no rule spoke")
-    for rule in select(policy.rules, (*RULES, *own)):
+    for rule in select_rules(policy.rules, (*RULES, *own)):
         said = _ask(rule, facts, policy, trace)
         if isinstance(said, GoOn) and said.compact:
             added.append(said)
@@ -44,7 +44,7 @@ def decide(facts: Facts, policy: Policy, own: tuple[Rule, ...] = (), *, traced: 
             decision = said
             break
     if isinstance(decision, GoOn):
-        for guard in select(policy.guards, (*GUARDS, *own)):
+        for guard in select_rules(policy.guards, (*GUARDS, *own)):
             said = _ask(guard, facts, policy, trace)
             if isinstance(said, GoOn):
                 added.append(said)
@@ -60,20 +60,20 @@ def decide(facts: Facts, policy: Policy, own: tuple[Rule, ...] = (), *, traced: 
 # Rounds: when the inner layer makes another step by itself, and when the outer one looks.
 
 
-def goes_on_by_itself(facts: Facts, policy: Policy, decide: Callable[[Facts, Policy], Decision]) -> bool:
+def continues_round(facts: Facts, policy: Policy, decide: Callable[[Facts, Policy], Decision]) -> bool:
     """Whether the round goes on after its latest step: a bare "go on", while the round may have more steps."""
     if facts.inner_steps >= policy.max_inner_steps or facts.questions:
         return False
-    decision = decide(facts, inside_a_round(policy))
+    decision = decide(facts, without_round_limits(policy))
     return isinstance(decision, GoOn) and decision.bare
 
 
-def due_at_the_start(decision: Decision) -> bool:
+def applies_before_first_step(decision: Decision) -> bool:
     """Whether what is decided before a run's first step is to be acted on: there is nothing yet to say a word about."""
     return not isinstance(decision, GoOn) or decision.compact or bool(decision.remind)
 
 
-def inside_a_round(policy: Policy) -> Policy:
+def without_round_limits(policy: Policy) -> Policy:
     """The policy without its limits on rounds: the last round that is allowed is not cut off in its middle.
 
     By it the inner layer asks after each step whether it may go on by itself.
@@ -88,7 +88,7 @@ def inside_a_round(policy: Policy) -> Policy:
     )
 
 
-def closes(facts: Facts, policy: Policy, stop: Stop) -> bool:
+def needs_closing_step(facts: Facts, policy: Policy, stop: Stop) -> bool:
     """Whether the model is asked once more after this stop, without tools, to sum up.
 
     Every exhausted ending is summed up, unless the policy says `limits` or something speaks against it: a budget that
@@ -106,13 +106,13 @@ def closes(facts: Facts, policy: Policy, stop: Stop) -> bool:
 # From the last decision to the outcome.
 
 
-def conclude(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
+def build_outcome(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
     """The outcome of a run that this decision ends or pauses."""
     if isinstance(decision, Stop):
         status, reason, detail = decision.ends_as, decision.reason, decision.detail
     else:
         status, reason, detail = "awaiting_input", "awaiting_input", "the model waits for the user's answer"
-    spent = list(spending(facts, policy))
+    spent = list(limit_statuses(facts, policy))
     answer, answer_from = _answer(facts, reason)
     return Outcome(
         run_id=facts.run_id,
@@ -137,7 +137,7 @@ def conclude(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
     )
 
 
-def renewed(outcome: Outcome, facts: Facts) -> Outcome:
+def complete_outcome(outcome: Outcome, facts: Facts) -> Outcome:
     """A recorded outcome with what older versions did not write into it; `facts`: at the end of its run."""
     accepted_by = facts.accepted_by if outcome.status == "completed" else ()
     return replace(outcome, accepted_by=accepted_by, failed_calls=facts.failures.names)
@@ -145,13 +145,13 @@ def renewed(outcome: Outcome, facts: Facts) -> Outcome:
 
 def _answer(facts: Facts, reason: str) -> tuple[str, AnswerFrom]:
     """The answer, and what it is."""
-    if facts.accepted is not None and not blank(facts.answer):
+    if facts.accepted is not None and not is_blank(facts.answer):
         return facts.answer, "completion"
-    if facts.handled is not None and not blank(facts.handled):
+    if facts.handled is not None and not is_blank(facts.handled):
         return facts.handled, "handler"
-    if facts.closing and not blank(facts.text):
+    if facts.closing and not is_blank(facts.text):
         return facts.text, "closing"
-    if reason in ("text_final", "judged") and not blank(facts.text):
+    if reason in ("text_final", "judged") and not is_blank(facts.text):
         return facts.text, "text"
     if facts.latest_text:
         return facts.latest_text, "partial_text" if facts.latest_text_partial else "latest_text"
@@ -161,16 +161,16 @@ def _answer(facts: Facts, reason: str) -> tuple[str, AnswerFrom]:
 
 
 @lru_cache(maxsize=256)
-def select(names: tuple[str, ...], offered: tuple[Rule, ...]) -> tuple[Rule, ...]:
+def select_rules(names: tuple[str, ...], offered: tuple[Rule, ...]) -> tuple[Rule, ...]:
     """The rules of these names, in this order."""
     by_name = {rule.name: rule for rule in offered}
     for name in names:
         if name not in by_name:
-            raise WrongUse(f"policy: unknown rule or guard {name!r}{nearest(name, by_name)}")
+            raise WrongUse(f"policy: unknown rule or guard {name!r}{did_you_mean(name, by_name)}")
     return tuple(by_name[name] for name in names)
 
 
-def _ask(rule: Rule, facts: Facts, policy: Policy, trace: list[Considered] | None) -> Decision | None:
+def _ask(rule: Rule, facts: Facts, policy: Policy, trace: list[TraceEntry] | None) -> Decision | None:
     try:
         said = rule.judge(facts, policy)
         saw = {name: getattr(facts, name) for name in rule.sees} if trace is not None else {}
@@ -182,7 +182,7 @@ def _ask(rule: Rule, facts: Facts, policy: Policy, trace: list[Considered] | Non
         for name, value in saw.items():
             if type(value) not in _PLAIN:
                 saw[name] = msgspec.to_builtins(value)
-        trace.append(Considered(f"{rule.priority} {rule.name}", saw, "" if said is None else _words(said)))
+        trace.append(TraceEntry(f"{rule.priority} {rule.name}", saw, "" if said is None else _words(said)))
     return said
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from .outcome import STATUS_OF, Status
 
 
-class Considered(Struct, frozen=True, omit_defaults=True):
+class TraceEntry(Struct, frozen=True, omit_defaults=True):
     """One line of a trace: a rule or guard that was asked, the facts it saw, and what it said."""
 
     rule: str
@@ -22,7 +22,7 @@ class Considered(Struct, frozen=True, omit_defaults=True):
 class _Decided(Struct, frozen=True, kw_only=True, tag_field="do", omit_defaults=True):
     rule: str
     """The name of the rule or guard that spoke."""
-    trace: tuple[Considered, ...] = ()
+    trace: tuple[TraceEntry, ...] = ()
 
 
 class GoOn(_Decided, frozen=True, tag="go_on", kw_only=True, omit_defaults=True):

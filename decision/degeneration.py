@@ -3,18 +3,18 @@
 Each part of a response (its text, its reasoning, the arguments of each call) is looked at by itself, at every
 `STRIDE`th character of it: so what is found depends on the characters alone and not on how they were cut into
 chunks. Between two looks a chunk costs one append. A look costs the same however long the part is: it compares the
-latest characters with the `LONGEST_PERIOD` before them by whole slices, and keeps no more than `REMEMBERED`.
+latest characters with the `LONGEST_PERIOD` before them by whole slices, and keeps no more than `MAX_REMEMBERED`.
 
 What a person would call endless, and not what repeats a little:
 
 - *The same*, again and again: `characters` of it, and `periods` times.
 - Drawn, not written (a filled area of a drawing, rows of zeros): a line of few different characters has to fill
-  `DRAWN` times as many.
+  `DRAWING_FACTOR` times as many.
 - *Counting*: the same but for digits, and the numbers go on by the same amount each time ("Step 17: checking... Step
-  18: checking..."). `CHANGED` times as many characters. Other digits are data, in a table or in a log, and are left
-  alone; only one number without an end is not.
+  18: checking..."). `CHANGING_FACTOR` times as many characters. Other digits are data, in a table or in a log, and are
+  left alone; only one number without an end is not.
 - *Circling*: passages come back with small changes or in another order, and of the latest characters at most
-  `NEW_AT_MOST` are new. `CHANGED` times as many, and only where it is written and not drawn.
+  `MAX_NEW_SHARE` are new. `CHANGING_FACTOR` times as many, and only where it is written and not drawn.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ STRIDE = 512
 """Characters from one look to the next."""
 LONGEST_PERIOD = 512
 """Characters of the longest piece that is recognised when it is repeated."""
-CHANGED = 3
+CHANGING_FACTOR = 3
 """How many times as many characters are asked for where each repetition changes a little."""
-DRAWN = 4
+DRAWING_FACTOR = 4
 """The same for what is drawn of few different characters."""
-NEW_AT_MOST = 0.1
+MAX_NEW_SHARE = 0.1
 """Of circling text: the share of all runs of `_GRAM` characters that stand in it for the first time."""
 
 _PROBE = 24
@@ -50,7 +50,7 @@ _FEW = 10
 _WINDOW = 2 * STRIDE + LONGEST_PERIOD
 """What a period is sought in: a whole number of strides."""
 _BLOCKS = 24
-REMEMBERED = _BLOCKS * STRIDE + STRIDE
+MAX_REMEMBERED = _BLOCKS * STRIDE + STRIDE
 """Characters of each part that are kept, at most, beside a chunk that is longer."""
 _MISSED = 1
 _EVEN = 0.9
@@ -58,7 +58,7 @@ _NUMBER = re.compile(r"[0-9]{1,300}")
 _DIGITS = re.compile(r"[0-9]+")
 
 
-class Repeated(Struct, frozen=True, kw_only=True):
+class RepeatedText(Struct, frozen=True, kw_only=True):
     """A part of a response that has come to repeat itself."""
 
     part: Part
@@ -106,7 +106,7 @@ _SHOWN = 60
 _CLOSING = ".,;:!?…)]}'\"»”’。，、；：！？）」"
 
 
-class RepetitionWatch:
+class RepetitionDetector:
     """Watches one attempt at a response. Feed it the events of its stream, one after another."""
 
     __slots__ = ("_calls", "_reasoning", "_settings", "_text", "_tools")
@@ -117,7 +117,7 @@ class RepetitionWatch:
         self._reasoning = _watched("reasoning", settings.reasoning, settings)
         self._calls: dict[str, _Watched] = {}
 
-    def take(self, event: ev.Event) -> Repeated | None:
+    def take(self, event: ev.Event) -> RepeatedText | None:
         """One more event; what repeats itself, if that can be said now."""
         if isinstance(event, ev.TextMessageContent):
             return None if self._text is None else self._text.take(event.delta)
@@ -139,7 +139,7 @@ class RepetitionWatch:
                 self._calls[call.call_id] = watched
 
 
-def repetition_in(message: AssistantMessage, settings: Degeneration) -> Repeated | None:
+def find_repetition_in_message(message: AssistantMessage, settings: Degeneration) -> RepeatedText | None:
     """Where this response would have been cut; None if nowhere."""
     reasoning = "".join(block.text for block in message.reasoning)
     found = find_repetition("reasoning", reasoning, settings) or find_repetition("text", message.text, settings)
@@ -149,7 +149,7 @@ def repetition_in(message: AssistantMessage, settings: Degeneration) -> Repeated
     return next((found for found in calls if found is not None), None)
 
 
-def find_repetition(part: Part, whole: str, settings: Degeneration, tool: str = "") -> Repeated | None:
+def find_repetition(part: Part, whole: str, settings: Degeneration, tool: str = "") -> RepeatedText | None:
     """Where this whole part of a response would have been cut; None if nowhere."""
     characters: int | None = getattr(settings, part)
     if characters is None or len(whole) < characters or tool in settings.unwatched:
@@ -219,16 +219,16 @@ class _Watched:
         self._near = 0
         """Characters at whose looks something was seen again, less what was new in between."""
         self._near_from = 0
-        self._near_wanted = CHANGED * characters
+        self._near_wanted = CHANGING_FACTOR * characters
         """When it is measured how much is new, which costs more than a look: ever more seldom, up to a bound."""
 
-    def take(self, piece: str) -> Repeated | None:
+    def take(self, piece: str) -> RepeatedText | None:
         """More of the part."""
         self._pieces.append(piece)
         self._left -= len(piece)
         return None if self._left > 0 else self._look()
 
-    def _look(self) -> Repeated | None:
+    def _look(self) -> RepeatedText | None:
         come = "".join(self._pieces)
         whole = len(come) - len(come) % STRIDE
         for begin in range(0, whole, STRIDE):
@@ -239,7 +239,7 @@ class _Watched:
         self._left = STRIDE - len(come) + whole
         return None
 
-    def _look_at(self, block: str) -> Repeated | None:
+    def _look_at(self, block: str) -> RepeatedText | None:
         self._at += STRIDE
         self._blocks.append(block)
         latest, self._latest = self._latest + block, block
@@ -273,21 +273,21 @@ class _Watched:
         if self._near:
             self._near = max(0, self._near - _MISSED * STRIDE)
 
-    def _goes_on_the_same(self, window: str) -> Repeated | None:
+    def _goes_on_the_same(self, window: str) -> RepeatedText | None:
         start, period = self._same.start, self._same.period
         length = self._at - start
         if length < self._characters or length < self._periods * period:
             return None
         piece = window[-period:]
-        if length < DRAWN * self._characters and _drawn(piece):
+        if length < DRAWING_FACTOR * self._characters and _drawn(piece):
             return None
         over = -length % period
         return self._found("same", start, piece[over:] + piece[:over])  # as it stands at the beginning
 
-    def _goes_on_counting(self, window: str, masked: str) -> Repeated | None:
+    def _goes_on_counting(self, window: str, masked: str) -> RepeatedText | None:
         start, period = self._counting.start, self._counting.period
         length = self._at - start
-        if length < CHANGED * self._characters or length < self._periods * period:
+        if length < CHANGING_FACTOR * self._characters or length < self._periods * period:
             return None
         piece = masked[-period:]
         if piece != "0" and not _counts("".join(self._blocks), piece):
@@ -295,17 +295,17 @@ class _Watched:
             return None
         return self._found("counting", start, window[-period:])
 
-    def _circles(self) -> Repeated | None:
+    def _circles(self) -> RepeatedText | None:
         latest = "".join(self._blocks)
         grams = len(latest) - _GRAM + 1
         new = len({latest[n : n + _GRAM] for n in range(grams)})
-        if new <= NEW_AT_MOST * grams and _written(latest):
+        if new <= MAX_NEW_SHARE * grams and _written(latest):
             return self._found("circling", self._near_from, "")
-        self._near, self._near_wanted = 0, min(2 * self._near_wanted, 4 * CHANGED * self._characters)
+        self._near, self._near_wanted = 0, min(2 * self._near_wanted, 4 * CHANGING_FACTOR * self._characters)
         return None
 
-    def _found(self, how: Literal["same", "counting", "circling"], start: int, period: str) -> Repeated:
-        return Repeated(part=self._part, how=how, start=start, end=self._at, period=period, tool=self._tool)
+    def _found(self, how: Literal["same", "counting", "circling"], start: int, period: str) -> RepeatedText:
+        return RepeatedText(part=self._part, how=how, start=start, end=self._at, period=period, tool=self._tool)
 
 
 def _seen(window: str) -> bool:

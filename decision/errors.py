@@ -15,7 +15,7 @@ class WrongUse(ValueError):
     """Something the caller passed cannot work. The message says what is wrong, where, and what to do."""
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint for a misspelt name: `" (did you mean 'steps'?)"`, or the known names if none is near."""
     names = sorted(known)
     close = difflib.get_close_matches(word, names, n=1)

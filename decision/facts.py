@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from . import events as ev
 from .failures import Failures
-from .messages import AssistantMessage, FinishReason, Usage, blank
-from .outcome import Question, asked_again
+from .messages import AssistantMessage, FinishReason, Usage, is_blank
+from .outcome import Question, ask_again
 
 # Repetition: the same calls with the same results, step after step, or in a cycle.
 #
@@ -27,12 +27,12 @@ from .outcome import Question, asked_again
 # is bounded, so a step costs the same however long the run is.
 
 LONGEST_CYCLE = 4
-KEPT = 16 * LONGEST_CYCLE
+REMEMBERED_STEPS = 16 * LONGEST_CYCLE
 """Steps that are remembered: 16 times round the longest cycle."""
 _MODULUS = 2**64
 
 
-class Trail(Struct, frozen=True):
+class Repetitions(Struct, frozen=True):
     """The latest steps as numbers, and the step under way."""
 
     steps: tuple[int, ...] = ()
@@ -43,11 +43,11 @@ class Trail(Struct, frozen=True):
     before: int = 0
     """What `repeats` was after the step before, of those that count."""
 
-    def begun(self) -> Trail:
+    def begun(self) -> Repetitions:
         """A step begins."""
         return replace(self, sum=0, results=0)
 
-    def with_result(self, fingerprint: str) -> Trail:
+    def with_result(self, fingerprint: str) -> Repetitions:
         """A call of the step was answered. Calls without a fingerprint (of tools that poll) do not count."""
         if not fingerprint:
             return self
@@ -57,14 +57,14 @@ class Trail(Struct, frozen=True):
             mark = int.from_bytes(fingerprint.encode("utf-8", "replace"), "big")
         return replace(self, sum=(self.sum + mark) % _MODULUS, results=self.results + 1)
 
-    def ended(self, calls: int) -> Trail:
+    def ended(self, calls: int) -> Repetitions:
         """The step ended, with so many calls. One that only polls is passed over, one without calls breaks a row."""
         if calls and not self.results:
             return replace(self, repeats=0, before=max(self.before, self.repeats))
         if not calls:
             return replace(self, steps=(), repeats=0, before=0)
-        steps = (*self.steps, self.sum)[-KEPT:]
-        return replace(self, steps=steps, repeats=times_round(steps), before=self.repeats or self.before)
+        steps = (*self.steps, self.sum)[-REMEMBERED_STEPS:]
+        return replace(self, steps=steps, repeats=count_cycles(steps), before=self.repeats or self.before)
 
     @property
     def came_round(self) -> bool:
@@ -72,7 +72,7 @@ class Trail(Struct, frozen=True):
         return self.repeats > self.before
 
 
-def times_round(steps: tuple[int, ...]) -> int:
+def count_cycles(steps: tuple[int, ...]) -> int:
     """How often the cycle at the end of these steps has come round, for the cycle that did so most often."""
     if steps[-1] not in steps[-1 - LONGEST_CYCLE : -1]:
         return 1  # as nearly always: where no cycle has come round, there is none to count
@@ -188,7 +188,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     invalid_steps: int = 0
     monologue: int = 0
     """Steps without any call."""
-    trail: Trail = Trail()
+    trail: Repetitions = Repetitions()
     compactions_in_vain: int = 0
     overflows: int = 0
     """Requests that the provider refused because the context was too large."""
@@ -205,7 +205,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
             return "none"
         if self.calls:
             return "open_question" if self.questions else "tool_results"
-        return "empty" if blank(self.text) else "text"
+        return "empty" if is_blank(self.text) else "text"
 
 
 def fold(facts: Facts, event: ev.Event) -> Facts:
@@ -335,7 +335,7 @@ def _attempt_started(facts: Facts, event: ev.AttemptStarted) -> Facts:
 
 def _attempt_failed(facts: Facts, event: ev.AttemptFailed) -> Facts:
     usage = facts.usage if event.usage is None else facts.usage + event.usage
-    if not event.beside and not blank(event.text):
+    if not event.beside and not is_blank(event.text):
         facts = replace(facts, latest_text=event.text, latest_text_partial=True)
     if event.kind == "cancelled" or event.beside:
         return replace(facts, usage=usage, t=event.t)
@@ -357,7 +357,7 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
     message, finish = event.message, event.finish
     truncated = event.truncated is not None or finish in ("length", "context_full")
     unfinished = finish == "retry" or (finish == "other" and event.raw_finish != "")
-    unseen = blank(message.text)
+    unseen = is_blank(message.text)
     empty = not message.calls and unseen
     filtered = finish == "content_filter"
     return replace(
@@ -393,7 +393,7 @@ def _said_by_completion(message: AssistantMessage, completing: tuple[str, ...]) 
             except (msgspec.DecodeError, RecursionError, ValueError):
                 continue
             values = arguments.values() if isinstance(arguments, dict) else ()
-            said = next((value for value in values if isinstance(value, str) and not blank(value)), "")
+            said = next((value for value in values if isinstance(value, str) and not is_blank(value)), "")
             if said:
                 return said
     return ""
@@ -463,7 +463,7 @@ def _question_closed(facts: Facts, call_id: str) -> Facts:
 
 def _question_answered(facts: Facts, event: ev.QuestionAnswered) -> Facts:
     if event.says == "unclear":
-        again = tuple(asked_again(q) if q.call_id == event.call_id else q for q in facts.questions)
+        again = tuple(ask_again(q) if q.call_id == event.call_id else q for q in facts.questions)
         return replace(facts, questions=again, t=event.t)
     if any(q.call_id == event.call_id and q.confirms is not None for q in facts.questions):
         facts = replace(facts, confirmed=event.call_id)

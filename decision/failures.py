@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from .messages import ResultStatus, ToolSpec
 
-KEPT = 8
+MAX_NAMES = 8
 """Names that are kept of each kind: the first in the alphabet."""
-FAILED: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown"})
+FAILED_STATUSES: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown"})
 
 
 class Failures(Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ class Failures(Struct, frozen=True, kw_only=True):
         """A call of the step was answered."""
         if name in self.control:
             return self
-        if status in FAILED:
+        if status in FAILED_STATUSES:
             if name in self.writing:
                 return replace(self, new_writes=_with(self.new_writes, name))
             return replace(self, new_others=_with(self.new_others, name))
@@ -73,4 +73,4 @@ class Failures(Struct, frozen=True, kw_only=True):
 
 
 def _with(names: tuple[str, ...], *more: str) -> tuple[str, ...]:
-    return tuple(sorted({*names, *more})[:KEPT])
+    return tuple(sorted({*names, *more})[:MAX_NAMES])

@@ -1,8 +1,8 @@
 """Why a response ended, in each vendor's words: the one table, as data.
 
 It stands in this room because providers, importers and the documentation all read it, and all of them may import the
-room that waits for nothing. `finish_of` gives what the loop does. A word that is not in the table is no success by
-itself: see `rules.py`. The source of each line stands in it.
+room that waits for nothing. `parse_finish_reason` gives what the loop does. A word that is not in the table is no
+success by itself: see `rules.py`. The source of each line stands in it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 from .errors import WrongUse
 from .messages import FinishReason
 
-DOES: dict[FinishReason, str] = {
+ACTIONS: dict[FinishReason, str] = {
     "stop": "success: text is settled by the text policy",
     "tool_calls": "tool_calls: the calls are run, and the run goes on",
     "pause": "go on: the model is asked to continue where it stopped",
@@ -37,7 +37,7 @@ class FinishWord(Struct, frozen=True):
     vendor: str
     word: str
     does: FinishReason
-    """What the loop does; see `DOES`."""
+    """What the loop does; see `ACTIONS`."""
     meaning: str
     """What the vendor means by it, in our words."""
     source: str
@@ -267,21 +267,21 @@ for _word in FINISH_WORDS:
 NO_WORDS: Mapping[str, FinishReason] = {}
 
 
-def finish_of(raw: str, taught: Mapping[str, FinishReason] = NO_WORDS) -> FinishReason:
+def parse_finish_reason(raw: str, taught: Mapping[str, FinishReason] = NO_WORDS) -> FinishReason:
     """What the loop does for a vendor's word: as it was taught, else as the table says; `other` if neither knows it."""
     return taught.get(raw) or _DOES.get(raw) or _DOES.get(raw.casefold(), "other")
 
 
-def meaning_of(raw: str) -> str:
+def describe_finish_word(raw: str) -> str:
     """What a vendor means by its word; empty if the table does not know it."""
     return _MEANING.get(raw.casefold(), "")
 
 
-MEANINGS: tuple[FinishReason, ...] = tuple(reason for reason in get_args(FinishReason) if reason != "other")
+TEACHABLE_REASONS: tuple[FinishReason, ...] = tuple(reason for reason in get_args(FinishReason) if reason != "other")
 """What a word can be taught to mean."""
 
 
-def checked_words(words: Mapping[str, FinishReason] | None) -> dict[str, FinishReason]:
+def check_finish_words(words: Mapping[str, FinishReason] | None) -> dict[str, FinishReason]:
     """The `finish_words` that somebody gives. Raises WrongUse for what is none."""
     if words is None:
         return {}
@@ -290,6 +290,6 @@ def checked_words(words: Mapping[str, FinishReason] | None) -> dict[str, FinishR
     for word, means in words.items():
         if not isinstance(word, str) or not word:
             raise WrongUse(f'finish_words has the word {word!r}: use the text that the vendor sends, as "done"')
-        if means not in MEANINGS:
-            raise WrongUse(f"finish_words[{word!r}] is {means!r}: use one of {', '.join(MEANINGS)}")
+        if means not in TEACHABLE_REASONS:
+            raise WrongUse(f"finish_words[{word!r}] is {means!r}: use one of {', '.join(TEACHABLE_REASONS)}")
     return dict(words)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from .decisions import Decision, GoOn, Stop
 from .facts import Facts
-from .limit_usage import Spent, spending
+from .limit_usage import LimitStatus, limit_statuses
 from .limits import STOP_REASONS
 from .policy import Policy
 from .rules import Rule
@@ -53,7 +53,7 @@ def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
     limits = tuple(limit for limit, stops_as in STOP_REASONS.items() if stops_as == reason)
 
     def reached(facts: Facts, policy: Policy) -> Decision | None:
-        for spent in spending(facts, policy, limits):
+        for spent in limit_statuses(facts, policy, limits):
             if not spent.use.soft and (spent.reached or _cut_off(facts, spent)):
                 return Stop(rule=reason, reason=reason, detail=_used_up(spent))
         return None
@@ -61,7 +61,7 @@ def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
     return reached
 
 
-def _cut_off(facts: Facts, spent: Spent) -> bool:
+def _cut_off(facts: Facts, spent: LimitStatus) -> bool:
     """Whether this limit, or a wider one of its kind, was used up in the middle of the step.
 
     What is used says nearly always the same; but times are rounded, and tokens and money are estimates by then.
@@ -72,12 +72,12 @@ def _cut_off(facts: Facts, spent: Spent) -> bool:
     return spent.use.allowed <= reached.allowed
 
 
-def _used_up(spent: Spent) -> str:
+def _used_up(spent: LimitStatus) -> str:
     of = f"{spent.use.used:g} of {spent.use.allowed:g} {_unit(spent)}"
     return f"{of} used; raise {_WHERE[spent.scope]}.{spent.limit} if the task needs more"
 
 
-def _unit(spent: Spent) -> str:
+def _unit(spent: LimitStatus) -> str:
     words = {"cost_usd": "US dollars"}.get(spent.limit, spent.limit.replace("_", " "))
     return words + _WHOSE[spent.scope]
 
@@ -94,7 +94,9 @@ def _repetition(facts: Facts, policy: Policy) -> Decision | None:
 
 
 def _reminder(facts: Facts, policy: Policy) -> Decision | None:
-    due = [spent for spent in spending(facts, policy) if spent.name not in facts.reminded and _near(spent, policy)]
+    due = [
+        spent for spent in limit_statuses(facts, policy) if spent.name not in facts.reminded and _near(spent, policy)
+    ]
     if not due:
         return None
     lines = []
@@ -104,7 +106,7 @@ def _reminder(facts: Facts, policy: Policy) -> Decision | None:
     return GoOn(rule="reminder", remind="\n".join(lines), topics=tuple(s.name for s in due), why="near a limit")
 
 
-def _near(spent: Spent, policy: Policy) -> bool:
+def _near(spent: LimitStatus, policy: Policy) -> bool:
     if spent.use.soft:
         return spent.use.used >= spent.use.allowed
     return policy.reminder is not None and spent.use.used >= spent.use.allowed * policy.reminder - 1e-9

@@ -15,7 +15,7 @@ from .outcome import LimitUse
 from .policy import Policy
 
 
-class Spent(Struct, frozen=True):
+class LimitStatus(Struct, frozen=True):
     """One limit that is set, and what is used of it."""
 
     limit: str
@@ -36,17 +36,17 @@ class Spent(Struct, frozen=True):
         return self.use.used > self.use.allowed if self.use.soft else self.use.used >= self.use.allowed
 
 
-def spending(facts: Facts, policy: Policy, names: tuple[str, ...] = tuple(LIMITS)) -> Iterator[Spent]:
+def limit_statuses(facts: Facts, policy: Policy, names: tuple[str, ...] = tuple(LIMITS)) -> Iterator[LimitStatus]:
     """Each of these limits that is set, hard before soft, the run's before the session's; last, a budget's."""
     took, before = facts.t + facts.carried_ms, facts.before
     for name, soft, allowed in _set(policy.limits, names):
-        yield Spent(name, "", LimitUse(used=_used(facts, name, took), allowed=allowed, soft=soft))
+        yield LimitStatus(name, "", LimitUse(used=_used(facts, name, took), allowed=allowed, soft=soft))
     for name, soft, allowed in _set(policy.session_limits, names):
         used = _used(facts, name, took) + _used(before, name, before.elapsed_ms)
-        yield Spent(name, "session", LimitUse(used=used, allowed=allowed, soft=soft))
+        yield LimitStatus(name, "session", LimitUse(used=used, allowed=allowed, soft=soft))
     if facts.refused is not None and facts.refused.limit in names:
         used_up = LimitUse(used=facts.refused.used, allowed=facts.refused.allowed)
-        yield Spent(facts.refused.limit, "budget", used_up)
+        yield LimitStatus(facts.refused.limit, "budget", used_up)
 
 
 @lru_cache(maxsize=256)

@@ -27,7 +27,7 @@ STOP_REASONS: dict[str, str] = {
 """Each limit by name, with the stop reason of a run that it ends."""
 
 
-def at_least(name: str, value: float | None, least: float) -> None:
+def require_at_least(name: str, value: float | None, least: float) -> None:
     """Raise WrongUse unless `value` is None or at least `least`."""
     if value is not None and value < least:
         raise WrongUse(f"{name} is {value}: use {least} or more")

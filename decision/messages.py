@@ -172,6 +172,6 @@ _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0" + "".joi
 """Letters and marks that show nothing, either: fillers, the empty Braille pattern, variation selectors."""
 
 
-def blank(text: str) -> bool:
+def is_blank(text: str) -> bool:
     """Whether a person sees nothing of a text: it is empty, or all white space and invisible characters."""
     return all(category(character) in _UNSEEN or character in _FILLERS for character in text)

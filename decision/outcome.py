@@ -40,7 +40,7 @@ STATUS_OF: dict[str, Status] = {
 """The one table from stop reason to status. A user's own rule names `custom:<name>` and brings its status."""
 
 
-def work_of(status: Status | None, verdict: Verdict) -> Work | None:
+def derive_work(status: Status | None, verdict: Verdict) -> Work | None:
     """What is known of the work of a run that ended so; None if nobody even said that it was done."""
     if verdict == "not_run":
         return "said" if status == "completed" else None
@@ -80,7 +80,7 @@ class Question(Struct, frozen=True):
 _AGAIN = "That was neither a yes nor a no. "
 
 
-def asked_again(question: Question) -> Question:
+def ask_again(question: Question) -> Question:
     """The question after a reply that is neither yes nor no."""
     text = question.text if question.text.startswith(_AGAIN) else _AGAIN + question.text
     return replace(question, text=text, unclear=question.unclear + 1)
@@ -126,4 +126,4 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Derive `work`, so that it is there in outcomes of older records, too, and never contradicts the verdict."""
-        force_setattr(self, "work", work_of(self.status, self.verdict))
+        force_setattr(self, "work", derive_work(self.status, self.verdict))

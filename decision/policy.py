@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from .errors import WrongUse
-from .limits import Limits, SessionLimits, at_least
+from .limits import Limits, SessionLimits, require_at_least
 from .settings import Settings
 
 
@@ -41,7 +41,7 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in self.__struct_fields__:
-            at_least(f"patience.{name}", getattr(self, name), 0)
+            require_at_least(f"patience.{name}", getattr(self, name), 0)
 
 
 class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,9 +59,9 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
     def __post_init__(self) -> None:
         super().__post_init__()
         for number in self.nudge_at:
-            at_least("repetition.nudge_at", number, 2)
-        at_least("repetition.stop_at", self.stop_at, 2)
-        at_least("repetition.monologue", self.monologue, 2)
+            require_at_least("repetition.nudge_at", number, 2)
+        require_at_least("repetition.stop_at", self.stop_at, 2)
+        require_at_least("repetition.monologue", self.monologue, 2)
         if self.stop_at is not None and self.stop_at > 16:
             raise WrongUse(f"repetition.stop_at is {self.stop_at}: use 16 or less")
 
@@ -92,9 +92,9 @@ class Degeneration(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("text", "reasoning", "arguments"):
-            at_least(f"degeneration.{name}", getattr(self, name), 1_000)
-        at_least("degeneration.periods", self.periods, 3)
-        at_least("degeneration.attempts", self.attempts, 0)
+            require_at_least(f"degeneration.{name}", getattr(self, name), 1_000)
+        require_at_least("degeneration.periods", self.periods, 3)
+        require_at_least("degeneration.attempts", self.attempts, 0)
 
     @property
     def watches(self) -> bool:
@@ -131,7 +131,7 @@ class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("echo.shorter_than", self.shorter_than, 0)
+        require_at_least("echo.shorter_than", self.shorter_than, 0)
 
 
 class Compaction(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -152,9 +152,9 @@ class Compaction(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("compaction.window", self.window, 1)
-        at_least("compaction.keep_results", self.keep_results, 0)
-        at_least("compaction.keep_messages", self.keep_messages, 1)
+        require_at_least("compaction.window", self.window, 1)
+        require_at_least("compaction.keep_results", self.keep_results, 0)
+        require_at_least("compaction.keep_messages", self.keep_messages, 1)
         if not 0 < self.threshold <= 1:
             raise WrongUse(f"compaction.threshold is {self.threshold}: use a share above 0 and at most 1")
 
@@ -312,10 +312,10 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least("max_inner_steps", self.max_inner_steps, 1)
-        at_least("response_tokens", self.response_tokens, 1)
-        at_least("closing_tokens", self.closing_tokens, 1)
-        at_least("drain_seconds", self.drain_seconds, 0)
+        require_at_least("max_inner_steps", self.max_inner_steps, 1)
+        require_at_least("response_tokens", self.response_tokens, 1)
+        require_at_least("closing_tokens", self.closing_tokens, 1)
+        require_at_least("drain_seconds", self.drain_seconds, 0)
         if self.reminder is not None and not 0 < self.reminder < 1:
             raise WrongUse(f"reminder is {self.reminder}: use a share above 0 and below 1")
         if self.text == "nudge" and self.completion == "none":

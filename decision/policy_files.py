@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from .errors import WrongUse, nearest
+from .errors import WrongUse, did_you_mean
 from .limits import RECOMMENDED
 from .policy import POLICIES, Policy
 from .settings import Settings
@@ -28,11 +28,11 @@ def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
     given = dict(data)
     base = given.pop("base", "agent")
     if not isinstance(base, str) or base not in POLICIES:
-        raise WrongUse(f"{where}: unknown base {base!r}{nearest(str(base), POLICIES)}")
+        raise WrongUse(f"{where}: unknown base {base!r}{did_you_mean(str(base), POLICIES)}")
     plain = msgspec.to_builtins(POLICIES[base])
     task = given.pop("recommended", None)
     if task is not None and not (isinstance(task, str) and task in RECOMMENDED):
-        raise WrongUse(f"{where}: unknown kind of task in recommended: {task!r}{nearest(str(task), RECOMMENDED)}")
+        raise WrongUse(f"{where}: unknown kind of task in recommended: {task!r}{did_you_mean(str(task), RECOMMENDED)}")
     if task is not None:
         plain["limits"] = msgspec.to_builtins(RECOMMENDED[task])
     elif "limits" in given:
@@ -53,7 +53,7 @@ def with_setting(policy: Policy, name: str, value: Any) -> Policy:
     group: Any = getattr(policy, section, None) if section else policy
     known = group.__struct_fields__ if isinstance(group, Settings) else ()
     if key not in known or isinstance(getattr(group, key), Settings):
-        raise WrongUse(f"there is no setting {name!r}{nearest(name, setting_names())}")
+        raise WrongUse(f"there is no setting {name!r}{did_you_mean(name, setting_names())}")
     changed = replace(group, **{key: None if value == OFF else value})
     return replace(policy, **({section: changed} if section else {key: getattr(changed, key)}))
 
@@ -76,7 +76,7 @@ def _group(name: str, value: Any) -> Any:
 def _merge(into: dict[str, Any], given: Mapping[str, Any], known: Mapping[str, Any], where: str) -> None:
     for key, value in given.items():
         if key not in known:
-            raise WrongUse(f"{where}: unknown key {key!r}{nearest(key, known)}")
+            raise WrongUse(f"{where}: unknown key {key!r}{did_you_mean(key, known)}")
         if isinstance(known[key], dict) and isinstance(value, Mapping):
             _merge(into[key], value, known[key], f"{where}, [{key}]")
         else:

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from .decisions import Decision, GoOn, Pause, Stop
 from .facts import Facts
-from .finish_words import meaning_of
+from .finish_words import describe_finish_word
 from .policy import Echo, Policy
 
 LONGEST_WORD = 80
@@ -66,7 +66,7 @@ def _control_flow(facts: Facts, policy: Policy) -> Decision | None:
     if facts.rejections > policy.patience.rejections:
         detail = f"completion handed back {facts.rejections} times, the last time because: {facts.rejection}"
         return Stop(rule="control_flow", reason="completion_rejected", detail=detail)
-    say = "" if facts.calls else not_accepted(facts.rejection)  # a call has read it in its result
+    say = "" if facts.calls else rejection_message(facts.rejection)  # a call has read it in its result
     return GoOn(rule="control_flow", why="completion handed back", hand_back=True, say=say)
 
 
@@ -103,9 +103,9 @@ def _finish_reason(facts: Facts, policy: Policy) -> Decision | None:
             say = "" if facts.calls else policy.prompts.truncated
             return GoOn(rule=rule, say=say, why="the response was cut off by its length limit")
         case "stop" if facts.shape == "text":
-            return settle_text(facts, policy, rule)
+            return decide_on_text(facts, policy, rule)
         case "tool_calls" if facts.shape == "tool_results":
-            return settle_calls(facts, rule, "calls answered")
+            return decide_on_calls(facts, rule, "calls answered")
         case _:
             return None
 
@@ -131,7 +131,7 @@ def _unfinished(facts: Facts, policy: Policy, rule: str) -> Decision | None:
 
 def _shown(facts: Facts) -> str:
     """The vendor's finish word, and what it means where that is known."""
-    meaning = meaning_of(facts.raw_finish) if facts.finish in ("retry", "error") else ""
+    meaning = describe_finish_word(facts.raw_finish) if facts.finish in ("retry", "error") else ""
     return repr(facts.raw_finish[:LONGEST_WORD] or facts.finish) + (f": {meaning}" if meaning else "")
 
 
@@ -139,9 +139,9 @@ def _message_shape(facts: Facts, policy: Policy) -> Decision | None:
     rule = "message_shape"
     match facts.shape:
         case "tool_results":
-            return settle_calls(facts, rule, "the last message is a tool result")
+            return decide_on_calls(facts, rule, "the last message is a tool result")
         case "text":
-            return _unfinished(facts, policy, rule) or settle_text(facts, policy, rule)
+            return _unfinished(facts, policy, rule) or decide_on_text(facts, policy, rule)
         case "empty":
             if facts.empty_answers > policy.patience.empty_answers:
                 detail = f"{facts.empty_answers} responses in a row held neither text nor a call"
@@ -206,13 +206,13 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def settle_text(facts: Facts, policy: Policy, rule: str) -> Decision:
+def decide_on_text(facts: Facts, policy: Policy, rule: str) -> Decision:
     """What a response of text without calls means. Blank text never comes here."""
     if facts.text_verdict == "final":
         return _final(rule, "the text rule says that this is the answer")
     if facts.text_verdict == "nudge":
         return GoOn(rule=rule, say=policy.prompts.text_is_no_end, why="the text rule says that this is no answer")
-    if echoes(facts.text, policy.echo) or (facts.tool_calls and announces(facts.text, policy.echo)):
+    if is_echo(facts.text, policy.echo) or (facts.tool_calls and is_announcement(facts.text, policy.echo)):
         if facts.monologue > policy.patience.echoes:
             detail = f"{facts.monologue} texts in a row, and the last only echoes or announces: {facts.text!r}"
             return Stop(rule=rule, reason="no_answer", detail=detail)
@@ -225,19 +225,19 @@ def settle_text(facts: Facts, policy: Policy, rule: str) -> Decision:
     return GoOn(rule=rule, say=policy.prompts.text_is_no_end, why="text alone is no end")
 
 
-def settle_calls(facts: Facts, rule: str, why: str) -> Decision:
+def decide_on_calls(facts: Facts, rule: str, why: str) -> Decision:
     """What a response with calls means, once they are answered: the text rule may end the run even so."""
     if facts.text_verdict == "final":
         return _final(rule, "the text rule says that this is the answer")
     return GoOn(rule=rule, why=why)
 
 
-def not_accepted(reason: str) -> str:
+def rejection_message(reason: str) -> str:
     """What the model reads where its answer, a completion or plain text, is handed back."""
     return f"Not accepted as complete: {reason}"
 
 
-def echoes(text: str, echo: Echo) -> bool:
+def is_echo(text: str, echo: Echo) -> bool:
     """Whether a short text contains one of the phrases, and nothing of substance beside them."""
     if len(text) >= echo.shorter_than:
         return False
@@ -268,7 +268,7 @@ def _made_of(text: str, phrases: tuple[str, ...]) -> bool:
     return not rest.strip()
 
 
-def announces(text: str, echo: Echo) -> bool:
+def is_announcement(text: str, echo: Echo) -> bool:
     """Whether a short text begins by saying what will come."""
     if len(text) >= echo.shorter_than:
         return False

@@ -27,24 +27,24 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     it existed. A record that does not name such a setting is read with that value, never with today's default."""
 
     def __post_init__(self) -> None:
-        for name, kind in kinds(type(self)).items():
+        for name, kind in setting_types(type(self)).items():
             value = getattr(self, name)
             if isinstance(value, float) and not isfinite(value):
                 raise WrongUse(f"{self.section}{name} is {value}: use a finite number, or leave it out")
             if not _fits(value, kind):
-                raise WrongUse(f"{self.section}{name} is {value!r}: use {wanted(kind)}")
+                raise WrongUse(f"{self.section}{name} is {value!r}: use {describe_type(kind)}")
             if isinstance(value, list):
                 force_setattr(self, name, tuple(value))
 
 
 @cache
-def kinds(group: type[Struct]) -> dict[str, Any]:
+def setting_types(group: type[Struct]) -> dict[str, Any]:
     """The type of each setting of a group."""
     hints = get_type_hints(group)
     return {name: hints[name] for name in group.__struct_fields__}
 
 
-def recorded(group: type[_Group], data: Any) -> _Group:
+def settings_from_record(group: type[_Group], data: Any) -> _Group:
     """The settings that a record holds as plain data. What it does not name means what it meant then.
 
     Raises msgspec.ValidationError for data that are not such settings, WrongUse for a value out of its range.
@@ -59,22 +59,22 @@ def _with_old_meaning(group: type[Struct], data: Any) -> Any:
     if issubclass(group, Settings):
         for name, value in group.before.items():
             filled.setdefault(name, value)
-    for name, kind in kinds(group).items():
+    for name, kind in setting_types(group).items():
         if isinstance(kind, type) and issubclass(kind, Settings):
             filled[name] = _with_old_meaning(kind, filled.get(name, {}))
     return filled
 
 
-def wanted(kind: Any) -> str:
+def describe_type(kind: Any) -> str:
     """The values of a type, in words."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        words = " or ".join(wanted(part) for part in parts if part is not type(None))
+        words = " or ".join(describe_type(part) for part in parts if part is not type(None))
         return f'{words}, or None ("off" in a file)' if type(None) in parts else words
     if origin is Literal:
         return " or ".join(repr(part) for part in parts)
     if origin is tuple:
-        of = _MANY.get(parts[0]) or wanted(parts[0])
+        of = _MANY.get(parts[0]) or describe_type(parts[0])
         return f"a list of {of}"
     return _ONE.get(kind) or f"{kind.__name__}(...), in a file a section of its own"
 

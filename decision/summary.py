@@ -14,13 +14,13 @@ from msgspec import Struct
 from . import events as ev
 from .facts import Facts
 from .messages import Usage
-from .outcome import Outcome, Status, Verdict, Work, work_of
+from .outcome import Outcome, Status, Verdict, Work, derive_work
 
-SHOWN = 200
+PREVIEW_LENGTH = 200
 """Characters that are kept of a prompt and of an answer."""
 
 
-class Point(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class ResourceUse(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """How much a run had used at some point of it."""
 
     steps: int = 0
@@ -31,7 +31,7 @@ class Point(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     ms: int = 0
 
     @classmethod
-    def of(cls, facts: Facts) -> Point:
+    def of(cls, facts: Facts) -> ResourceUse:
         """Where these facts stand."""
         return cls(
             steps=facts.steps,
@@ -41,8 +41,8 @@ class Point(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
             ms=facts.t + facts.carried_ms,
         )
 
-    def __add__(self, other: Point) -> Point:
-        return Point(
+    def __add__(self, other: ResourceUse) -> ResourceUse:
+        return ResourceUse(
             steps=self.steps + other.steps,
             requests=self.requests + other.requests,
             calls=self.calls + other.calls,
@@ -50,11 +50,11 @@ class Point(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
             ms=self.ms + other.ms,
         )
 
-    def since(self, earlier: Point) -> Point:
+    def since(self, earlier: ResourceUse) -> ResourceUse:
         """What was used between the two. `cost_usd` is None where either is not known."""
         now, then = self.usage, earlier.usage
         cost = None if now.cost_usd is None else now.cost_usd - (then.cost_usd or 0.0)
-        return Point(
+        return ResourceUse(
             steps=self.steps - earlier.steps,
             requests=self.requests - earlier.requests,
             calls=self.calls - earlier.calls,
@@ -70,7 +70,7 @@ class Point(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         )
 
 
-class ToolFigures(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class ToolStats(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The calls of one tool in one run."""
 
     calls: int = 0
@@ -83,7 +83,7 @@ class ToolFigures(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     ms: int = 0
 
 
-class RunDigest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One run in figures."""
 
     run_id: str
@@ -112,15 +112,15 @@ class RunDigest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     """Hard limit of steps."""
     soft: int = 0
     """Soft limit of steps; 0 if there is none."""
-    start: Point = Point()
+    start: ResourceUse = ResourceUse()
     """What the paused run had used that this one goes on from."""
     rounds: int = 0
-    end: Point = Point()
+    end: ResourceUse = ResourceUse()
     """All that was used."""
-    done: Point | None = None
+    done: ResourceUse | None = None
     """What was used when the work was reported as done: at the first accepted completion, or at the text that ended
     the run."""
-    claimed: Point | None = None
+    claimed: ResourceUse | None = None
     """What was used when the model first said that it was done and then only said so again (`claims.py`)."""
     completions: int = 0
     """Completion calls that were made, accepted or not."""
@@ -135,20 +135,20 @@ class RunDigest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     questions: int = 0
     retries: int = 0
     """Attempts that failed, or were void."""
-    tools: dict[str, ToolFigures] = {}
+    tools: dict[str, ToolStats] = {}
 
     @property
-    def used(self) -> Point:
+    def used(self) -> ResourceUse:
         """What this run has used itself."""
         return self.end.since(self.start)
 
     @property
     def work(self) -> Work | None:
         """What is known of the work."""
-        return work_of(self.status, self.verdict)
+        return derive_work(self.status, self.verdict)
 
     @property
-    def after_done(self) -> Point | None:
+    def after_done(self) -> ResourceUse | None:
         """What was used after the work was reported as done; None if it never was."""
         return None if self.done is None else self.end.since(self.done)
 
@@ -158,23 +158,23 @@ class RunDigest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
         return 0 if self.done is None else self.end.steps - self.done.steps
 
 
-class Digester:
+class SummaryBuilder:
     """Folds one run, from its RUN_STARTED on, into its digest.
 
-    Feed it each event with the facts after it; events of other types than those in `HEARD` change nothing.
+    Feed it each event with the facts after it; events of other types than those in `SUMMARY_EVENTS` change nothing.
     """
 
     def __init__(self, started: ev.RunStarted, facts: Facts) -> None:
         self._started = started
         self._facts = facts
-        self._start = Point.of(facts)
+        self._start = ResourceUse.of(facts)
         self._completing = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
-        self._claim = Claim(started)
+        self._claim = DoneClaim(started)
         self._outcome: Outcome | None = None
         self._verdict: Verdict = "not_run"
         self._reward: float | None = None
         self._accepted = False
-        self._done: Point | None = None
+        self._done: ResourceUse | None = None
         self._counts = dict.fromkeys(("repeats", "repeated_steps", "nudges", "reminders", "retries", "asked"), 0)
         self._completions = 0
         self._running: dict[str, int] = {}
@@ -188,25 +188,25 @@ class Digester:
         if change is not None:
             change(self, event)
 
-    def digest(self, facts: Facts) -> RunDigest:
+    def digest(self, facts: Facts) -> RunSummary:
         """The run so far, with the facts after its latest event."""
         started, outcome, claim = self._started, self._outcome, self._claim.facts
-        end = Point.of(facts)
+        end = ResourceUse.of(facts)
         done = self._done
         if done is None and outcome is not None and outcome.status == "completed":
             done = end
-        return RunDigest(
+        return RunSummary(
             run_id=started.run_id,
             session_id=started.session_id,
             model=started.model,
             policy=started.policy.name,
             engine=started.engine,
             started_at=started.started_at,
-            prompt=(started.prompt or "")[:SHOWN],
-            answer=outcome.answer[:SHOWN] if outcome is not None else "",
+            prompt=(started.prompt or "")[:PREVIEW_LENGTH],
+            answer=outcome.answer[:PREVIEW_LENGTH] if outcome is not None else "",
             status=outcome.status if outcome is not None else None,
             stop_reason=outcome.stop_reason if outcome is not None else "",
-            detail=outcome.detail[:SHOWN] if outcome is not None else "",
+            detail=outcome.detail[:PREVIEW_LENGTH] if outcome is not None else "",
             verdict=self._verdict,
             failed_calls=facts.failures.names,
             reward=self._reward,
@@ -217,7 +217,7 @@ class Digester:
             rounds=facts.rounds,
             end=end,
             done=done,
-            claimed=Point.of(claim) if claim is not None else None,
+            claimed=ResourceUse.of(claim) if claim is not None else None,
             completions=self._completions,
             rejections=facts.rejections,
             repeats=self._counts["repeats"],
@@ -228,7 +228,7 @@ class Digester:
             questions=self._counts["asked"],
             retries=self._counts["retries"],
             tools={
-                name: ToolFigures(calls=calls, failed=failed, handed_back=back, not_run=not_run, ms=ms)
+                name: ToolStats(calls=calls, failed=failed, handed_back=back, not_run=not_run, ms=ms)
                 for name, (calls, failed, back, not_run, ms) in self._tools.items()
             },
         )
@@ -248,7 +248,7 @@ class Digester:
 
     def _step_finished(self, event: ev.StepFinished) -> None:
         if self._accepted and self._done is None:
-            self._done = Point.of(self._facts)
+            self._done = ResourceUse.of(self._facts)
         repeats = self._facts.repeats
         self._counts["repeats"] = max(self._counts["repeats"], repeats)
         self._counts["repeated_steps"] += repeats > 1
@@ -286,21 +286,21 @@ _COLUMNS = {
     "unanswered": 3,
     "unknown": 3,
 }
-_CHANGES: dict[type, Callable[[Digester, Any], None]] = {
-    ev.ResponseFinished: Digester._response,
-    ev.ToolExecutionStarted: Digester._begun,
-    ev.ToolCallResult: Digester._result,
-    ev.StepFinished: Digester._step_finished,
-    ev.CompletionAccepted: Digester._completed,
-    ev.MessageAdded: Digester._told,
-    ev.QuestionAsked: Digester._asked,
-    ev.AttemptFailed: Digester._failed,
-    ev.EvaluationFinished: Digester._evaluated,
-    ev.RunFinished: Digester._finished,
+_CHANGES: dict[type, Callable[[SummaryBuilder, Any], None]] = {
+    ev.ResponseFinished: SummaryBuilder._response,
+    ev.ToolExecutionStarted: SummaryBuilder._begun,
+    ev.ToolCallResult: SummaryBuilder._result,
+    ev.StepFinished: SummaryBuilder._step_finished,
+    ev.CompletionAccepted: SummaryBuilder._completed,
+    ev.MessageAdded: SummaryBuilder._told,
+    ev.QuestionAsked: SummaryBuilder._asked,
+    ev.AttemptFailed: SummaryBuilder._failed,
+    ev.EvaluationFinished: SummaryBuilder._evaluated,
+    ev.RunFinished: SummaryBuilder._finished,
 }
 
 
-class Claim:
+class DoneClaim:
     """Folds one run, from its RUN_STARTED on. Feed it each event with the facts after it."""
 
     def __init__(self, started: ev.RunStarted) -> None:
@@ -347,14 +347,14 @@ class Claim:
 
 _RAN = frozenset({"ok", "error", "cancelled", "unknown"})
 """Statuses of calls that were run, at least in part."""
-_CLAIM_CHANGES: dict[type, Callable[[Claim, Any, Facts], None]] = {
-    ev.ResponseFinished: Claim._response,
-    ev.ToolCallResult: Claim._result,
-    ev.PhaseReported: Claim._phase,
-    ev.StepFinished: Claim._step_finished,
-    ev.MessageAdded: Claim._told,
+_CLAIM_CHANGES: dict[type, Callable[[DoneClaim, Any, Facts], None]] = {
+    ev.ResponseFinished: DoneClaim._response,
+    ev.ToolCallResult: DoneClaim._result,
+    ev.PhaseReported: DoneClaim._phase,
+    ev.StepFinished: DoneClaim._step_finished,
+    ev.MessageAdded: DoneClaim._told,
 }
-CLAIMING = frozenset(_CLAIM_CHANGES)
+CLAIM_EVENTS = frozenset(_CLAIM_CHANGES)
 """The types of events that change a claim."""
-HEARD = frozenset(_CHANGES) | CLAIMING
+SUMMARY_EVENTS = frozenset(_CHANGES) | CLAIM_EVENTS
 """The types of events that change a digest otherwise than through the facts."""

@@ -13,7 +13,7 @@ from copy import copy
 from msgspec.structs import replace
 
 from . import events as ev
-from .call_arguments import members
+from .call_arguments import count_members
 from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult, UserMessage
 
 IMAGE_CHARACTERS = 6000
@@ -92,7 +92,7 @@ class Transcript:
 
     def _add(self, message: Message) -> None:
         self.messages.append(message)
-        self.characters += size(message)
+        self.characters += message_size(message)
 
     def _begin(self, system: str, prompt: str | None) -> None:
         if system and not self.messages:
@@ -111,7 +111,7 @@ class Transcript:
 
     def _note_change(self, call: ToolCall, result: ToolResult) -> None:
         """A result that came before the response was whole: of other arguments, if those are no object now."""
-        if result.status in ("ok", "error") and call.arguments.strip() and members(call.arguments) is None:
+        if result.status in ("ok", "error") and call.arguments.strip() and count_members(call.arguments) is None:
             self._results[call.id] = replace(result, content=result.content + RAN_EARLY)
 
     def _settle(self) -> None:
@@ -128,7 +128,7 @@ class Transcript:
         else:
             head = 1 if self.messages and isinstance(self.messages[0], SystemMessage) else 0
             self.messages[head : head + event.dropped] = event.put_first
-        self.characters = sum(size(message) for message in self.messages)
+        self.characters = sum(message_size(message) for message in self.messages)
         self.counted = (event.after_tokens, self.characters)
 
 
@@ -147,7 +147,7 @@ def shorten_results(messages: list[Message], keep: int, longest: int = 400) -> l
     return shortened
 
 
-def size(message: Message) -> int:
+def message_size(message: Message) -> int:
     """How many characters of this message the model reads."""
     match message:
         case SystemMessage(text) | UserMessage(text):
@@ -158,7 +158,7 @@ def size(message: Message) -> int:
             return len(message.content) + IMAGE_CHARACTERS * len(message.images)
 
 
-def rough_tokens(characters: int) -> int:
+def estimate_tokens(characters: int) -> int:
     """A rough count of tokens, 4 characters each: for deciding and estimating, never as a provider's own count."""
     return -(-characters // 4)
 

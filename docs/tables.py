@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, get_args, get_origin
 
 from endstop.cli.exit_codes import EXIT_CODES
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
-from endstop.decision.finish_words import DOES, FINISH_WORDS
-from endstop.decision.settings import Settings, kinds, wanted
+from endstop.decision.finish_words import ACTIONS, FINISH_WORDS
+from endstop.decision.settings import Settings, describe_type, setting_types
 from endstop.evaluation import EVALUATED
 from endstop.web.ag_ui.protocol import custom_name
 from endstop.web.ag_ui.translate import HOW
@@ -209,7 +209,7 @@ def recommended() -> str:
 
 def finish_reasons() -> str:
     """What the loop does, by our own words."""
-    return _table(("ours", "what the loop does"), [(f"`{reason}`", does) for reason, does in DOES.items()])
+    return _table(("ours", "what the loop does"), [(f"`{reason}`", does) for reason, does in ACTIONS.items()])
 
 
 def finish_words() -> str:
@@ -255,11 +255,11 @@ def _settings(path: str, group: Struct) -> Iterable[tuple[str, str, str, str]]:
 
 def _values(group: type[Settings], name: str) -> str:
     """What a setting takes: its type, and the bounds that are found by trying."""
-    kind = kinds(group)[name]
+    kind = setting_types(group)[name]
     off = ', or "off"' if _takes(group, name, None) and getattr(group(**{name: None}), name) is None else ""
     of = [part for part in get_args(kind) if part not in (NoneType, Ellipsis)] or [kind]
     if not {int, float} & set(of):
-        return wanted(kind).replace(" or ", ", ").replace("'", "`") + off
+        return describe_type(kind).replace(" or ", ", ").replace("'", "`") + off
     whole, many = int in of, get_origin(kind) is tuple
     taken = [n for n in (TRIED if whole else TRIED_SHARES) if _takes(group, name, (n,) if many else n)]
     least, most = taken[0], taken[-1]

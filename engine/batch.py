@@ -24,7 +24,7 @@ from .decision import Outcome, Usage, WrongUse
 from .decision.errors import error_text
 from .decision.events import RunFinished
 from .providers import Provider
-from .providers._wrapper import outlive
+from .providers._wrapper import wait_shielded
 from .providers.clock import Clock, SystemClock
 from .run import TIDY_SECONDS, Run
 from .tasks import Job, Task, TaskResult, jobs_of
@@ -88,7 +88,7 @@ class Fleet:
         for task in tasks:
             task.cancel()
         if tasks:
-            await outlive(asyncio.ensure_future(asyncio.wait(tasks)), TIDY_SECONDS + 1)
+            await wait_shielded(asyncio.ensure_future(asyncio.wait(tasks)), TIDY_SECONDS + 1)
 
     def __aiter__(self) -> Fleet:
         return self

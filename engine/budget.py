@@ -15,7 +15,7 @@ import asyncio
 from math import inf
 
 from .decision import Event, Price, Usage, WrongUse
-from .decision.cost import priced
+from .decision.cost import with_cost
 from .decision.events import AttemptFailed, BudgetRefused, ResponseFinished, StepFinished, VerdictGiven
 
 FIRST_OUTPUT = 500
@@ -127,7 +127,7 @@ class Share:
         )
         if self._price is None:
             expected = expected + Usage(cost_usd=last.cost_usd)  # the provider tells costs: the next one will be alike
-        return await self._budget.reserve(self, priced(expected, self._price), step)
+        return await self._budget.reserve(self, with_cost(expected, self._price), step)
 
     def stream(self, usage: Usage) -> tuple[str, float, float] | None:
         """What the response that is being read has used so far; the limit that is passed by it, used and allowed."""

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from .context import Context
 from .decision import Message, SystemMessage, ToolResult, UserMessage
 from .decision.events import ContextCompacted
-from .decision.transcript import rough_tokens, shorten_results, size
+from .decision.transcript import estimate_tokens, message_size, shorten_results
 from .hook_runner import BROKEN, answer_of, as_told, ask
 from .hooks import Verdict
 
@@ -46,11 +46,11 @@ async def compact(context: Context) -> None:
 async def _shorten(context: Context) -> ContextCompacted | None:
     keep = context.policy.compaction.keep_results
     messages = context.transcript.messages
-    saved = context.transcript.characters - sum(size(message) for message in shorten_results(messages, keep))
+    saved = context.transcript.characters - sum(message_size(message) for message in shorten_results(messages, keep))
     if saved <= 0:
         return None
     before = _tokens(context)
-    after = max(0, before - rough_tokens(saved))
+    after = max(0, before - estimate_tokens(saved))
     return ContextCompacted(strategy="shorten_results", before_tokens=before, after_tokens=after, keep_results=keep)
 
 
@@ -63,7 +63,7 @@ async def _summarise(context: Context) -> ContextCompacted | Literal["refused"] 
     old = _old(context)
     if not old:
         return None
-    tokens = rough_tokens(sum(size(message) for message in old))
+    tokens = estimate_tokens(sum(message_size(message) for message in old))
     verdict = await ask(context, "compactor", _summary_of, (context, old), _read_summary, tokens=tokens)
     if verdict.said != "summarised":
         return "refused" if verdict.said == "refused" else None
@@ -80,7 +80,7 @@ _STRATEGIES: dict[str, Callable[[Context], Awaitable[ContextCompacted | Literal[
 
 def _tokens(context: Context) -> int:
     """Size of the context; a rough one where no response has told it yet."""
-    return context.log.facts.context_tokens or rough_tokens(context.transcript.characters)
+    return context.log.facts.context_tokens or estimate_tokens(context.transcript.characters)
 
 
 def _over(context: Context, tokens: int) -> bool:
@@ -110,14 +110,14 @@ def _latest_prompt(context: Context, old: Sequence[Message]) -> tuple[Message, .
 def _replaced(
     context: Context, strategy: str, old: Sequence[Message], put_first: tuple[Message, ...]
 ) -> ContextCompacted | None:
-    saved = sum(size(message) for message in old) - sum(size(message) for message in put_first)
+    saved = sum(message_size(message) for message in old) - sum(message_size(message) for message in put_first)
     if saved <= 0:
         return None
     before = _tokens(context)
     return ContextCompacted(
         strategy=strategy,  # type: ignore[arg-type]  # one of the keys above
         before_tokens=before,
-        after_tokens=max(0, before - rough_tokens(saved)),
+        after_tokens=max(0, before - estimate_tokens(saved)),
         dropped=len(old),
         put_first=put_first,
     )

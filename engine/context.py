@@ -17,15 +17,15 @@ from msgspec import Struct
 from ._logging import complain
 from .budget import Share
 from .decision import Decision, Event, Facts, FinishReason, Message, Policy, Price, ToolCall, Transcript, Usage
-from .decision.cost import priced
+from .decision.cost import with_cost
 from .decision.events import CutOff, MessageAdded, StageFinished
-from .decision.transcript import rough_tokens
+from .decision.transcript import estimate_tokens
 from .durability import StepKey, Steps
 from .event_log import Log
 from .hard_limits import HardLimits
 from .hooks import Gate, Judge, Recalled, TextRule
 from .providers import Prices, Provider, ToolChoice
-from .providers._wrapper import outlive
+from .providers._wrapper import wait_shielded
 from .providers.clock import Clock
 from .resume_point import Halfway, Interrupted
 from .tools.tool import Tool, Toolbox
@@ -149,11 +149,11 @@ class Context:
         """The tokens of the context: what the provider counted last, and a rough count of what has come since."""
         tokens, characters = self.transcript.counted
         since = self.transcript.characters - characters
-        return tokens + rough_tokens(max(0, since if tokens else since + self.toolbox.characters))
+        return tokens + estimate_tokens(max(0, since if tokens else since + self.toolbox.characters))
 
     def priced(self, usage: Usage, model: str) -> Usage:
         """The usage of one attempt with its cost, where the provider named none and a price is known."""
-        return priced(usage, self.prices.get(model))
+        return with_cost(usage, self.prices.get(model))
 
     def stage(self, finished: StageFinished) -> None:
         """Record the end of a stage, once: not again where a run goes on that was killed after it."""
@@ -271,7 +271,7 @@ class RoundScope:
             task.cancel()
         try:
             if tasks:
-                await outlive(asyncio.ensure_future(asyncio.wait(tasks)), ENDING_SECONDS)
+                await wait_shielded(asyncio.ensure_future(asyncio.wait(tasks)), ENDING_SECONDS)
         finally:
             for task in tasks:
                 if not task.done():

@@ -17,9 +17,9 @@ from .connections import held_open
 from .context import Decide, Execute, execute_here
 from .decision import Event, Facts, FinishReason, Outcome, Policy, Price, Rule, WrongUse
 from .decision import decide as built_in_decide
-from .decision.errors import nearest
+from .decision.errors import did_you_mean
 from .decision.events import RunFinished
-from .decision.finish_words import checked_words
+from .decision.finish_words import check_finish_words
 from .evaluation import Evaluator
 from .event_bus import KEPT, Lagged
 from .event_log import Kept
@@ -27,7 +27,7 @@ from .hook_runner import Handler
 from .hooks import Gate, Judge, Recalled, TextRule, qualified
 from .prompts import system_prompt
 from .providers import Prices, Provider, ToolChoice
-from .providers._wrapper import leaves
+from .providers._wrapper import iter_leaf_providers
 from .providers.clock import Clock, SystemClock
 from .providers.provider import check_settings
 from .race import RaceResult, racing
@@ -143,7 +143,7 @@ class Engine:
         self.recalled = recalled
         self.tool_choice: ToolChoice = tool_choice
         self.settings = dict(settings or {})
-        self.finish_words = checked_words(finish_words)
+        self.finish_words = check_finish_words(finish_words)
         self.redact = redact
         self.attach_above = attach_above
         self.clock: Clock = clock or SystemClock()
@@ -187,7 +187,7 @@ class Engine:
 
     def known_prices(self) -> dict[str, Price]:
         """The prices of the provider's models, by their names, as far as they are known."""
-        known = {provider.model: self.prices.of(provider) for provider in leaves(self.provider)}
+        known = {provider.model: self.prices.of(provider) for provider in iter_leaf_providers(self.provider)}
         return {model: price for model, price in known.items() if price is not None}
 
     def session(
@@ -204,7 +204,7 @@ class Engine:
         drain: read the rest of responses that were cut into the record, so that it shows what the cut saved.
         """
         if busy not in ("refuse", "queue"):
-            raise WrongUse(f"busy is {busy!r}{nearest(str(busy), ('refuse', 'queue'))}")
+            raise WrongUse(f"busy is {busy!r}{did_you_mean(str(busy), ('refuse', 'queue'))}")
         if session_id is not None and not isinstance(session_id, str):
             raise WrongUse(f"session_id is {session_id!r}: write a text, or leave it out")
         check_kept(record)

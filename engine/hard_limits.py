@@ -29,7 +29,7 @@ from .decision import (
     UsageReport,
 )
 from .decision.events import LimitReached
-from .decision.limit_usage import Spent, spending
+from .decision.limit_usage import LimitStatus, limit_statuses
 from .decision.limits import STOP_REASONS
 from .event_log import Log
 from .hooks import Recalled
@@ -143,13 +143,13 @@ class HardLimits:
         left = None if self._log.facts.closing else self.seconds_left()
         return inf if left is None else (self._log.elapsed + left) * 1000
 
-    def in_a_response(self) -> tuple[Spent, ...]:
+    def in_a_response(self) -> tuple[LimitStatus, ...]:
         """The limits that a response can use up while it is written, as they stand; none in the closing step."""
         return () if self._log.facts.closing else tuple(self._hard("output_tokens", "cost_usd"))
 
-    def _hard(self, *names: str) -> Iterator[Spent]:
+    def _hard(self, *names: str) -> Iterator[LimitStatus]:
         held = tuple(name for name in names if name in self._held)
-        return (one for one in spending(self._log.facts, self._policy, held) if not one.use.soft)
+        return (one for one in limit_statuses(self._log.facts, self._policy, held) if not one.use.soft)
 
 
 class Meter:
@@ -172,7 +172,7 @@ class Meter:
         """Bytes that count as output, reasoning and arguments of calls among them."""
         self._limits = limits
         self._step = step
-        self._hard: tuple[Spent, ...] = ()
+        self._hard: tuple[LimitStatus, ...] = ()
         self._most = most
         self._share = share
         self._priced = priced
@@ -228,7 +228,7 @@ class Meter:
         if self._share is not None:
             self._room = min(self._room, self.written + BUDGET_BYTES)
 
-    def _tokens_of(self, spent: Spent) -> float:
+    def _tokens_of(self, spent: LimitStatus) -> float:
         """The output tokens that a limit still allows in this response."""
         left = spent.use.allowed - spent.use.used
         if spent.limit == "output_tokens":
@@ -279,7 +279,7 @@ def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def _reached(spent: Spent, step: int, attempt: str, used: float, *, estimated: bool) -> LimitReached:
+def _reached(spent: LimitStatus, step: int, attempt: str, used: float, *, estimated: bool) -> LimitReached:
     return LimitReached(
         step=step,
         limit=spent.limit,

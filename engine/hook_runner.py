@@ -28,9 +28,9 @@ from .decision import (
     UserMessage,
     WrongUse,
 )
-from .decision.cost import priced
+from .decision.cost import with_cost
 from .decision.events import CompletionRejected, MessageAdded, StageFinished, StageStatus, VerdictGiven
-from .decision.transcript import rough_tokens
+from .decision.transcript import estimate_tokens
 from .hooks import Accept, Progress, Reject, Verdict, qualified
 from .providers import Prices, Provider, Request
 from .tools.results import Completion
@@ -322,8 +322,10 @@ async def answer_of(provider: Provider, question: str, prices: Prices) -> tuple[
     await hear_out(provider, request, take, begin_aside)
     text = "".join(parts)
     if usage is None:
-        usage = Usage(input_tokens=rough_tokens(len(question)), output_tokens=rough_tokens(len(text)), estimated=True)
-    return text, priced(usage, prices.of(provider)), finish
+        usage = Usage(
+            input_tokens=estimate_tokens(len(question)), output_tokens=estimate_tokens(len(text)), estimated=True
+        )
+    return text, with_cost(usage, prices.of(provider)), finish
 
 
 def as_told(message: Message) -> str:

@@ -23,9 +23,9 @@ from .decision import (
     ToolCall,
     UsageReport,
     UserMessage,
-    conclude,
+    build_outcome,
 )
-from .decision.decide import closes, due_at_the_start, goes_on_by_itself
+from .decision.decide import applies_before_first_step, continues_round, needs_closing_step
 from .decision.events import (
     BudgetRefused,
     CancelRequested,
@@ -42,7 +42,7 @@ from .decision.events import (
 from .decision.transcript import UNANSWERED
 from .durability import LostRun
 from .hook_runner import ModelJudge, ask, ask_text_rule, check_text, progress, read_judge
-from .providers import Broken, Cancelled, Interrupted, ProviderError, Request, ToolChoice
+from .providers import Cancelled, Interrupted, ProtocolError, ProviderError, Request, ToolChoice
 from .response import Attempts
 from .resume_point import Halfway
 from .tool_calls import Calls
@@ -66,7 +66,7 @@ async def run_rounds(context: Context) -> Outcome:
             case Stop() | Pause():
                 if _wants_closing(context, decision):
                     await run_closing_step(context)
-                return conclude(context.log.facts, context.policy, decision)
+                return build_outcome(context.log.facts, context.policy, decision)
             case GoOn():
                 await _prepare(context, decision)
         context.interrupted = decision = None
@@ -90,7 +90,7 @@ def _taken_up(context: Context) -> Decision | None:
     # Limits that an earlier run has used up end this one before it costs anything, and a context that is too large is
     # made smaller before it is sent.
     decision = context.look_ahead(facts, context.policy)
-    return _decide(context) if due_at_the_start(decision) else None
+    return _decide(context) if applies_before_first_step(decision) else None
 
 
 def _cancelled_before_its_end(context: Context, decision: Decision) -> bool:
@@ -107,7 +107,7 @@ def cancelled(context: Context) -> Outcome:
     context.log.append(CancelRequested(cause=cause))
     stop = Stop(rule="cancelled", reason="cancelled", detail=f"cancelled from outside: {cause}")
     context.log.append(DecisionMade(round=context.log.facts.rounds, decision=stop))
-    return conclude(context.log.facts, context.policy, stop)
+    return build_outcome(context.log.facts, context.policy, stop)
 
 
 async def _round(context: Context) -> None:
@@ -130,7 +130,7 @@ def _would_go_on(context: Context) -> bool:
 def _wants_closing(context: Context, decision: Decision) -> bool:
     if context.interrupted is not None and context.interrupted.closed:
         return False
-    return isinstance(decision, Stop) and closes(context.log.facts, context.policy, decision)
+    return isinstance(decision, Stop) and needs_closing_step(context.log.facts, context.policy, decision)
 
 
 def _add_next_step_prompt(context: Context) -> None:
@@ -214,7 +214,7 @@ async def run_round(context: Context) -> None:
 def _goes_on(context: Context) -> bool:
     """Whether the inner layer may make another step by itself; the first of a round always."""
     facts = context.log.facts
-    return facts.inner_steps == 0 or goes_on_by_itself(facts, context.policy, context.look_ahead)
+    return facts.inner_steps == 0 or continues_round(facts, context.policy, context.look_ahead)
 
 
 async def _affords(context: Context) -> bool:
@@ -353,7 +353,7 @@ async def _stream(
     except LostRun:
         raise
     except Exception as error:  # a provider that breaks its word: what it had said is kept
-        attempts.failed(Broken(f"{type(error).__name__}: {error}"))
+        attempts.failed(ProtocolError(f"{type(error).__name__}: {error}"))
         raise
     if not (attempts.finished or attempts.cut):
         if deadline.cancel_called:

@@ -20,18 +20,18 @@ from .decision import (
     Event,
     FinishReason,
     FinishReport,
+    ModelSelected,
     ToolCall,
     Usage,
     UsageReport,
-    Voice,
 )
-from .decision.degeneration import Repeated, RepetitionWatch
+from .decision.degeneration import RepeatedText, RepetitionDetector
 from .decision.events import AttemptFailed, AttemptRetracted, AttemptStarted, ResponseFinished, ToolCallEnd
-from .decision.messages import blank
-from .decision.transcript import rough_tokens, size
+from .decision.messages import is_blank
+from .decision.transcript import estimate_tokens, message_size
 from .hard_limits import RESPONSE_TOKENS
 from .providers import ProviderError
-from .providers.errors import Degenerate, ended_by
+from .providers.errors import Degenerate, attempt_ended
 from .tool_calls import Calls
 
 SHOWN = 200
@@ -46,7 +46,7 @@ class Attempts:
     def __init__(self, context: Context, step: int, calls: Calls | None) -> None:
         self.cut_at: str | None = None
         """The completion call at which the stream is to be cut."""
-        self.repeated: Repeated | None = None
+        self.repeated: RepeatedText | None = None
         """What makes the response one that is to be cut, since it would never end by itself."""
         self.cut_for = ""
         """Why the response is left before its end, where no completion call cuts it; see `ResponseFinished`."""
@@ -86,7 +86,7 @@ class Attempts:
 
     def take(self, chunk: AnyChunk) -> None:
         """One more chunk; nothing may follow once the response is `cut`."""
-        if type(chunk) is Voice:
+        if type(chunk) is ModelSelected:
             self._speaks(chunk.model)
         elif type(chunk) is AttemptEnded:
             self._note_beside(chunk) if chunk.beside else self._void(chunk)
@@ -115,7 +115,7 @@ class Attempts:
         if self._anew >= self._context.policy.degeneration.attempts:
             return False
         self._anew += 1
-        self._void(ended_by(self.degenerate(), self._speaker))
+        self._void(attempt_ended(self.degenerate(), self._speaker))
         self.repeated = None
         if not self.cut_for:
             self._begin(self._context.provider.model)
@@ -126,11 +126,11 @@ class Attempts:
         assert self.repeated is not None
         text = self._assembler.message.text
         before = self.repeated.before(text) if self.repeated.part == "text" else text
-        return Degenerate(str(self.repeated), text=text[:SHOWN] if blank(before) else before)
+        return Degenerate(str(self.repeated), text=text[:SHOWN] if is_blank(before) else before)
 
     def failed(self, error: ProviderError) -> None:
         """The last attempt failed, and no other takes its place."""
-        self._note_failure(ended_by(error, self._speaker))
+        self._note_failure(attempt_ended(error, self._speaker))
 
     def response(self) -> ResponseFinished:
         """The response as a whole, or as far as it had come when it was cut."""
@@ -174,10 +174,10 @@ class Attempts:
         if self._meter is not None:
             self._meter.begin(self._attempt, model)
 
-    def _watching(self) -> RepetitionWatch | None:
+    def _watching(self) -> RepetitionDetector | None:
         """What looks for repetition; None in a replay, whose record says where a response was cut."""
         settings = self._context.policy.degeneration
-        return RepetitionWatch(settings) if settings.watches and self._context.recalled is None else None
+        return RepetitionDetector(settings) if settings.watches and self._context.recalled is None else None
 
     def _next_id(self) -> str:
         self._made += 1
@@ -266,7 +266,7 @@ class Attempts:
         then = None if recalled is None else recalled.response(self._step)
         if then is not None and then.attempt == self._attempt and then.usage.estimated:
             return then.usage
-        output = rough_tokens(size(message)) if self._meter is None else self._meter.tokens
+        output = estimate_tokens(message_size(message)) if self._meter is None else self._meter.tokens
         return (reported or Usage()).up_to_a_cut(input_tokens=self._context.tokens_now(), output_tokens=output)
 
 

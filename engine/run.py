@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from ._logging import complain
 from .context import Context, Said, said
-from .decision import Event, Facts, Outcome, Stop, WrongUse, conclude
+from .decision import Event, Facts, Outcome, Stop, WrongUse, build_outcome
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished
 from .durability import LostRun
@@ -30,7 +30,7 @@ from .evaluation import Evaluator, evaluated
 from .event_bus import Bus, Lagged
 from .hook_runner import Handler, ask_handlers
 from .loop import run_rounds
-from .providers._wrapper import outlive
+from .providers._wrapper import wait_shielded
 
 TIDY_SECONDS = 10.0
 """How long a run that was cancelled may take to tidy up before it is left behind."""
@@ -241,7 +241,7 @@ class Run:
         if self.context is None:
             task.cancel()  # it has not begun (it waits for its turn, or for the provider): nothing to tidy up
         self.cancel("caller")
-        await outlive(task, TIDY_SECONDS)
+        await wait_shielded(task, TIDY_SECONDS)
 
 
 def _lost_in(error: BaseException) -> LostRun | None:
@@ -258,7 +258,7 @@ def _crashed(context: Context, error: BaseException) -> Outcome:
         error = error.exceptions[0]
     stop = Stop(rule="internal_error", reason="internal_error", detail=error_text(error))
     context.log.append(DecisionMade(round=context.log.facts.rounds, decision=stop))
-    return conclude(context.log.facts, context.policy, stop)
+    return build_outcome(context.log.facts, context.policy, stop)
 
 
 # Subscribers: functions that are told every event, each in a task of its own, so that none can hurt a run.

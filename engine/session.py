@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING
 
 from ._version import __version__
 from .decision import AssistantMessage, ToolCall, UserMessage
-from .decision.confirmation import Reply, reply_of
+from .decision.confirmation import Reply, parse_reply
 from .decision.events import CompletionRejected, QuestionAnswered, RunResumed, RunStarted, StepFinished, ToolCallResult
 from .resume_point import Halfway
 from .tool_calls import record_acceptance
@@ -363,7 +363,7 @@ def resume(context: Context, interrupted: Interrupted) -> None:
     if interrupted.answered is not None:
         question, text, says = interrupted.answered
         if says is None and question.confirms is not None:  # an answer that no version wrote the meaning of
-            says = "yes" if reply_of(text) == "yes" else "no"
+            says = "yes" if parse_reply(text) == "yes" else "no"
         _settle_confirmation(context, question, text, says)
     if halfway is not None and not unfinished and not interrupted.in_round:
         _close(context, halfway)
@@ -397,7 +397,7 @@ def _said(context: Context, question: Question, text: str) -> Reply:
     recorded = None if context.recalled is None else context.recalled.reply(question.call_id)
     if recorded is not None:
         return recorded
-    says = reply_of(text)
+    says = parse_reply(text)
     return "no" if says == "unclear" and question.unclear >= ASKED_AGAIN else says
 
 

@@ -23,7 +23,7 @@ from .decision.events import (
     ToolCallResult,
 )
 from .decision.messages import ResultStatus
-from .decision.rules import not_accepted
+from .decision.rules import rejection_message
 from .durability import LostRun
 from .hook_runner import ask_gates
 from .resume_point import Halfway
@@ -375,7 +375,7 @@ class Completions:
                 self._settle_accepted(call, answer)
                 return True
             case CompletionRejected(reason=reason):
-                self._ledger.answer(call, not_accepted(reason), "rejected")
+                self._ledger.answer(call, rejection_message(reason), "rejected")
                 return True
             case PhaseReported(percentage=percentage) if percentage < 100:
                 self._ledger.answer(call, noted(percentage, event.next_phase), "ok")
@@ -423,7 +423,7 @@ class Completions:
 
     def _reject(self, call: ToolCall, reason: str, by: str) -> None:
         self._log.append(CompletionRejected(call_id=call.id, name=call.name, reason=reason, by=by))
-        self._ledger.answer(call, not_accepted(reason) + self._besides, "rejected")
+        self._ledger.answer(call, rejection_message(reason) + self._besides, "rejected")
 
     def _report(self, call: ToolCall, phase: Phase) -> None:
         self._log.append(

@@ -11,7 +11,7 @@ from .budget import Budget
 from .decision import Policy, Rule, WrongUse
 from .decision.limits import STOP_REASONS
 from .providers import Provider, ToolChoice
-from .providers._wrapper import leaves
+from .providers._wrapper import iter_leaf_providers
 
 CALLABLE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 """Names of tools that some provider takes: Anthropic up to 128 characters, Gemini dots and colons, too."""
@@ -152,7 +152,7 @@ def check_measurable(
     limited += ["Budget.cost_usd"] if budget is not None and "cost_usd" in budget.limits else []
     if not limited:
         return
-    silent = [leaf.model for leaf in leaves(provider) if not getattr(leaf, "reports_cost", True)]
+    silent = [leaf.model for leaf in iter_leaf_providers(provider) if not getattr(leaf, "reports_cost", True)]
     unknown = sorted(set(silent) - set(known_prices()))
     if unknown:
         raise WrongUse(

@@ -6,13 +6,13 @@ from .clock import Clock, SystemClock
 from .errors import (
     KINDS,
     BadRequest,
-    Broken,
     Cancelled,
     ContextOverflow,
     Degenerate,
     Exhausted,
     Interrupted,
     NotFound,
+    ProtocolError,
     ProviderError,
     QuotaExceeded,
     RateLimited,
@@ -27,8 +27,8 @@ from .openai_compatible import OpenAICompatible
 from .prices import Prices
 from .provider import Provider, Request, ToolChoice
 from .race import Hedge, Race
-from .rate_limit import Limit
-from .record import Exchange, Failure, Record
+from .rate_limit import RateLimit
+from .record import Exchange, Record, RecordedError
 from .replay import Replay
 from .retry import Retry
 from .scripted import Scripted, call, say
@@ -37,7 +37,6 @@ from .timeouts import Timeouts
 __all__ = [
     "KINDS",
     "BadRequest",
-    "Broken",
     "Cancelled",
     "Chaos",
     "Clock",
@@ -45,21 +44,22 @@ __all__ = [
     "Degenerate",
     "Exchange",
     "Exhausted",
-    "Failure",
     "Fallback",
     "Hedge",
     "Interrupted",
-    "Limit",
     "LiteLLM",
     "NotFound",
     "OpenAICompatible",
     "Prices",
+    "ProtocolError",
     "Provider",
     "ProviderError",
     "QuotaExceeded",
     "Race",
+    "RateLimit",
     "RateLimited",
     "Record",
+    "RecordedError",
     "Replay",
     "Request",
     "Retry",

@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import anyio
 
-from ..decision import AnyChunk, AttemptEnded, Voice, WrongUse
+from ..decision import AnyChunk, AttemptEnded, ModelSelected, WrongUse
 from .clock import Clock
-from .errors import ProviderError, ended_by
+from .errors import ProviderError, attempt_ended
 from .provider import Provider, Request
 
 
@@ -63,28 +63,28 @@ class Wrapper:
                 await provider.__aexit__(*exc)
 
 
-def leaves(provider: Provider) -> Iterator[Provider]:
+def iter_leaf_providers(provider: Provider) -> Iterator[Provider]:
     """The providers inside of all wrappers: those that reach a model."""
     if isinstance(provider, Wrapper):
         for inner in provider.providers:
-            yield from leaves(inner)
+            yield from iter_leaf_providers(inner)
     else:
         yield provider
 
 
 # One stream made of several attempts: when one fails, what it has shown is declared void and the next one speaks.
 #
-# The stream says so with `AttemptEnded` and `Voice`; the engine gives each attempt an id, and readers take back what
-# came to nothing. Used by `Retry` and `Fallback`, which only say who is asked next.
+# The stream says so with `AttemptEnded` and `ModelSelected`; the engine gives each attempt an id, and readers take back
+# what came to nothing. Used by `Retry` and `Fallback`, which only say who is asked next.
 
-Next = Callable[[ProviderError, bool], tuple[Provider, float] | None]
+NextAttempt = Callable[[ProviderError, bool], tuple[Provider, float] | None]
 """Who is asked after this error, and after how many seconds; None: nobody. True: something had been shown of it."""
 
 
-class Attempts:
+class RetryingStream:
     """Iterates over the chunks of all attempts. Close it: it may hold a connection."""
 
-    def __init__(self, first: Provider, request: Request, next_one: Next, clock: Clock | None = None) -> None:
+    def __init__(self, first: Provider, request: Request, next_one: NextAttempt, clock: Clock | None = None) -> None:
         self._provider: Provider | None = first
         self._request = request
         self._next_one = next_one
@@ -106,7 +106,7 @@ class Attempts:
             wait, self._wait = self._wait, None
             if self._clock is not None:
                 await self._clock.sleep(wait)
-            return Voice(provider.model)
+            return ModelSelected(provider.model)
         try:
             if self._chunks is None:
                 await self._open(provider)
@@ -118,7 +118,7 @@ class Attempts:
             raise
         except ProviderError as error:
             return await self._go_on(provider, error)
-        self._shown = self._shown or not isinstance(chunk, Voice | AttemptEnded)
+        self._shown = self._shown or not isinstance(chunk, ModelSelected | AttemptEnded)
         return chunk
 
     async def aclose(self) -> None:
@@ -140,13 +140,13 @@ class Attempts:
         if turn is None:
             raise error
         self._provider, self._wait = turn
-        return ended_by(error, failed.model)
+        return attempt_ended(error, failed.model)
 
 
 # Waiting for something to end while we are being cancelled ourselves.
 
 
-async def outlive(task: asyncio.Future[Any], seconds: float) -> None:
+async def wait_shielded(task: asyncio.Future[Any], seconds: float) -> None:
     """Wait for a task to end, for at most so many seconds, then cancel it; pass on a cancellation of our own.
 
     A native `Task.cancel()` breaks through a shielded scope (anyio 4.16), so the waiting is taken up again. What the

@@ -25,10 +25,10 @@ from ..decision import (
     Usage,
     UsageReport,
 )
-from ..decision.finish_words import NO_WORDS, finish_of
-from .error_replies import error_of, said_by, said_in
-from .errors import Broken, Interrupted, ProviderError
-from .sse_decoder import ErrorEvent, EventStream
+from ..decision.finish_words import NO_WORDS, parse_finish_reason
+from .error_replies import build_error, parse_error_body, parse_error_value
+from .errors import Interrupted, ProtocolError, ProviderError
+from .sse_decoder import ErrorEvent, SSEDecoder
 
 NULL = len(b"null")
 TICKS = 10**10
@@ -105,7 +105,7 @@ class ChatStream:
 
     def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
         self._words = words
-        self._events = EventStream()
+        self._events = SSEDecoder()
         self.begun = False
         """Whether anything but white space has come."""
         self._choice: Any = None
@@ -137,12 +137,12 @@ class ChatStream:
             raise self._error
         chunks: list[AnyChunk] = []
         for data in self._events.end():
-            with suppress(Broken):  # half a chunk: whether the response is whole is seen below
+            with suppress(ProtocolError):  # half a chunk: whether the response is whole is seen below
                 self._take(data, chunks)
         if not self.finished:
             if self._foreign and not self._heard:
                 shown = self._foreign[:200].decode("utf-8", "replace")
-                raise Broken(f"the stream is none of chat completions, but of another format: {shown!r}")
+                raise ProtocolError(f"the stream is none of chat completions, but of another format: {shown!r}")
             if not self.done:
                 raise Interrupted("the stream ended without a finish reason")
             chunks.append(FinishReport("other"))
@@ -156,7 +156,7 @@ class ChatStream:
             return
         if type(data) is ErrorEvent:
             if not self.finished:  # after the finish nothing can be lost but the usage
-                raise error_of(said_in(data), where="error in the stream: ")
+                raise build_error(parse_error_body(data), where="error in the stream: ")
             return
         try:
             chunk = _decode(data)
@@ -166,7 +166,7 @@ class ChatStream:
                 if _is_error(value) and not self.finished:
                     raise _in_stream(value) from None
                 shown = data[:200].decode("utf-8", "replace")
-                raise Broken(f"a chunk of the stream cannot be read ({error}): {shown!r}") from error
+                raise ProtocolError(f"a chunk of the stream cannot be read ({error}): {shown!r}") from error
             chunk = loose
         choices = chunk.choices
         if choices is None or chunk.error is not None:
@@ -187,7 +187,7 @@ class ChatStream:
             if choice.finish_reason:
                 self.finished = True
                 raw = choice.finish_reason
-                reason = "content_filter" if self.refused else finish_of(raw, self._words)
+                reason = "content_filter" if self.refused else parse_finish_reason(raw, self._words)
                 chunks.append(FinishReport(reason, raw))
         if len(chunk.usage) > NULL or chunk.x_groq is not None:
             chunks += _reported(chunk.usage) or (_reported(chunk.x_groq.usage) if chunk.x_groq else [])
@@ -255,11 +255,11 @@ def _usage(usage: _Usage) -> Usage:
         output_tokens=output,
         cached_tokens=(prompt.cached_tokens if prompt else None) or usage.prompt_cache_hit_tokens or 0,
         reasoning_tokens=reasoning,
-        cost_usd=stated_cost(usage),
+        cost_usd=reported_cost(usage),
     )
 
 
-def stated_cost(usage: Any) -> float | None:
+def reported_cost(usage: Any) -> float | None:
     """What a response cost in US dollars, where its usage says so; a cost of nothing says nothing.
 
     OpenRouter gives a number, and with a key of one's own only its fee: what the vendor takes stands beside it
@@ -279,7 +279,7 @@ def _dollars(value: Any) -> float:
     return float(value) if type(value) in (int, float) and 0 < value < inf else 0.0
 
 
-def whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS) -> list[AnyChunk]:
+def parse_whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS) -> list[AnyChunk]:
     """A reply that was not streamed, as chunks. `words`: finish words beside those of the table."""
     try:
         reply = _decode(body)
@@ -289,18 +289,18 @@ def whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS) -> li
             raise _in_stream(value) from None
         if loose is None:
             shown = body[:200].decode("utf-8", "replace")
-            raise Broken(f"the answer is neither a stream nor a completion ({error}): {shown!r}") from error
+            raise ProtocolError(f"the answer is neither a stream nor a completion ({error}): {shown!r}") from error
         reply = loose
     if reply.error or (not reply.choices and _is_error(_value(body))):
         raise _in_stream(_value(body))
     if not reply.choices:
-        raise Broken("the answer holds no choices")
+        raise ProtocolError("the answer holds no choices")
     choice = reply.choices[0]
     reader = ChatStream()
     chunks: list[AnyChunk] = []
     reader.delta(choice.message or choice.delta or _Delta(), chunks)
     raw = choice.finish_reason or ""
-    chunks.append(FinishReport("content_filter" if reader.refused else finish_of(raw, words), raw))
+    chunks.append(FinishReport("content_filter" if reader.refused else parse_finish_reason(raw, words), raw))
     return chunks + _reported(reply.usage)
 
 
@@ -404,7 +404,7 @@ def _value(data: bytes) -> Any:
 
 def _in_stream(value: Any) -> ProviderError:
     """The error that some servers send in the place of a chunk."""
-    return error_of(said_by(value), where="error in the stream: ")
+    return build_error(parse_error_value(value), where="error in the stream: ")
 
 
 def _is_error(value: Any) -> bool:

@@ -154,7 +154,7 @@ _TEXTS: tuple[tuple[type[ProviderError], str], ...] = (
 _PER_DAY = r"(?i)per[ _-]?day|daily"
 
 
-class Said(NamedTuple):
+class ErrorReply(NamedTuple):
     """What a body holds that tells of an error."""
 
     message: str
@@ -169,7 +169,7 @@ class Said(NamedTuple):
     """Seconds to wait, where the body says any."""
 
 
-def classify(status: int | None, said: Said) -> type[ProviderError]:
+def classify(status: int | None, said: ErrorReply) -> type[ProviderError]:
     """The kind of error. `status`: of the reply; None where it had begun well."""
     status = status if status is not None and status >= 400 else said.status
     codes = {_MEANING[code] for code in said.codes if code in _MEANING}
@@ -202,7 +202,7 @@ def classify(status: int | None, said: Said) -> type[ProviderError]:
     return Unavailable
 
 
-def _refused(status: int, said: Said, codes: set[type[ProviderError]]) -> type[ProviderError]:
+def _refused(status: int, said: ErrorReply, codes: set[type[ProviderError]]) -> type[ProviderError]:
     """401, 403 and 404: no money, no leave or no model."""
     if QuotaExceeded in codes or re.search(_TEXTS[0][1], said.text):
         return QuotaExceeded
@@ -221,7 +221,7 @@ def _overflows(text: str) -> bool:
     return not re.search(_NO_OVERFLOW, text) or "max message tokens" in text.lower()
 
 
-def _out_of_quota(said: Said, codes: set[type[ProviderError]], status: int | None) -> bool:
+def _out_of_quota(said: ErrorReply, codes: set[type[ProviderError]], status: int | None) -> bool:
     """Google says of each minute's limit that the quota is exceeded; that passes, a day's limit does not."""
     if status is not None and status >= 500:
         return False
@@ -230,8 +230,8 @@ def _out_of_quota(said: Said, codes: set[type[ProviderError]], status: int | Non
     return bool(re.search(_TEXTS[0][1], said.text)) and "resource_exhausted" not in said.codes
 
 
-def error_of(
-    said: Said, *, status: int | None = None, headers: Mapping[str, str] | None = None, where: str = ""
+def build_error(
+    said: ErrorReply, *, status: int | None = None, headers: Mapping[str, str] | None = None, where: str = ""
 ) -> ProviderError:
     """The error that was said. `where` comes before its message."""
     leaf = classify(status, said)
@@ -255,17 +255,17 @@ _TAGS = r"(?is)<(script|style)\b.*?</\1>|<[^>]*>"
 _WAITS = {"retrydelay": 1.0, "retry_after": 1.0, "retryafter": 1.0, "retry_after_seconds": 1.0, "retry_after_ms": 0.001}
 
 
-def said_in(body: bytes | str, headers: Mapping[str, str] | None = None) -> Said:
+def parse_error_body(body: bytes | str, headers: Mapping[str, str] | None = None) -> ErrorReply:
     """What the body of a reply says, whatever its form."""
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, ValueError):
         value = text.strip()[: 4 * LONGEST] or None
-    return said_by(value, headers)
+    return parse_error_value(value, headers)
 
 
-def said_by(value: Any, headers: Mapping[str, str] | None = None) -> Said:
+def parse_error_value(value: Any, headers: Mapping[str, str] | None = None) -> ErrorReply:
     """The same of a value that is decoded."""
     messages: dict[str, str] = {}
     texts: list[str] = []
@@ -296,7 +296,7 @@ def said_by(value: Any, headers: Mapping[str, str] | None = None) -> Said:
         message = f"{message}: {raw}"
     if not message:
         message = "(no message)" if value in ("", None, {}, []) else _shown(value)
-    return Said(message[:LONGEST], text, tuple(codes), status, _from_text(text) if wait is None else wait)
+    return ErrorReply(message[:LONGEST], text, tuple(codes), status, _from_text(text) if wait is None else wait)
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:

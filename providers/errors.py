@@ -119,13 +119,13 @@ class Exhausted(ProviderError):
     kind = "exhausted"
 
 
-class Broken(ProviderError):
+class ProtocolError(ProviderError):
     """The answer is not what the protocol says."""
 
     kind = "protocol"
 
 
-class Interrupted(Broken):
+class Interrupted(ProtocolError):
     """The stream broke off before its end."""
 
     kind = "interrupted"
@@ -147,7 +147,7 @@ KINDS: dict[str, type[ProviderError]] = {
         Cancelled,
         Degenerate,
         Exhausted,
-        Broken,
+        ProtocolError,
         Interrupted,
     )
 }
@@ -158,7 +158,9 @@ def redact(text: str, secret: str | None) -> str:
     return text.replace(secret, "***") if secret else text
 
 
-def ended_by(error: ProviderError, model: str, *, beside: bool = False, usage: Usage | None = None) -> AttemptEnded:
+def attempt_ended(
+    error: ProviderError, model: str, *, beside: bool = False, usage: Usage | None = None
+) -> AttemptEnded:
     """An attempt at a response of this model that came to nothing, as its stream says so."""
     return AttemptEnded(
         model=model,

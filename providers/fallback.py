@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from ..decision import AnyChunk
-from ._wrapper import Attempts, Wrapper
+from ._wrapper import RetryingStream, Wrapper
 from .errors import ProviderError
 from .provider import Provider, Request
 
-FINAL = frozenset({"cancelled", "exhausted"})
+NO_FALLBACK = frozenset({"cancelled", "exhausted"})
 """Kinds of errors that are no trouble of a provider: another one would not help."""
 
 
@@ -21,7 +21,7 @@ class Fallback(Wrapper):
     void. `unless` names kinds of errors that stand as they are.
     """
 
-    def __init__(self, *providers: Provider, after_output: bool = True, unless: Collection[str] = FINAL) -> None:
+    def __init__(self, *providers: Provider, after_output: bool = True, unless: Collection[str] = NO_FALLBACK) -> None:
         super().__init__(*providers)
         self._after_output = after_output
         self._unless = frozenset(unless)
@@ -37,7 +37,7 @@ class Fallback(Wrapper):
             following = next(left, None)
             return None if following is None else (following, 0.0)
 
-        attempts = Attempts(self.provider, request, next_one)
+        attempts = RetryingStream(self.provider, request, next_one)
         try:
             yield attempts
         finally:

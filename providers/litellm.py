@@ -19,17 +19,23 @@ from typing import Any
 import anyio.to_thread
 
 from ..decision import AnyChunk, FinishReason, FinishReport, UsageReport, WrongUse
-from ..decision.errors import nearest
-from ..decision.finish_words import checked_words
-from . import error_replies
-from ._wrapper import outlive
-from .endpoint_url import masked, origin_of, parted, shown
-from .error_replies import Said, said_by, said_in
-from .errors import Broken, ContextOverflow, Interrupted, NotFound, ProviderError, TimedOut, Unreachable, redact
-from .litellm_stream import LISTENING, Overheard, Reader, StatedOnly, characters
-from .openai_format import Encoded, Pictures, Thinking, message_out, pictures_out, tools_out
+from ..decision.errors import did_you_mean
+from ..decision.finish_words import check_finish_words
+from ._wrapper import wait_shielded
+from .endpoint_url import mask_url, public_url, split_credentials, url_origin
+from .error_replies import ErrorReply, build_error, parse_error_body, parse_error_value
+from .errors import ContextOverflow, Interrupted, NotFound, ProtocolError, ProviderError, TimedOut, Unreachable, redact
+from .litellm_stream import CURRENT_STREAM, LiteLLMReader, MutedTokenCounter, RecordingFinishMap, chunk_length
+from .openai_format import (
+    EncodedSession,
+    PicturePlacement,
+    ReasoningFormat,
+    encode_message,
+    encode_pictures,
+    encode_tools,
+)
 from .provider import Request, check_model, check_settings
-from .timeouts import BETWEEN_SECONDS, FIRST_SECONDS, Patience
+from .timeouts import BETWEEN_SECONDS, FIRST_SECONDS, Watchdog
 
 CLOSING_SECONDS = 2.0
 """How long closing a stream may take before it is left behind."""
@@ -74,9 +80,9 @@ class LiteLLM:
         finish_words: Mapping[str, FinishReason] | None = None,
         reports_cost: bool | None = None,
     ) -> None:
-        if api_base and parted(api_base)[1]:
+        if api_base and split_credentials(api_base)[1]:
             raise WrongUse(
-                f"api_base {masked(api_base)!r} holds a user, which litellm cannot send: "
+                f"api_base {mask_url(api_base)!r} holds a user, which litellm cannot send: "
                 "leave it out and give a key, or use OpenAICompatible (--provider openai)"
             )
         self.model = check_model(model, "LiteLLM('openai/gpt-4o')")
@@ -91,8 +97,8 @@ class LiteLLM:
         self._largest = largest_response
         self._settings = check_settings(settings, as_json=False)
         self._images = images
-        self._finish_words = checked_words(finish_words)
-        self._marks = cache and knows_marks(model)
+        self._finish_words = check_finish_words(finish_words)
+        self._marks = cache and supports_cache_marks(model)
         self.reports_cost = model.startswith(OPENROUTER) if reports_cost is None else reports_cost
         self._fixed: dict[str, Any] | None = None
 
@@ -102,7 +108,7 @@ class LiteLLM:
     @property
     def endpoint(self) -> str:
         """The `api_base`, as records show it; empty where litellm knows the address by itself."""
-        return shown(self._api_base or "")
+        return public_url(self._api_base or "")
 
     async def __aenter__(self) -> LiteLLM:
         if self._fixed is None:
@@ -117,9 +123,9 @@ class LiteLLM:
         """Open one response. Raises ProviderError."""
         async with self:
             litellm = _import()
-            reader = Reader(signs=self._thinking in ("signed", "details"), words=self._finish_words)
-            patience = Patience(*self._timeouts)
-            LISTENING.set(reader.rewritten)  # where it cannot stream, the whole answer is read in here
+            reader = LiteLLMReader(signs=self._thinking in ("signed", "details"), words=self._finish_words)
+            patience = Watchdog(*self._timeouts)
+            CURRENT_STREAM.set(reader.rewritten)  # where it cannot stream, the whole answer is read in here
             try:
                 response = await patience.on(litellm.acompletion(**self._arguments(request)))
             except TimeoutError as error:
@@ -127,16 +133,16 @@ class LiteLLM:
                 raise TimedOut(f"{self.model} gave no answer for {patience.seconds:g} s") from error
             except Exception as error:
                 patience.close()
-                raise error_of(error, self.model, self._api_key, streaming=False) from None  # it quotes the key
+                raise translate_error(error, self.model, self._api_key, streaming=False) from None  # it quotes the key
             finally:
-                LISTENING.set(None)
+                CURRENT_STREAM.set(None)
             chunks = self._chunks(response, reader, patience)
             try:
                 yield chunks
             finally:
                 patience.close()
                 closing = asyncio.ensure_future(_close(chunks, response))
-                await outlive(closing, CLOSING_SECONDS)
+                await wait_shielded(closing, CLOSING_SECONDS)
                 if closing.done() and not closing.cancelled():
                     closing.exception()  # seen: a stream that cannot be closed is no fault of the response
 
@@ -176,13 +182,16 @@ class LiteLLM:
     def _arguments(self, request: Request) -> dict[str, Any]:
         if self not in request.memo:
             where = self._pictures
-            encode = partial(message_out, thinking=self._thinking, pictures=where)
-            request.memo[self] = (Encoded(encode, tools_out, pictures_out if where == "after" else None), CacheMarks())
+            encode = partial(encode_message, thinking=self._thinking, pictures=where)
+            request.memo[self] = (
+                EncodedSession(encode, encode_tools, encode_pictures if where == "after" else None),
+                CacheMarks(),
+            )
         encoded, marks = request.memo[self]
         messages, tools = encoded.messages(request), encoded.tools(request)
         if self._marks:
             messages = marks.on_messages(messages, len(messages) - len(request.ephemeral), request.edition)
-            tools = on_tools(tools)
+            tools = mark_last_tool(tools)
         arguments: dict[str, Any] = {**(self._fixed or {}), **self._settings, **request.settings}
         arguments["messages"] = messages
         if tools:
@@ -190,25 +199,25 @@ class LiteLLM:
             arguments["tool_choice"] = request.tool_choice
         return arguments
 
-    async def _chunks(self, response: Any, reader: Reader, patience: Patience) -> AsyncGenerator[AnyChunk]:
+    async def _chunks(self, response: Any, reader: LiteLLMReader, patience: Watchdog) -> AsyncGenerator[AnyChunk]:
         chunks = aiter(response)
         gave_way = monotonic()
         size = 0
         try:
             while True:
-                LISTENING.set(reader.rewritten)
+                CURRENT_STREAM.set(reader.rewritten)
                 try:
                     chunk = await patience.on(anext(chunks))  # litellm's own time-outs do not cover every provider
                 finally:
-                    LISTENING.set(None)
+                    CURRENT_STREAM.set(None)
                 for part in (*reader.stated(_kept(response)), *reader.read(chunk)):
                     if isinstance(part, FinishReport) and _invented(response):
                         raise self._no_end(reader)
                     if not isinstance(part, UsageReport):
                         patience.heard()
-                        size += characters(part)
+                        size += chunk_length(part)
                     if size > self._largest:
-                        raise Broken(
+                        raise ProtocolError(
                             f"{self.model}: the response is larger than {self._largest} characters: if it is meant to "
                             "be, allow more with largest_response"
                         )
@@ -229,25 +238,25 @@ class LiteLLM:
                 return  # the connection broke after the end (1.109 raises then): the response is whole
             for part in reader.stated(_kept(response)):
                 yield part
-            raise error_of(error, self.model, self._api_key, streaming=True) from None  # it quotes the key
+            raise translate_error(error, self.model, self._api_key, streaming=True) from None  # it quotes the key
         finally:
             patience.close()
 
-    def _no_end(self, reader: Reader) -> ProviderError:
+    def _no_end(self, reader: LiteLLMReader) -> ProviderError:
         if reader.spoke:
             return Interrupted(f"{self.model}: the stream ended without a finish reason")
         return Interrupted(f"{self.model}: the answer ended before anything was said, or it is no stream at all")
 
     @property
-    def _pictures(self) -> Pictures:
+    def _pictures(self) -> PicturePlacement:
         """Where the pictures of a result go: inside of it for Claude only, but OpenRouter speaks the chat format."""
         sees = bool(_import().supports_vision(model=self.model)) if self._images is None else self._images
         if not sees:
             return "none"
-        return "inside" if knows_marks(self.model) and not self.model.startswith(OPENROUTER) else "after"
+        return "inside" if supports_cache_marks(self.model) and not self.model.startswith(OPENROUTER) else "after"
 
     @property
-    def _thinking(self) -> Thinking:
+    def _thinking(self) -> ReasoningFormat:
         """How the model wants its reasoning back. Where none is signed, litellm puts a dummy on every piece."""
         if any(name in self.model for name in ("anthropic", "claude", "bedrock")):
             return "details" if self.model.startswith(OPENROUTER) else "signed"
@@ -289,17 +298,17 @@ def _import() -> Any:
 
 
 def _overhear(helpers: Any) -> None:
-    """Put `Overheard` in the place of litellm's table of finish words, once; it answers everybody as before."""
+    """Replace litellm's table of finish words by a `RecordingFinishMap`, once; it answers everybody as before."""
     table = getattr(helpers, "_FINISH_REASON_MAP", None)
     if type(table) is dict:
-        helpers._FINISH_REASON_MAP = Overheard(table)
+        helpers._FINISH_REASON_MAP = RecordingFinishMap(table)
 
 
 def _count_nothing(module: Any) -> None:
-    """Put `StatedOnly` in the place of a module's counter of tokens, once; it answers everybody else as before."""
+    """Replace a module's token counter by a `MutedTokenCounter`, once; it answers everybody else as before."""
     count = getattr(module, "token_counter", None)
-    if count is not None and not isinstance(count, StatedOnly):
-        module.token_counter = StatedOnly(count)
+    if count is not None and not isinstance(count, MutedTokenCounter):
+        module.token_counter = MutedTokenCounter(count)
 
 
 class LeavesHost(Exception):
@@ -319,12 +328,12 @@ def _keep_on_its_host() -> None:
 
     def redirected(self: Any, request: Any, response: Any) -> Any:
         following = build(self, request, response)
-        if LISTENING.get() is not None:
-            ours, theirs = (origin_of(str(one.url)) for one in (request, following))
+        if CURRENT_STREAM.get() is not None:
+            ours, theirs = (url_origin(str(one.url)) for one in (request, following))
             if ours != theirs or following.method != request.method:
                 raise LeavesHost(
-                    f"it answered {response.status_code}, to {shown(str(following.url))}: the conversation is not sent "
-                    "to another host; give that one as api_base"
+                    f"it answered {response.status_code}, to {public_url(str(following.url))}: the conversation is "
+                    "not sent to another host; give that one as api_base"
                 )
         return following
 
@@ -346,7 +355,7 @@ def _meant(model: str, litellm: Any) -> str:
     """A hint for a misspelt provider before the model's name."""
     name, slash, _ = model.partition("/")
     known = [str(getattr(one, "value", one)) for one in getattr(litellm, "provider_list", ())]
-    hint = nearest(name, known) if slash and name not in known else ""
+    hint = did_you_mean(name, known) if slash and name not in known else ""
     return hint if "did you mean" in hint else ""
 
 
@@ -362,7 +371,7 @@ _LONGEST = 2000
 _REFUSED = {"ConnectError", "ClientConnectorError", "ClientConnectorDNSError", "ConnectionRefusedError"}
 
 
-def error_of(error: Exception, model: str, key: str | None, *, streaming: bool) -> ProviderError:
+def translate_error(error: Exception, model: str, key: str | None, *, streaming: bool) -> ProviderError:
     """The ProviderError for anything that litellm raised. `streaming`: the response had already begun."""
     cause: BaseException = getattr(error, "original_exception", None) or error
     names = {type(link).__name__ for link in _chain(error)}
@@ -380,13 +389,15 @@ def error_of(error: Exception, model: str, key: str | None, *, streaming: bool) 
     headers = _headers(error)
     body = _body(error)
     if streaming and body is not None:  # an error in the place of a chunk: the status is litellm's own
-        said = said_by(body)
+        said = parse_error_value(body)
         message = message if said.message in message else f"{model}: {_clean(said.message, key)}"
-        return error_replies.error_of(said._replace(message=message), headers=headers)
+        return build_error(said._replace(message=message), headers=headers)
     if streaming and not _was_answered(cause):
         return Interrupted(message)
-    said = _in_words(str(getattr(cause, "message", None) or cause)) if body is None else said_by(body, headers)
-    return error_replies.error_of(said._replace(message=message), status=_status(error), headers=headers)
+    said = (
+        _in_words(str(getattr(cause, "message", None) or cause)) if body is None else parse_error_value(body, headers)
+    )
+    return build_error(said._replace(message=message), status=_status(error), headers=headers)
 
 
 def _status(error: BaseException) -> int | None:
@@ -401,13 +412,13 @@ def _body(error: BaseException) -> Any:
     return next((body for body in bodies if isinstance(body, dict | list | str) and body), None)
 
 
-def _in_words(text: str) -> Said:
+def _in_words(text: str) -> ErrorReply:
     """What a message says; where it quotes the provider's reply, that."""
     for begin in ("{", "["):
-        quoted = said_in(text[text.find(begin) :]) if begin in text else None
+        quoted = parse_error_body(text[text.find(begin) :]) if begin in text else None
         if quoted is not None and quoted.codes:
             return quoted
-    return said_in(text)
+    return parse_error_body(text)
 
 
 def _was_answered(cause: BaseException) -> bool:
@@ -470,7 +481,7 @@ WIRES = ("anthropic", "bedrock", "vertex_ai", "openrouter")
 """litellm's names for the ways to a Claude that know marks; any other might refuse them."""
 
 
-def knows_marks(model: str) -> bool:
+def supports_cache_marks(model: str) -> bool:
     """Whether this model, by its litellm name, takes marks."""
     wire, _, name = model.partition("/")
     return wire in WIRES and (wire == "anthropic" or "claude" in name)
@@ -496,6 +507,6 @@ class CacheMarks:
         return [{**message, **MARK} if at in marked else message for at, message in enumerate(messages)]
 
 
-def on_tools(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def mark_last_tool(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The tools with a mark on the last one."""
     return [*tools[:-1], *({**tool, **MARK} for tool in tools[-1:])]

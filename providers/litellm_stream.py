@@ -20,8 +20,8 @@ from ..decision import (
     Usage,
     UsageReport,
 )
-from ..decision.finish_words import NO_WORDS, finish_of
-from .chat_stream import stated_cost
+from ..decision.finish_words import NO_WORDS, parse_finish_reason
+from .chat_stream import reported_cost
 
 SERVER_TOOL = "srvtoolu_"
 """Ids of tools that Anthropic runs itself begin with this (Anthropic API reference, "server tools")."""
@@ -29,7 +29,7 @@ REMOTE_TOOL = "mcptoolu_"
 """Ids of tools behind MCP that Anthropic calls itself (Anthropic API reference, "MCP connector")."""
 
 
-class Rewritten:
+class RewrittenWords:
     """The finish words of one stream that litellm rewrote, each with what it made of it."""
 
     def __init__(self) -> None:
@@ -44,11 +44,11 @@ class Rewritten:
         return self._words.get(word, word)
 
 
-LISTENING: ContextVar[Rewritten | None] = ContextVar("endstop_litellm_finish_words", default=None)
+CURRENT_STREAM: ContextVar[RewrittenWords | None] = ContextVar("endstop_litellm_finish_words", default=None)
 """Who wants to know what litellm rewrites while it reads a chunk: nobody but a stream of ours."""
 
 
-class Overheard(dict[str, str]):
+class RecordingFinishMap(dict[str, str]):
     """litellm's own table of finish words, which answers as it did and tells the stream that is being read.
 
     litellm makes OpenAI's words of all others, and of those that it does not know a `stop`, so that a response which
@@ -58,13 +58,13 @@ class Overheard(dict[str, str]):
     def get(self, word: str, default: Any = None) -> Any:
         """What litellm makes of a word."""
         became = super().get(word, default)
-        stream = LISTENING.get()
+        stream = CURRENT_STREAM.get()
         if stream is not None and isinstance(word, str) and word and became != word:
             stream.note(word, became or "stop")
         return became
 
 
-class StatedOnly:
+class MutedTokenCounter:
     """litellm's counter of tokens, which answers as it did, but counts nothing in a stream of ours.
 
     In its modules for Claude it is there to make up the reasoning tokens, which nobody stated, from the summary of the
@@ -76,14 +76,14 @@ class StatedOnly:
 
     def __call__(self, *given: Any, **named: Any) -> int:
         """How many tokens litellm takes a text for; 0 while a stream of ours is read."""
-        return self._count(*given, **named) if LISTENING.get() is None else 0
+        return self._count(*given, **named) if CURRENT_STREAM.get() is None else 0
 
 
-class Reader:
+class LiteLLMReader:
     """litellm's chunks (OpenAI's, as pydantic objects) to ours. `words`: finish words beside those of the table."""
 
     def __init__(self, *, signs: bool, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
-        self.rewritten = Rewritten()
+        self.rewritten = RewrittenWords()
         """What litellm made of the provider's finish words."""
         self.spoke = False
         """Whether any text, reasoning or call has come."""
@@ -138,7 +138,7 @@ class Reader:
 
     def _finish(self, raw: str) -> FinishReason:
         """From 1.108 on litellm says tool_calls also where the provider has run all that was called."""
-        finish = finish_of(raw, self._words)
+        finish = parse_finish_reason(raw, self._words)
         return "stop" if finish == "tool_calls" and self._shown and not self._called else finish
 
     def _delta(self, delta: Any, parts: list[AnyChunk]) -> None:
@@ -207,11 +207,11 @@ def _usage(usage: Any) -> Usage:
         output_tokens=usage.completion_tokens or 0,
         cached_tokens=getattr(prompt, "cached_tokens", None) or 0,
         reasoning_tokens=getattr(completion, "reasoning_tokens", None) or 0,
-        cost_usd=stated_cost(usage),
+        cost_usd=reported_cost(usage),
     )
 
 
-def characters(chunk: AnyChunk) -> int:
+def chunk_length(chunk: AnyChunk) -> int:
     """How much this chunk holds."""
     match chunk:
         case TextDelta(text=text) | ReasoningDelta(text=text):

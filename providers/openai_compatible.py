@@ -21,14 +21,14 @@ import anyio
 import msgspec
 
 from ..decision import AnyChunk, FinishReason, Message, ToolResult, ToolSpec, UsageReport, WrongUse
-from ..decision.finish_words import checked_words
-from .chat_stream import ChatStream, whole_reply
-from .endpoint_url import masked, origin_of, parted, shown
-from .error_replies import error_of, said_in
-from .errors import Broken, Interrupted, NotFound, ProviderError, TimedOut, Unreachable, redact
-from .openai_format import Encoded, Thinking, message_out, pictures_out, tools_out
+from ..decision.finish_words import check_finish_words
+from .chat_stream import ChatStream, parse_whole_reply
+from .endpoint_url import mask_url, public_url, split_credentials, url_origin
+from .error_replies import build_error, parse_error_body
+from .errors import Interrupted, NotFound, ProtocolError, ProviderError, TimedOut, Unreachable, redact
+from .openai_format import EncodedSession, ReasoningFormat, encode_message, encode_pictures, encode_tools
 from .provider import Request, check_model, check_settings
-from .timeouts import BETWEEN_SECONDS, FIRST_SECONDS, Patience
+from .timeouts import BETWEEN_SECONDS, FIRST_SECONDS, Watchdog
 
 if TYPE_CHECKING:
     import aiohttp
@@ -89,11 +89,11 @@ class OpenAICompatible:
         reports_cost: bool | None = None,
     ) -> None:
         if not _is_url(api_base):
-            raise WrongUse(f"api_base {masked(api_base)!r} is no URL: write it as http://host:port/v1")
+            raise WrongUse(f"api_base {mask_url(api_base)!r} is no URL: write it as http://host:port/v1")
         if urlsplit(api_base).path.rstrip("/").endswith("/chat/completions"):
-            raise WrongUse(f"api_base {masked(api_base)!r}: leave out /chat/completions, which is added")
+            raise WrongUse(f"api_base {mask_url(api_base)!r}: leave out /chat/completions, which is added")
         self.model = check_model(model, "OpenAICompatible('NAME', 'http://host:port/v1')")
-        place, login = parted(api_base)
+        place, login = split_credentials(api_base)
         self._place = urlsplit(place)
         self.url = self._place._replace(path=self._place.path.rstrip("/") + "/chat/completions", fragment="").geturl()
         if login and api_key:
@@ -114,9 +114,9 @@ class OpenAICompatible:
         self._leaves_host = redirects_to_other_hosts
         self._settings = check_settings(settings)
         insists = any(name in model.lower() for name in ("deepseek", "kimi"))
-        self._thinking: Thinking = "text" if (insists if send_reasoning is None else send_reasoning) else "none"
+        self._thinking: ReasoningFormat = "text" if (insists if send_reasoning is None else send_reasoning) else "none"
         self._images = images
-        self._finish_words = checked_words(finish_words)
+        self._finish_words = check_finish_words(finish_words)
         self._asks_cost = self._place.hostname == OPENROUTER
         self.reports_cost = self._asks_cost if reports_cost is None else reports_cost
         self._session: aiohttp.ClientSession | None = None
@@ -128,7 +128,7 @@ class OpenAICompatible:
     @property
     def endpoint(self) -> str:
         """The `api_base`, as records show it."""
-        return shown(self._place.geturl())
+        return public_url(self._place.geturl())
 
     async def __aenter__(self) -> OpenAICompatible:
         self._holders += 1
@@ -146,7 +146,7 @@ class OpenAICompatible:
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
         """Open one response. Raises ProviderError."""
         async with self:
-            patience = Patience(*self._timeouts[1:])
+            patience = Watchdog(*self._timeouts[1:])
             response: aiohttp.ClientResponse | None = None
             chunks: AsyncGenerator[AnyChunk] | None = None
             try:
@@ -185,7 +185,7 @@ class OpenAICompatible:
     def _body(self, request: Request) -> bytes:
         encoded = request.memo.get(self)
         if encoded is None:
-            encoded = request.memo[self] = Encoded(
+            encoded = request.memo[self] = EncodedSession(
                 partial(_encode, self._thinking), _encode_tools, _encode_pictures if self._images else None
             )
         head: dict[str, Any] = {"model": self.model, "stream": True, "stream_options": {"include_usage": True}}
@@ -198,7 +198,7 @@ class OpenAICompatible:
         fields = msgspec.json.encode({**head, **self._settings, **request.settings})
         return b'%s,"messages":[%s]}' % (fields[:-1], b",".join(encoded.messages(request)))
 
-    async def _post(self, body: bytes, patience: Patience) -> aiohttp.ClientResponse:
+    async def _post(self, body: bytes, patience: Watchdog) -> aiohttp.ClientResponse:
         import aiohttp
 
         where = _place(self.url)
@@ -229,7 +229,7 @@ class OpenAICompatible:
         status = response.status
         try:
             to = urljoin(url, response.headers.get("location", ""))
-            ours, theirs = origin_of(url), origin_of(to)
+            ours, theirs = url_origin(url), url_origin(to)
         except ValueError:
             to, ours, theirs = "", ("", "", 0), ("", "", 0)
         answered = f"{_place(url)} answered {status}"
@@ -237,7 +237,7 @@ class OpenAICompatible:
             raise NotFound(f"{answered}, a redirect that would lose the request: check api_base", status=status)
         if ours != theirs and not self._leaves_host:
             raise NotFound(
-                f"{answered}, to {masked(shown(to))}: the conversation is not sent to another host; "
+                f"{answered}, to {mask_url(public_url(to))}: the conversation is not sent to another host; "
                 "give that one as api_base, or allow it with redirects_to_other_hosts=True",
                 status=status,
             )
@@ -253,7 +253,7 @@ class OpenAICompatible:
 
         assert self._session is not None
         headers: dict[str, str] = {}
-        if origin_of(url) == origin_of(self.url) and (self._key or self._login):
+        if url_origin(url) == url_origin(self.url) and (self._key or self._login):
             headers["authorization"] = f"Bearer {self._key}" if self._key else f"Basic {self._login}"
         while True:
             kept: list[bool] = []
@@ -275,12 +275,12 @@ class OpenAICompatible:
         with anyio.move_on_after(self._timeouts[0]), suppress(aiohttp.ClientError, TimeoutError, ValueError):
             while len(body) < LARGEST_REFUSAL and (block := await response.content.readany()):
                 body += block
-        said = said_in(body[:LARGEST_REFUSAL], response.headers)
+        said = parse_error_body(body[:LARGEST_REFUSAL], response.headers)
         where = f"{self.model} at {_place(self.url)} answered {response.status}: "
         said = said._replace(message=self._hide(said.message))
-        return error_of(said, status=response.status, headers=response.headers, where=where)
+        return build_error(said, status=response.status, headers=response.headers, where=where)
 
-    async def _chunks(self, response: aiohttp.ClientResponse, patience: Patience) -> AsyncGenerator[AnyChunk]:
+    async def _chunks(self, response: aiohttp.ClientResponse, patience: Watchdog) -> AsyncGenerator[AnyChunk]:
         import aiohttp
 
         reader = ChatStream(self._finish_words)
@@ -290,7 +290,7 @@ class OpenAICompatible:
             while block := await self._block(response, patience, taken):
                 taken += len(block)
                 if not reader.begun and _is_json(block):
-                    for chunk in whole_reply(await self._rest(response, patience, block), self._finish_words):
+                    for chunk in parse_whole_reply(await self._rest(response, patience, block), self._finish_words):
                         yield chunk
                     return
                 for chunk in reader.feed(block):
@@ -315,20 +315,20 @@ class OpenAICompatible:
                 raise Interrupted(self._hide(f"the stream from {where} broke off: {error}")) from error
         except (ValueError, OSError, RecursionError, ArithmeticError) as error:
             if not reader.finished:
-                raise Broken(self._hide(f"the stream from {where} cannot be read: {error}")) from error
+                raise ProtocolError(self._hide(f"the stream from {where} cannot be read: {error}")) from error
 
-    async def _rest(self, response: aiohttp.ClientResponse, patience: Patience, begun: bytes) -> bytes:
+    async def _rest(self, response: aiohttp.ClientResponse, patience: Watchdog, begun: bytes) -> bytes:
         """The whole body, whose first block has come."""
         body = bytearray(begun)
         while block := await self._block(response, patience, len(body)):
             body += block
         return bytes(body)
 
-    async def _block(self, response: aiohttp.ClientResponse, patience: Patience, taken: int) -> bytes:
+    async def _block(self, response: aiohttp.ClientResponse, patience: Watchdog, taken: int) -> bytes:
         """The next block of the body, unpacked; empty at its end. Raises Broken if the body is too large."""
         block = await patience.on(response.content.readany())
         if taken + len(block) > self._largest:
-            raise Broken(
+            raise ProtocolError(
                 f"the response is larger than {self._largest} bytes: if it is meant to be, allow more with "
                 "largest_response"
             )
@@ -379,13 +379,13 @@ def _place(url: str) -> str:
     return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
 
 
-def _encode(thinking: Thinking, message: Message) -> bytes:
-    return msgspec.json.encode(message_out(message, thinking))
+def _encode(thinking: ReasoningFormat, message: Message) -> bytes:
+    return msgspec.json.encode(encode_message(message, thinking))
 
 
 def _encode_pictures(results: Sequence[ToolResult]) -> bytes:
-    return msgspec.json.encode(pictures_out(results))
+    return msgspec.json.encode(encode_pictures(results))
 
 
 def _encode_tools(tools: Sequence[ToolSpec]) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(tools_out(tools)))
+    return msgspec.Raw(msgspec.json.encode(encode_tools(tools)))

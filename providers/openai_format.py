@@ -20,21 +20,23 @@ from ..decision import (
     ToolSpec,
     UserMessage,
 )
-from ..decision.call_arguments import members
+from ..decision.call_arguments import count_members
 from .provider import Request
 
 NO_OUTPUT = "(no output)"
 """What is sent where a result has no text: some servers drop an empty one, and the call is then unanswered."""
-Thinking = Literal["none", "text", "signed", "details"]
+ReasoningFormat = Literal["none", "text", "signed", "details"]
 """How a model wants its reasoning back: not at all, as text beside calls, in blocks that bear its signature, or in
 such blocks as OpenRouter writes them."""
 
 
-Pictures = Literal["none", "inside", "after"]
+PicturePlacement = Literal["none", "inside", "after"]
 """Where a model sees the pictures of a tool's result: nowhere, inside of the result, or in a message after it."""
 
 
-def message_out(message: Message, thinking: Thinking = "none", pictures: Pictures = "none") -> dict[str, Any]:
+def encode_message(
+    message: Message, thinking: ReasoningFormat = "none", pictures: PicturePlacement = "none"
+) -> dict[str, Any]:
     """One message as the chat format wants it."""
     match message:
         case SystemMessage(text):
@@ -54,14 +56,14 @@ def message_out(message: Message, thinking: Thinking = "none", pictures: Picture
                     {
                         "id": call.id,
                         "type": "function",
-                        "function": {"name": call.name, "arguments": arguments_out(call.arguments)},
+                        "function": {"name": call.name, "arguments": encode_arguments(call.arguments)},
                     }
                     for call in calls
                 ]
             return out
 
 
-def _reasoning_out(message: AssistantMessage, thinking: Thinking) -> dict[str, Any]:
+def _reasoning_out(message: AssistantMessage, thinking: ReasoningFormat) -> dict[str, Any]:
     """The reasoning that goes back with a message.
 
     Signed: whole blocks, unchanged. One that was cut has no signature, and every later request of the session would
@@ -91,7 +93,7 @@ def _detail_out(index: int, block: Reasoning) -> dict[str, Any]:
     return {"type": "reasoning.text", "text": block.text, "signature": block.signature, **where}
 
 
-def pictures_out(results: Sequence[ToolResult]) -> dict[str, Any]:
+def encode_pictures(results: Sequence[ToolResult]) -> dict[str, Any]:
     """The pictures of results, in the user's role: the chat format has only text in a tool's message."""
     content: list[dict[str, Any]] = []
     for result in results:
@@ -108,7 +110,7 @@ def _picture(image: Image) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": data}}
 
 
-def arguments_out(arguments: str) -> str:
+def encode_arguments(arguments: str) -> str:
     """A call's arguments as every provider takes them back: one JSON object.
 
     What a model wrote is not always one (a response cut off in the middle of a call, a slip), and servers answer each
@@ -116,10 +118,10 @@ def arguments_out(arguments: str) -> str:
     """
     if not arguments.strip():
         return "{}"
-    return arguments if members(arguments) is not None else json.dumps({"invalid_json": arguments})
+    return arguments if count_members(arguments) is not None else json.dumps({"invalid_json": arguments})
 
 
-def tools_out(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
+def encode_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
     """Tools as the chat format wants them: kinds and other private fields stay here."""
     return [
         {
@@ -134,7 +136,7 @@ M = TypeVar("M")
 T = TypeVar("T")
 
 
-class Encoded(Generic[M, T]):
+class EncodedSession(Generic[M, T]):
     """What a provider made of a session: each message encoded once, the tools once. Lives in `Request.memo`."""
 
     def __init__(

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from ..decision import AnyChunk, Message, ToolSpec, WrongUse
-from .endpoint_url import masked
+from .endpoint_url import mask_url
 
 ToolChoice = Literal["auto", "required", "none"]
 
@@ -57,7 +57,7 @@ class Provider(Protocol):
         ...
 
 
-ELSEWHERE: dict[str, str] = {
+NOT_SETTINGS: dict[str, str] = {
     "model": "name it where the provider is made, as in OpenAICompatible('NAME', URL) or LiteLLM('PROVIDER/NAME')",
     "messages": "the prompt goes to run(...) or start(...), what came before it is the session",
     "tools": "give tools to the engine: Engine(provider, tools=[...])",
@@ -76,7 +76,7 @@ def check_model(model: Any, example: str) -> str:
     if not isinstance(model, str) or not model.strip():
         raise WrongUse(f"model is {model!r}: write its name, as in {example}")
     if "://" in model:
-        raise WrongUse(f"model {masked(model)!r} is a URL: the model's name comes first, as in {example}")
+        raise WrongUse(f"model {mask_url(model)!r} is a URL: the model's name comes first, as in {example}")
     return model
 
 
@@ -89,8 +89,8 @@ def check_settings(settings: Any, *, as_json: bool = True) -> dict[str, Any]:
     for name, value in settings.items():
         if not isinstance(name, str):
             raise WrongUse(f"settings: {name!r} is no name: write texts, as in {{'temperature': 0}}")
-        if name in ELSEWHERE:
-            raise WrongUse(f"settings: {name!r} is no setting of a request: {ELSEWHERE[name]}")
+        if name in NOT_SETTINGS:
+            raise WrongUse(f"settings: {name!r} is no setting of a request: {NOT_SETTINGS[name]}")
         if not as_json:
             continue
         try:

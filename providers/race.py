@@ -13,19 +13,19 @@ from ..decision import (
     AnyChunk,
     AttemptEnded,
     FinishReport,
+    ModelSelected,
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
     Usage,
     UsageReport,
-    Voice,
     WrongUse,
 )
 from ..decision.errors import error_text
-from ..decision.transcript import rough_tokens, size
-from ._wrapper import Wrapper, outlive
+from ..decision.transcript import estimate_tokens, message_size
+from ._wrapper import Wrapper, wait_shielded
 from .clock import Clock, SystemClock
-from .errors import Cancelled, ProviderError, ended_by
+from .errors import Cancelled, ProviderError, attempt_ended
 from .provider import Provider, Request
 
 # The course of one race: each provider streams in a task of its own until one has won.
@@ -69,7 +69,7 @@ class Race(Wrapper):
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
         """Open a response of each, and give that of the fastest."""
-        contest = Contest(self.providers, request, self._until, self._stagger, self._clock)
+        contest = _RaceStream(self.providers, request, self._until, self._stagger, self._clock)
         try:
             yield contest
         finally:
@@ -98,7 +98,7 @@ class Hedge(Race):
         return self.provider.model
 
 
-class Contest:
+class _RaceStream:
     """Iterates over the chunks of whoever wins. Close it: it holds tasks and connections."""
 
     def __init__(
@@ -143,7 +143,7 @@ class Contest:
         except asyncio.CancelledError:
             for task in tasks:
                 task.cancel()
-            await outlive(asyncio.gather(*tasks, return_exceptions=True), TIDY_SECONDS)
+            await wait_shielded(asyncio.gather(*tasks, return_exceptions=True), TIDY_SECONDS)
             raise
         for task in tasks:
             task.cancel()
@@ -199,7 +199,7 @@ class Contest:
         if self._winner is not None:
             return
         self._winner = runner
-        self._queue.put_nowait(Voice(runner.provider.model))
+        self._queue.put_nowait(ModelSelected(runner.provider.model))
         for other in self._runners:
             if other is runner or other.over.is_set():
                 continue
@@ -217,7 +217,7 @@ class Contest:
             self._queue.put_nowait(error)
         elif self._winner is None:
             self._tell_attempts(runner)
-            self._queue.put_nowait(ended_by(error, runner.provider.model, beside=True))
+            self._queue.put_nowait(attempt_ended(error, runner.provider.model, beside=True))
 
     def _tell_attempts(self, loser: _Runner) -> None:
         """What a loser that is itself a wrapper had tried in vain is counted as well."""
@@ -226,14 +226,14 @@ class Contest:
                 self._queue.put_nowait(replace(chunk, beside=True))
 
     def _given_up(self, loser: _Runner, winner: _Runner) -> AttemptEnded:
-        asked = sum(size(message) for message in (*self._request.messages, *self._request.ephemeral))
+        asked = sum(message_size(message) for message in (*self._request.messages, *self._request.ephemeral))
         said = sum(len(getattr(chunk, "text", "") or getattr(chunk, "arguments", "")) for chunk in loser.held)
         stated = [chunk.usage for chunk in loser.held if isinstance(chunk, UsageReport)]
         usage = (stated[-1] if stated else Usage()).up_to_a_cut(
-            input_tokens=rough_tokens(asked), output_tokens=rough_tokens(said)
+            input_tokens=estimate_tokens(asked), output_tokens=estimate_tokens(said)
         )
         faster = Cancelled(f"{winner.provider.model} was faster")
-        return ended_by(faster, loser.provider.model, beside=True, usage=usage)
+        return attempt_ended(faster, loser.provider.model, beside=True, usage=usage)
 
 
 class _Runner:

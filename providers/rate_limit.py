@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 
 from ..decision import AnyChunk, UsageReport, WrongUse
-from ..decision.transcript import rough_tokens, size
+from ..decision.transcript import estimate_tokens, message_size
 from ._wrapper import Wrapper
 from .clock import Clock, SystemClock
 from .errors import RateLimited
@@ -27,7 +27,7 @@ BURST_SECONDS = 6.0
 # Keeping to what a provider allows: so many streams at once, requests and tokens a minute.
 
 
-class Limit(Wrapper):
+class RateLimit(Wrapper):
     """Lets no more through than is allowed; the rest waits in the order in which it came.
 
     streams: responses at once. A place is held while a response streams and is free while tools run.
@@ -61,11 +61,11 @@ class Limit(Wrapper):
         }
         for name, value in given.items():
             if value is not None and not value > 0:
-                raise WrongUse(f"Limit: {name} is {value}: use more than 0, or None for no limit")
+                raise WrongUse(f"RateLimit: {name} is {value}: use more than 0, or None for no limit")
         clock = clock or SystemClock()
-        self._gate = Gate(streams, clock)
-        self._requests = None if requests_per_minute is None else Bucket(requests_per_minute, clock)
-        self._tokens = None if tokens_per_minute is None else Bucket(tokens_per_minute, clock)
+        self._gate = AdaptiveSemaphore(streams, clock)
+        self._requests = None if requests_per_minute is None else TokenBucket(requests_per_minute, clock)
+        self._tokens = None if tokens_per_minute is None else TokenBucket(tokens_per_minute, clock)
         self._adapt = adapt
         self._longest_wait = longest_wait
 
@@ -116,7 +116,7 @@ class Limit(Wrapper):
         return estimate
 
     @staticmethod
-    async def _counted(chunks: AsyncIterator[AnyChunk], tokens: Bucket, taken: int) -> AsyncGenerator[AnyChunk]:
+    async def _counted(chunks: AsyncIterator[AnyChunk], tokens: TokenBucket, taken: int) -> AsyncGenerator[AnyChunk]:
         """The chunks as they come; what the provider counts corrects what was taken for it."""
         async for chunk in chunks:
             if isinstance(chunk, UsageReport):
@@ -128,12 +128,12 @@ class Limit(Wrapper):
 
 def _estimate(request: Request) -> int:
     """Tokens in and out of a request that has not been made: what is asked, and the answer that it allows for."""
-    asked = sum(size(message) for message in (*request.messages, *request.ephemeral))
+    asked = sum(message_size(message) for message in (*request.messages, *request.ephemeral))
     answer = request.settings.get("max_tokens")
-    return rough_tokens(asked) + (answer if isinstance(answer, int) else 0)
+    return estimate_tokens(asked) + (answer if isinstance(answer, int) else 0)
 
 
-class Gate:
+class AdaptiveSemaphore:
     """Lets at most `places` through at once; None for any number."""
 
     def __init__(self, places: int | None, clock: Clock) -> None:
@@ -210,7 +210,7 @@ class Gate:
         return self.allowed is None or self.inside < int(self.allowed)
 
 
-class Bucket:
+class TokenBucket:
     """Lets so much through a minute. Who takes more than there is waits until it has come in."""
 
     def __init__(self, per_minute: float, clock: Clock) -> None:

@@ -23,7 +23,7 @@ from .errors import ProviderError
 from .provider import Provider, Request
 
 
-class Failure(Struct, frozen=True, kw_only=True):
+class RecordedError(Struct, frozen=True, kw_only=True):
     """A ProviderError as data."""
 
     kind: str
@@ -43,7 +43,7 @@ class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     times: tuple[int, ...] = ()
     """Milliseconds from the request to each chunk."""
     ended: Literal["finished", "cut", "failed", "cancelled"] = "finished"
-    failure: Failure | None = None
+    failure: RecordedError | None = None
     after_cut: tuple[AnyChunk, ...] = ()
     """What came after the cut, if it was drained."""
 
@@ -94,7 +94,7 @@ class _Taken:
         self._chunks: list[AnyChunk] = []
         self._times: list[int] = []
         self._after: list[AnyChunk] = []
-        self._failure: Failure | None = None
+        self._failure: RecordedError | None = None
 
     async def watch(self, chunks: AsyncIterator[AnyChunk]) -> Any:
         async for chunk in chunks:
@@ -108,11 +108,11 @@ class _Taken:
             async for chunk in chunks:
                 self._after.append(chunk)
         except ProviderError as error:
-            self._failure = failure_of(error)  # the rest is a bonus: its loss is noted, not raised
+            self._failure = record_error(error)  # the rest is a bonus: its loss is noted, not raised
 
     def failed(self, error: ProviderError) -> None:
         self.ended = "failed"
-        self._failure = failure_of(error)
+        self._failure = record_error(error)
 
     def exchange(self) -> Exchange:
         return Exchange(
@@ -126,9 +126,9 @@ class _Taken:
         )
 
 
-def failure_of(error: ProviderError) -> Failure:
+def record_error(error: ProviderError) -> RecordedError:
     """The error as data."""
-    return Failure(kind=error.kind, message=error.message, status=error.status, retry_after=error.retry_after)
+    return RecordedError(kind=error.kind, message=error.message, status=error.status, retry_after=error.retry_after)
 
 
 def _appender(path: str | os.PathLike[str]) -> Callable[[Exchange], None]:

@@ -14,7 +14,7 @@ import msgspec
 from ..decision import AnyChunk, WrongUse
 from .errors import KINDS, Degenerate, Exhausted, ProviderError
 from .provider import Request
-from .record import Exchange, Failure
+from .record import Exchange, RecordedError
 
 
 class Replay:
@@ -64,10 +64,10 @@ class Replay:
         if exchange.ended == "cancelled":
             await self._cancelled()
         if exchange.failure is not None:
-            raise error_of(exchange.failure)
+            raise rebuild_error(exchange.failure)
 
 
-def error_of(failure: Failure) -> ProviderError:
+def rebuild_error(failure: RecordedError) -> ProviderError:
     """The error that was recorded."""
     if failure.kind == Degenerate.kind:
         return Degenerate(failure.message, text=failure.text)

@@ -8,12 +8,12 @@ from random import Random
 from types import MappingProxyType
 
 from ..decision import AnyChunk, WrongUse
-from ._wrapper import Attempts, Wrapper
+from ._wrapper import RetryingStream, Wrapper
 from .clock import Clock, SystemClock
 from .errors import KINDS, ProviderError
 from .provider import Provider, Request
 
-PASSING: Mapping[str, int] = MappingProxyType(
+DEFAULT_RETRIES: Mapping[str, int] = MappingProxyType(
     {"rate_limit": 5, "server": 3, "connection": 3, "timeout": 2, "interrupted": 2, "protocol": 1}
 )
 """How often each kind of error is tried again. What is not named is not: it would fail the same way."""
@@ -22,7 +22,7 @@ PASSING: Mapping[str, int] = MappingProxyType(
 class Retry(Wrapper):
     """Asks again after errors that may pass, each kind so many times for one response.
 
-    times: retries by kind of error (`providers.errors.KINDS`), `PASSING` by default.
+    times: retries by kind of error (`providers.errors.KINDS`), `DEFAULT_RETRIES` by default.
     first_wait, longest_wait: seconds. The wait doubles from the one to the other; the actual one is random between
     nothing and that (full jitter), so that many clients do not come back at once. A provider that says how long to
     wait is believed, if that is not longer than `longest_wait`; if it is, its error stands.
@@ -34,7 +34,7 @@ class Retry(Wrapper):
         self,
         provider: Provider,
         *,
-        times: Mapping[str, int] = PASSING,
+        times: Mapping[str, int] = DEFAULT_RETRIES,
         first_wait: float = 0.5,
         longest_wait: float = 60.0,
         after_output: bool = True,
@@ -70,7 +70,7 @@ class Retry(Wrapper):
             made += 1
             return self.provider, wait
 
-        attempts = Attempts(self.provider, request, again, self._clock)
+        attempts = RetryingStream(self.provider, request, again, self._clock)
         try:
             yield attempts
         finally:

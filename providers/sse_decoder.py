@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .errors import Broken
+from .errors import ProtocolError
 
 LARGEST_EVENT = 32 * 1024 * 1024
 """Bytes that one event may hold before the stream counts as broken."""
@@ -12,7 +12,7 @@ class ErrorEvent(bytes):
     """The data of an event that is an error: `event: error`, or a field named `error`, as llama.cpp writes it."""
 
 
-class EventStream:
+class SSEDecoder:
     """Feed it blocks of bytes; it gives back the `data` of each event that became whole."""
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class EventStream:
             data = self._newlines(data)
         *events, self._tail = data.split(b"\n\n")
         if len(self._tail) > LARGEST_EVENT:
-            raise Broken(f"an event of the stream is larger than {LARGEST_EVENT} bytes")
+            raise ProtocolError(f"an event of the stream is larger than {LARGEST_EVENT} bytes")
         if not self._seen_field:
             start = next(filter(bytes.strip, events), b"")
             self._check_start(start or self._tail, whole=bool(start))
@@ -55,7 +55,7 @@ class EventStream:
         name = text.split(b"\n", 1)[0].split(b":", 1)[0]
         if name not in (b"", b"data", b"event", b"id", b"retry", b"error"):
             shown = text[:200].decode("utf-8", "replace")
-            raise Broken(f"the answer is no event stream; it begins with: {shown!r}")
+            raise ProtocolError(f"the answer is no event stream; it begins with: {shown!r}")
         self._seen_field = True
 
 

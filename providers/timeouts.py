@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TypeVar
 
-from ..decision import AnyChunk, AttemptEnded, UsageReport, Voice, WrongUse
+from ..decision import AnyChunk, AttemptEnded, ModelSelected, UsageReport, WrongUse
 from ._wrapper import Wrapper
 from .clock import Clock, SystemClock
 from .errors import TimedOut
@@ -80,7 +80,7 @@ class Timeouts(Wrapper):
             if chunk is None:
                 return
             kind = type(chunk)
-            if kind is UsageReport or kind is Voice:
+            if kind is UsageReport or kind is ModelSelected:
                 waited += self._clock.now() - began
             elif kind is AttemptEnded:
                 bound, what, waited = self._first, "no first content", 0.0
@@ -102,7 +102,7 @@ class Timeouts(Wrapper):
         return TimedOut(f"{self.model}: {what} within {bound:g} s")
 
 
-class Patience:
+class Watchdog:
     """Bounds the waits for content: so many seconds, above 0, for the first, and for each further one.
 
     Without `between` each wait has `first` seconds of its own, whatever it brings. For one wait at a time; `heard`

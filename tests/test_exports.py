@@ -18,17 +18,17 @@ from endstop.tools.tool import Tool
 ROOT = Path(__file__).parent.parent
 PUBLIC = {
     "endstop.decision": """
-        GUARDS POLICIES RECOMMENDED RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction Considered
+        GUARDS POLICIES RECOMMENDED RULES STATUS_OF AnyChunk Assembler AssistantMessage Compaction TraceEntry
         AttemptEnded Deadlines Decision Degeneration Echo Event Facts FinishReason FinishReport GoOn Image LimitUse
         Limits Message Outcome Patience Pause Policy Price Prompts ProviderToolReport Question Reasoning
-        ReasoningDelta Repetition Rule SessionLimits Status Stop SystemMessage Voice
+        ReasoningDelta Repetition Rule SessionLimits Status Stop SystemMessage ModelSelected
         TextDelta ToolCall ToolCallDelta ToolKind ToolResult ToolSpec Transcript Usage UsageReport
-        UserMessage Verdict Work WrongUse conclude decide fold policy_from
+        UserMessage Verdict Work WrongUse build_outcome decide fold policy_from
     """,
     "endstop.providers": """
-        KINDS BadRequest Broken Cancelled Chaos Clock ContextOverflow Degenerate Exchange Exhausted Failure Fallback
-        Hedge Interrupted Limit LiteLLM NotFound OpenAICompatible Prices Provider ProviderError QuotaExceeded Race
-        RateLimited Record Replay Request Retry Scripted SystemClock TimedOut Timeouts ToolChoice Unauthorized
+        KINDS BadRequest Cancelled Chaos Clock ContextOverflow Degenerate Exchange Exhausted Fallback
+        Hedge Interrupted LiteLLM NotFound OpenAICompatible Prices Provider ProtocolError ProviderError QuotaExceeded Race
+        RateLimit RateLimited Record RecordedError Replay Request Retry Scripted SystemClock TimedOut Timeouts ToolChoice Unauthorized
         Unavailable Unreachable Wrapper call say
     """,
     "endstop.testing.conformance.providers": """

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 
 from endstop import Engine, tool
 from endstop.decision import AssistantMessage, GoOn, Limits, Policy, Rule, Usage, UsageReport, UserMessage
-from endstop.decision.transcript import rough_tokens, size
+from endstop.decision.transcript import estimate_tokens, message_size
 from endstop.providers import Scripted, call, say
 from endstop.tools import task_done
 
@@ -55,9 +55,9 @@ def before(steps: int) -> Policy:
 
 
 def done(request, chunks):
-    used = sum(size(message) for message in request.messages)
+    used = sum(message_size(message) for message in request.messages)
     said = sum(len(getattr(chunk, "text", "") or getattr(chunk, "arguments", "")) for chunk in chunks)
-    return [*chunks, UsageReport(Usage(input_tokens=rough_tokens(used), output_tokens=rough_tokens(said)))]
+    return [*chunks, UsageReport(Usage(input_tokens=estimate_tokens(used), output_tokens=estimate_tokens(said)))]
 
 
 def so_far(request):

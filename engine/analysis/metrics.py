@@ -226,7 +226,7 @@ class RunAggregator:
             if run.ended_as_done:
                 self._count.update({f"judged_done_{run.ended}": 1, f"good_done_{run.ended}": int(run.good)})
 
-    def _add_spending(self, used: Point) -> None:
+    def _add_spending(self, used: ResourceUse) -> None:
         usage = used.usage
         self.ms.add(max(0, used.ms))
         self.output.add(max(0, usage.output_tokens))
@@ -390,7 +390,7 @@ class ToolAggregator:
         self._runs = 0
         self._columns = Counter[str]()
 
-    def add(self, figures: ToolFigures) -> None:
+    def add(self, figures: ToolStats) -> None:
         """Its calls in one more run."""
         self._runs += 1
         for name in ("calls", "failed", "handed_back", "not_run", "ms"):

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from ..decision import WrongUse
-from ..decision.summary import Point, RunDigest
+from ..decision.summary import ResourceUse, RunSummary
 
 GOOD_FROM = 0.5
 """A reward or rating of this or more is good."""
@@ -38,7 +38,7 @@ reasons. unfinished: the record ends before the run does.
 class LabelledRun(Struct, frozen=True, kw_only=True):
     """A run with what is said of it."""
 
-    digest: RunDigest
+    digest: RunSummary
     kind: str = ""
     """Of its task, where given."""
     good: bool | None = None
@@ -75,7 +75,7 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
         return self.digest.status == "completed"
 
     @property
-    def waste(self) -> Point | None:
+    def waste(self) -> ResourceUse | None:
         """What was used after the work was reported as done; None where it never was."""
         return None if self.done is None else self.digest.end.since(self.done)
 

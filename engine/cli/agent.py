@@ -14,7 +14,7 @@ from ..decision import Facts, Policy, Question, WrongUse, fold
 from ..decision.events import RunStarted
 from ..engine import Engine
 from ..providers import ToolChoice
-from ..providers.endpoint_url import masked
+from ..providers.endpoint_url import mask_url
 from ..records.reader import RecordedRun, SessionRecord, read_record
 from ..run import Run
 from ..session import Session
@@ -219,7 +219,7 @@ def options_again(given: argparse.Namespace) -> str:
         value = getattr(given, name)
         for one in value if isinstance(value, list) else [value]:
             if one is not None:
-                written += [f"--{name.replace('_', '-')}", masked(one) if name == "api_base" else one]
+                written += [f"--{name.replace('_', '-')}", mask_url(one) if name == "api_base" else one]
     written += ["--allow-run"] if given.allow_run else []
     written += ["--redact"] if given.redact else []
     written += ["--redact-phones"] if given.redact_phones else []

@@ -21,12 +21,12 @@ from types import ModuleType
 from msgspec.structs import replace
 
 from ..decision import POLICIES, Policy, Price, WrongUse, policy_from
-from ..decision.errors import error_text, nearest
+from ..decision.errors import did_you_mean, error_text
 from ..decision.events import RunStarted
 from ..evaluation import CommandEvaluator
 from ..hooks import CommandGate
 from ..providers import LiteLLM, OpenAICompatible, Prices, Provider, Retry, Timeouts
-from ..providers.retry import PASSING
+from ..providers.retry import DEFAULT_RETRIES
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..qualified_names import current_module
 from ..tools import ask_user, finish_task
@@ -76,7 +76,7 @@ def guarded(provider: Provider, retries: int, seconds: float | None) -> Provider
     bounded = provider
     if seconds is not None:
         bounded = Timeouts(provider, connect=None, first=None, between=None, total=seconds)
-    times = {kind: min(times, retries) for kind, times in PASSING.items()}
+    times = {kind: min(times, retries) for kind, times in DEFAULT_RETRIES.items()}
     return Retry(bounded, times=times) if retries else bounded
 
 
@@ -245,7 +245,7 @@ def _policy_from_file(given: str, closing: bool) -> Policy:
     if not path.is_file():
         if path.suffix == ".toml" or os.sep in given:
             raise WrongUse(f"--policy {given}: no such file")
-        raise WrongUse(f"--policy {given}: neither a policy{nearest(given, POLICIES)} nor a TOML file")
+        raise WrongUse(f"--policy {given}: neither a policy{did_you_mean(given, POLICIES)} nor a TOML file")
     try:
         data = tomllib.loads(path.read_text("utf-8"))
     except UnicodeDecodeError:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..decision import FinishReason, WrongUse
-from ..decision.finish_words import checked_words
+from ..decision.finish_words import check_finish_words
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
 from ..records.redaction import DEFAULT_KINDS, KINDS, Redaction
 from ..store.base import LEASE
@@ -113,7 +113,7 @@ def finish_words_of(given: argparse.Namespace) -> dict[str, FinishReason]:
         if not sign:
             raise WrongUse(f"--finish-word {text}: write WORD=MEANING, as done=stop")
         words[word] = meaning
-    return checked_words(words)
+    return check_finish_words(words)
 
 
 def sampling_of(given: argparse.Namespace) -> dict[str, Any]:

@@ -20,9 +20,9 @@ from msgspec.structs import replace
 
 from ..decision import AnyChunk, Assembler, AssistantMessage, Usage
 from ..providers import ProviderError
-from ..providers.chat_stream import ChatStream, whole_reply
-from ..providers.error_replies import said_in
-from ..providers.sse_decoder import EventStream
+from ..providers.chat_stream import ChatStream, parse_whole_reply
+from ..providers.error_replies import parse_error_body
+from ..providers.sse_decoder import SSEDecoder
 from .imported_session import Conversation, Foreign, Unreadable
 from .parsing import cost_of, listed, mapping, seconds, word
 
@@ -114,8 +114,8 @@ def _heard(entry: dict[str, Any]) -> _Reply:
     body = _body(entry)
     status = entry.get("status")
     if isinstance(status, int) and status >= 400:
-        raise ProviderError(f"HTTP status {status}: {said_in(body).message}")
-    chunks, events = (whole_reply(body), [body]) if body.lstrip()[:1] == b"{" else _stream(body)
+        raise ProviderError(f"HTTP status {status}: {parse_error_body(body).message}")
+    chunks, events = (parse_whole_reply(body), [body]) if body.lstrip()[:1] == b"{" else _stream(body)
     assembler = Assembler(0, "", set())
     for chunk in chunks:
         assembler.feed(chunk)
@@ -123,7 +123,7 @@ def _heard(entry: dict[str, Any]) -> _Reply:
 
 
 def _stream(body: bytes) -> tuple[list[AnyChunk], list[bytes]]:
-    stream, events = ChatStream(), EventStream()
+    stream, events = ChatStream(), SSEDecoder()
     chunks = stream.feed(body)
     return chunks + stream.end(), [*events.feed(body), *events.end()]
 

@@ -15,7 +15,7 @@ import msgspec
 
 from ..decision import Event, Image, Outcome, ToolCall, Usage
 from ..decision import events as ev
-from ..providers.openai_format import tools_out
+from ..providers.openai_format import encode_tools
 from .export_losses import untold
 from .parsing import iso, seconds
 
@@ -92,7 +92,7 @@ class _Teller:
         if first is not None and first.model:
             agent["model_name"] = first.model
         if first is not None and first.tools:
-            agent["tool_definitions"] = tools_out(first.tools)
+            agent["tool_definitions"] = encode_tools(first.tools)
         if first is not None:
             agent["extra"] = {"policy": first.policy.name}
         return agent

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..decision import AssistantMessage, Event, Message, SystemMessage, ToolResult, Transcript, UserMessage
 from ..decision import events as ev
-from ..providers.openai_format import tools_out
+from ..providers.openai_format import encode_tools
 from .export_losses import UNTOLD, untold
 
 _LEFT_OUT = UNTOLD.keys() - {"arguments"}
@@ -37,7 +37,7 @@ def exported(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], 
     if started is not None and started.model:
         whole["model"] = started.model
     if started is not None and started.tools:
-        whole["tools"] = tools_out(started.tools)
+        whole["tools"] = encode_tools(started.tools)
     if work is not None:
         whole["metadata"] = {"work": work}
     whole["messages"] = [_out(message) for message in [*transcript.messages, *_beside_open(transcript, answered)]]

@@ -26,7 +26,7 @@ from ..decision import (
     UserMessage,
 )
 from ..decision.messages import ResultStatus
-from ..providers.error_replies import error_of, said_in
+from ..providers.error_replies import build_error, parse_error_body
 from .parsing import held_in, letters
 
 Origin = Literal["user", "nudge", "beside"]
@@ -225,7 +225,7 @@ class Conversation:
     def failed(self, message: str, *, model: str = "", t: float | None = None, begins: bool = False) -> None:
         """A request that no response came of: the provider failed, and this is what it said."""
         message = message.strip() or "the provider failed, and does not say why"
-        error = error_of(said_in(message), status=_status_in(message))
+        error = build_error(parse_error_body(message), status=_status_in(message))
         ended = AttemptEnded(model=model, kind=error.kind, message=message, status=error.status or None)
         self._waiting, self._by_id, self._by_name = {}, {}, {}
         self._add(Said(message=AssistantMessage(), t=t, model=model, begins=begins, failed=ended))

@@ -24,7 +24,7 @@ from ..decision import (
     decide,
 )
 from ..decision.rules import LONGEST_WORD
-from ..decision.transcript import rough_tokens, size
+from ..decision.transcript import estimate_tokens, message_size
 from .imported_session import Ending, Foreign
 
 _MANY = 1_000_000
@@ -139,11 +139,11 @@ def fill_in(foreign: Foreign, tools: Sequence[ToolSpec]) -> None:
     counted, at = 0, 0
     estimated: list[int] = []
     for place, said in enumerate(foreign.said):
-        grown = size(said.message)
+        grown = message_size(said.message)
         if isinstance(said.message, AssistantMessage) and said.failed is None:
             if said.usage is None:
-                context = counted + rough_tokens(characters - at)
-                usage = Usage(input_tokens=context, output_tokens=rough_tokens(grown), estimated=True)
+                context = counted + estimate_tokens(characters - at)
+                usage = Usage(input_tokens=context, output_tokens=estimate_tokens(grown), estimated=True)
                 foreign.said[place] = replace(said, usage=usage)
                 estimated.append(place)
             else:

@@ -30,7 +30,7 @@ from ..decision import (
     Usage,
     UserMessage,
     Verdict,
-    conclude,
+    build_outcome,
     decide,
     fold,
 )
@@ -45,7 +45,7 @@ from ..decision.events import (
     ToolCallResult,
     ToolExecutionStarted,
 )
-from ..decision.finish_words import finish_of
+from ..decision.finish_words import parse_finish_reason
 from ..decision.messages import ResultStatus
 from ..evaluation import STAGE
 from ..session import added, carried
@@ -184,7 +184,7 @@ class _Teller:
         self._latest = log.facts
 
     def _finish(self, log: RunLog, decision: Stop | Pause, last: bool) -> None:
-        outcome = conclude(log.facts, self._policy, decision)
+        outcome = build_outcome(log.facts, self._policy, decision)
         if outcome.stop_reason.startswith("custom:") and outcome.status == "completed" and not outcome.answer:
             outcome = replace(outcome, answer=log.facts.text)
         log.append(ev.StageFinished(stage="run", status=STAGE[outcome.status], detail=outcome.stop_reason))
@@ -331,7 +331,7 @@ class _Teller:
 
     def _finish_of(self, said: Said, message: AssistantMessage) -> FinishReason:
         if said.raw_finish:
-            return finish_of(said.raw_finish, self._words)
+            return parse_finish_reason(said.raw_finish, self._words)
         self._foreign.lose("finish reason")
         return "tool_calls" if message.calls else "stop"
 

@@ -27,7 +27,7 @@ from ..decision import (
 )
 from ..decision import events as ev
 from ..decision.chunks import AttemptEnded, ProviderToolReport, ReasoningDelta, TextDelta, ToolCallDelta
-from ..decision.decisions import Considered, GoOn, Pause, Stop
+from ..decision.decisions import GoOn, Pause, Stop, TraceEntry
 from ..decision.events import STREAM_PARTS, AttemptFailed, ResponseFinished, RunFinished, StepFinished, ToolCallResult
 from ..decision.policy import Echo, Policy, Prompts
 from .attachments import ATTACH_ABOVE, AttachmentReader, AttachmentWriter
@@ -100,7 +100,7 @@ TEXT_FIELDS: dict[type, Mapping[str, str]] = {
     GoOn: {"say": "text", "why": "text", "remind": "text", "trace": "many"},
     Pause: {"trace": "many"},
     Stop: {"detail": "text", "trace": "many"},
-    Considered: {"saw": "plain", "said": "text"},
+    TraceEntry: {"saw": "plain", "said": "text"},
     Policy: {"prompts": "struct", "echo": "struct"},
     Prompts: dict.fromkeys(Prompts.__struct_fields__, "text"),
     Echo: {"phrases": "texts", "announcements": "texts"},

@@ -23,8 +23,8 @@ from ..decision import (
     WrongUse,
 )
 from ..decision.events import CutOff, RunStarted
-from ..decision.settings import recorded
-from ..decision.transcript import rough_tokens
+from ..decision.settings import settings_from_record
+from ..decision.transcript import estimate_tokens
 
 FORMAT = "endstop-record"
 HEADER_PREFIX = f'{{"type":"HEADER","format":"{FORMAT}"'.encode()
@@ -67,7 +67,7 @@ def summarize_drained(chunks: Iterable[AnyChunk]) -> CutOff:
                 whole = True
             case _:
                 pass
-    return CutOff(output_tokens=rough_tokens(characters), calls=tuple(calls.values()), whole=whole)
+    return CutOff(output_tokens=estimate_tokens(characters), calls=tuple(calls.values()), whole=whole)
 
 
 def step_of_attempt(attempt: str) -> int:
@@ -176,7 +176,7 @@ def _made(name: str, raw: bytes) -> Any:
 
 
 def _policy(raw: bytes) -> Policy:
-    return recorded(Policy, msgspec.json.decode(raw))
+    return settings_from_record(Policy, msgspec.json.decode(raw))
 
 
 _shared: dict[str, Callable[[bytes], Any]] = {

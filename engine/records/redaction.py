@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Literal
 
 from ..decision import WrongUse
-from ..decision.errors import nearest
+from ..decision.errors import did_you_mean
 from .entropy import entropy, has_many_humps, looks_random
 from .secret_keywords import Span, find_keyword_secrets, find_prefixed_keys
 from .secret_rules import SecretRule, secret_rules
@@ -142,7 +142,7 @@ class Redaction:
                 raise WrongUse(f"{name} takes several texts: write {name}=[{several!r}]")
         for kind in kinds:
             if kind not in KINDS:
-                raise WrongUse(f"unknown kind of secret {kind!r}{nearest(kind, KINDS)}")
+                raise WrongUse(f"unknown kind of secret {kind!r}{did_you_mean(kind, KINDS)}")
         if key is not None and not 16 <= len(key) <= 64:
             raise WrongUse(f"the key of a redaction has {len(key)} bytes: use 16 to 64")
         self._key = os.urandom(32) if key is None else key

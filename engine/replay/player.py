@@ -17,7 +17,7 @@ from ..decision import GUARDS, RULES, AnyChunk, Decision, Facts, GoOn, Policy, R
 from ..decision import events as ev
 from ..engine import Engine
 from ..providers import Exchange, Exhausted, Interrupted, Prices, Request
-from ..providers.replay import error_of
+from ..providers.replay import rebuild_error
 from ..records.reader import RecordedRun
 from ..run import Run
 from ..session import Session
@@ -242,7 +242,7 @@ class Player:
             await self._hang()
             raise Interrupted("the record holds no end of this response")
         if exchange.failure is not None:
-            raise error_of(exchange.failure)
+            raise rebuild_error(exchange.failure)
 
     # ---- the tools
 

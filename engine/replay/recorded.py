@@ -15,6 +15,7 @@ from ..decision import (
     AttemptEnded,
     Event,
     FinishReport,
+    ModelSelected,
     Outcome,
     ProviderToolReport,
     ReasoningDelta,
@@ -22,13 +23,12 @@ from ..decision import (
     ToolCallDelta,
     ToolSpec,
     UsageReport,
-    Voice,
 )
 from ..decision import events as ev
 from ..decision.confirmation import Reply
-from ..decision.rules import not_accepted
+from ..decision.rules import rejection_message
 from ..evaluation import Evaluated, Evaluation
-from ..providers import Exchange, Failure
+from ..providers import Exchange, RecordedError
 from ..records.reader import RecordedRun
 from ..tool_calls import noted
 from ..tools.results import Asked, Completion, Continue, Phase, Settled
@@ -154,11 +154,11 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
                     ),
                 )
             case ev.CompletionRejected(call_id=id, reason=reason, by="tool"):
-                values[id] = Value(event.t, Continue(reason, _besides(results.get(id), not_accepted(reason))))
+                values[id] = Value(event.t, Continue(reason, _besides(results.get(id), rejection_message(reason))))
             case ev.CompletionRejected(call_id=id, by=by) if by != "user" and (
                 by not in ("failed_call", "open_question") or named.get(id) in completing
             ):  # a gate's name: its verdict is recalled
-                besides = _besides(results.get(id), not_accepted(event.reason))
+                besides = _besides(results.get(id), rejection_message(event.reason))
                 values[id] = Value(event.t, Completion(answer="", content=besides))
             case ev.PhaseReported(call_id=id):
                 besides = _besides(results.get(id), noted(event.percentage, event.next_phase))
@@ -488,7 +488,7 @@ class _Gathered:
             self.asked, self._start, self._attempt = True, event.t, event.attempt
         if self._failed is not None:
             self._add(self._failed.t, _ended(self._failed))
-            self._add(event.t, Voice(event.model))
+            self._add(event.t, ModelSelected(event.model))
             self._failed, self._index, self._spoken = None, {}, len(self._chunks)
 
     def _add(self, t: int, chunk: AnyChunk) -> None:
@@ -502,7 +502,7 @@ class _Gathered:
             self._end_at_finish(event.cut_at)
         self._make_whole(event)
         if event.model and event.attempt == self._attempt:  # for a later attempt it stands there already
-            self._chunks.insert(0, Voice(event.model))
+            self._chunks.insert(0, ModelSelected(event.model))
             self._times.insert(0, 0)
             self._pauses = {number + 1 for number in self._pauses}
 
@@ -551,8 +551,8 @@ class _Gathered:
                 return None
 
 
-def _failure(event: ev.AttemptFailed) -> Failure:
-    return Failure(
+def _failure(event: ev.AttemptFailed) -> RecordedError:
+    return RecordedError(
         kind=event.kind,
         message=event.message,
         status=event.status,

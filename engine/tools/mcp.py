@@ -155,7 +155,9 @@ def _check_names(offered: Collection[str], given: Mapping[str, Iterable[str] | M
             raise WrongUse(f"mcp_tools: {option} takes several names: write {option}=[{names!r}]")
         for name in names:
             if name not in offered:
-                raise WrongUse(f"mcp_tools: {option} names {name!r}, which the server has not{nearest(name, offered)}")
+                raise WrongUse(
+                    f"mcp_tools: {option} names {name!r}, which the server has not{did_you_mean(name, offered)}"
+                )
             if isinstance(names, Mapping) and names[name] not in get_args(ToolKind):
                 raise WrongUse(
                     f"mcp_tools: {name!r} is of kind {names[name]!r}: use one of {', '.join(get_args(ToolKind))}"

@@ -204,7 +204,7 @@ def _compare(function: Callable[..., Any], tool: str, schema: Mapping[str, Any])
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in takes.values()):
         for name in properties:
             if name not in named:
-                raise WrongUse(f"tool {tool!r}: its function has no argument {name!r}{nearest(name, named)}")
+                raise WrongUse(f"tool {tool!r}: its function has no argument {name!r}{did_you_mean(name, named)}")
     sure = {*schema.get("required", ()), *(n for n, p in properties.items() if isinstance(p, dict) and "default" in p)}
     for name in named:
         if takes[name].default is inspect.Parameter.empty and name not in sure:

@@ -25,8 +25,8 @@ from typing import Any, get_args, overload
 import docstring_parser
 
 from ..decision import Policy, ToolKind, ToolSpec, WrongUse
-from ..decision.errors import nearest
-from ..decision.messages import blank
+from ..decision.errors import did_you_mean
+from ..decision.messages import is_blank
 from .results import holds_iterator, read_out
 from .schema import Arguments, InvalidArguments, SchemaArguments
 from .side_effects import acts
@@ -130,7 +130,7 @@ class Tool:
         """
         parsed = self._arguments.parse(arguments)
         texts = self._texts
-        if texts and all(isinstance(parsed.get(name), str) and blank(parsed[name]) for name in texts):
+        if texts and all(isinstance(parsed.get(name), str) and is_blank(parsed[name]) for name in texts):
             raise InvalidArguments(f"{self.name}: {' and '.join(texts)} is empty: say in it what was done")
         return parsed
 
@@ -205,7 +205,7 @@ def _check(function: Any, kind: Any, timeout: Any) -> None:
             "or ''.join(parts) for a text"
         )
     if kind not in get_args(ToolKind):
-        raise WrongUse(f"tool {name!r}: unknown kind {kind!r}{nearest(str(kind), get_args(ToolKind))}")
+        raise WrongUse(f"tool {name!r}: unknown kind {kind!r}{did_you_mean(str(kind), get_args(ToolKind))}")
     if timeout is not None and (isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0):
         raise WrongUse(f"tool {name!r}: timeout is {timeout!r}: use seconds above 0, or None for none")
     if inspect.isfunction(function) and next(iter(inspect.signature(function).parameters), "") in ("self", "cls"):

@@ -23,7 +23,7 @@ import anyio.to_thread
 from .._logging import complain
 from ..decision import WrongUse
 from ..decision.errors import error_text
-from ..providers._wrapper import outlive
+from ..providers._wrapper import wait_shielded
 from .loop_watchdog import watch
 
 T = TypeVar("T")
@@ -124,7 +124,7 @@ async def apart(
     except asyncio.CancelledError:
         task.cancel()
         with suppress(asyncio.CancelledError):
-            await outlive(task, GRACE_SECONDS)
+            await wait_shielded(task, GRACE_SECONDS)
         if threads or not task.done():
             complain(f"{name} goes on although it was cancelled, and is left behind", **about)
             if left is not None:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from ..decision import ToolKind, WrongUse
-from ..decision.errors import error_text, nearest
+from ..decision.errors import did_you_mean, error_text
 from ..qualified_names import current_module
 from .tool import TOOL_TIMEOUT, Tool
 
@@ -62,7 +62,9 @@ def _entries(path: Path) -> list[Mapping[str, Any]]:
     if isinstance(data, dict):
         for key in data:
             if key != "tools":
-                raise WrongUse(f"{path}: unknown key {key!r}{nearest(str(key), ['tools'])}; list tools under `tools:`")
+                raise WrongUse(
+                    f"{path}: unknown key {key!r}{did_you_mean(str(key), ['tools'])}; list tools under `tools:`"
+                )
         data = data["tools"] if data else []
     if isinstance(data, dict):
         data = [{"name": name, **rest} if isinstance(rest, dict) else rest for name, rest in data.items()]
@@ -104,13 +106,13 @@ def _read(path: Path) -> Any:
 def _tool(entry: Mapping[str, Any], where: str, folder: Path, loaded: dict[Path, Any]) -> Tool:
     for key in entry:
         if key not in KEYS:
-            raise WrongUse(f"{where}: unknown key {key!r}{nearest(str(key), KEYS)}")
+            raise WrongUse(f"{where}: unknown key {key!r}{did_you_mean(str(key), KEYS)}")
     name = _text(entry, "name", where)
     if not _NAME.fullmatch(name):
         raise WrongUse(f"{where}: name {name!r}: use 1 to 64 letters, digits, _ and -")
     kind = entry.get("kind")
     if "kind" in entry and kind not in get_args(ToolKind):
-        raise WrongUse(f"{where}: unknown kind {kind!r}{nearest(str(kind), get_args(ToolKind))}")
+        raise WrongUse(f"{where}: unknown kind {kind!r}{did_you_mean(str(kind), get_args(ToolKind))}")
     options: dict[str, Any] = {
         "name": name,
         "description": _text(entry, "description", where) if "description" in entry else None,
@@ -193,7 +195,7 @@ def _property(short: Any, where: str) -> tuple[dict[str, Any], bool]:
         return short, "default" not in short
     kind = short.removeprefix("optional ").strip() if isinstance(short, str) else short
     if kind not in TYPES:
-        raise WrongUse(f"{where}: unknown type {kind!r}{nearest(str(kind), TYPES)}")
+        raise WrongUse(f"{where}: unknown type {kind!r}{did_you_mean(str(kind), TYPES)}")
     return {"type": kind}, kind == short
 
 
@@ -230,7 +232,7 @@ def _handler(
     found = getattr(module, name, None)
     if found is None:
         there = [key for key, value in vars(module).items() if _is_own(value) and not key.startswith("_")]
-        raise WrongUse(f"{where}: there is no {name!r} in it{nearest(name, there)}")
+        raise WrongUse(f"{where}: there is no {name!r} in it{did_you_mean(name, there)}")
     if not callable(found) and not isinstance(found, Tool):
         raise WrongUse(f"{where}: {name!r} is no function")
     return found  # type: ignore[no-any-return]

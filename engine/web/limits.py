@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from ..decision import WrongUse
 from ..providers.clock import Clock
-from ..providers.rate_limit import Bucket
+from ..providers.rate_limit import TokenBucket
 from ..service.errors import TooMany
 
 KNOWN = 10_000
@@ -96,7 +96,7 @@ class Rates:
     def __init__(self, per_second: float | None, clock: Clock) -> None:
         self._per_minute = None if per_second is None else per_second * 60
         self._clock = clock
-        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+        self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def take(self, who: str) -> None:
         """Count one request. Raises TooMany if it is one too many."""
@@ -104,7 +104,7 @@ class Rates:
             return
         bucket = self._buckets.get(who)
         if bucket is None:
-            bucket = self._buckets[who] = Bucket(self._per_minute, self._clock)
+            bucket = self._buckets[who] = TokenBucket(self._per_minute, self._clock)
             if len(self._buckets) > KNOWN:
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(who)

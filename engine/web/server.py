@@ -24,7 +24,7 @@ from ..engine import Engine
 from ..process.daemon import Standing, logging_to_stderr
 from ..process.shutdown import Interrupts
 from ..process.streams import Channels
-from ..providers.endpoint_url import masked
+from ..providers.endpoint_url import mask_url
 from ..service.service import Service
 from ..store.base import StoreError
 from ..store.url import file_at
@@ -227,7 +227,7 @@ def _raised_files() -> int:
 
 def _shown(store: str) -> str:
     """The place of the store, without a password."""
-    return masked(store) if "://" in store else os.path.abspath(store)
+    return mask_url(store) if "://" in store else os.path.abspath(store)
 
 
 # One server on a file of SQLite: a second one would take for dead what the first one runs, and mark it interrupted.

@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 
 from .._sanitize import one_line
 from ..providers.clock import Clock, SystemClock
-from ..providers.timeouts import Patience
+from ..providers.timeouts import Watchdog
 from .errors import log_failure
 
 ABORT = "endstop.abort"
@@ -73,7 +73,7 @@ class Stream(Response):
 
     async def _sent(self, scope: Scope, send: Send) -> bool:
         """Whether all of it was sent."""
-        patience = Patience(self._seconds)
+        patience = Watchdog(self._seconds)
         try:
             async with aclosing(self._chunks) as chunks:
                 await patience.on(send({"type": "http.response.start", "status": 200, "headers": self.raw_headers}))

@@ -9,7 +9,7 @@ from typing import Any
 
 from endstop import Engine, tool
 from endstop.decision import Limits, Policy
-from endstop.providers import Fallback, Hedge, Limit, LiteLLM, OpenAICompatible, Provider, Race, Retry, Timeouts
+from endstop.providers import Fallback, Hedge, LiteLLM, OpenAICompatible, Provider, Race, RateLimit, Retry, Timeouts
 from task import add
 
 
@@ -20,9 +20,9 @@ def direct(api_base: str) -> Provider:
 VOICES: dict[str, Callable[[str], Provider]] = {
     "endstop": direct,
     "retry": lambda base: Retry(direct(base)),
-    "limit": lambda base: Limit(direct(base), streams=1000, requests_per_minute=10**9, tokens_per_minute=10**12),
+    "limit": lambda base: RateLimit(direct(base), streams=1000, requests_per_minute=10**9, tokens_per_minute=10**12),
     "timeouts": lambda base: Timeouts(direct(base)),
-    "guarded": lambda base: Fallback(Retry(Limit(Timeouts(direct(base)), streams=1000)), direct(base)),
+    "guarded": lambda base: Fallback(Retry(RateLimit(Timeouts(direct(base)), streams=1000)), direct(base)),
     "race": lambda base: Race(direct(base), direct(base)),
     "hedge": lambda base: Hedge(direct(base), direct(base), after=0.02),
     "endstop-litellm": lambda base: LiteLLM("openai/bench", api_base=base, api_key="none"),

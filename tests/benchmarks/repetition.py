@@ -2,8 +2,8 @@
 
     python tests/benchmarks/repetition.py [--rounds 9] [--characters 200000]
 
-For texts of several kinds in chunks of several sizes: the watching alone (`RepetitionWatch.take` of an event, less the
-loop around it), in CPU time of this thread. Then a whole run by a scripted model, with the watching and without it.
+For texts of several kinds in chunks of several sizes: the watching alone (`RepetitionDetector.take` of an event, less
+the loop around it), in CPU time of this thread. Then a whole run by a scripted model, with the watching and without it.
 Rounds take turns; the smallest figure of all rounds is printed, since all else on the machine only adds.
 """
 
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from endstop import Engine
 from endstop.decision import Degeneration, Policy
 from endstop.decision import events as ev
-from endstop.decision.degeneration import RepetitionWatch
+from endstop.decision.degeneration import RepetitionDetector
 from endstop.providers import Scripted, say
 
 BUDGET = 0.3
@@ -54,7 +54,7 @@ def texts(characters: int) -> dict[str, str]:
 
 def watching(events: list[ev.Event]) -> float:
     """Microseconds for an event: watched, less the bare loop."""
-    take = RepetitionWatch(Degeneration(text=NEVER)).take
+    take = RepetitionDetector(Degeneration(text=NEVER)).take
     began = time.thread_time()
     for event in events:
         take(event)

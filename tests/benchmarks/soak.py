@@ -24,7 +24,7 @@ from statistics import median
 from endstop import Engine, tool
 from endstop.decision import Limits, Policy
 from endstop.decision.events import AttemptFailed, RunFinished
-from endstop.providers import Fallback, Limit, OpenAICompatible, Provider, Retry, Timeouts
+from endstop.providers import Fallback, OpenAICompatible, Provider, RateLimit, Retry, Timeouts
 from task import Scenario, add
 
 HERE = Path(__file__).resolve().parent
@@ -52,7 +52,7 @@ def providers(ports: list[int]) -> Provider:
         direct = OpenAICompatible(name, f"http://127.0.0.1:{port}/v1", api_key="none")
         bounded = Timeouts(direct, connect=10, first=5, between=5, total=60)
         patience = None if name == "steady" else 2.0  # the last one has nobody behind it
-        guarded.append(Retry(Limit(bounded, longest_wait=patience), times={"server": 1}, first_wait=0.05))
+        guarded.append(Retry(RateLimit(bounded, longest_wait=patience), times={"server": 1}, first_wait=0.05))
     return Fallback(*guarded)
 
 

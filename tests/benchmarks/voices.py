@@ -31,9 +31,9 @@ PLAN: tuple[tuple[str, str, dict[str, Any], tuple[str, ...]], ...] = (
 MEANS = {
     "endstop": "no wrapper",
     "retry": "`Retry(p)`",
-    "limit": "`Limit(p)`, all three limits",
+    "limit": "`RateLimit(p)`, all three limits",
     "timeouts": "`Timeouts(p)`",
-    "guarded": "`Fallback(Retry(Limit(Timeouts(p))), p)`",
+    "guarded": "`Fallback(Retry(RateLimit(Timeouts(p))), p)`",
     "race": "`Race(p, p)`",
     "hedge": "`Hedge(p, p, after=0.02)`",
 }

@@ -19,7 +19,7 @@ from endstop.decision import (
     Usage,
     UsageReport,
 )
-from endstop.decision.call_arguments import members
+from endstop.decision.call_arguments import count_members
 from endstop.decision.events import (
     FinishReported,
     ProviderToolReported,
@@ -155,7 +155,7 @@ def test_C3_what_comes_after_the_closing_brace_makes_the_arguments_invalid(late:
     assert fed.calls == [("a", "look", whole + late.strip())]
     fed.events += fed.assembler.close()
     assert fed.shown("a") == whole + late.strip()
-    assert members(fed.calls[0][2]) is None
+    assert count_members(fed.calls[0][2]) is None
 
 
 @pytest.mark.parametrize("late", ['{"a": 1, "b": 2}', ' {"b":2,"a":1} ', '{"a": 1, "b": 2}\n{"a": 1, "b": 2}'])
@@ -181,7 +181,7 @@ def test_C3_arguments_that_were_encoded_twice_are_unwrapped(cut: int) -> None:
 
 def test_C3_arguments_that_come_after_the_finish_are_never_dropped() -> None:
     fed = Fed(head(arguments="{}"), CALLS, more('{"a": 1}'))
-    assert members(fed.calls[0][2]) is None
+    assert count_members(fed.calls[0][2]) is None
 
 
 @pytest.mark.parametrize("reason", ["length", "content_filter", "error", "context_full", "retry"])
@@ -455,7 +455,7 @@ def test_every_call_begins_once_ends_at_most_once_and_shows_its_own_arguments(gi
         order = [type(event) for event in fed.events if getattr(event, "call_id", None) == id]
         assert order[0] is ToolCallStart
         if ToolCallEnd in order[:-1]:  # more came after its end
-            assert members(arguments) is None or fed.assembler.call(id).arguments == arguments
+            assert count_members(arguments) is None or fed.assembler.call(id).arguments == arguments
 
 
 @settings(max_examples=300, deadline=None)
@@ -475,7 +475,7 @@ def test_C3_a_call_comes_to_the_same_end_however_its_text_was_cut(
         assert fed.calls == whole.calls
         assert fed.ended == whole.ended == ["a"]
     valid = after in ("", " ", "again")
-    assert (members(whole.calls[0][2]) is not None) is valid
+    assert (count_members(whole.calls[0][2]) is not None) is valid
     if valid:
         assert json.loads(whole.calls[0][2]) == json.loads(text)
 

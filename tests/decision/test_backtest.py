@@ -8,7 +8,7 @@ import pytest
 from endstop import Engine, Tool, tool
 from endstop.decision import Compaction, Event, Limits, Policy, Prompts, WrongUse
 from endstop.decision import events as ev
-from endstop.decision.backtest import Backtested, Finding, backtest
+from endstop.decision.backtest import BacktestResult, Finding, backtest
 from endstop.decision.policy import POLICIES
 from endstop.hooks import Accept, Progress, Reject
 from endstop.providers import Interrupted, Scripted, call, say
@@ -46,7 +46,7 @@ async def events_of(
         return [event async for event in run if not isinstance(event, ev.TextMessageContent)]
 
 
-def backtested(events: list[Event], policy: Policy) -> Backtested:
+def backtested(events: list[Event], policy: Policy) -> BacktestResult:
     (one,) = backtest(events, [policy])
     return one
 

@@ -1,7 +1,7 @@
 """Row F4: what a reply to a confirmation says, on labelled replies in six languages."""
 
 import pytest
-from endstop.decision.confirmation import Reply, reply_of
+from endstop.decision.confirmation import Reply, parse_reply
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +14,7 @@ TUNED_ON = [reply for number, reply in enumerate(REPLIES) if number % 3]
 
 @pytest.mark.parametrize("part", [HELD_OUT, TUNED_ON], ids=["held out", "tuned on"])
 def test_F4_98_percent_of_labelled_replies_are_read_right(part: list[Labelled]) -> None:
-    wrong = [(reply, reply_of(reply.text)) for reply in part if reply_of(reply.text) != reply.label]
+    wrong = [(reply, parse_reply(reply.text)) for reply in part if parse_reply(reply.text) != reply.label]
     assert len(wrong) <= 0.02 * len(part), wrong
 
 
@@ -53,16 +53,16 @@ def test_F4_the_labelled_set_is_large_and_has_six_languages_and_three_answers() 
     ],
 )
 def test_F4_replies_of_the_row_are_read_as_what_they_say(text: str, says: Reply) -> None:
-    assert reply_of(text) == says
+    assert parse_reply(text) == says
 
 
 @given(st.text(max_size=200))
 def test_F4_any_text_is_read_without_an_error_and_the_same_in_capitals_and_between_spaces(text: str) -> None:
-    assert reply_of(text) in ("yes", "no", "unclear")
-    assert reply_of(f"  {text}\t") == reply_of(text)
+    assert parse_reply(text) in ("yes", "no", "unclear")
+    assert parse_reply(f"  {text}\t") == parse_reply(text)
 
 
 @pytest.mark.parametrize("reply", REPLIES, ids=lambda reply: reply.text)
 def test_F4_case_and_full_width_change_nothing(reply: Labelled) -> None:
     wide = "".join(chr(ord(sign) + 0xFEE0) if "!" <= sign <= "~" else sign for sign in reply.text)
-    assert reply_of(reply.text.upper()) == reply_of(wide) == reply_of(reply.text)
+    assert parse_reply(reply.text.upper()) == parse_reply(wide) == parse_reply(reply.text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from endstop.decision import Price, Usage, WrongUse
-from endstop.decision.cost import priced
+from endstop.decision.cost import with_cost
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,9 +33,9 @@ def test_a_request_above_a_tier_costs_as_a_whole_what_the_tier_says() -> None:
 
 def test_a_reported_cost_stays_and_an_estimate_stays_an_estimate() -> None:
     price = Price(input=1, output=1)
-    assert priced(Usage(input_tokens=5, cost_usd=0.25), price).cost_usd == 0.25
-    assert priced(Usage(input_tokens=5), None) == Usage(input_tokens=5)
-    estimated = priced(Usage(input_tokens=1_000_000, estimated=True), price)
+    assert with_cost(Usage(input_tokens=5, cost_usd=0.25), price).cost_usd == 0.25
+    assert with_cost(Usage(input_tokens=5), None) == Usage(input_tokens=5)
+    estimated = with_cost(Usage(input_tokens=1_000_000, estimated=True), price)
     assert (estimated.cost_usd, estimated.estimated) == (1.0, True)
 
 

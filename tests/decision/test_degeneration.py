@@ -10,15 +10,15 @@ from endstop.decision import POLICIES, AssistantMessage, Degeneration, Policy, R
 from endstop.decision import events as ev
 from endstop.decision.degeneration import (
     LONGEST_PERIOD,
-    REMEMBERED,
+    MAX_REMEMBERED,
     STRIDE,
     Part,
-    Repeated,
-    RepetitionWatch,
+    RepeatedText,
+    RepetitionDetector,
     find_repetition,
-    repetition_in,
+    find_repetition_in_message,
 )
-from endstop.decision.settings import recorded
+from endstop.decision.settings import settings_from_record
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -167,7 +167,7 @@ def test_A1_a_tool_can_be_left_out() -> None:
     settings = Degeneration(unwatched=("write_file",))
     assert find_repetition("arguments", zeros, settings, "write_file") is None
     assert find_repetition("arguments", zeros, settings, "other") is not None
-    watch = RepetitionWatch(settings)
+    watch = RepetitionDetector(settings)
     watch.take(ev.ToolCallStart(attempt="1.1", call_id="a", name="write_file"))
     assert watch.take(ev.ToolCallArgs(attempt="1.1", call_id="a", delta=zeros)) is None
     watch.take(ev.ToolCallStart(attempt="1.1", call_id="b", name="other"))
@@ -193,7 +193,7 @@ def test_A1_a_minimum_of_periods_is_asked_for_too() -> None:
 
 
 def test_A1_parts_are_watched_apart() -> None:
-    watch = RepetitionWatch(ON)
+    watch = RepetitionDetector(ON)
     for _ in range(600):  # 3,600 characters of each
         assert watch.take(ev.TextMessageContent(attempt="1.1", delta="court ")) is None
         assert watch.take(ev.ReasoningMessageContent(attempt="1.1", delta="court ")) is None
@@ -201,18 +201,20 @@ def test_A1_parts_are_watched_apart() -> None:
 
 def test_A1_a_whole_response_is_judged_as_its_stream_is() -> None:
     endless = "court " * 5000
-    found = repetition_in(AssistantMessage(endless), ON)
+    found = find_repetition_in_message(AssistantMessage(endless), ON)
     assert found == find_repetition("text", endless, ON)
     blocks = (Reasoning(endless[:15_000]), Reasoning(endless[15_000:]))
-    assert repetition_in(AssistantMessage("", (), blocks), ON) == find_repetition("reasoning", endless, ON)
+    assert find_repetition_in_message(AssistantMessage("", (), blocks), ON) == find_repetition("reasoning", endless, ON)
     call = ToolCall("a", "work", endless)
-    assert repetition_in(AssistantMessage("", (call,)), ON) == find_repetition("arguments", endless, ON, "work")
-    assert repetition_in(AssistantMessage("Done."), ON) is None
+    assert find_repetition_in_message(AssistantMessage("", (call,)), ON) == find_repetition(
+        "arguments", endless, ON, "work"
+    )
+    assert find_repetition_in_message(AssistantMessage("Done."), ON) is None
 
 
 def test_A1_it_is_on_in_new_policies_and_off_where_a_record_does_not_name_it() -> None:
     assert all(policy.degeneration == Degeneration() for policy in POLICIES.values())
-    old = recorded(Policy, {"name": "agent"}).degeneration
+    old = settings_from_record(Policy, {"name": "agent"}).degeneration
     assert (old.text, old.reasoning, old.arguments) == (None, None, None)
     with pytest.raises(WrongUse, match=r"degeneration\.text is 10"):
         Degeneration(text=10)
@@ -236,8 +238,8 @@ def responses(draw: st.DrawFn) -> str:
     return lead + body + draw(st.text(alphabet="ab c1\n好", max_size=800))
 
 
-def _taken(text: str, cuts: list[int]) -> Repeated | None:
-    watch = RepetitionWatch(Degeneration(text=1_000, periods=5))
+def _taken(text: str, cuts: list[int]) -> RepeatedText | None:
+    watch = RepetitionDetector(Degeneration(text=1_000, periods=5))
     places = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
     for begin, end in pairwise(places):
         if begin < end:
@@ -278,7 +280,7 @@ def test_A1_every_period_is_noticed_from_its_length_on(period: int, lead: str, s
 # ---- the cost
 
 
-def _held(watch: RepetitionWatch) -> int:
+def _held(watch: RepetitionDetector) -> int:
     watched = watch._text
     assert watched is not None
     return sum(
@@ -288,10 +290,10 @@ def _held(watch: RepetitionWatch) -> int:
 
 @pytest.mark.parametrize("endless", ["court ", "".join(HARMLESS.values())])
 def test_A1_memory_is_bounded(endless: str) -> None:
-    watch = RepetitionWatch(Degeneration(text=10**9))
+    watch = RepetitionDetector(Degeneration(text=10**9))
     text = (endless * (400_000 // len(endless) + 1))[:400_000]
     most = 0
     for begin in range(0, len(text), 7):
         watch.take(ev.TextMessageContent(attempt="1.1", delta=text[begin : begin + 7]))
         most = max(most, _held(watch))
-    assert most <= REMEMBERED
+    assert most <= MAX_REMEMBERED

@@ -3,8 +3,8 @@
 import pytest
 from endstop import Engine
 from endstop.decision.policy import Echo, Policy
-from endstop.decision.rules import echoes
-from endstop.decision.settings import recorded
+from endstop.decision.rules import is_echo
+from endstop.decision.settings import settings_from_record
 from endstop.providers import Scripted
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ TUNED_ON = [text for number, text in enumerate(TEXTS) if number % 3]
 
 @pytest.mark.parametrize("part", [HELD_OUT, TUNED_ON], ids=["held out", "tuned on"])
 def test_F5_98_percent_of_labelled_texts_are_told_apart_by_default(part: list[Labelled]) -> None:
-    wrong = [one for one in part if echoes(one.text, Echo()) != (one.label == "echo")]
+    wrong = [one for one in part if is_echo(one.text, Echo()) != (one.label == "echo")]
     assert len(wrong) <= 0.02 * len(part), wrong
 
 
@@ -48,18 +48,18 @@ async def test_F5_a_text_that_contains_a_phrase_and_nothing_of_substance_does_no
     ],
 )
 def test_F5_phrases_are_found_in_any_script(phrases: tuple[str, ...], echo: str, answer: str) -> None:
-    assert echoes(echo, Echo(phrases=phrases))
-    assert not echoes(answer, Echo(phrases=phrases))
+    assert is_echo(echo, Echo(phrases=phrases))
+    assert not is_echo(answer, Echo(phrases=phrases))
 
 
 def test_F5_a_record_that_does_not_name_the_setting_is_read_as_before() -> None:
-    then = recorded(Policy, {"echo": {"phrases": ["我明白了", "我会直接回答"]}}).echo
+    then = settings_from_record(Policy, {"echo": {"phrases": ["我明白了", "我会直接回答"]}}).echo
     assert then.beside == "nothing"
-    assert not echoes("我明白了我会直接回答", then)
-    assert not echoes("Okay, 我明白了", then)
-    assert echoes("我明白了，我会直接回答。", then)
+    assert not is_echo("我明白了我会直接回答", then)
+    assert not is_echo("Okay, 我明白了", then)
+    assert is_echo("我明白了，我会直接回答。", then)
 
 
 @given(st.text(max_size=99), st.sampled_from(["filler", "nothing"]))
 def test_F5_a_text_without_a_phrase_is_never_an_echo(text: str, beside: str) -> None:
-    assert not echoes(text, Echo(phrases=("xyzzy plugh",), beside=beside)) or "xyzzy" in text.casefold()  # type: ignore[arg-type]
+    assert not is_echo(text, Echo(phrases=("xyzzy plugh",), beside=beside)) or "xyzzy" in text.casefold()  # type: ignore[arg-type]

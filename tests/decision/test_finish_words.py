@@ -6,7 +6,14 @@ from typing import Any, get_args
 
 import pytest
 from endstop.decision import FinishReason, WrongUse
-from endstop.decision.finish_words import DOES, FINISH_WORDS, MEANINGS, checked_words, finish_of, meaning_of
+from endstop.decision.finish_words import (
+    ACTIONS,
+    FINISH_WORDS,
+    TEACHABLE_REASONS,
+    check_finish_words,
+    describe_finish_word,
+    parse_finish_reason,
+)
 
 VENDORS = (
     "OpenAI", "Azure", "Anthropic", "Gemini", "Bedrock", "Mistral", "DeepSeek", "Z.ai", "Groq", "Cohere", "vLLM",
@@ -47,24 +54,34 @@ def test_A2_a_word_means_the_same_wherever_it_comes_from() -> None:
 
 
 def test_A2_what_the_loop_does_is_said_for_every_reason() -> None:
-    assert set(DOES) == set(get_args(FinishReason))
-    assert {word.does for word in FINISH_WORDS} == set(MEANINGS), "each is somebody's word, `other` is nobody's"
+    assert set(ACTIONS) == set(get_args(FinishReason))
+    assert {word.does for word in FINISH_WORDS} == set(TEACHABLE_REASONS), (
+        "each is somebody's word, `other` is nobody's"
+    )
 
 
 @pytest.mark.parametrize(("word", "does"), NO_SUCCESS.items())
 def test_A2_these_words_are_no_success(word: str, does: str) -> None:
-    assert finish_of(word) == does
-    assert meaning_of(word)
+    assert parse_finish_reason(word) == does
+    assert describe_finish_word(word)
 
 
 def test_A2_a_word_is_known_in_small_letters_and_large_and_any_other_is_not() -> None:
-    assert (finish_of("STOP"), finish_of("stop"), finish_of("Max_Tokens")) == ("stop", "stop", "length")
-    assert (finish_of("weird"), finish_of(""), meaning_of("weird")) == ("other", "other", "")
+    assert (parse_finish_reason("STOP"), parse_finish_reason("stop"), parse_finish_reason("Max_Tokens")) == (
+        "stop",
+        "stop",
+        "length",
+    )
+    assert (parse_finish_reason("weird"), parse_finish_reason(""), describe_finish_word("weird")) == (
+        "other",
+        "other",
+        "",
+    )
 
 
 def test_A2_a_word_can_be_taught_and_what_is_taught_wins() -> None:
-    assert finish_of("weird", {"weird": "stop"}) == "stop"
-    assert finish_of("abort", {"abort": "length"}) == "length"
+    assert parse_finish_reason("weird", {"weird": "stop"}) == "stop"
+    assert parse_finish_reason("abort", {"abort": "length"}) == "length"
 
 
 @pytest.mark.parametrize(
@@ -80,5 +97,5 @@ def test_A2_a_word_can_be_taught_and_what_is_taught_wins() -> None:
 )
 def test_A2_what_cannot_be_taught_is_refused_with_what_to_write(words: Any, says: str) -> None:
     with pytest.raises(WrongUse) as refused:
-        checked_words(words)
+        check_finish_words(words)
     assert says in str(refused.value)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from endstop.decision import POLICIES, Limits, Policy, Rule, SessionLimits, Stop, WrongUse, decide, policy_from
 from endstop.decision.facts import Facts
-from endstop.decision.settings import Settings, recorded
+from endstop.decision.settings import Settings, settings_from_record
 
 
 def test_the_default_policy_is_agent_with_thirty_steps() -> None:
@@ -126,8 +126,8 @@ def test_a_setting_that_a_record_does_not_name_means_what_was_done_before_it_exi
         young: Young = Young()
 
     assert Whole().young.watched is True
-    assert recorded(Whole, {"young": {"old": 2}}) == Whole(young=Young(old=2, watched=False))
-    assert recorded(Whole, {}) == Whole(young=Young(watched=False))
-    assert recorded(Whole, {"young": {"watched": True}}) == Whole()
+    assert settings_from_record(Whole, {"young": {"old": 2}}) == Whole(young=Young(old=2, watched=False))
+    assert settings_from_record(Whole, {}) == Whole(young=Young(watched=False))
+    assert settings_from_record(Whole, {"young": {"watched": True}}) == Whole()
     with pytest.raises(msgspec.ValidationError):
-        recorded(Whole, {"young": 3})
+        settings_from_record(Whole, {"young": 3})

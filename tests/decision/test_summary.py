@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from endstop.decision import AssistantMessage, Facts, Policy, ToolCall, ToolSpec, fold
 from endstop.decision import events as ev
-from endstop.decision.summary import Claim
+from endstop.decision.summary import DoneClaim
 
 TOOLS = tuple(
     ToolSpec(name=name, description="", parameters={}, kind=kind)
@@ -29,7 +29,7 @@ def step(number: int, text: str = "", *names: str, status: str = "ok", closing: 
 
 def claimed(*parts: Iterable[ev.Event]) -> int | None:
     """The step of the claim."""
-    facts, claim = fold(Facts(), STARTED), Claim(STARTED)
+    facts, claim = fold(Facts(), STARTED), DoneClaim(STARTED)
     for part in parts:
         for event in part:
             facts = fold(facts, event)

@@ -13,7 +13,7 @@ import pytest
 from endstop import read_record
 from endstop.decision import Degeneration
 from endstop.decision import events as ev
-from endstop.decision.degeneration import Part, Repeated, find_repetition
+from endstop.decision.degeneration import Part, RepeatedText, find_repetition
 
 from ..shared_data import ABSENT, SESSIONS, SHARED, STREAMS, events_in, said_by, said_by_chat, sessions
 
@@ -143,7 +143,7 @@ SOURCES: dict[str, tuple[Callable[[], Said], int]] = {
 """Each with the characters that are read of it at least, so that the test cannot pass by reading nothing."""
 
 
-def _cut(said: Said, settings: Degeneration, counts: Counter[str]) -> Iterator[tuple[str, Repeated]]:
+def _cut(said: Said, settings: Degeneration, counts: Counter[str]) -> Iterator[tuple[str, RepeatedText]]:
     for source, part, text in said:
         counts["parts"] += bool(text)
         counts["characters"] += len(text)

@@ -28,9 +28,9 @@ from endstop.providers import (
     Fallback,
     Hedge,
     Interrupted,
-    Limit,
     Prices,
     Race,
+    RateLimit,
     Record,
     Replay,
     Retry,
@@ -311,10 +311,10 @@ WRAPPERS: dict[str, Callable[[Any, FakeClock], Any]] = {
     "fallback": lambda a, clock: Fallback(a, Scripted("never asked")),
     "race": lambda a, clock: Race(a, Scripted(anyio.Event())),
     "hedge": lambda a, clock: Hedge(a, Scripted("never asked"), after=60),
-    "limit": lambda a, clock: Limit(a, streams=1, adapt=False),
+    "limit": lambda a, clock: RateLimit(a, streams=1, adapt=False),
     "timeouts": lambda a, clock: Timeouts(a, total=60),
     "record": lambda a, clock: Record(a, lambda exchange: None),
-    "all": lambda a, clock: Retry(Fallback(Limit(Timeouts(a, total=60), streams=1, adapt=False)), clock=clock),
+    "all": lambda a, clock: Retry(Fallback(RateLimit(Timeouts(a, total=60), streams=1, adapt=False)), clock=clock),
 }
 
 

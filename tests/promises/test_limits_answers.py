@@ -21,11 +21,11 @@ from endstop.decision import (
     policy_from,
 )
 from endstop.decision import events as ev
-from endstop.decision.messages import blank
+from endstop.decision.messages import is_blank
 from endstop.decision.outcome import STATUS_OF
 from endstop.decision.policy import Compaction
 from endstop.decision.rules import Rule
-from endstop.decision.settings import recorded
+from endstop.decision.settings import settings_from_record
 from endstop.hook_runner import Answer
 from endstop.hooks import Reject, Verdict
 from endstop.providers import Request, Scripted, Unavailable, call, say
@@ -96,7 +96,7 @@ async def test_F1_a_completion_of_the_users_own_must_say_something_too() -> None
     ("text", "seen"), [*((text, False) for text in EMPTY), ("👍", True), ("好", True), (" x", True)]
 )
 def test_F1_what_nobody_sees_is_blank(text: str, seen: bool) -> None:
-    assert blank(text) is not seen
+    assert is_blank(text) is not seen
 
 
 async def test_F1_a_text_that_nobody_sees_ends_no_run() -> None:
@@ -159,7 +159,7 @@ async def test_F1_no_ending_has_an_empty_answer_where_the_model_wrote_text(
         return
     outcome = await ended(reason, name, closes, tmp_path / "r.jsonl")
     assert outcome.stop_reason == reason
-    assert not blank(outcome.answer)
+    assert not is_blank(outcome.answer)
     assert outcome.answer_from != ""
     expected = {
         "completed": ("All is done.", "completion"),
@@ -230,7 +230,7 @@ def test_F7_the_closing_step_is_on_in_agent_and_strict_and_old_records_keep_thei
         ("chat", False), ("agent", True), ("strict", True)
     ]  # fmt: skip
     assert Policy().closing_after == "exhausted"
-    old = recorded(Policy, {"closing": True})
+    old = settings_from_record(Policy, {"closing": True})
     assert (old.closing, old.closing_after, old.closing_tokens, old.response_tokens) == (True, "limits", None, None)
     assert policy_from({"closing_after": "limits"}).closing_after == "limits"
 
@@ -322,4 +322,4 @@ async def test_F13_under_auto_by_the_setting_by_the_users_rule_or_without_a_comp
 
 
 def test_F13_a_record_that_does_not_name_the_setting_is_read_as_it_was_then() -> None:
-    assert recorded(Policy, {}).required_text == "as_text"
+    assert settings_from_record(Policy, {}).required_text == "as_text"

@@ -31,10 +31,10 @@ from endstop.decision.policy import Degeneration
 from endstop.hooks import Accept, Progress, Verdict
 from endstop.providers import (
     Fallback,
-    Limit,
     OpenAICompatible,
     Prices,
     ProviderError,
+    RateLimit,
     RateLimited,
     Request,
     Retry,
@@ -227,7 +227,7 @@ async def test_B2_the_wait_before_a_retry_ends_at_the_limit(tmp_path: Path) -> N
 
 async def test_B2_the_wait_for_a_rate_ends_at_the_limit(tmp_path: Path) -> None:
     clock = FakeClock()
-    limit = Limit(Scripted([call("work")], "Paris."), requests_per_minute=1, clock=clock)
+    limit = RateLimit(Scripted([call("work")], "Paris."), requests_per_minute=1, clock=clock)
     engine = Engine(limit, tools=[WORK], policy=limited(seconds=2), clock=clock)
     _, outcome, ended = await run_of(engine, clock, tmp_path / "r.jsonl", 90)
     assert (outcome.stop_reason, ended) == ("time_limit", 2.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endstop.decision import Facts, Limits, Policy, Stop, Usage, conclude
+from endstop.decision import Facts, Limits, Policy, Stop, Usage, build_outcome
 from endstop.decision import events as ev
 from endstop.decision.limits import STOP_REASONS, SessionLimits
 from hypothesis import given
@@ -45,7 +45,7 @@ def test_F6_exceeded_limit_is_any_used_above_allowed_or_a_limit_that_ended_the_r
     facts: Facts, limits: Limits, session_limits: SessionLimits, reason: str
 ) -> None:
     policy = Policy(limits=limits, session_limits=session_limits)
-    outcome = conclude(facts, policy, Stop(rule="any", reason=reason))
+    outcome = build_outcome(facts, policy, Stop(rule="any", reason=reason))
     over = [name for name, use in outcome.limits.items() if use.used > use.allowed]
     assert outcome.exceeded_limit is (bool(over) or reason in STOP_REASONS.values())
     names = [name for name in STOP_REASONS for _ in (0,) if getattr(limits, name) is not None]
@@ -55,7 +55,7 @@ def test_F6_exceeded_limit_is_any_used_above_allowed_or_a_limit_that_ended_the_r
 def test_F6_overshoot_is_flagged_however_the_run_ended_and_the_limit_itself_is_no_overshoot() -> None:
     policy = Policy(limits=Limits(output_tokens=50))
     done = Stop(rule="control_flow", reason="completed")
-    assert conclude(Facts(usage=Usage(output_tokens=5_000)), policy, done).exceeded_limit
-    assert not conclude(Facts(usage=Usage(output_tokens=50)), policy, done).exceeded_limit
+    assert build_outcome(Facts(usage=Usage(output_tokens=5_000)), policy, done).exceeded_limit
+    assert not build_outcome(Facts(usage=Usage(output_tokens=50)), policy, done).exceeded_limit
     soft = Policy(limits=Limits(soft_steps=3, steps=9))
-    assert [conclude(Facts(steps=n), soft, done).exceeded_limit for n in (3, 4)] == [False, True]
+    assert [build_outcome(Facts(steps=n), soft, done).exceeded_limit for n in (3, 4)] == [False, True]

@@ -10,7 +10,7 @@ from typing import Any
 from endstop import Engine, Tool, read_record
 from endstop.decision import Facts, Policy, fold
 from endstop.decision import events as ev
-from endstop.providers import Chaos, Fallback, Hedge, Limit, Provider, Race, Retry, Scripted, Timeouts, call, say
+from endstop.providers import Chaos, Fallback, Hedge, Provider, Race, RateLimit, Retry, Scripted, Timeouts, call, say
 from endstop.replay import replay
 from endstop.testing import check_transcript
 from hypothesis import given, settings
@@ -47,7 +47,7 @@ def built(plan: Plan) -> Provider:
         case "retry":
             return Retry(providers[0], first_wait=0, longest_wait=1e-9, times={"rate_limit": 2, "server": 2})
         case "limit":
-            return Limit(providers[0], streams=1, adapt=False)
+            return RateLimit(providers[0], streams=1, adapt=False)
         case "timeouts":
             return Timeouts(providers[0], total=60)
         case "fallback":

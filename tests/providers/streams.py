@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from endstop.decision import AnyChunk, AttemptEnded, FinishReport, TextDelta, UserMessage, Voice
+from endstop.decision import AnyChunk, AttemptEnded, FinishReport, ModelSelected, TextDelta, UserMessage
 from endstop.providers import Clock, Provider, ProviderError, Request
 
 ASK = Request(messages=[UserMessage("Hello, who is there?")])
@@ -24,7 +24,7 @@ def heard(chunks: list[AnyChunk]) -> tuple[str | None, str]:
     voice, text = None, ""
     for chunk in chunks:
         match chunk:
-            case Voice(model):
+            case ModelSelected(model):
                 voice = model
             case AttemptEnded(beside=False):
                 text = ""

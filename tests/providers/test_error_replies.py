@@ -12,9 +12,9 @@ import pytest
 from endstop.decision import UserMessage
 from endstop.providers import LiteLLM, Request
 from endstop.providers.chat_stream import ChatStream
-from endstop.providers.error_replies import error_of, said_by, said_in
+from endstop.providers.error_replies import build_error, parse_error_body, parse_error_value
 from endstop.providers.errors import ProviderError
-from endstop.providers.retry import PASSING
+from endstop.providers.retry import DEFAULT_RETRIES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,7 +39,7 @@ def test_C1_C2_a_refusal_is_of_its_kind(
     vendor: str, status: int, headers: dict[str, str], body: Any, kind: str, wait: float | None
 ) -> None:
     given = headers_of(headers)
-    error = error_of(said_in(sent(body), given), status=status, headers=given)
+    error = build_error(parse_error_body(sent(body), given), status=status, headers=given)
     assert error.kind == kind
     if wait is not None:
         assert error.retry_after == pytest.approx(wait, abs=2)
@@ -56,7 +56,7 @@ def test_C1_C2_a_text_is_of_its_kind_as_it_is_and_as_a_message(status: int, body
             [{"error": body}],
         ]
     for shape in shapes:
-        error = error_of(said_in(sent(shape)), status=status)
+        error = build_error(parse_error_body(sent(shape)), status=status)
         assert error.kind in kinds.split("|"), shape
 
 
@@ -70,7 +70,7 @@ def test_C1_C2_of_the_recorded_refusals_all_are_of_their_kind() -> None:
     wrong = []
     for row in kept():
         wanted, _, wait = row["wanted"].partition(" ra=")
-        error = error_of(said_in(row["body"], row["headers"]), status=row["status"], headers=row["headers"])
+        error = build_error(parse_error_body(row["body"], row["headers"]), status=row["status"], headers=row["headers"])
         right = error.kind in wanted.partition(" (")[0].split("|")
         if wait:
             right = right and error.retry_after == float(wait.replace("..", ""))
@@ -85,7 +85,7 @@ def test_C2_an_error_in_the_middle_of_a_stream_is_told_with_its_message(
 ) -> None:
     if isinstance(body, str):
         pytest.skip("no stream holds a page")
-    said = said_by(body)
+    said = parse_error_value(body)
     reader = ChatStream()
     reader.feed(b'data: {"choices": [{"index": 0, "delta": {"content": "a"}}]}\n\n')
 
@@ -105,8 +105,8 @@ HOPELESS = [row for row in BODIES if row[4] in ("quota", "context_overflow", "au
 
 @pytest.mark.parametrize("row", HOPELESS, ids=[row[0] for row in HOPELESS])
 def test_C2_what_no_wait_mends_is_not_tried_again(row: Row) -> None:
-    error = error_of(said_in(sent(row[3]), row[2]), status=row[1], headers=headers_of(row[2]))
-    assert error.kind not in PASSING
+    error = build_error(parse_error_body(sent(row[3]), row[2]), status=row[1], headers=headers_of(row[2]))
+    assert error.kind not in DEFAULT_RETRIES
 
 
 def test_C2_an_error_after_the_finish_does_not_take_the_response_away() -> None:
@@ -145,7 +145,7 @@ def test_C2_how_long_to_wait_is_read_wherever_it_stands(headers: dict[str, str],
     forms = {"SOON": soon.isoformat(), "SOON, as HTTP": format_datetime(soon)}
     headers = {name: forms.get(value, value) for name, value in headers.items()}
     body = json.dumps({"error": {"message": text or "slow"}})
-    error = error_of(said_in(body, headers), status=429, headers=headers)
+    error = build_error(parse_error_body(body, headers), status=429, headers=headers)
     assert error.kind == "rate_limit"
     assert error.retry_after == (None if wait is None else pytest.approx(wait, abs=60 if wait == 3600 else 0.001))
 
@@ -163,8 +163,8 @@ json_values = st.recursive(
 @settings(max_examples=200, deadline=None)
 @given(json_values | st.binary(max_size=80), st.none() | st.integers(100, 999))
 def test_C5_whatever_a_body_holds_it_is_an_error_with_a_message(body: Any, status: int | None) -> None:
-    said = said_in(body) if isinstance(body, bytes) else said_by(body)
-    error = error_of(said, status=status, headers={"retry-after": str(body)[:50]})
+    said = parse_error_body(body) if isinstance(body, bytes) else parse_error_value(body)
+    error = build_error(said, status=status, headers={"retry-after": str(body)[:50]})
     assert error.message
     assert error.retry_after is None or 0 <= error.retry_after <= 86400
 

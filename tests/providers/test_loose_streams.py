@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from endstop.decision import Assembler, ToolResult
 from endstop.decision.messages import Image
-from endstop.providers.chat_stream import ChatStream, whole_reply
+from endstop.providers.chat_stream import ChatStream, parse_whole_reply
 from endstop.providers.errors import ProviderError
-from endstop.providers.openai_format import NO_OUTPUT, message_out
+from endstop.providers.openai_format import NO_OUTPUT, encode_message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -84,13 +84,13 @@ def test_C5_whatever_the_bytes_only_a_providers_error_comes_out(events: list[Any
             assembler.feed(chunk)
     for one in events:
         with suppress(ProviderError):
-            whole_reply(one if isinstance(one, bytes) else json.dumps(one).encode())
+            parse_whole_reply(one if isinstance(one, bytes) else json.dumps(one).encode())
 
 
 @pytest.mark.parametrize("content", ["", " ", "\n\t"])
 @pytest.mark.parametrize("pictures", ["none", "inside", "after"])
 def test_C4_no_empty_result_is_ever_sent(content: str, pictures: Any) -> None:
     for images in ((), (Image(b"x"),)):
-        out = message_out(ToolResult("a", "look", content, images=images), pictures=pictures)
+        out = encode_message(ToolResult("a", "look", content, images=images), pictures=pictures)
         parts = out["content"] if isinstance(out["content"], list) else [{"type": "text", "text": out["content"]}]
         assert [part["text"] for part in parts if part["type"] == "text"] == [NO_OUTPUT]

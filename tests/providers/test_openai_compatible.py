@@ -33,11 +33,11 @@ from endstop.decision import (
 )
 from endstop.providers import (
     BadRequest,
-    Broken,
     ContextOverflow,
     Interrupted,
     NotFound,
     OpenAICompatible,
+    ProtocolError,
     ProviderError,
     RateLimited,
     Request,
@@ -267,7 +267,7 @@ def test_an_api_base_that_is_no_url_is_wrong_use(url: str) -> None:
 
 async def test_html_with_status_200_is_no_event_stream_and_its_beginning_is_shown() -> None:
     error = await failure(body(b"<!DOCTYPE html><title>Sign in</title>", content_type="text/html"))
-    assert type(error) is Broken
+    assert type(error) is ProtocolError
     assert "no event stream" in str(error)
     assert "<!DOCTYPE html>" in str(error)
 
@@ -278,14 +278,14 @@ async def test_html_with_status_200_is_no_event_stream_and_its_beginning_is_show
 )
 async def test_a_chunk_that_cannot_be_read_is_an_error_that_shows_it(data: str) -> None:
     error = await failure(stream(delta(content="a"), data, FINISHED))
-    assert type(error) is Broken
+    assert type(error) is ProtocolError
     assert "cannot be read" in str(error)
     assert data[:8] in str(error)
 
 
 async def test_a_stream_in_another_format_is_named_as_such() -> None:
     error = await failure(stream({"type": "message_start", "message": {"id": "msg_1"}}, done=False))
-    assert type(error) is Broken
+    assert type(error) is ProtocolError
     assert "another format" in str(error)
     assert "message_start" in str(error)
 
@@ -329,7 +329,7 @@ async def test_a_stream_that_stalls_after_the_finish_loses_nothing_that_was_said
 async def test_a_body_whose_compression_is_broken_is_interrupted() -> None:
     reply = stream(delta(content="a"), FINISHED)
     reply.headers = {"content_encoding": "gzip"}
-    assert isinstance(await failure(reply), Broken)
+    assert isinstance(await failure(reply), ProtocolError)
 
 
 @pytest.mark.parametrize(
@@ -557,7 +557,7 @@ async def test_a_reply_that_was_not_streamed_gives_the_same_chunks() -> None:
 
 @pytest.mark.parametrize("reply", [{}, {"choices": []}, [], "x", {"choices": [{"message": "x"}]}])
 async def test_a_json_reply_that_is_no_completion_is_broken(reply: Any) -> None:
-    assert type(await failure(body(reply))) is Broken
+    assert type(await failure(body(reply))) is ProtocolError
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])

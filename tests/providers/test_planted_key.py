@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 from endstop.decision import FinishReport, TextDelta, WrongUse
-from endstop.providers import Failure, LiteLLM, OpenAICompatible
-from endstop.providers.endpoint_url import masked, parted
+from endstop.providers import LiteLLM, OpenAICompatible, RecordedError
+from endstop.providers.endpoint_url import mask_url, split_credentials
 from endstop.testing.conformance.providers import CASES, Behaviour, Case, Ending, Endpoint, check
 
 from ..console import endstop
@@ -42,7 +42,7 @@ async def note(text: str) -> str:
 def trouble(ends: Ending, quoted: str) -> Behaviour:
     """Errors quote what was sent, as it was sent and as `quoted`."""
     says = () if ends in ("refused", "unreachable") else (TextDelta("One moment"),)
-    failure = Failure(kind="auth", status=401, message=f"Incorrect API key provided: {quoted}.")
+    failure = RecordedError(kind="auth", status=401, message=f"Incorrect API key provided: {quoted}.")
     return Behaviour(says=says, ends=ends, failure=failure)
 
 
@@ -79,7 +79,9 @@ async def _run_and_look(folder: Path, *arguments: str) -> None:
 
 
 def limited(quoted: str) -> Behaviour:
-    return Behaviour(ends="refused", failure=Failure(kind="rate_limit", status=429, message=f"{quoted}: slow down."))
+    return Behaviour(
+        ends="refused", failure=RecordedError(kind="rate_limit", status=429, message=f"{quoted}: slow down.")
+    )
 
 
 DEBUGGED: dict[str, Behaviour] = {
@@ -134,7 +136,7 @@ def test_a_key_and_a_user_cannot_both_be_sent() -> None:
 
 
 def test_an_address_is_parted_into_the_place_and_who_asks() -> None:
-    assert parted("http://me:p%40ss@host:1/v1") == ("http://host:1/v1", "me:p@ss")
-    assert parted("http://host:1/v1@2") == ("http://host:1/v1@2", "")
-    assert masked("http://me:p%40ss@host:1/v1?key=x") == "http://***@host:1/v1?***"
-    assert masked("no url") == "no url"
+    assert split_credentials("http://me:p%40ss@host:1/v1") == ("http://host:1/v1", "me:p@ss")
+    assert split_credentials("http://host:1/v1@2") == ("http://host:1/v1@2", "")
+    assert mask_url("http://me:p%40ss@host:1/v1?key=x") == "http://***@host:1/v1?***"
+    assert mask_url("no url") == "no url"

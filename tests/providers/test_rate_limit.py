@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 from endstop.decision import Usage, WrongUse
-from endstop.providers import Fallback, Limit, RateLimited, Request, Scripted
-from endstop.providers.rate_limit import Bucket
+from endstop.providers import Fallback, RateLimit, RateLimited, Request, Scripted
+from endstop.providers.rate_limit import TokenBucket
 from endstop.testing import FakeClock
 
 from .streams import ASK, Slow, chunks_of, heard, nobody_left
@@ -17,7 +17,7 @@ from .streams import ASK, Slow, chunks_of, heard, nobody_left
 async def test_no_more_streams_than_allowed_and_the_others_in_the_order_in_which_they_came() -> None:
     clock = FakeClock()
     slow = Slow(clock, 1, "done")
-    limit = Limit(slow, streams=2, clock=clock)
+    limit = RateLimit(slow, streams=2, clock=clock)
     order: list[int] = []
 
     async def ask(number: int) -> None:
@@ -37,7 +37,7 @@ async def test_no_more_streams_than_allowed_and_the_others_in_the_order_in_which
 
 async def test_a_place_is_free_again_after_an_error_a_cut_and_a_cancellation() -> None:
     clock = FakeClock()
-    limit = Limit(Slow(clock, "one ", 5, "two"), streams=1, clock=clock)
+    limit = RateLimit(Slow(clock, "one ", 5, "two"), streams=1, clock=clock)
     async with limit.stream(ASK) as chunks:
         await anext(chunks)
     reading = asyncio.create_task(chunks_of(limit))
@@ -54,7 +54,7 @@ async def test_a_place_is_free_again_after_an_error_a_cut_and_a_cancellation() -
 
 async def test_someone_let_in_and_cancelled_at_once_gives_the_place_on() -> None:
     clock = FakeClock()
-    limit = Limit(Slow(clock, 1, "x"), streams=1, clock=clock)
+    limit = RateLimit(Slow(clock, 1, "x"), streams=1, clock=clock)
     tasks = [asyncio.create_task(chunks_of(limit)) for _ in range(3)]
     await clock.advance(0.5)
     tasks[0].cancel()
@@ -67,7 +67,7 @@ async def test_someone_let_in_and_cancelled_at_once_gives_the_place_on() -> None
 
 async def test_one_who_gives_up_just_as_a_place_becomes_free_does_no_harm() -> None:
     clock = FakeClock()
-    limit = Limit(Slow(clock, 1, "x"), streams=1, clock=clock)
+    limit = RateLimit(Slow(clock, 1, "x"), streams=1, clock=clock)
     first = asyncio.create_task(chunks_of(limit))
     await clock.advance(0)
     waiting = [asyncio.create_task(chunks_of(limit)) for _ in range(3)]
@@ -84,7 +84,7 @@ async def test_one_who_gives_up_just_as_a_place_becomes_free_does_no_harm() -> N
 
 async def test_requests_a_minute_are_spread_after_a_short_burst() -> None:
     clock = FakeClock()
-    limit = Limit(Scripted(lambda request: "x"), requests_per_minute=60, clock=clock)
+    limit = RateLimit(Scripted(lambda request: "x"), requests_per_minute=60, clock=clock)
     times: list[float] = []
 
     async def ask() -> None:
@@ -102,7 +102,7 @@ async def test_requests_a_minute_are_spread_after_a_short_burst() -> None:
 async def test_tokens_a_minute_are_corrected_by_what_the_provider_counts() -> None:
     clock = FakeClock()
     dear = Scripted(lambda request: "x", usage=Usage(input_tokens=500, output_tokens=500))
-    limit = Limit(dear, tokens_per_minute=6000, clock=clock)
+    limit = RateLimit(dear, tokens_per_minute=6000, clock=clock)
     await chunks_of(limit)
     waiting = asyncio.create_task(chunks_of(limit))
     await clock.advance(3)
@@ -113,7 +113,7 @@ async def test_tokens_a_minute_are_corrected_by_what_the_provider_counts() -> No
 
 async def test_a_waiting_for_tokens_that_is_cancelled_gives_them_back() -> None:
     clock = FakeClock()
-    limit = Limit(Scripted(lambda request: "x"), tokens_per_minute=60, clock=clock)
+    limit = RateLimit(Scripted(lambda request: "x"), tokens_per_minute=60, clock=clock)
     request = Request(messages=ASK.messages, settings={"max_tokens": 600})
     waiting = asyncio.create_task(chunks_of(limit, request))
     await clock.advance(1)
@@ -130,7 +130,7 @@ async def test_a_waiting_for_tokens_that_is_cancelled_gives_them_back() -> None:
 async def test_after_a_refusal_half_as_many_go_and_nobody_while_the_provider_asks_to_wait() -> None:
     clock = FakeClock()
     script: list[Any] = [RateLimited("slow down", retry_after=5), *["fine"] * 50]
-    limit = Limit(Scripted(*script), streams=8, clock=clock)
+    limit = RateLimit(Scripted(*script), streams=8, clock=clock)
     with pytest.raises(RateLimited):
         await chunks_of(limit)
     assert limit.allowed == 1, "half of those who were inside, and one at least"
@@ -146,7 +146,7 @@ async def test_after_a_refusal_half_as_many_go_and_nobody_while_the_provider_ask
 
 async def test_those_who_are_refused_together_count_once() -> None:
     clock = FakeClock()
-    limit = Limit(Slow(clock, 1, RateLimited("slow down", retry_after=0)), streams=100, clock=clock)
+    limit = RateLimit(Slow(clock, 1, RateLimited("slow down", retry_after=0)), streams=100, clock=clock)
     tasks = [asyncio.create_task(chunks_of(limit)) for _ in range(40)]
     await clock.advance(2)
     await asyncio.wait(tasks)
@@ -156,7 +156,7 @@ async def test_those_who_are_refused_together_count_once() -> None:
 
 async def test_who_waits_too_long_for_a_place_is_sent_elsewhere() -> None:
     clock = FakeClock()
-    limit = Limit(Slow(clock, 9, "at last", model="a"), streams=1, longest_wait=2, clock=clock)
+    limit = RateLimit(Slow(clock, 9, "at last", model="a"), streams=1, longest_wait=2, clock=clock)
     first = asyncio.create_task(chunks_of(limit))
     await clock.advance(0)
     second = asyncio.create_task(chunks_of(Fallback(limit, Scripted("here", model="b"))))
@@ -172,7 +172,7 @@ async def test_who_waits_too_long_for_a_place_is_sent_elsewhere() -> None:
 
 async def test_a_limit_without_a_number_of_streams_finds_one_when_it_is_too_much() -> None:
     clock = FakeClock()
-    limit = Limit(Scripted(RateLimited("slow down"), "fine"), clock=clock)
+    limit = RateLimit(Scripted(RateLimited("slow down"), "fine"), clock=clock)
     assert limit.allowed is None
     with pytest.raises(RateLimited):
         await chunks_of(limit)
@@ -180,7 +180,7 @@ async def test_a_limit_without_a_number_of_streams_finds_one_when_it_is_too_much
 
 
 async def test_a_limit_that_does_not_adapt_stays_as_it_is() -> None:
-    limit = Limit(Scripted(RateLimited("slow down", retry_after=99), "fine"), streams=8, adapt=False)
+    limit = RateLimit(Scripted(RateLimited("slow down", retry_after=99), "fine"), streams=8, adapt=False)
     with pytest.raises(RateLimited):
         await chunks_of(limit)
     assert limit.allowed == 8
@@ -190,12 +190,12 @@ async def test_a_limit_that_does_not_adapt_stays_as_it_is() -> None:
 @pytest.mark.parametrize("name", ["streams", "requests_per_minute", "tokens_per_minute"])
 def test_a_limit_of_nothing_is_refused(name: str) -> None:
     with pytest.raises(WrongUse, match=f"{name} is 0"):
-        Limit(Scripted(), **{name: 0})
+        RateLimit(Scripted(), **{name: 0})
 
 
 async def test_a_bucket_tells_who_cannot_wait_how_long_it_would_be() -> None:
     clock = FakeClock()
-    bucket = Bucket(60, clock)
+    bucket = TokenBucket(60, clock)
     assert [bucket.lacking(1) for _ in range(6)] == [0.0] * 6
     assert bucket.lacking(1) == 1.0
     assert bucket.lacking(3) == 3.0, "nothing was taken"

@@ -13,7 +13,16 @@ from endstop import Engine, Tool
 from endstop.decision import Assembler, FinishReport, ProviderToolReport, UsageReport, UserMessage
 from endstop.decision.events import ToolCallEnd
 from endstop.decision.messages import AssistantMessage, FinishReason, Usage
-from endstop.providers import Broken, Interrupted, LiteLLM, OpenAICompatible, Provider, ProviderError, Request, TimedOut
+from endstop.providers import (
+    Interrupted,
+    LiteLLM,
+    OpenAICompatible,
+    ProtocolError,
+    Provider,
+    ProviderError,
+    Request,
+    TimedOut,
+)
 from endstop.providers.chat_stream import ChatStream
 from endstop.providers.errors import QuotaExceeded, Unavailable
 
@@ -410,7 +419,7 @@ async def test_a_stream_in_another_format_is_a_clear_error(path: Path, split: in
     if isinstance(error, Unavailable | QuotaExceeded):  # an error object that is shaped as in the chat format
         assert "error in the stream" in str(error)
     else:
-        assert type(error) is Broken
+        assert type(error) is ProtocolError
         assert any(words in str(error) for words in ("another format", "no event stream", "cannot be read"))
     assert got.assembler.finish is None
     assert [chunk for chunk in got.chunks if not isinstance(chunk, UsageReport)] == []

@@ -6,8 +6,8 @@ import re
 from itertools import pairwise
 
 import pytest
-from endstop.providers import Broken
-from endstop.providers.sse_decoder import LARGEST_EVENT, EventStream
+from endstop.providers import ProtocolError
+from endstop.providers.sse_decoder import LARGEST_EVENT, SSEDecoder
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +15,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 def events_of(*blocks: bytes) -> list[bytes]:
-    stream = EventStream()
+    stream = SSEDecoder()
     return [event for block in blocks for event in stream.feed(block)] + stream.end()
 
 
@@ -110,26 +110,26 @@ def test_an_event_is_its_data_and_nothing_else(body: bytes, events: list[bytes])
 def test_a_body_that_is_no_event_stream_is_an_error_that_shows_its_beginning(
     body: bytes, beginning: str, size: int
 ) -> None:
-    with pytest.raises(Broken, match="no event stream; it begins with") as error:
+    with pytest.raises(ProtocolError, match="no event stream; it begins with") as error:
         events_of(*(body[at : at + size] for at in range(0, len(body), size)))
     assert beginning in str(error.value)
 
 
 def test_what_is_shown_of_a_long_body_is_short() -> None:
-    with pytest.raises(Broken) as error:
+    with pytest.raises(ProtocolError) as error:
         events_of(b"<p>" * 10_000)
     assert len(str(error.value)) < 300
 
 
 def test_a_text_that_begins_like_a_field_is_judged_only_when_enough_of_it_is_there() -> None:
-    stream = EventStream()
+    stream = SSEDecoder()
     assert stream.feed(b"da") == []
     assert stream.feed(b"ta: a\n") == []
     assert stream.feed(b"\n") == [b"a"]
 
 
 def test_an_event_without_an_end_does_not_grow_forever() -> None:
-    stream = EventStream()
+    stream = SSEDecoder()
     stream.feed(b"data: ")
-    with pytest.raises(Broken, match="larger than"):
+    with pytest.raises(ProtocolError, match="larger than"):
         stream.feed(b"x" * (LARGEST_EVENT + 1))

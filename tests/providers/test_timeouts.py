@@ -9,7 +9,7 @@ import anyio
 import pytest
 from endstop.decision import WrongUse
 from endstop.providers import Race, Retry, Scripted, TimedOut, Timeouts
-from endstop.providers.timeouts import Patience
+from endstop.providers.timeouts import Watchdog
 from endstop.testing import FakeClock
 
 from .streams import Slow, chunks_of, heard, nobody_left
@@ -102,7 +102,7 @@ async def test_a_wait_that_takes_too_long_is_given_up_and_others_are_not(monkeyp
     time, said = Time(monkeypatch), []
 
     async def wait() -> None:
-        patience = Patience(10)
+        patience = Watchdog(10)
         try:
             for event in events:
                 await patience.on(event.wait())
@@ -127,7 +127,7 @@ async def test_a_wait_that_takes_too_long_is_given_up_and_others_are_not(monkeyp
 
 
 async def test_a_cancellation_from_outside_is_one() -> None:
-    patience = Patience(60)
+    patience = Watchdog(60)
     waiting = asyncio.create_task(patience.on(asyncio.Event().wait()))
     await asyncio.sleep(0)
     waiting.cancel()
@@ -142,7 +142,7 @@ async def test_a_cancellation_from_outside_is_one() -> None:
 
 
 async def test_both_at_once_is_a_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
-    time, patience = Time(monkeypatch), Patience(10)
+    time, patience = Time(monkeypatch), Watchdog(10)
     waiting = asyncio.create_task(patience.on(asyncio.Event().wait()))
     await time.passes(1)
     asyncio.get_running_loop().call_soon(waiting.cancel)
@@ -152,7 +152,7 @@ async def test_both_at_once_is_a_cancellation(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_nothing_is_left_in_the_loop_between_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    time, patience = Time(monkeypatch), Patience(10)
+    time, patience = Time(monkeypatch), Watchdog(10)
     await patience.on(asyncio.sleep(0))
     await time.passes(11)  # the timer finds nobody waiting
     await patience.on(asyncio.sleep(0))

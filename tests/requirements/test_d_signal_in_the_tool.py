@@ -10,7 +10,7 @@ from endstop.decision import POLICIES, Outcome, Prompts, ToolResult, UserMessage
 from endstop.decision.events import CompletionAccepted, RunFinished
 from endstop.prompts import system_prompt
 from endstop.providers import Scripted, call
-from endstop.providers.openai_format import tools_out
+from endstop.providers.openai_format import encode_tools
 from endstop.tools import ask_user, attempt_completion, finish_task, task_done, think
 from endstop.tools.tool import COMPLETION_MARK
 
@@ -64,7 +64,7 @@ def test_D3_a_users_own_completion_tool_gets_the_marker_too_and_other_tools_do_n
 
 
 def test_D3_on_the_wire_it_is_a_standard_openai_tool_without_private_fields() -> None:
-    for wire in tools_out([preset.spec for preset in PRESETS]):
+    for wire in encode_tools([preset.spec for preset in PRESETS]):
         assert set(wire) == {"type", "function"}
         assert set(wire["function"]) == {"name", "description", "parameters"}
         assert set(wire["function"]["parameters"]) <= {"type", "properties", "required", "additionalProperties"}
@@ -171,7 +171,7 @@ async def test_D7_tools_are_defined_in_a_yaml_file_with_description_parameters_k
     results = [m for m in session.transcript.messages if isinstance(m, ToolResult)]
     assert [(m.status, m.content) for m in results[1:]] == [("ok", "the port is 8080"), ("ok", "DONE")]
     assert (results[0].status, "port: 'many' is not of type 'integer'" in results[0].content) == ("invalid", True)
-    wire = {entry["function"]["name"]: entry["function"] for entry in tools_out([made.spec for made in tools])}
+    wire = {entry["function"]["name"]: entry["function"] for entry in encode_tools([made.spec for made in tools])}
     assert wire["set_port"]["parameters"]["properties"] == {"port": {"type": "integer"}}
     assert wire["hand_in"]["description"] == f"{COMPLETION_MARK} Hand in the report. Call this once."
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from ..._sanitize import clean, one_line
 from ...decision import Event, Facts, Policy, fold
 from ...decision import events as ev
-from ...decision.decide import renewed
-from ...decision.limit_usage import spending
+from ...decision.decide import complete_outcome
+from ...decision.limit_usage import limit_statuses
 from ...decision.messages import ToolKind
 from ...event_bus import Lagged
 from .base import Call, RunView, ViewSnapshot
@@ -67,7 +67,7 @@ class Story:
     def spent(self, t: int) -> tuple[str, ...]:
         """What is used at this time, and how much is allowed."""
         facts = replace(self.facts, t=t)
-        return spent(facts.usage, {one.name: one.use for one in spending(facts, self.policy)})
+        return spent(facts.usage, {one.name: one.use for one in limit_statuses(facts, self.policy)})
 
     def recall(self, events: Sequence[Event], *, inside: bool = False) -> None:
         """Take in events untold, but for how the run began; with `inside`, also for the step in which they end."""

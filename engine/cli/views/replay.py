@@ -120,8 +120,8 @@ class _Pair(Struct, frozen=True):
     """What one rule said then, and says now. None where it was not asked."""
 
     rule: str
-    then: Considered | None
-    now: Considered | None
+    then: TraceEntry | None
+    now: TraceEntry | None
 
     @property
     def differs(self) -> bool:
@@ -289,7 +289,7 @@ def _decision(decision: Decision | None, width: int) -> list[Piece]:
     return rows
 
 
-def _considered(one: Considered | None, pair: _Pair, width: int) -> list[Piece]:
+def _considered(one: TraceEntry | None, pair: _Pair, width: int) -> list[Piece]:
     """What a rule said, and the facts that it saw; first those that are not the same on both sides."""
     if one is None:
         return [("not asked", "quiet")]
@@ -303,7 +303,7 @@ def _considered(one: Considered | None, pair: _Pair, width: int) -> list[Piece]:
     return rows + [(row, "quiet") for row in folded(_facts(one, same), width) if row]
 
 
-def _facts(one: Considered, names: Sequence[str]) -> str:
+def _facts(one: TraceEntry, names: Sequence[str]) -> str:
     return " ".join(f"{one_line(name, RULE)}={value_of(one.saw[name])}" for name in names)
 
 
@@ -311,7 +311,7 @@ def _shade(pair: _Pair, marked: bool) -> Shade | None:
     return "bad" if marked else None if pair.differs else "quiet"
 
 
-def _said(one: Considered | None) -> str | None:
+def _said(one: TraceEntry | None) -> str | None:
     return None if one is None else one.said
 
 
@@ -319,5 +319,5 @@ def _json(value: Any) -> bytes:
     return msgspec.json.encode(value)  # as a record holds it: there, a tuple is a list
 
 
-def _saw(one: Considered | None) -> dict[str, Any]:
+def _saw(one: TraceEntry | None) -> dict[str, Any]:
     return {} if one is None else one.saw

@@ -21,7 +21,7 @@ from ...decision import (
     UserMessage,
 )
 from ...providers import Provider, Request
-from ...providers._wrapper import leaves
+from ...providers._wrapper import iter_leaf_providers
 from ...providers.prices import VENDORS
 from ...records.event_redaction import Redact, TextRedactor
 from ...tools.tool import Tool
@@ -58,7 +58,7 @@ SETTINGS: Mapping[str, tuple[str, type]] = {
 
 def provider_name(provider: Provider) -> str:
     """Who answers, in the conventions' words as far as it can be told; else what kind of provider it is."""
-    leaf = next(leaves(provider))
+    leaf = next(iter_leaf_providers(provider))
     kind = type(leaf).__name__
     endpoint = str(getattr(leaf, "endpoint", ""))
     vendor, slash, _ = leaf.model.partition("/")

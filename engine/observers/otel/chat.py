@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any
 
-from ...decision import AnyChunk, AttemptEnded, FinishReport, UsageReport, Voice
+from ...decision import AnyChunk, AttemptEnded, FinishReport, ModelSelected, UsageReport
 from ...decision import events as ev
 from ...providers import Provider, ProviderError, Request, Wrapper
-from ...providers.errors import ended_by
+from ...providers.errors import attempt_ended
 from .attributes import Content, of_provider, of_request, of_usage
 from .spans import Span, Spans
 
@@ -22,7 +22,7 @@ ASIDE = "aside"
 """The attempt's id of a request that is no step: no event speaks of it."""
 
 
-_TELLING = frozenset({Voice, AttemptEnded, FinishReport, UsageReport})
+_TELLING = frozenset({ModelSelected, AttemptEnded, FinishReport, UsageReport})
 """Chunks that say something of the response as a whole."""
 
 
@@ -105,7 +105,7 @@ class Chat:
 
     def _note(self, chunk: AnyChunk) -> None:
         match chunk:
-            case Voice(model):
+            case ModelSelected(model):
                 self._model = model
             case AttemptEnded():
                 self._attempt_failed(chunk)
@@ -119,7 +119,7 @@ class Chat:
     def failed(self, error: BaseException) -> None:
         """No response: the provider gave up, or somebody cancelled it."""
         if isinstance(error, ProviderError):
-            self._attempt_failed(ended_by(error, self._model))
+            self._attempt_failed(attempt_ended(error, self._model))
             self._end(error.kind, str(error))
         elif isinstance(error, Exception):
             self._end(type(error).__name__, str(error))

@@ -154,8 +154,8 @@ async def test_the_plain_view_tells_a_divergence_where_it_happens(tmp_path: Path
     assert "▸ decision" in done.out, "no rule says anything else, so the decision itself is marked"
 
 
-def considered(rule: str, said: str = "", **saw: Any) -> Considered:
-    return Considered(rule, saw, said)
+def considered(rule: str, said: str = "", **saw: Any) -> TraceEntry:
+    return TraceEntry(rule, saw, said)
 
 
 def a_divergence(**fields: Any) -> Divergence:

@@ -17,7 +17,7 @@ from endstop import Completion, Engine, read_record, tool
 from endstop.decision import Event, Policy, ReasoningDelta, ToolSpec
 from endstop.decision import events as ev
 from endstop.decision.chunks import AttemptEnded, ProviderToolReport, TextDelta, ToolCallDelta
-from endstop.decision.decisions import Considered, GoOn, Pause, Stop
+from endstop.decision.decisions import GoOn, Pause, Stop, TraceEntry
 from endstop.decision.messages import (
     AssistantMessage,
     Image,
@@ -98,7 +98,7 @@ OURS = {
     "ProviderToolReport": "id name",
     "FinishReport": "reason raw",
     "UsageReport": "usage",
-    "Voice": "model",
+    "ModelSelected": "model",
     "AttemptEnded": "model kind usage",
     "Outcome": "run_id session_id status stop_reason answer_from usage limits verdict work failed_calls",
     "Question": "call_id",
@@ -110,7 +110,7 @@ OURS = {
     "GoOn": "rule topics",
     "Pause": "rule questions",
     "Stop": "rule reason status",
-    "Considered": "rule",
+    "TraceEntry": "rule",
 }
 """Fields that are never redacted: names, ids, words of ours; deltas of chunks are redacted as whole texts."""
 
@@ -158,7 +158,7 @@ NESTED: dict[str, Any] = {"a": [S, {"b": S, S: 1}], "n": 5, "t": None, "f": 0.5}
 QUESTION = Question("c", S, S, (S,))
 MESSAGE = AssistantMessage(S, (ToolCall("c", "t", json.dumps(NESTED)),), (Reasoning(S, "sig"),))
 CARRIED = ev.Carried(phases=(NESTED,), questions=(QUESTION,))
-SAW = Considered("rule", {"text": S, "questions": [NESTED]}, S)
+SAW = TraceEntry("rule", {"text": S, "questions": [NESTED]}, S)
 PICTURES = (Image(url=f"https://example.com/{SECRET}"),)
 SPEC = ToolSpec(name="t", description=S, parameters={"properties": {"x": {"type": "string", "default": S}}})
 EVENTS: list[Event] = [

@@ -24,7 +24,7 @@ from endstop.decision import (
     WrongUse,
 )
 from endstop.decision import events as ev
-from endstop.decision.call_arguments import members
+from endstop.decision.call_arguments import count_members
 from endstop.providers import Chaos, Interrupted, Retry, Scripted, Unavailable, call, say
 from endstop.tools import ask_user, task_done
 from endstop.web.ag_ui import AgUi, framed
@@ -79,8 +79,8 @@ def check_chat(reader: Reader, events: Any) -> None:
     for (_, shown), one in zip(calls, made, strict=True):
         if one.arguments != shown:  # what came after the end of the arguments has no place in this protocol
             assert one.arguments.startswith(shown)
-            assert members(shown)
-            assert members(one.arguments) is None
+            assert count_members(shown)
+            assert count_members(one.arguments) is None
     for message in transcript.messages:
         if isinstance(message, ToolResult) and not message.images:
             assert message.content in reader.results.values() or message.status == "unanswered"

@@ -120,44 +120,50 @@ def _whole_responses() -> Iterator[Case]:
 
 OVERFLOW = "This model's maximum context length is 8192 tokens, and the request has 9000."
 REFUSALS = {
-    "401": Failure(kind="auth", status=401, message="Incorrect API key provided."),
-    "403": Failure(kind="auth", status=403, message="This key may not use the model."),
-    "404": Failure(kind="not_found", status=404, message="There is no such model."),
-    "400": Failure(kind="bad_request", status=400, message="The field tools is wrong."),
-    "400, context overflow": Failure(kind="context_overflow", status=400, message=OVERFLOW),
-    "400, a key that is not valid": Failure(kind="auth", status=400, message="API key not valid. Please pass another."),
-    "413": Failure(kind="context_overflow", status=413, message="Request too large."),
-    "422": Failure(kind="bad_request", status=422, message="The field seed is wrong."),
-    "429": Failure(kind="rate_limit", status=429, message="Slow down."),
-    "429 with retry-after": Failure(kind="rate_limit", status=429, message="Slow down.", retry_after=7.0),
-    "429 without money": Failure(kind="quota", status=429, message="You exceeded your current quota, check your plan."),
-    "429 for one request": Failure(kind="context_overflow", status=429, message="Request too large: 9 of 8 tokens."),
-    "500": Failure(kind="server", status=500, message="Something broke."),
-    "503": Failure(kind="server", status=503, message="Overloaded."),
+    "401": RecordedError(kind="auth", status=401, message="Incorrect API key provided."),
+    "403": RecordedError(kind="auth", status=403, message="This key may not use the model."),
+    "404": RecordedError(kind="not_found", status=404, message="There is no such model."),
+    "400": RecordedError(kind="bad_request", status=400, message="The field tools is wrong."),
+    "400, context overflow": RecordedError(kind="context_overflow", status=400, message=OVERFLOW),
+    "400, a key that is not valid": RecordedError(
+        kind="auth", status=400, message="API key not valid. Please pass another."
+    ),
+    "413": RecordedError(kind="context_overflow", status=413, message="Request too large."),
+    "422": RecordedError(kind="bad_request", status=422, message="The field seed is wrong."),
+    "429": RecordedError(kind="rate_limit", status=429, message="Slow down."),
+    "429 with retry-after": RecordedError(kind="rate_limit", status=429, message="Slow down.", retry_after=7.0),
+    "429 without money": RecordedError(
+        kind="quota", status=429, message="You exceeded your current quota, check your plan."
+    ),
+    "429 for one request": RecordedError(
+        kind="context_overflow", status=429, message="Request too large: 9 of 8 tokens."
+    ),
+    "500": RecordedError(kind="server", status=500, message="Something broke."),
+    "503": RecordedError(kind="server", status=503, message="Overloaded."),
 }
 SPEAKING = Behaviour(says=(TextDelta("One moment"),), ends="stalled")
 
 
-def _failing(name: str, ends: Ending, failure: Failure, says: tuple[AnyChunk, ...] = (), needs: str = "") -> Case:
+def _failing(name: str, ends: Ending, failure: RecordedError, says: tuple[AnyChunk, ...] = (), needs: str = "") -> Case:
     return Case(name, (Behaviour(says=says, ends=ends, failure=failure),), fails(), frozenset(needs.split()))
 
 
 def _failures() -> Iterator[Case]:
     for name, failure in REFUSALS.items():
         yield _failing(f"refused: {name}", "refused", failure, needs="statuses")
-    yield _failing("refused: no connection", "unreachable", Failure(kind="connection", message="cannot connect"))
-    overloaded = Failure(kind="server", status=503, message="Overloaded.")
+    yield _failing("refused: no connection", "unreachable", RecordedError(kind="connection", message="cannot connect"))
+    overloaded = RecordedError(kind="server", status=503, message="Overloaded.")
     yield _failing("error in the stream", "error", overloaded, TEXT)
     yield _failing("error in the stream: as its first chunk", "error", REFUSALS["429"])
     yield _failing("error in the stream: context overflow", "error", REFUSALS["400, context overflow"], TEXT)
-    lost = Failure(kind="interrupted", message="the connection was lost")
+    lost = RecordedError(kind="interrupted", message="the connection was lost")
     yield _failing("cut: in the text", "cut", lost, TEXT)
     yield _failing("cut: inside a call", "cut", lost, BROKEN_CALL, needs="calls")
     yield _failing("end without a finish: in the text", "unfinished", lost, TEXT)
     yield _failing("end without a finish: inside a call", "unfinished", lost, BROKEN_CALL, "calls")
-    garbled = Behaviour(says=TEXT, ends="garbled", failure=Failure(kind="protocol", message="cannot be read"))
+    garbled = Behaviour(says=TEXT, ends="garbled", failure=RecordedError(kind="protocol", message="cannot be read"))
     yield Case("a chunk that cannot be read", (garbled,), fails("protocol", "interrupted"))
-    late = Failure(kind="timeout", message="nothing came in time")
+    late = RecordedError(kind="timeout", message="nothing came in time")
     yield _failing("stall: in the text", "stalled", late, TEXT, needs="timeouts")
     yield _failing("stall: behind pings", "pinging", late, TEXT, needs="timeouts")
     yield _failing("stall: before an answer", "silent", late, needs="timeouts")

@@ -24,8 +24,8 @@ from ....decision import (
 )
 from ....providers.errors import ProviderError
 from ....providers.provider import Provider, Request
-from ....providers.record import Failure
-from ....providers.replay import error_of
+from ....providers.record import RecordedError
+from ....providers.replay import rebuild_error
 
 Ending = Literal[
     "whole", "unfinished", "cut", "stalled", "pinging", "error", "garbled", "refused", "silent", "unreachable"
@@ -47,7 +47,7 @@ class Behaviour:
     says: tuple[AnyChunk, ...] = ()
     """What the adapter must give; a wire's server puts it into the wire's words."""
     ends: Ending = "whole"
-    failure: Failure | None = None
+    failure: RecordedError | None = None
     """The error that must come out; its message is what the provider says."""
     refusing: bool = False
     """The text is a refusal in a place of its own, where the wire has one (OpenAI: `delta.refusal`)."""
@@ -55,7 +55,7 @@ class Behaviour:
     @property
     def error(self) -> ProviderError | None:
         """The error that must come out, fresh, for adapters that have no wire to make it from."""
-        return None if self.failure is None else error_of(self.failure)
+        return None if self.failure is None else rebuild_error(self.failure)
 
 
 # One adapter in one case: what it gives, and what is said if that is wrong.
