@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
-from ..decision.summary import Point, ToolFigures
+from ..decision.summary import ResourceUse, ToolStats
 from .scoring import LabelledRun, WorkState
 from .statistics import Bin, Distribution, Interval, RatioEstimator, RunningDistribution, wilson_interval
 
@@ -190,7 +190,7 @@ class RunAggregator:
         self._allowed: Counter[int] = Counter()
         self._percent: Counter[int] = Counter()
         self._count: Counter[str] = Counter()
-        self._used, self._wasted = Point(), Point()
+        self._used, self._wasted = ResourceUse(), ResourceUse()
         self._wasted_steps, self._repeated_steps = RatioEstimator(), RatioEstimator()
 
     def add(self, run: LabelledRun) -> None:

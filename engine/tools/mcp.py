@@ -28,9 +28,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..decision import Image, ToolKind, WrongUse
-from ..decision.errors import nearest
-from ..providers._wrapper import outlive
-from ..providers.endpoint_url import shown
+from ..decision.errors import did_you_mean
+from ..providers._wrapper import wait_shielded
+from ..providers.endpoint_url import public_url
 from .child_process import environment
 from .results import Settled
 from .tool import TOOL_TIMEOUT, Function, Tool
@@ -304,7 +304,7 @@ class McpConnection:
         self._closed = False
 
     def __str__(self) -> str:
-        return f"the MCP server {self._server if isinstance(self._server, Stdio) else shown(self._server)}"
+        return f"the MCP server {self._server if isinstance(self._server, Stdio) else public_url(self._server)}"
 
     async def tools(self) -> list[ServerTool]:
         """What the server offers. Raises WrongUse if it cannot be started, ConnectionError if it cannot be reached."""
@@ -367,7 +367,7 @@ class McpConnection:
         for link in self._links:
             link.leave.set()
         for link in tuple(self._links):
-            await outlive(link.task, CLOSE_SECONDS)
+            await wait_shielded(link.task, CLOSE_SECONDS)
 
     # ---- links
 
@@ -391,7 +391,7 @@ class McpConnection:
                 client = await asyncio.shield(ready)
         except BaseException as error:
             task.cancel()
-            await outlive(task, CLOSE_SECONDS)
+            await wait_shielded(task, CLOSE_SECONDS)
             if isinstance(error, TimeoutError):
                 raise ConnectionError(f"{self} did not answer within {CONNECT_SECONDS:g} s") from None
             raise

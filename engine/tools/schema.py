@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from ..decision import WrongUse
-from ..decision.errors import nearest
+from ..decision.errors import did_you_mean
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

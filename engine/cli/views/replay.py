@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from ..._sanitize import one_line
-from ...decision import Considered, Decision
+from ...decision import Decision, TraceEntry
 from ...decision import events as ev
 from ...replay import ReplayedRun, ReplayReport
 from ...replay.diff import Difference, Divergence

@@ -10,7 +10,7 @@ import pytest
 from endstop import Engine, read_record, tool
 from endstop.cli.views.replay import divergence_lines
 from endstop.cli.views.styled_lines import cells, folded, plain
-from endstop.decision import Considered, GoOn, Stop
+from endstop.decision import GoOn, Stop, TraceEntry
 from endstop.decision.events import ResponseFinished, ToolCallResult
 from endstop.decision.messages import AssistantMessage, ToolCall
 from endstop.providers import Scripted, call, say

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 
 from ....decision import WrongUse
-from ....decision.errors import nearest
+from ....decision.errors import did_you_mean
 from . import failover as dying
 from . import queue as queueing
 from . import steps as asking
@@ -93,7 +93,7 @@ async def check(case: Case, adapter: Adapter, *, cannot: Collection[str] = ()) -
     `multiprocessing.set_forkserver_preload` with the engine's packages, before the first case, makes them start sooner.
     """
     for word in sorted(set(cannot) - NEEDS.keys()):
-        raise WrongUse(f"cannot={{{word!r}}} names nothing that a case needs{nearest(word, NEEDS)}")
+        raise WrongUse(f"cannot={{{word!r}}} names nothing that a case needs{did_you_mean(word, NEEDS)}")
     adapter.check()
     missing = {*cannot} | ({"limits"} if adapter.limited is None else set())
     missing |= {"servers"} if adapter.away is None else set()

@@ -11,10 +11,10 @@ from typing import Any
 import anyio
 
 from ....decision import AnyChunk, FinishReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport, WrongUse
-from ....decision.errors import nearest
+from ....decision.errors import did_you_mean
 from ....providers.errors import ProviderError
 from ....providers.provider import Provider
-from ....providers.record import Failure
+from ....providers.record import RecordedError
 from .checks import (
     Check,
     cancelled_before_an_answer,
@@ -248,7 +248,7 @@ async def _run(case: Case, trial: Trial) -> None:
 
 def _check_declared(case: Case, adapter: frozenset[str], wire: frozenset[str]) -> None:
     for word in sorted(adapter - NEEDS.keys()):
-        raise WrongUse(f"cannot={{{word!r}}} names nothing that a case needs{nearest(word, NEEDS)}")
+        raise WrongUse(f"cannot={{{word!r}}} names nothing that a case needs{did_you_mean(word, NEEDS)}")
     for missing, who in ((case.needs & adapter, "adapter"), (case.needs & wire, "wire")):
         if missing:
             raise Cannot(f"{case.name}: the {who} was declared unable to do {', '.join(sorted(missing))}")
