@@ -26,10 +26,10 @@ PUBLIC = {
         UserMessage Verdict Work WrongUse build_outcome decide fold policy_from
     """,
     "endstop.providers": """
-        KINDS BadRequest Cancelled Chaos Clock ContextOverflow Degenerate Exchange Exhausted Fallback
-        Hedge Interrupted LiteLLM NotFound OpenAICompatible Prices Provider ProtocolError ProviderError QuotaExceeded Race
-        RateLimit RateLimited Record RecordedError Replay Request Retry Scripted SystemClock TimedOut Timeouts ToolChoice Unauthorized
-        Unavailable Unreachable Wrapper call say
+        KINDS BadRequest Cancelled Chaos Clock ContextOverflow Degenerate Exchange Exhausted Fallback Hedge
+        Interrupted LiteLLM NotFound OpenAICompatible Prices Provider ProtocolError ProviderError QuotaExceeded Race
+        RateLimit RateLimited Record RecordedError Replay Request Retry Scripted SystemClock TimedOut Timeouts
+        ToolChoice Unauthorized Unavailable Unreachable Wrapper call say
     """,
     "endstop.testing.conformance.providers": """
         CASES Behaviour Cannot Case Ending Endpoint Passed check

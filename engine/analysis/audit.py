@@ -138,7 +138,7 @@ class _RunAuditor:
             self._same.setdefault(event.fingerprint, []).append(self._facts.steps)
             self._first.setdefault(event.fingerprint, event.call_id)
 
-    def finish(self, number: int, backtested: Backtested, policies: Sequence[Policy]) -> AuditedRun:
+    def finish(self, number: int, backtested: BacktestResult, policies: Sequence[Policy]) -> AuditedRun:
         """The run, with what the policies make of it."""
         digest = backtested.digest
         outcome = self._finished.outcome if self._finished is not None else None

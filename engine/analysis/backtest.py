@@ -85,7 +85,7 @@ def backtest_session(events: Iterable[Event], policies: Sequence[Policy]) -> Ses
     """Test a session's runs. Raises WrongUse if a policy names a rule that nobody brought."""
     runs = list(backtest(events, policies))
     digests = [run.digest for run in runs]
-    used = sum((digest.used for digest in digests), Point())
+    used = sum((digest.used for digest in digests), ResourceUse())
     return SessionBacktest(
         session_id=digests[0].session_id if digests else "",
         model=digests[-1].model if digests else "",
@@ -99,7 +99,7 @@ def backtest_session(events: Iterable[Event], policies: Sequence[Policy]) -> Ses
     )
 
 
-def _last_verdict(digests: Sequence[RunDigest]) -> Verdict:
+def _last_verdict(digests: Sequence[RunSummary]) -> Verdict:
     return next((digest.verdict for digest in reversed(digests) if digest.verdict != "not_run"), "not_run")
 
 
@@ -142,7 +142,7 @@ def _session_finding(runs: Sequence[Backtested], policy: int) -> SessionFinding:
     )
 
 
-def _supposed_steps(run: Backtested, policy: int) -> int:
+def _supposed_steps(run: BacktestResult, policy: int) -> int:
     stops = run.findings[policy].stops
     return 0 if stops is None else run.digest.end.steps - stops.steps
 
@@ -386,7 +386,7 @@ class PolicyAggregator:
         self._sessions = self._known = self._cut = self._passed = self._wrongly = self._on = 0
         self._least = self._supposed = 0
         self._partings: Counter[str] = Counter(dict.fromkeys(get_args(Parting), 0))
-        self._saved = Point()
+        self._saved = ResourceUse()
         self._steps, self._output, self._against = RatioEstimator(), RatioEstimator(), RatioEstimator()
         self._most: list[tuple[int, int, SessionCase]] = []
         self._good_cut: list[SessionCase] = []
@@ -411,7 +411,7 @@ class PolicyAggregator:
             return
         self._add_known(case, finding.saved, other)
 
-    def _add_known(self, case: SessionCase, saved: Point, other: SessionFinding | None) -> None:
+    def _add_known(self, case: SessionCase, saved: ResourceUse, other: SessionFinding | None) -> None:
         self._known += 1
         self._saved = self._saved + saved
         self._output.add(saved.usage.output_tokens, case.used.usage.output_tokens)

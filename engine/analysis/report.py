@@ -172,7 +172,7 @@ def digest_index(place: str | None = None) -> Index:
     return Index("digests", f"{__version__}.{INDEX_VERSION}", place)
 
 
-def label_runs(digests: Sequence[RunDigest], ratings: Ratings, *, whole: bool = True) -> list[LabelledRun]:
+def label_runs(digests: Sequence[RunSummary], ratings: Ratings, *, whole: bool = True) -> list[LabelledRun]:
     """A session's runs with what is known of them.
 
     A rating under the session's own id is about its last run, which is there if the session is `whole`; a kind of task
@@ -189,7 +189,7 @@ def label_runs(digests: Sequence[RunDigest], ratings: Ratings, *, whole: bool = 
     return runs
 
 
-def task_kind(digest: RunDigest) -> str:
+def task_kind(digest: RunSummary) -> str:
     """The kind of task whose recommended limits the run had; empty if it had others."""
     limits = (digest.soft, digest.allowed)
     return next((kind for kind, one in RECOMMENDED.items() if limits == (one.soft_steps, one.hard_steps)), "")

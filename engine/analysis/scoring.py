@@ -44,7 +44,7 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
     good: bool | None = None
     """None if nobody says."""
     by: LabelSource = ""
-    done: Point | None = None
+    done: ResourceUse | None = None
     """What was used when the work was reported as done, as far as anybody can tell; None if it never was."""
 
     @property
@@ -88,13 +88,13 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
 LIMITS = frozenset({"step_limit", "tool_call_limit", "token_limit", "cost_limit", "time_limit"})
 
 
-def label_run(digest: RunDigest, kind: str = "", rating: float | None = None) -> LabelledRun:
+def label_run(digest: RunSummary, kind: str = "", rating: float | None = None) -> LabelledRun:
     """What is known of a run. The user's own rating counts before the evaluation, and that before a bare reward."""
     good, by = _label_of(digest, rating)
     return LabelledRun(digest=digest, kind=kind, good=good, by=by, done=_reported_done(digest, good))
 
 
-def _label_of(digest: RunDigest, rating: float | None) -> tuple[bool | None, LabelSource]:
+def _label_of(digest: RunSummary, rating: float | None) -> tuple[bool | None, LabelSource]:
     if rating is not None:
         return rating >= GOOD_FROM, "rating"
     if digest.verdict != "not_run":
@@ -104,7 +104,7 @@ def _label_of(digest: RunDigest, rating: float | None) -> tuple[bool | None, Lab
     return None, ""
 
 
-def _reported_done(digest: RunDigest, good: bool | None) -> Point | None:
+def _reported_done(digest: RunSummary, good: bool | None) -> ResourceUse | None:
     """When the work was reported as done.
 
     That is at the accepted completion or the text that ended the run; and if the end is good, at the model's first

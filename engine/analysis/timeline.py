@@ -55,7 +55,7 @@ class StepCell(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class RunTimeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One run, step by step."""
 
-    digest: RunDigest
+    digest: RunSummary
     cells: tuple[StepCell, ...]
     left_out: int = 0
     """Steps in the middle that are not kept."""
@@ -100,7 +100,7 @@ class TimelineBuilder:
     """Follows one run. Feed it each event with the facts after it."""
 
     def __init__(self, started: ev.RunStarted, facts: Facts) -> None:
-        self._digester = Digester(started, facts)
+        self._digester = SummaryBuilder(started, facts)
         self._first: list[StepCell] = []
         self._last: deque[StepCell] = deque(maxlen=STEPS_PER_END)
         self._cells = 0

@@ -73,7 +73,7 @@ class _Checked:
             try:
                 msgspec.convert(value, kind)
             except msgspec.ValidationError:
-                what = f"{type(value).__name__}: use {wanted(kind)}"
+                what = f"{type(value).__name__}: use {describe_type(kind)}"
                 raise WrongUse(f"{answer.__name__}({name}=...) is given a value of type {what}") from None
 
 

@@ -184,7 +184,7 @@ def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable
     """Make a tool of a function. Options as for `Tool`. Raises WrongUse."""
     for option in options:
         if option not in OPTIONS:
-            raise WrongUse(f"tool has no option {option!r}{nearest(option, OPTIONS)}")
+            raise WrongUse(f"tool has no option {option!r}{did_you_mean(option, OPTIONS)}")
     if isinstance(function, str):
         raise WrongUse(f"tool({function!r}) is given a text: write @tool(name={function!r})")
     if function is None:

@@ -154,7 +154,7 @@ class Story:
         self._tell_round()
         if event.outcome.stop_reason != "provider_error":
             self._tell_failure()
-        outcome = renewed(event.outcome, self.facts)
+        outcome = complete_outcome(event.outcome, self.facts)
         self._view.end(ending_of(outcome, self._failure, self._cause, self._recorded), outcome)
 
     def _tell_failure(self) -> None:

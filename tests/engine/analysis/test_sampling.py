@@ -9,9 +9,9 @@ from endstop.decision.outcome import Status
 
 def run(steps: int, *, rating: float | None = None, status: Status = "completed", reason: str = "completed",
         done: int | None = None, repeated: int = 0) -> LabelledRun:  # fmt: skip
-    point = None if status != "completed" else Point(steps=done if done is not None else steps)
-    digest = RunDigest(
-        run_id="r", session_id="s", status=status, stop_reason=reason, end=Point(steps=steps), done=point,
+    point = None if status != "completed" else ResourceUse(steps=done if done is not None else steps)
+    digest = RunSummary(
+        run_id="r", session_id="s", status=status, stop_reason=reason, end=ResourceUse(steps=steps), done=point,
         repeated_steps=repeated,
     )  # fmt: skip
     return label_run(digest, rating=rating)
