@@ -13,7 +13,7 @@ from msgspec import Struct, field
 
 from ..decision import GUARDS, RULES, Event, Facts, Policy, Status, ToolKind, Usage, Verdict, Work, fold
 from ..decision import events as ev
-from ..decision.backtest import Finding, Parting, backtest
+from ..decision.backtest import BacktestResult, Finding, Parting, backtest
 from ..decision.limits import STOP_REASONS
 from ..decision.messages import ResultStatus
 

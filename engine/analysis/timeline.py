@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from ..decision import Event, Facts, fold
 from ..decision import events as ev
+from ..decision.summary import RunSummary, SummaryBuilder
 from ..records.scan import scan
 
 STEPS_PER_END = 150

@@ -14,6 +14,7 @@ import msgspec
 
 from ..decision import Image, ToolCall, WrongUse
 from ..decision.messages import ResultStatus
+from ..decision.settings import describe_type
 
 LONGEST = 100_000
 """Characters of one result that reach the model and the record; the middle of a longer one is left out."""

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from ..._sanitize import clean, one_line
 from ...decision import Event, Facts, Policy, fold
 from ...decision import events as ev
+from ...decision.decide import complete_outcome
 from ...decision.limit_usage import limit_statuses
 from ...decision.messages import ToolKind
 from ...event_bus import Lagged
