@@ -18,9 +18,9 @@ from msgspec.structs import replace
 
 from .._version import __version__
 from ..decision import Event, Policy, Verdict, WrongUse
-from ..decision.backtest import Backtested, Finding, Parting, backtest
+from ..decision.backtest import BacktestResult, Finding, Parting, backtest
 from ..decision.policy_files import with_setting
-from ..decision.summary import Point, RunDigest
+from ..decision.summary import ResourceUse, RunSummary
 from ..records.index import Index, map_files_cached
 from ..records.parallel import FileFailure, ProgressCallback
 from ..records.scan import scan
@@ -44,7 +44,7 @@ class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     rule: str = ""
     stop_reason: str = ""
     """Why it would stop; if it diverges, supposing that the model goes on as recorded."""
-    saved: Point | None = None
+    saved: ResourceUse | None = None
     """What the record used beyond this policy's stops, up to where nothing is known; None if nothing is known."""
     unknown_from: int | None = None
     """The run from which on all is unknown; None if all is known."""
@@ -66,7 +66,7 @@ class SessionBacktest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     policy: str = ""
     """The name of the recorded one; of the last run, if it changed."""
     runs: int = 0
-    used: Point = Point()
+    used: ResourceUse = ResourceUse()
     """By all its runs."""
     stop_reason: str = ""
     """Of its last run; empty if that has no end."""
@@ -103,14 +103,14 @@ def _last_verdict(digests: Sequence[RunSummary]) -> Verdict:
     return next((digest.verdict for digest in reversed(digests) if digest.verdict != "not_run"), "not_run")
 
 
-def _session_finding(runs: Sequence[Backtested], policy: int) -> SessionFinding:
+def _session_finding(runs: Sequence[BacktestResult], policy: int) -> SessionFinding:
     """The runs' findings as one.
 
     After a run that would have ended before its work was reported as done the user would have read something else, so
     what comes after it is unknown, as it is after a run that diverges.
     """
     first: tuple[int, Finding] | None = None
-    saved, least, unknown_from = Point(), 0, None
+    saved, least, unknown_from = ResourceUse(), 0, None
     cut = goes_on = False
     for number, run in enumerate(runs, 1):
         finding = run.findings[policy]
@@ -166,7 +166,7 @@ class BacktestReport(Struct, frozen=True, kw_only=True):
 
     sessions: int
     runs: int
-    used: Point
+    used: ResourceUse
     recorded_policies: dict[str, int]
     """Sessions by the name of the policy that they were recorded under."""
     verdicts: dict[str, int]
@@ -213,7 +213,7 @@ def backtest_records(
     work = partial(backtest_record, [named.policy for named in every])
     aggregators = [PolicyAggregator(named.name, named.value) for named in every]
     sessions = runs = 0
-    used = Point()
+    used = ResourceUse()
     recorded: Counter[str] = Counter()
     verdicts: Counter[str] = Counter()
     bad, damaged = [], []
@@ -317,7 +317,7 @@ class SessionCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The file."""
     session_id: str
     model: str = ""
-    used: Point = Point()
+    used: ResourceUse = ResourceUse()
     stop_reason: str = ""
     """Of the record."""
     verdict: str = "not_run"

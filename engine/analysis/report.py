@@ -12,8 +12,8 @@ from msgspec import Struct
 from .._version import __version__
 from ..decision import RECOMMENDED, WrongUse
 from ..decision.backtest import backtest
-from ..decision.errors import nearest
-from ..decision.summary import RunDigest
+from ..decision.errors import did_you_mean
+from ..decision.summary import RunSummary
 from ..records.index import Index, map_files_cached
 from ..records.parallel import FileFailure, ProgressCallback
 from ..records.scan import scan
@@ -34,7 +34,7 @@ DEFAULT_SESSIONS = 200
 class RecordDigest(Struct, frozen=True, kw_only=True):
     """One record's runs in figures."""
 
-    runs: tuple[RunDigest, ...]
+    runs: tuple[RunSummary, ...]
     damaged: int = 0
     """Lines that could not be read."""
     lost: int = 0
@@ -112,7 +112,7 @@ class ReportBuilder:
         """
         if baseline is not None and baseline not in self._policies:
             known = ", ".join(list(self._policies)[:20]) or "none"
-            hint = nearest(baseline, self._policies)
+            hint = did_you_mean(baseline, self._policies)
             raise WrongUse(f"--baseline {baseline}: no run was made under it{hint}; these are: {known}")
         overall, recommended = self._overall.metrics(), recommend(self._overall)
         return Report(
