@@ -144,7 +144,7 @@ async def _race(
     answer = race.winner.outcome.answer if race.winner is not None else ""
     if given.json:
         channels.answer(as_json(race, racers, copies) + "\n")
-    elif answer and not view.tells_answer:
+    elif answer and not view.shows_answer:
         channels.answer(answer.rstrip("\n") + "\n")
     return exit_code_of(race)
 

@@ -24,8 +24,16 @@ from .factory import tools_of, workspace_of
 from .options import add_output, add_tools, parser_of
 from .views.base import RunView
 from .views.plain import WIDTH
-from .views.replay import Circumstances, as_json, as_text, is_same
-from .views.replay_stepper import GoneBack, Keys, Shown, Walk, beginning_of, check_terminal, name_of
+from .views.replay import ReplayNotes, as_json, as_text, is_same
+from .views.replay_stepper import (
+    KeyReader,
+    ReplayDisplay,
+    ReplayStepper,
+    RestartFrom,
+    check_terminal,
+    event_id,
+    find_event,
+)
 from .views.select import choose_view
 from .views.text import Recorded
 
@@ -73,12 +81,12 @@ def command(given: argparse.Namespace) -> int:
     tools = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run, given.env)]
     writing = is_being_written(given.record)
     record = read_record(given.record)
-    beginning = None if given.beginning is None else beginning_of(record, given.beginning)
-    return run_to_end(_replay(_Wanted(given, record, tools, beginning, writing), channels))
+    beginning = None if given.beginning is None else find_event(record, given.beginning)
+    return run_to_end(_replay(_ReplayRequest(given, record, tools, beginning, writing), channels))
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
+class _ReplayRequest:
     """What is to be played, and how."""
 
     options: argparse.Namespace
@@ -88,7 +96,7 @@ class _Wanted:
     being_written: bool
 
 
-async def _replay(wanted: _Wanted, channels: Channels) -> int:
+async def _replay(wanted: _ReplayRequest, channels: Channels) -> int:
     given, record, beginning = wanted.options, wanted.record, wanted.beginning
     view = choose_view(
         channels,
@@ -97,31 +105,31 @@ async def _replay(wanted: _Wanted, channels: Channels) -> int:
         saved=lambda: shown.saved(),
         recorded=Recorded(given.record),
     )
-    leaving = _Leaving()
-    keys: Keys | None = None
-    shown = Shown(view)
+    early_exit = _EarlyExit()
+    keys: KeyReader | None = None
+    shown = ReplayDisplay(view)
     if given.step:
-        shown = Walk(view, record, explain=given.explain, live=given.live_tools, leave=leaving.leave)
-        keys = Keys(shown.press, view.abandon)
+        shown = ReplayStepper(view, record, explain=given.explain, live=given.live_tools, leave=early_exit.leave)
+        keys = KeyReader(shown.press, view.abandon)
     runs: list[ReplayedRun] = []
-    # Nothing is lost by leaving a replay, so no run is attached to the signals.
-    with Interrupts(_Screen(view, keys)), closing(view), keys or nullcontext(), leaving:
+    # Nothing is lost by early_exit a replay, so no run is attached to the signals.
+    with Interrupts(_ViewWithKeys(view, keys)), closing(view), keys or nullcontext(), early_exit:
         await _play(wanted, shown, runs)
-    unseen = beginning is not None and not (given.quiet or shown.begun or leaving.left)
+    unseen = beginning is not None and not (given.quiet or shown.begun or early_exit.left)
     missing = tuple(record.missing)
     report = ReplayReport(path=record.path, runs=tuple(runs), damaged=tuple(record.damaged), missing=missing)
-    around = Circumstances(
-        left_at=shown.at if leaving.left and isinstance(shown, Walk) else "",
-        diverged=leaving.left and bool(shown.diverged),
-        not_reached=name_of(record, beginning) if beginning is not None and unseen else "",
+    around = ReplayNotes(
+        left_at=shown.at if early_exit.left and isinstance(shown, ReplayStepper) else "",
+        diverged=early_exit.left and bool(shown.diverged),
+        not_reached=event_id(record, beginning) if beginning is not None and unseen else "",
         being_written=wanted.being_written,
-        shown=shown.diverged if view.tells_answer else (),
+        shown=shown.diverged if view.shows_answer else (),
     )
     channels.answer(as_json(report, around) if given.json else as_text(report, around, _width(channels)))
     return 0 if is_same(report, around) else DIVERGED
 
 
-async def _play(wanted: _Wanted, shown: Shown, runs: list[ReplayedRun]) -> None:
+async def _play(wanted: _ReplayRequest, shown: ReplayDisplay, runs: list[ReplayedRun]) -> None:
     """Play the record, and again from an earlier place as often as somebody goes back to one."""
     given, beginning = wanted.options, wanted.beginning
     while True:
@@ -137,12 +145,12 @@ async def _play(wanted: _Wanted, shown: Shown, runs: list[ReplayedRun]) -> None:
             async for run in played:
                 runs.append(run)
             return
-        except GoneBack as back:
+        except RestartFrom as back:
             beginning = back.to
             runs.clear()
 
 
-class _Leaving:
+class _EarlyExit:
     """Leaving before the end: what is entered is cut short, and nobody outside notices."""
 
     def __init__(self) -> None:
@@ -167,10 +175,10 @@ class _Leaving:
         return True
 
 
-class _Screen:
+class _ViewWithKeys:
     """The view, and the keys that are read beside it."""
 
-    def __init__(self, view: RunView, keys: Keys | None) -> None:
+    def __init__(self, view: RunView, keys: KeyReader | None) -> None:
         self._view = view
         self._keys = keys
 

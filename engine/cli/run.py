@@ -113,7 +113,7 @@ async def _run(starts: Sequence[Start], resumed: Resumed | None, given: argparse
                 outcome = await watched(run, view, seen)
     if given.json:
         channels.answer(as_json(outcome) + "\n")
-    elif outcome.answer and not view.tells_answer:
+    elif outcome.answer and not view.shows_answer:
         channels.answer(outcome.answer.rstrip("\n") + "\n")
     return exit_code(outcome)
 
@@ -131,7 +131,7 @@ async def watched(run: Run, view: RunView, seen: Sequence[Event] = ()) -> Outcom
 
 async def _watch(run: Run, view: RunView, seen: Sequence[Event]) -> None:
     if seen:
-        view.recall(seen)
+        view.skip(seen)
     async for event in run.events(after=seen[-1].seq if seen else 0):
         view.show(event)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from endstop import Engine, Tool
-from endstop.cli.views.text import Ending, ending_of
+from endstop.cli.views.text import EndingText, ending_of
 from endstop.decision import Outcome
 from endstop.providers import Scripted, call
 from endstop.tools import finish_task
@@ -64,7 +64,7 @@ async def test_A3_what_was_rated_as_wrong_is_red_in_the_report_and_what_was_not_
 # ---- the words and the colours
 
 
-def ending(**fields: Any) -> Ending:
+def ending(**fields: Any) -> EndingText:
     given = {"run_id": "r", "session_id": "s", "status": "completed", "stop_reason": "completed", **fields}
     return ending_of(Outcome(**given))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..._sanitize import one_line
 from ...analysis.backtest import BacktestReport, PolicyTotals, SessionCase
 from ...analysis.statistics import Interval
-from .tables import files_told
+from .tables import bad_files
 from .text import cost, counted, duration
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def parts_of(report: BacktestReport, written: str = "") -> Iterator[RenderableTy
     if report.swept is None:
         for totals in report.policies:
             yield from _cases(totals)
-    yield from files_told("could not be read", report.bad)
-    yield from files_told("were read in part", report.damaged)
+    yield from bad_files("could not be read", report.bad)
+    yield from bad_files("were read in part", report.damaged)
     if written:
         yield Text(f"\n{written}.")
 

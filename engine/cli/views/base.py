@@ -19,7 +19,7 @@ from ...decision.messages import ResultStatus, ToolKind
 from ...event_bus import Lagged
 from .rounds import Round
 from .styled_lines import Line, Shade
-from .text import Ending
+from .text import EndingText
 
 Kind = Literal["text", "reasoning"]
 
@@ -48,7 +48,7 @@ class Call:
 class View:
     """What all views have in common."""
 
-    tells_answer: bool = False
+    shows_answer: bool = False
     """Whether the view showed the answer, so that the command need not print it."""
 
     def stopping(self) -> None:
@@ -69,16 +69,16 @@ class RunView(View):
     def show(self, event: Event | Lagged) -> None:
         """Show one more event."""
 
-    def recall(self, events: Sequence[Event], *, inside: bool = False) -> None:
+    def skip(self, events: Sequence[Event], *, inside: bool = False) -> None:
         """Process events without showing them. `inside`: show the step in which they end, as far as it got."""
 
-    def explain(self, on: bool) -> None:
+    def set_explain(self, on: bool) -> None:
         """From now on, show each decision with every rule that was considered; or no longer."""
 
-    def say(self, draw: Callable[[int], Iterable[Line]]) -> None:
+    def print_lines(self, draw: Callable[[int], Iterable[Line]]) -> None:
         """Show lines that belong to no event. `draw` gets the width in columns."""
 
-    def wait(self, lines: Sequence[str]) -> None:
+    def show_prompt(self, lines: Sequence[str]) -> None:
         """Show what the user is asked for instead of the status line; no lines remove it."""
 
     # Called by the view's EventNarrator.
@@ -113,7 +113,7 @@ class RunView(View):
     def decided(self, round: int, decision: Decision) -> None:
         """The loop's decision; called only if decisions are to be explained."""
 
-    def end(self, ending: Ending, outcome: Outcome) -> None:
+    def end(self, ending: EndingText, outcome: Outcome) -> None:
         """The run ended."""
 
 
@@ -162,7 +162,7 @@ class ViewSnapshot(RunView):
         """Drop the text: a view would have shown all of it."""
         self._written = []
 
-    def end(self, ending: Ending, outcome: Outcome) -> None:
+    def end(self, ending: EndingText, outcome: Outcome) -> None:
         """No step is open any more."""
         self.leave_step()
 
@@ -193,8 +193,8 @@ class _FaultTolerant:
         return call_while_it_works
 
     @property
-    def tells_answer(self) -> bool:
-        return self._works and self._view.tells_answer
+    def shows_answer(self) -> bool:
+        return self._works and self._view.shows_answer
 
     def stopping(self) -> None:
         self._view.stopping()

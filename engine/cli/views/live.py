@@ -2,7 +2,7 @@
 
 What has happened is printed once and scrolls like any output. Only the few lines at the bottom change: the row of
 text that is being written, the calls that are under way, and the status. So nothing flickers, nothing is printed
-twice, and the scrollback tells the whole story. The completion gets the one heavy frame of the screen.
+twice, and the scrollback tells the whole narrator. The completion gets the one heavy frame of the screen.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ...decision.messages import ResultStatus
 from ...event_bus import Lagged
 from ...process.streams import Channels
 from .base import Call, Kind, RunView
-from .narrator import Story
+from .narrator import EventNarrator
 from .rounds import Round
 from .styled_lines import Line, Shade
-from .terminal import SHADES, OnScreen, rows_of, spinner, wrapped
+from .terminal import SHADES, ScreenView, rows_of, spinner, wrapped
 from .text import (
-    Ending,
+    EndingText,
     Recorded,
     Saved,
     Tone,
@@ -68,14 +68,14 @@ _RESULTS: dict[ResultStatus, tuple[str, str, str]] = {
 }
 
 
-class Live(OnScreen, RunView):
+class LiveView(ScreenView, RunView):
     """Shows a run in the terminal that `channels.stderr` is."""
 
     def __init__(self, channels: Channels, *, explain: bool, saved: Saved, recorded: Recorded | None = None) -> None:
         super().__init__(channels, self._bottom, self._printed)
         self._saved = saved
         self._recorded = recorded
-        self._story = Story(self, explain=explain, recorded=recorded)
+        self._narrator = EventNarrator(self, explain=explain, recorded=recorded)
         self._heard = monotonic()
         self._waiting: Sequence[str] = ()
         self._writing: _Writing | None = None
@@ -87,20 +87,20 @@ class Live(OnScreen, RunView):
         self._screen.open()
         with self._screen.drawing:
             self._heard = monotonic()
-            self._story.take(event)
+            self._narrator.feed(event)
 
-    def recall(self, events: Sequence[Event], *, inside: bool = False) -> None:
+    def skip(self, events: Sequence[Event], *, inside: bool = False) -> None:
         """Take in events that were shown elsewhere or are passed over."""
         self._screen.open()
         with self._screen.drawing:
             self._heard = monotonic()
-            self._story.recall(events, inside=inside)
+            self._narrator.skip(events, inside=inside)
 
-    def explain(self, on: bool) -> None:
+    def set_explain(self, on: bool) -> None:
         """From now on show each decision with all that was considered, or do not."""
-        self._story.explain = on
+        self._narrator.explain = on
 
-    def say(self, draw: Callable[[int], Iterable[Line]]) -> None:
+    def print_lines(self, draw: Callable[[int], Iterable[Line]]) -> None:
         """Print lines that are no event's."""
         self._screen.open()
         with self._screen.drawing:
@@ -111,7 +111,7 @@ class Live(OnScreen, RunView):
             ]
             self._print(Text("\n", no_wrap=True, overflow="ellipsis").join(rows), "said")
 
-    def wait(self, lines: Sequence[str]) -> None:
+    def show_prompt(self, lines: Sequence[str]) -> None:
         """Show at the foot what is waited for, instead of the status."""
         with self._screen.drawing:
             self._waiting = lines
@@ -136,11 +136,11 @@ class Live(OnScreen, RunView):
 
     def step(self, number: int, closing: bool) -> None:
         """A rule across, with what was used so far at its right."""
-        left = " closing step " if closing else f" step {number} of {self._story.allowed} "
-        used = self._story.spent(self._story.t)
-        timed = self._story.policy.limits.seconds is not None
-        right = " · ".join(used if timed else (*used, duration(self._story.t)))
-        right = f" {right} " if self._story.facts.usage.input_tokens else ""
+        left = " closing step " if closing else f" step {number} of {self._narrator.allowed} "
+        used = self._narrator.spent(self._narrator.t)
+        timed = self._narrator.policy.limits.seconds is not None
+        right = " · ".join(used if timed else (*used, duration(self._narrator.t)))
+        right = f" {right} " if self._narrator.facts.usage.input_tokens else ""
         rule = "─" * max(2, self._width - 4 - len(left) - len(right))
         self._print(Text(f"──{left}{rule}{right}──", style="dim", no_wrap=True, overflow="crop"), "step")
 
@@ -249,7 +249,7 @@ class Live(OnScreen, RunView):
                 shown.append(Padding(Text(saw, style="dim"), (0, 0, 0, 6)))
         self._print(Group(*shown), "decision")
 
-    def end(self, ending: Ending, outcome: Outcome) -> None:
+    def end(self, ending: EndingText, outcome: Outcome) -> None:
         """The panel of the end: heavy for a report of completion, and green where nothing speaks against it."""
         colour, glyph, frame = _TONES[ending.tone]
         shown: list[RenderableType] = []
@@ -265,8 +265,8 @@ class Live(OnScreen, RunView):
             shown += [Text.assemble(("→ ", colour), advice) for advice in ending.advice]
         if shown:
             shown.append(Text(""))
-        if self._story.actions:
-            shown.append(Text.assemble(("actions  ", "dim"), actions_line(self._story.actions)))
+        if self._narrator.actions:
+            shown.append(Text.assemble(("actions  ", "dim"), actions_line(self._narrator.actions)))
         shown.append(Text(figures(outcome), style="dim"))
         if (saved := self._saved()) and str(saved):
             shown.append(Text.assemble(("the cut saved ", "dim"), (str(saved), "green")))
@@ -330,7 +330,7 @@ class Live(OnScreen, RunView):
             if self._block not in ("", "step", writing.kind):
                 shown.append(Text(""))
             shown.append(Text(f"  {writing.row}", style=style, no_wrap=True, overflow="crop"))
-        calls = list(self._story.calls.values())
+        calls = list(self._narrator.calls.values())
         if calls and not shown and self._block not in ("call", "step", ""):
             shown.append(Text(""))
         shown += [self._call_line(call, Text("○", style="dim"), _state(call)) for call in calls[:CALLS_SHOWN]]
@@ -346,16 +346,16 @@ class Live(OnScreen, RunView):
         )
 
     def _status(self) -> Text:
-        story = self._story
+        narrator = self._narrator
         if self._stopping:
             doing, style = "stopping · Ctrl-C again to leave at once", "magenta"
         else:
-            doing, style = story.doing, ""
+            doing, style = narrator.doing, ""
         line = Text(f"  {spinner(monotonic())} ", no_wrap=True)
         line.append(doing, style=style)
-        if story.facts.steps:
-            line.append(f" · step {story.facts.steps} of {story.allowed}", style="dim")
-        for part in story.spent(story.t + round((monotonic() - self._heard) * 1000)):
+        if narrator.facts.steps:
+            line.append(f" · step {narrator.facts.steps} of {narrator.allowed}", style="dim")
+        for part in narrator.spent(narrator.t + round((monotonic() - self._heard) * 1000)):
             line.append(f" · {part}", style="dim")
         line.truncate(self._width - 4, overflow="ellipsis")  # room for the terminal's own ^C
         return line

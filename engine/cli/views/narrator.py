@@ -1,7 +1,7 @@
 """From events to what is worth telling people: what the live view and the plain one have in common.
 
-A view brings the few ways of telling (`Teller`); the story knows which event is told how. An event that is in
-neither `_TOLD` nor `UNTOLD` is one that somebody forgot, and a test finds it.
+A view brings the few ways of telling (`Teller`); the narrator knows which event is told how. An event that is in
+neither `_HANDLERS` nor `NOT_NARRATED` is one that somebody forgot, and a test finds it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...event_bus import Lagged
 from .base import Call, RunView, ViewSnapshot
 from .rounds import Round, takes_plans
 from .styled_lines import Shade
-from .text import Recorded, brief, called, cut_words, ending_of, failure_words, last_lines, spent
+from .text import Recorded, brief, cut_words, ending_of, failure_words, last_lines, short_name, spent
 
 NOTE = 400
 """Characters of a note."""
@@ -29,7 +29,7 @@ BODY = 6
 """Lines under a note: the last ones, where a command says what is wrong."""
 
 
-class Story:
+class EventNarrator:
     """What has happened so far, and the telling of it."""
 
     def __init__(self, view: RunView, *, explain: bool, recorded: Recorded | None = None) -> None:
@@ -69,23 +69,23 @@ class Story:
         facts = replace(self.facts, t=t)
         return spent(facts.usage, {one.name: one.use for one in limit_statuses(facts, self.policy)})
 
-    def recall(self, events: Sequence[Event], *, inside: bool = False) -> None:
+    def skip(self, events: Sequence[Event], *, inside: bool = False) -> None:
         """Take in events untold, but for how the run began; with `inside`, also for the step in which they end."""
         view, self._view = self._view, (snapshot := ViewSnapshot())
         for event in events:
-            self.take(event)
+            self.feed(event)
             if isinstance(event, ev.StepFinished):
                 snapshot.leave_step()
         self._view = view
         snapshot.show_in(view, inside)
 
-    def take(self, event: Event | Lagged) -> None:
+    def feed(self, event: Event | Lagged) -> None:
         """Tell one more event."""
         if isinstance(event, Lagged):
             self._view.note(f"… {event.missed:,} events were not shown: this view was too slow", "quiet")
             return
         self.facts, self.t = fold(self.facts, event), event.t
-        tell = _TOLD.get(type(event))
+        tell = _HANDLERS.get(type(event))
         if tell is not None:
             tell(self, event)
 
@@ -253,7 +253,7 @@ class Story:
         self._view.thought(event.text)
 
     def _rejected(self, event: ev.CompletionRejected) -> None:
-        name = called(event.by) if ":" in event.by else ""
+        name = short_name(event.by) if ":" in event.by else ""
         by = f" by {name}" if name and name not in event.reason else ""
         self._tell(f"↩ not accepted as complete{by}", event.reason, "warning")
 
@@ -283,7 +283,7 @@ class Story:
     # ---- all else
 
     def _verdict(self, event: ev.VerdictGiven) -> None:
-        name = f"{event.role.replace('_', ' ')} {called(event.name)}"
+        name = f"{event.role.replace('_', ' ')} {short_name(event.name)}"
         match event.role, event.said:
             case "gate", "accept":
                 self._note(f"✔ {name}", "accepts it", "good")
@@ -313,7 +313,7 @@ class Story:
             self._note(f"{event.stage}: skipped", event.detail, "quiet")
 
     def _evaluated(self, event: ev.EvaluationFinished) -> None:
-        head = f"evaluation by {called(event.name)}" if event.name else "evaluation"
+        head = f"evaluation by {short_name(event.name)}" if event.name else "evaluation"
         said = {"passed": "✔ passed", "failed": "✘ failed", "not_run": "✘ gave no verdict"}[event.verdict]
         shade: Shade = "good" if event.verdict == "passed" else "bad"
         told = str(event.details.get("error") or event.details.get("output") or "") if shade == "bad" else ""
@@ -331,39 +331,39 @@ class Story:
         self._view.note(one_line(f"{head}: {text}" if text else head, NOTE), shade)
 
 
-_TOLD: dict[type, Callable[[Story, Any], None]] = {
-    ev.RunStarted: Story._run_started,
-    ev.RunResumed: Story._run_resumed,
-    ev.MessageAdded: Story._message_added,
-    ev.StepStarted: Story._step_started,
-    ev.AttemptStarted: Story._attempt_started,
-    ev.AttemptFailed: Story._attempt_failed,
-    ev.AttemptRetracted: Story._attempt_retracted,
-    ev.ResponseFinished: Story._response_finished,
-    ev.DecisionMade: Story._decision_made,
-    ev.CancelRequested: Story._cancel_requested,
-    ev.RunFinished: Story._run_finished,
-    ev.TextMessageContent: Story._text,
-    ev.ReasoningMessageContent: Story._reasoning,
-    ev.ToolCallStart: Story._call_started,
-    ev.ToolCallArgs: Story._call_arguments,
-    ev.ProviderToolReported: Story._provider_tool,
-    ev.ToolExecutionStarted: Story._execution_started,
-    ev.ToolCallResult: Story._result,
-    ev.ThoughtRecorded: Story._thought,
-    ev.CompletionRejected: Story._rejected,
-    ev.PhaseReported: Story._phase,
-    ev.QuestionAsked: Story._question_asked,
-    ev.QuestionAnswered: Story._question_answered,
-    ev.VerdictGiven: Story._verdict,
-    ev.ContextCompacted: Story._compacted,
-    ev.StageFinished: Story._stage,
-    ev.EvaluationFinished: Story._evaluated,
+_HANDLERS: dict[type, Callable[[EventNarrator, Any], None]] = {
+    ev.RunStarted: EventNarrator._run_started,
+    ev.RunResumed: EventNarrator._run_resumed,
+    ev.MessageAdded: EventNarrator._message_added,
+    ev.StepStarted: EventNarrator._step_started,
+    ev.AttemptStarted: EventNarrator._attempt_started,
+    ev.AttemptFailed: EventNarrator._attempt_failed,
+    ev.AttemptRetracted: EventNarrator._attempt_retracted,
+    ev.ResponseFinished: EventNarrator._response_finished,
+    ev.DecisionMade: EventNarrator._decision_made,
+    ev.CancelRequested: EventNarrator._cancel_requested,
+    ev.RunFinished: EventNarrator._run_finished,
+    ev.TextMessageContent: EventNarrator._text,
+    ev.ReasoningMessageContent: EventNarrator._reasoning,
+    ev.ToolCallStart: EventNarrator._call_started,
+    ev.ToolCallArgs: EventNarrator._call_arguments,
+    ev.ProviderToolReported: EventNarrator._provider_tool,
+    ev.ToolExecutionStarted: EventNarrator._execution_started,
+    ev.ToolCallResult: EventNarrator._result,
+    ev.ThoughtRecorded: EventNarrator._thought,
+    ev.CompletionRejected: EventNarrator._rejected,
+    ev.PhaseReported: EventNarrator._phase,
+    ev.QuestionAsked: EventNarrator._question_asked,
+    ev.QuestionAnswered: EventNarrator._question_answered,
+    ev.VerdictGiven: EventNarrator._verdict,
+    ev.ContextCompacted: EventNarrator._compacted,
+    ev.StageFinished: EventNarrator._stage,
+    ev.EvaluationFinished: EventNarrator._evaluated,
 }
 
-UNTOLD = frozenset(
+NOT_NARRATED = frozenset(
     {ev.RoundStarted, ev.StepFinished}  # how the loop is built, not what it does
     | {ev.ToolCallEnd, ev.FinishReported, ev.UsageReported}  # the result tells it
     | {ev.CompletionAccepted, ev.BudgetRefused, ev.LimitReached}  # the end of the run tells it
 )
-TOLD = frozenset(_TOLD)
+NARRATED = frozenset(_HANDLERS)

@@ -11,11 +11,11 @@ from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ...event_bus import Lagged
 from .base import Call, Kind, RunView
-from .narrator import Story
+from .narrator import EventNarrator
 from .rounds import Round
 from .styled_lines import Line, Shade, plain
 from .text import (
-    Ending,
+    EndingText,
     Recorded,
     Saved,
     actions_line,
@@ -34,11 +34,11 @@ WIDTH = 100
 """Columns where there is no terminal that has any."""
 
 
-class Plain(RunView):
+class PlainView(RunView):
     """Writes one line or a few for each thing that happens."""
 
     def __init__(self, *, explain: bool, saved: Saved, recorded: Recorded | None = None) -> None:
-        self._story = Story(self, explain=explain, recorded=recorded)
+        self._narrator = EventNarrator(self, explain=explain, recorded=recorded)
         self._saved = saved
         self._recorded = recorded
         self._kind: Kind | None = None
@@ -47,23 +47,23 @@ class Plain(RunView):
 
     def show(self, event: Event | Lagged) -> None:
         """Show one more event."""
-        self._story.take(event)
+        self._narrator.feed(event)
 
-    def recall(self, events: Sequence[Event], *, inside: bool = False) -> None:
+    def skip(self, events: Sequence[Event], *, inside: bool = False) -> None:
         """Take in events that were shown elsewhere or are passed over."""
-        self._story.recall(events, inside=inside)
+        self._narrator.skip(events, inside=inside)
 
-    def explain(self, on: bool) -> None:
+    def set_explain(self, on: bool) -> None:
         """From now on write each decision with all that was considered, or do not."""
-        self._story.explain = on
+        self._narrator.explain = on
 
-    def say(self, draw: Callable[[int], Iterable[Line]]) -> None:
+    def print_lines(self, draw: Callable[[int], Iterable[Line]]) -> None:
         """Lines that are no event's."""
         self.end_writing()
         for line in draw(get_terminal_size((WIDTH, 24)).columns):
             self._line(plain(line))
 
-    def wait(self, lines: Sequence[str]) -> None:
+    def show_prompt(self, lines: Sequence[str]) -> None:
         """What is waited for; a line that stood there the last time is not written again."""
         if lines:
             self.end_writing()
@@ -89,7 +89,7 @@ class Plain(RunView):
 
     def step(self, number: int, closing: bool) -> None:
         """Which step of how many."""
-        self._line("closing step" if closing else f"step {number} of {self._story.allowed}")
+        self._line("closing step" if closing else f"step {number} of {self._narrator.allowed}")
 
     def write(self, kind: Kind, delta: str) -> None:
         """Text, line by line."""
@@ -153,7 +153,7 @@ class Plain(RunView):
         for rule, saw, said in trace_lines(decision):
             self._line(f"    {rule:20} {said or '-'}" + (f"  [{saw}]" if saw else ""))
 
-    def end(self, ending: Ending, outcome: Outcome) -> None:
+    def end(self, ending: EndingText, outcome: Outcome) -> None:
         """How it ended, what it took, how to go on."""
         told = outcome.detail if outcome.status in ("completed", "awaiting_input") else ending.text
         evaluation = f", evaluation {outcome.verdict}" if outcome.verdict != "not_run" else ""
@@ -165,8 +165,8 @@ class Plain(RunView):
                 self._line(f"  {line}")
         for issue in ending.pending:
             self._line(f"  still open: {one_line(issue, LINE)}")
-        if self._story.actions:
-            self._line(f"  actions: {actions_line(self._story.actions)}")
+        if self._narrator.actions:
+            self._line(f"  actions: {actions_line(self._narrator.actions)}")
         self._line(f"  {figures(outcome)}")
         if (saved := self._saved()) and str(saved):
             self._line(f"  the cut saved {saved}")

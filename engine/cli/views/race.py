@@ -12,7 +12,7 @@ from ...event_bus import Lagged
 from ...race import RaceResult
 from ...tasks import TaskResult
 from .base import View
-from .plain import Plain
+from .plain import PlainView
 from .text import cost, duration, tokens
 
 NAME = 40
@@ -29,26 +29,26 @@ class RaceView(View):
         """Show how the race ended. `notes`: lines about what it left, such as records and workspaces."""
 
 
-class PlainRace(RaceView):
+class PlainRaceView(RaceView):
     """One line or a few for each thing that happens, with the racer's name before it."""
 
     def __init__(self, names: Sequence[str]) -> None:
         width = max(len(one_line(name, NAME)) for name in names)
-        self._lanes = [_Lane(one_line(name, NAME).ljust(width)) for name in names]
+        self._columns = [_PlainColumn(one_line(name, NAME).ljust(width)) for name in names]
 
     def show(self, number: int, event: Event | Lagged) -> None:
         """Show one more event of a racer."""
-        self._lanes[number].show(event)
+        self._columns[number].show(event)
 
     def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
         """The table, and who won."""
-        for lane in self._lanes:
-            lane.close()
-        for line in (*aligned(table_of(race)), verdict_on(race), *notes):
+        for column in self._columns:
+            column.close()
+        for line in (*aligned(race_table(race)), race_verdict(race), *notes):
             print(line, file=sys.stderr, flush=True)
 
 
-class _Lane(Plain):
+class _PlainColumn(PlainView):
     def __init__(self, name: str) -> None:
         super().__init__(explain=False, saved=lambda: None)
         self._name = name
@@ -62,12 +62,12 @@ class _Lane(Plain):
 HEAD = ("  model", "ended", "steps", "in", "out", "cost", "time", "work")
 
 
-def table_of(race: RaceResult, mark: str = ">") -> list[tuple[str, ...]]:
+def race_table(race: RaceResult, mark: str = ">") -> list[tuple[str, ...]]:
     """A row for each racer, under a head; the winner is marked."""
     return [HEAD, *(_row(result, result is race.winner, mark) for result in race.results)]
 
 
-def verdict_on(race: RaceResult) -> str:
+def race_verdict(race: RaceResult) -> str:
     """Who won, and what all of it took."""
     used = " · ".join(part for part in (tokens(race.usage), cost(race.usage)) if part)
     together = f"; together {used}" if used else ""

@@ -21,12 +21,12 @@ from ...event_bus import Lagged
 from ...process.streams import Channels
 from ...race import RaceResult
 from .base import Call, Kind, RunView
-from .narrator import Story
-from .race import NAME, RaceView, table_of, verdict_on
+from .narrator import EventNarrator
+from .race import NAME, RaceView, race_table, race_verdict
 from .rounds import Round
 from .styled_lines import Shade
-from .terminal import SHADES, OnScreen, rows_of, spinner
-from .text import Ending, Tone, arguments, counted, duration, first_lines
+from .terminal import SHADES, ScreenView, rows_of, spinner
+from .text import EndingText, Tone, arguments, counted, duration, first_lines
 
 NARROWEST = 38
 """Columns that a racer needs; with more racers than fit beside one another, some stand below."""
@@ -35,13 +35,13 @@ TALLEST = 18
 """Lines of a racer, its frame included."""
 
 
-class LiveRace(OnScreen, RaceView):
+class LiveRaceView(ScreenView, RaceView):
     """Shows a race in the terminal that `channels.stderr` is."""
 
     def __init__(self, channels: Channels, names: Sequence[str], prompt: str) -> None:
         super().__init__(channels, self._side_by_side, self._printed)
         self._prompt = prompt
-        self._lanes = [Lane(name) for name in names]
+        self._columns = [RaceColumn(name) for name in names]
         self._console = self._screen.console
 
     def show(self, number: int, event: Event | Lagged) -> None:
@@ -50,19 +50,19 @@ class LiveRace(OnScreen, RaceView):
             self._console.print(Text(one_line(self._prompt, self._console.width - 1), style="bold"))
             self._screen.open()
         with self._screen.drawing:
-            self._lanes[number].take(event)
+            self._columns[number].show(event)
 
     def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
         """Leave the racers as they stand, with the table under them and the winner's answer."""
         self._screen.close()
-        for lane, result in zip(self._lanes, race.results, strict=True):
-            lane.settle(result.outcome, won=result is race.winner)
+        for column, result in zip(self._columns, race.results, strict=True):
+            column.settle(result.outcome, won=result is race.winner)
         self._console.print(self._side_by_side(whole=True))
         self._console.print(_table(race, self._console.width))
-        self._console.print(Text(verdict_on(race), style="bold green" if race.winner else "bold red"))
+        self._console.print(Text(race_verdict(race), style="bold green" if race.winner else "bold red"))
         for note in notes:
             self._console.print(Text(note, style="dim"), soft_wrap=True)
-        if race.winner is not None and self.tells_answer and race.winner.outcome.answer.strip():
+        if race.winner is not None and self.shows_answer and race.winner.outcome.answer.strip():
             good = race.winner.outcome.verdict != "failed"
             panel = Panel(
                 Text(clean(race.winner.outcome.answer).strip()),
@@ -82,14 +82,14 @@ class LiveRace(OnScreen, RaceView):
         """All racers; `whole`: each as tall as it needs to be, for good."""
         size = self._console.size
         room = size.width - 2  # for the terminal's own ^C, which may come in the middle of any line
-        beside = max(1, min(len(self._lanes), room // NARROWEST))
-        below = -(-len(self._lanes) // beside)
+        beside = max(1, min(len(self._columns), room // NARROWEST))
+        below = -(-len(self._columns) // beside)
         width = min(WIDEST, room // beside)
         height = max(4, min(TALLEST, (size.height - 4) // below))
         now = monotonic()
         if whole:
-            height = min(height, 2 + max(lane.needs(width - 4) for lane in self._lanes))
-        drawn = [lane.panel(width, height, now) for lane in self._lanes]
+            height = min(height, 2 + max(column.needs(width - 4) for column in self._columns))
+        drawn = [column.panel(width, height, now) for column in self._columns]
         grid = Table.grid()
         for _ in range(beside):
             grid.add_column(width=width)
@@ -103,7 +103,7 @@ class LiveRace(OnScreen, RaceView):
 
 
 def _table(race: RaceResult, width: int) -> Table:
-    head, *rows = table_of(race, "▸")
+    head, *rows = race_table(race, "▸")
     gap = 2 if width > 100 else 1
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim", show_edge=False)
     for name in head:
@@ -136,24 +136,24 @@ _TONES: dict[Tone, tuple[str, str]] = {
 }
 
 
-class Lane(RunView):
-    """A racer as it is shown. A teller of its story."""
+class RaceColumn(RunView):
+    """A racer as it is shown. A teller of its narrator."""
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._story = Story(self, explain=False)
+        self._narrator = EventNarrator(self, explain=False)
         self._entries: deque[_Entry] = deque(maxlen=KEPT)
         self._writing: _Entry | None = None
         self._kind: Kind | None = None
         self._heard = monotonic()
-        self._ending: Ending | None = None
+        self._ending: EndingText | None = None
         self._outcome: Outcome | None = None
         self._won = False
 
-    def take(self, event: Event | Lagged) -> None:
+    def show(self, event: Event | Lagged) -> None:
         """Tell one more event."""
         self._heard = monotonic()
-        self._story.take(event)
+        self._narrator.feed(event)
 
     def settle(self, outcome: Outcome, *, won: bool) -> None:
         """How it ended for good, also where its last events were not seen."""
@@ -192,16 +192,16 @@ class Lane(RunView):
 
     def _state(self, now: float, width: int) -> Text:
         line = Text(no_wrap=True, overflow="ellipsis")
-        story, outcome = self._story, self._outcome
+        narrator, outcome = self._narrator, self._outcome
         if outcome is not None:
             tone = self._ending.tone if self._ending is not None else "failure"
             line.append(f"{_TONES[tone][1]} {outcome.status.replace('_', ' ')}", style=f"bold {_TONES[tone][0]}")
             line.append(f" · {counted(outcome.steps, 'step')} · {duration(outcome.duration_ms)}", style="dim")
         else:
-            t = story.t + round((now - self._heard) * 1000)
-            line.append(f"{spinner(now)} {story.doing}")
-            allowed = f" of {story.allowed}" if width > ROOMY else ""
-            shown = (f"step {story.facts.steps}{allowed}", duration(t // 1000 * 1000 or t), *story.spent(t))
+            t = narrator.t + round((now - self._heard) * 1000)
+            line.append(f"{spinner(now)} {narrator.doing}")
+            allowed = f" of {narrator.allowed}" if width > ROOMY else ""
+            shown = (f"step {narrator.facts.steps}{allowed}", duration(t // 1000 * 1000 or t), *narrator.spent(t))
             for part in shown[: None if width > ROOMY else 2]:
                 line.append(f" · {part}", style="dim")
         line.truncate(width, overflow="ellipsis")
@@ -258,7 +258,7 @@ class Lane(RunView):
         for line in body[-1:]:
             self._add(line, "dim", cut=True, indent="  ")
 
-    def end(self, ending: Ending, outcome: Outcome) -> None:
+    def end(self, ending: EndingText, outcome: Outcome) -> None:
         """How it ended, and its answer."""
         self._ending, self._outcome = ending, outcome
         colour, glyph = _TONES[ending.tone]

@@ -17,7 +17,7 @@ from .styled_lines import Line, Piece, Shade, beside, folded, plain
 from .text import Recorded, counted, value_of
 
 
-class Circumstances(Struct, frozen=True, kw_only=True):
+class ReplayNotes(Struct, frozen=True, kw_only=True):
     """What else is to be said of a replay."""
 
     left_at: str = ""
@@ -32,12 +32,12 @@ class Circumstances(Struct, frozen=True, kw_only=True):
     """Runs whose divergence was shown to whom the report is for."""
 
 
-def is_same(report: ReplayReport, circumstances: Circumstances) -> bool:
+def is_same(report: ReplayReport, notes: ReplayNotes) -> bool:
     """Whether nothing differed, as far as the replay came."""
-    return report.same and not circumstances.diverged
+    return report.same and not notes.diverged
 
 
-def as_json(report: ReplayReport, circumstances: Circumstances) -> str:
+def as_json(report: ReplayReport, notes: ReplayNotes) -> str:
     """The report as one line of JSON."""
     runs = [
         {
@@ -52,24 +52,24 @@ def as_json(report: ReplayReport, circumstances: Circumstances) -> str:
         for run in report.runs
     ]
     whole = {
-        "same": is_same(report, circumstances),
+        "same": is_same(report, notes),
         "record": report.path,
         "runs": runs,
         "damaged_lines": report.damaged,
         "missing_attachments": report.missing,
-        "being_written": circumstances.being_written,
-        "left_at": circumstances.left_at or None,
+        "being_written": notes.being_written,
+        "left_at": notes.left_at or None,
     }
     return msgspec.json.encode(whole).decode() + "\n"
 
 
-def as_text(report: ReplayReport, circumstances: Circumstances, width: int) -> str:
+def as_text(report: ReplayReport, notes: ReplayNotes, width: int) -> str:
     """The report in lines for people."""
-    lines = [line for run in report.runs for line in _told(run, circumstances, width)]
-    lines += _remarks(report, circumstances)
-    same, decisions = is_same(report, circumstances), sum(run.decisions for run in report.runs)
-    if circumstances.left_at:
-        lines.append(f"left at {circumstances.left_at}: {'the same until then' if same else 'NOT the same'}")
+    lines = [line for run in report.runs for line in _told(run, notes, width)]
+    lines += _remarks(report, notes)
+    same, decisions = is_same(report, notes), sum(run.decisions for run in report.runs)
+    if notes.left_at:
+        lines.append(f"left at {notes.left_at}: {'the same until then' if same else 'NOT the same'}")
     elif same:
         lines.append(f"the same: {counted(decisions, 'decision')} in {counted(len(report.runs), 'run')}")
     else:
@@ -77,11 +77,11 @@ def as_text(report: ReplayReport, circumstances: Circumstances, width: int) -> s
     return "\n".join(lines) + "\n"
 
 
-def _told(run: ReplayedRun, circumstances: Circumstances, width: int) -> Iterator[str]:
+def _told(run: ReplayedRun, notes: ReplayNotes, width: int) -> Iterator[str]:
     run_id = one_line(run.run_id, 100)
     if run.divergence is not None:
         yield f"{run_id}: diverges: {one_line(run.divergence.what, 1000)}"
-        if run.run_id not in circumstances.shown:
+        if run.run_id not in notes.shown:
             yield from map(plain, evidence_lines(run.divergence, width))
         return
     ended = "the record ends before the run does" if run.recorded is None else one_line(run.outcome.stop_reason, 100)
@@ -90,16 +90,16 @@ def _told(run: ReplayedRun, circumstances: Circumstances, width: int) -> Iterato
         yield from map(plain, difference_lines(run.difference, width))
 
 
-def _remarks(report: ReplayReport, circumstances: Circumstances) -> Iterator[str]:
-    if circumstances.not_reached:
-        yield f"event {circumstances.not_reached} was not reached: the replay ended before it"
-    if circumstances.being_written:
+def _remarks(report: ReplayReport, notes: ReplayNotes) -> Iterator[str]:
+    if notes.not_reached:
+        yield f"event {notes.not_reached} was not reached: the replay ended before it"
+    if notes.being_written:
         yield "the record is being written by another process: this is what it held when it was read"
     elif report.damaged:
         yield f"{counted(len(report.damaged), 'line')} of the record could not be read"
     if report.missing:
         yield f"{counted(len(report.missing), 'attachment')} of the record could not be found"
-    if report.runs and report.runs[-1].recorded is None and not (circumstances.being_written or circumstances.left_at):
+    if report.runs and report.runs[-1].recorded is None and not (notes.being_written or notes.left_at):
         yield f"the last run was killed; it goes on with: {Recorded(report.path).resume('')}"
 
 

@@ -28,7 +28,7 @@ from .text import Savings, arguments, counted, first_lines, savings_of
 KEYS = "Enter step · n decision · r run · g go to · m messages · e explain · q leave"
 
 
-class Shown(Watcher):
+class ReplayDisplay(Watcher):
     """Shows a replay in a view."""
 
     def __init__(self, view: RunView) -> None:
@@ -43,7 +43,7 @@ class Shown(Watcher):
         """A run is shown from here on."""
         self.begun, self._recorded = True, recorded
         if passed:
-            self._view.recall(passed, inside=True)
+            self._view.skip(passed, inside=True)
 
     async def show(self, event: Event, run: Run) -> None:
         """One more event."""
@@ -53,14 +53,14 @@ class Shown(Watcher):
         """Both decisions, where they part."""
         assert self._recorded is not None
         self.diverged.add(self._recorded.started.run_id)
-        self._view.say(partial(divergence_lines, divergence))
+        self._view.print_lines(partial(divergence_lines, divergence))
 
     def saved(self) -> Savings | None:
         """What the cuts of the run that is shown have saved, as far as its record knows."""
         return None if self._recorded is None else savings_of(rest.chunk for rest in self._recorded.after_cut)
 
 
-class GoneBack(Exception):
+class RestartFrom(Exception):
     """Somebody wants to see again what has passed: the replay is to start anew, from there."""
 
     def __init__(self, to: Beginning) -> None:
@@ -68,7 +68,7 @@ class GoneBack(Exception):
         self.to = to
 
 
-class Walk(Shown):
+class ReplayStepper(ReplayDisplay):
     """Shows a replay, and waits for a key before each step.
 
     live: whether tools are really run, so that there is no way back.
@@ -135,7 +135,7 @@ class Walk(Shown):
         self._show_skipped()
         await super().show(event, run)
         if isinstance(event, ev.DecisionMade) and self._until == "decision":
-            self._view.explain(self._explain)
+            self._view.set_explain(self._explain)
             self._until = "step"
 
     def diverge(self, divergence: Divergence) -> None:
@@ -153,7 +153,7 @@ class Walk(Shown):
 
     def _show_skipped(self) -> None:
         if self._skipped:
-            self._view.recall(self._skipped)
+            self._view.skip(self._skipped)
             self._skipped = []
 
     # ---- the keys
@@ -161,14 +161,14 @@ class Walk(Shown):
     async def _stop(self, event: Event) -> None:
         ahead = event if isinstance(event, ev.StepStarted) else None
         while True:
-            self._view.wait((self._where(event, ahead), KEYS))
+            self._view.show_prompt((self._where(event, ahead), KEYS))
             self._word = ""
             match await self._key():
                 case "enter" | " ":
                     self._until = "step"
                 case "n":
                     self._until = "decision"
-                    self._view.explain(True)
+                    self._view.set_explain(True)
                 case "r":
                     self._until = "run"
                 case "g":
@@ -176,14 +176,14 @@ class Walk(Shown):
                         continue
                 case "e":
                     self._explain = not self._explain
-                    self._view.explain(self._explain)
+                    self._view.set_explain(self._explain)
                     continue
                 case "m":
                     self._show_messages(ahead)
                     continue
                 case _:
                     continue
-            self._view.wait(())
+            self._view.show_prompt(())
             return
 
     async def _key(self) -> str:
@@ -214,10 +214,10 @@ class Walk(Shown):
     def _show_messages(self, ahead: ev.StepStarted | None) -> None:
         messages = request_messages(self._record.runs[: self._number], self._events)
         step = ahead.step if ahead is not None else self._step
-        self._view.say(partial(message_lines, messages, step))
+        self._view.print_lines(partial(message_lines, messages, step))
 
     async def _go_to(self, ahead: ev.StepStarted | None) -> bool:
-        """Ask for a step and be bound for it; False to stay. Raises GoneBack if it has passed."""
+        """Ask for a step and be bound for it; False to stay. Raises RestartFrom if it has passed."""
         typed = ""
         while (key := await self._asked(typed)) != ENTER:
             if key == ESCAPE:
@@ -235,14 +235,14 @@ class Walk(Shown):
         if self._live:
             self._word = "tools were really run: there is no way back"
             return False
-        raise GoneBack(Beginning(run=self._number, seq=self._steps[step]))
+        raise RestartFrom(Beginning(run=self._number, seq=self._steps[step]))
 
     async def _asked(self, typed: str) -> str:
-        self._view.wait((f"go to step {typed}▏", "Enter go · Esc stay"))
+        self._view.show_prompt((f"go to step {typed}▏", "Enter go · Esc stay"))
         return await self._key()
 
 
-# Keys as they are pressed, one by one, and the terminal as it was found afterwards.
+# KeyReader as they are pressed, one by one, and the terminal as it was found afterwards.
 
 try:
     import termios
@@ -273,7 +273,7 @@ def check_terminal(stderr: int) -> None:
         )
 
 
-class Keys:
+class KeyReader:
     """Reads keys of the terminal on stdin while it is entered, in the event loop.
 
     `pressed` is called with each key: a character in lower case, or `enter`, `escape`, `backspace`; with "" once
@@ -286,7 +286,7 @@ class Keys:
         self._found: Any = None
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> Keys:
+    def __enter__(self) -> KeyReader:
         self._found = termios.tcgetattr(_STDIN)
         for number in (getattr(signal, name) for name in _PASSED_ON):
             if signal.getsignal(number) is signal.SIG_DFL:
@@ -343,7 +343,7 @@ RUNS_LISTED = 4
 """Runs that are listed by name."""
 
 
-def beginning_of(record: SessionRecord, given: str) -> Beginning:
+def find_event(record: SessionRecord, given: str) -> Beginning:
     """The event of this name. RUN is a run's id or its number, from 1. Raises WrongUse if the record has none."""
     run, _, seq = given.rpartition(":")
     if not (seq.isascii() and seq.isdigit()):
@@ -355,7 +355,7 @@ def beginning_of(record: SessionRecord, given: str) -> Beginning:
     return Beginning(run=number, seq=int(seq))
 
 
-def name_of(record: SessionRecord, beginning: Beginning) -> str:
+def event_id(record: SessionRecord, beginning: Beginning) -> str:
     """The public id of the event."""
     return f"{one_line(record.runs[beginning.run].started.run_id, 100)}:{beginning.seq}"
 

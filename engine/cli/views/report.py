@@ -25,7 +25,7 @@ from .report_tables import (
     waste,
     work,
 )
-from .tables import BAD_SHOWN, files_told
+from .tables import BAD_SHOWN, bad_files
 from .text import counted
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def parts_of(report: Report, where: str = "") -> Iterator[RenderableType]:
     for sheet in comparisons(report):
         yield from _sheet(sheet)
     yield from _unmatched(report.ratings.unmatched)
-    yield from files_told("could not be read", report.bad)
-    yield from files_told("were read in part", report.damaged)
+    yield from bad_files("could not be read", report.bad)
+    yield from bad_files("were read in part", report.damaged)
     if where:
         yield Text(f"\n{where}", style="dim")
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from ...process.streams import Channels
 from .base import RunView, fault_tolerant
-from .plain import Plain
-from .race import PlainRace, RaceView
+from .plain import PlainView
+from .race import PlainRaceView, RaceView
 from .text import Recorded, Saved
 
 
@@ -20,10 +20,10 @@ def choose_view(
     if quiet:
         return RunView()
     if can_draw(channels.stderr):
-        from .live import Live
+        from .live import LiveView
 
-        return fault_tolerant(Live(channels, explain=explain, saved=saved, recorded=recorded))
-    return fault_tolerant(Plain(explain=explain, saved=saved, recorded=recorded))
+        return fault_tolerant(LiveView(channels, explain=explain, saved=saved, recorded=recorded))
+    return fault_tolerant(PlainView(explain=explain, saved=saved, recorded=recorded))
 
 
 def choose_race_view(channels: Channels, names: Sequence[str], prompt: str, *, quiet: bool) -> RaceView:
@@ -31,10 +31,10 @@ def choose_race_view(channels: Channels, names: Sequence[str], prompt: str, *, q
     if quiet:
         return RaceView()
     if can_draw(channels.stderr):
-        from .race_live import LiveRace
+        from .race_live import LiveRaceView
 
-        return fault_tolerant(LiveRace(channels, names, prompt))
-    return fault_tolerant(PlainRace(names))
+        return fault_tolerant(LiveRaceView(channels, names, prompt))
+    return fault_tolerant(PlainRaceView(names))
 
 
 def can_draw(descriptor: int) -> bool:

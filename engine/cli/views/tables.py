@@ -57,7 +57,7 @@ def show(channels: Channels, parts: Iterable[RenderableType]) -> None:
     channels.answer("\n".join(line if terminal else line.rstrip() for line in lines))
 
 
-def files_told(what: str, files: Sequence[BadRecord]) -> Iterator[RenderableType]:
+def bad_files(what: str, files: Sequence[BadRecord]) -> Iterator[RenderableType]:
     """The first of these files and what is wrong with each, under what they have in common."""
     from rich.padding import Padding
     from rich.text import Text
@@ -153,7 +153,7 @@ def in_unit(difference: MetricDifference, value: float, *, signed: bool = False)
 # What commands over many records share: the bar while they are read, and the index of what was made of them.
 
 _STDERR = 2
-_TELLING = 1.0
+_RATE_AFTER = 1.0
 """Seconds after which the rate says something."""
 
 
@@ -168,12 +168,12 @@ def progress(given: argparse.Namespace, doing: str) -> Iterator[ProgressCallback
         return
     from rich.console import Console
 
-    read = _Read(doing)
+    read = _ReadProgress(doing)
     with bar(read.shown, Console(stderr=True), stays=False):
         yield read.tell
 
 
-class _Read:
+class _ReadProgress:
     """How far it is, told by one thread and shown by another."""
 
     def __init__(self, doing: str) -> None:
@@ -187,7 +187,7 @@ class _Read:
     def shown(self) -> Shown:
         (done, total), seconds = self._far, monotonic() - self._began
         words = [self._doing]
-        if done and seconds >= _TELLING:
+        if done and seconds >= _RATE_AFTER:
             rate = done / seconds
             words += [f"{rate:,.0f} a second", f"{duration((total - done) / rate * 1000)} left"]
         return Shown(done, total, " · ".join(words))

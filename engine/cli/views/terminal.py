@@ -60,7 +60,7 @@ class Terminal(Console):
         """The terminal decides, nobody else."""
 
 
-class Screen:
+class LiveScreen:
     """A terminal with a region at its foot that is drawn anew; what is printed scrolls away above it.
 
     `draw` gives the region as it should stand now. `printed` gets each line that a tool or a library prints while the
@@ -123,12 +123,12 @@ class Screen:
                 self._printed(line)
 
 
-class OnScreen(View):
+class ScreenView(View):
     """What views that own the terminal have in common: a screen, and what is done about it when a run is stopped."""
 
     def __init__(self, channels: Channels, draw: Callable[[], RenderableType], printed: Callable[[str], None]) -> None:
-        self.tells_answer = channels.answers_to_terminal
-        self._screen = Screen(channels, draw, printed)
+        self.shows_answer = channels.answers_to_terminal
+        self._screen = LiveScreen(channels, draw, printed)
         self._stopping = False
 
     def stopping(self) -> None:

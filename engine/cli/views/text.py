@@ -124,7 +124,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class EndingText:
     """The end of a run, as people are told it."""
 
     tone: Tone
@@ -142,14 +142,14 @@ class Ending:
 
 def ending_of(
     outcome: Outcome, failure: AttemptFailed | None = None, cause: str = "", recorded: Recorded | None = None
-) -> Ending:
+) -> EndingText:
     """The words for an outcome; `failure` is the provider's last error, `cause` why it was cancelled."""
     reason = outcome.stop_reason
     work, tone = _known(outcome), work_tone(outcome.work, outcome.failed_calls)
     go_on = f"Go on from here: {recorded.resume()}" if recorded is not None else ""
     match outcome.status:
         case "completed":
-            return Ending(
+            return EndingText(
                 tone=tone,
                 title=_title(outcome),
                 text=outcome.answer,
@@ -164,22 +164,22 @@ def ending_of(
             advised = _some(_UNDONE, advice, go_on)
             shown: Tone = tone if outcome.work is not None else "limit"
             title += {"checked": ", work checked", "wrong": ", work wrong"}.get(outcome.work or "", "")
-            return Ending(tone=shown, title=title, text=outcome.detail, advice=advised, work=work, work_tone=shown)
+            return EndingText(tone=shown, title=title, text=outcome.detail, advice=advised, work=work, work_tone=shown)
         case "failed":
             title = {"refusal": "Refused", "internal_error": "Failed inside endstop"}.get(reason, "Failed")
             if failure is None or reason != "provider_error":
-                return Ending(tone="failure", title=title, text=outcome.detail)
+                return EndingText(tone="failure", title=title, text=outcome.detail)
             advice = _FAILURES.get(failure.kind, "")
-            return Ending(tone="failure", title=title, text=failure_words(failure), advice=_some(advice, go_on))
+            return EndingText(tone="failure", title=title, text=failure_words(failure), advice=_some(advice, go_on))
         case "cancelled":
             text = _CAUSES.get(cause, outcome.detail)
             advised = () if cause == RECORD_ENDS else _some(_UNDONE, go_on)  # a replay knows no more than that
-            return Ending(tone="cancelled", title="Cancelled", text=text, advice=advised)
+            return EndingText(tone="cancelled", title="Cancelled", text=text, advice=advised)
         case "awaiting_input":
             questions = "\n\n".join(question.text for question in outcome.questions)
             confirming = bool(outcome.questions) and all(q.confirms is not None for q in outcome.questions)
             title = "Please confirm" if confirming else "A question to you"
-            return Ending(
+            return EndingText(
                 tone="question",
                 title=title,
                 text=questions,
@@ -234,14 +234,14 @@ def work_words(
             failed = failed_before(failed_calls) if failed_calls else ""
             return "; ".join(_some(f"{_said_by(stop_reason, accepted_by)}, not checked", no_verdict, failed))
         case "checked":
-            return f"checked by {called(evaluated_by or '') or 'an evaluation'}: passed"
+            return f"checked by {short_name(evaluated_by or '') or 'an evaluation'}: passed"
         case "wrong":
-            return f"wrong: checked by {called(evaluated_by or '') or 'an evaluation'}, failed"
+            return f"wrong: checked by {short_name(evaluated_by or '') or 'an evaluation'}, failed"
 
 
 def _said_by(stop_reason: str, accepted_by: Sequence[str]) -> str:
     """Who says that the work is done: the agent, and whoever was asked and agreed."""
-    names = " and ".join("the user" if name == "user" else called(name) for name in accepted_by)
+    names = " and ".join("the user" if name == "user" else short_name(name) for name in accepted_by)
     match stop_reason:
         case "handled":
             return "answered by a handler"
@@ -295,7 +295,7 @@ def saved_words(output_tokens: int, calls: Sequence[str]) -> str:
     return " and ".join(parts)
 
 
-def called(name: str) -> str:
+def short_name(name: str) -> str:
     """The short name of a function that stands in a record by its qualified one; a command is called by itself."""
     short = name.rpartition(":")[2] if "Command" not in name else name.partition(":")[2]
     command = _COMMAND.fullmatch(short)

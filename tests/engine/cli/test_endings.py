@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from endstop import read_record
-from endstop.cli.views.plain import Plain
-from endstop.cli.views.text import Recorded, allowances, called, ending_of, figures, spent
+from endstop.cli.views.plain import PlainView
+from endstop.cli.views.text import Recorded, allowances, ending_of, figures, short_name, spent
 from endstop.decision import Limits, LimitUse, Policy, SessionLimits, Usage
 from endstop.decision import events as ev
 
@@ -178,12 +178,12 @@ def test_every_end_that_leaves_work_says_how_to_go_on_from_the_record() -> None:
 
 
 def test_functions_are_called_by_their_short_names_and_commands_by_themselves() -> None:
-    assert called("my.module:Checks.tests_pass") == "Checks.tests_pass"
-    assert called("endstop.hooks:CommandGate('a:b c')") == "`a:b c`"
+    assert short_name("my.module:Checks.tests_pass") == "Checks.tests_pass"
+    assert short_name("endstop.hooks:CommandGate('a:b c')") == "`a:b c`"
 
 
 def test_what_is_not_the_loops_own_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    view = Plain(explain=False, saved=lambda: None)
+    view = PlainView(explain=False, saved=lambda: None)
     for event in (
         ev.VerdictGiven(role="judge", name="m:Judge", said="incomplete", detail="NO, a file is missing"),
         ev.VerdictGiven(role="handler", name="m:greet", said="failed", detail="ValueError: x"),

@@ -6,7 +6,7 @@ import asyncio
 import io
 from pathlib import Path
 
-from endstop.cli.views.tables import _Read
+from endstop.cli.views.tables import _ReadProgress
 from endstop.observers.progress import Shown, bar
 from rich.console import Console
 
@@ -47,7 +47,7 @@ async def test_elsewhere_and_with_quiet_nothing_is_shown(tmp_path: Path) -> None
 
 
 def test_the_rate_and_the_time_left_are_told_once_they_say_something() -> None:
-    read = _Read("testing")
+    read = _ReadProgress("testing")
     read.tell(0, 100)
     assert read.shown() == Shown(0, 100, "testing")
     read._began -= 10

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from endstop._sanitize import clean, one_line
 from endstop.cli.views.base import RunView, fault_tolerant
-from endstop.cli.views.narrator import TOLD, UNTOLD
+from endstop.cli.views.narrator import NARRATED, NOT_NARRATED
 from endstop.cli.views.text import actions_line, arguments, brief, duration, ending_of, figures, first_lines, savings_of
 from endstop.decision import STATUS_OF, Event, Outcome, TextDelta, ToolCallDelta
 from endstop.decision.events import AttemptFailed
@@ -26,12 +26,12 @@ def outcome(**fields: Any) -> Outcome:
 
 
 def test_every_event_is_told_or_left_out_on_purpose() -> None:
-    assert set(Event.__args__) == TOLD | UNTOLD
-    assert not TOLD & UNTOLD
+    assert set(Event.__args__) == NARRATED | NOT_NARRATED
+    assert not NARRATED & NOT_NARRATED
 
 
 class _Broken(RunView):
-    tells_answer = True
+    shows_answer = True
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -50,7 +50,7 @@ def test_a_view_that_fails_is_off_from_then_on(error: Exception, capsys: pytest.
     view = fault_tolerant(broken)
     for _ in range(3):
         view.show(AttemptFailed(attempt="1.1", kind="auth", message=""))
-    assert (broken.closed, view.tells_answer) == (1, False)
+    assert (broken.closed, view.shows_answer) == (1, False)
     assert ("a fault of ours" in capsys.readouterr().err) == isinstance(error, ValueError)
 
 
