@@ -22,57 +22,57 @@ from ..tools import workspace_tools
 from ..tools.control import SHIPPED
 from ..tools.tool import Tool
 from .factory import (
-    evaluator_of,
-    gates_of,
-    guarded,
-    limited,
-    policy_of,
-    presets_of,
-    prices_of,
-    provider_of,
-    tools_of,
-    workspace_of,
+    build_evaluator,
+    build_gates,
+    build_prices,
+    build_provider,
+    build_workspace_tools,
+    load_policy,
+    load_tools,
+    preset_tools,
+    with_limits,
+    with_retries,
 )
-from .options import finish_words_of, redaction_of, sampling_of
+from .options import build_redaction, parse_finish_words, sampling_settings
 
 
-def engine_of(given: argparse.Namespace, resumed: Resumed | None = None) -> Engine:
+def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None) -> Engine:
     """What was chosen: on the command line first, then by the record that the run goes on from. Raises WrongUse."""
     started = resumed.started if resumed is not None else None
-    if started is None or given.policy is not None:
-        policy = policy_of("agent" if given.policy is None else given.policy, closing=True)
+    if started is None or args.policy is not None:
+        policy = load_policy("agent" if args.policy is None else args.policy, closing=True)
     else:
         policy = started.policy
     if resumed is not None:
-        resumed.check(given)
-    policy = limited(policy, given.max_steps, given.max_tokens, closing=not given.no_closing)
-    own = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run, given.env)]
-    presets = presets_of(own, not given.no_presets)
+        resumed.check(args)
+    policy = with_limits(policy, args.max_steps, args.max_tokens, closing=not args.no_closing)
+    own = [*load_tools(args.tools), *build_workspace_tools(args.workspace, args.allow_run, args.env)]
+    presets = preset_tools(own, not args.no_presets)
     tools = own
     if resumed is not None:
         policy = resumed.policy(policy)
-        tools = resumed.tools(own, presets if given.policy else (), wanted=not given.no_presets)
+        tools = resumed.tools(own, presets if args.policy else (), wanted=not args.no_presets)
         presets = []
-    provider = provider_of(
-        given.model or (started.model if started else None),
-        given.api_base,
-        given.provider,
-        first=given.first_timeout,
-        between=given.content_timeout,
+    provider = build_provider(
+        args.model or (started.model if started else None),
+        args.api_base,
+        args.provider,
+        first=args.first_timeout,
+        between=args.content_timeout,
     )
     return Engine(
-        guarded(provider, given.retries, given.response_timeout),
-        prices=prices_of(given.price, provider, started),
+        with_retries(provider, args.retries, args.response_timeout),
+        prices=build_prices(args.price, provider, started),
         tools=tools,
         presets=presets,
-        redact=redaction_of(given),
+        redact=build_redaction(args),
         policy=policy,
         system=started.system if started else None,
-        gates=gates_of(given.gate, given.workspace, given.env),
-        evaluate=evaluator_of(given.evaluate, given.workspace, given.reference_workspace, given.evaluate_plain),
-        tool_choice=given.tool_choice or cast(ToolChoice, started.tool_choice if started else "auto"),
-        settings=(started.settings if started else {}) | sampling_of(given),
-        finish_words=(started.finish_words if started else {}) | finish_words_of(given),
+        gates=build_gates(args.gate, args.workspace, args.env),
+        evaluate=build_evaluator(args.evaluate, args.workspace, args.reference_workspace, args.evaluate_plain),
+        tool_choice=args.tool_choice or cast(ToolChoice, started.tool_choice if started else "auto"),
+        settings=(started.settings if started else {}) | sampling_settings(args),
+        finish_words=(started.finish_words if started else {}) | parse_finish_words(args),
     )
 
 
@@ -86,7 +86,7 @@ Start = Callable[[], Run]
 
 
 @dataclass(frozen=True, slots=True)
-class Resumed:
+class ResumedSession:
     """A record to go on from."""
 
     record: SessionRecord
@@ -113,18 +113,18 @@ class Resumed:
         """Whether that very run goes on, and no new one begins."""
         return self.killed and not self.questions
 
-    def check(self, given: argparse.Namespace) -> None:
+    def check(self, args: argparse.Namespace) -> None:
         """Refuse to go on without what stands in the record by name only: it would end by other rules unnoticed."""
         path, functions = self.record.path, self.started.functions
-        if self.started.endpoint and given.api_base is None and given.provider is None:
+        if self.started.endpoint and args.api_base is None and args.provider is None:
             raise WrongUse(
                 f"{path}: its model was reached at {self.started.endpoint}: give --api-base again, "
                 "or --provider litellm to reach it another way"
             )
-        if "redaction" in functions and redaction_of(given) is None:
+        if "redaction" in functions and build_redaction(args) is None:
             raise WrongUse(f"{path} was redacted as it was written: give --redact again, with its words and patterns")
         for role, option in (("gate", "gate"), ("evaluator", "evaluate")):
-            brought = getattr(given, option) or (role == "evaluator" and given.evaluate_plain)
+            brought = getattr(args, option) or (role == "evaluator" and args.evaluate_plain)
             if (self.killed or self.questions) and role in functions and not brought:
                 names = ", ".join(one_line(name.partition(":")[2], 200) for name in functions[role])
                 raise WrongUse(f"{path}: its run began with {names}: give --{option} again, the same or another one")
@@ -145,7 +145,7 @@ class Resumed:
         brought = {tool.name: tool for tool in (*shipped, *own)}
         missing = [spec.name for spec in self.started.tools if spec.name not in brought]
         if missing:
-            raise WrongUse(f"{self.record.path} offers tools that are not brought now: {_how_to_bring(missing)}")
+            raise WrongUse(f"{self.record.path} offers tools that are not brought now: {_how_to_provide(missing)}")
         recorded = [brought[spec.name] for spec in self.started.tools]
         if self.same_run:
             return recorded
@@ -155,7 +155,7 @@ class Resumed:
     def starts(self, session: Session, prompt: str | None, answers: Sequence[str]) -> list[Start]:
         """The runs to make, one after another; all but the last only wait for the next answer. Raises WrongUse."""
         path = self.record.path
-        told = self._told(answers)
+        told = self._match_answers(answers)
         if prompt is not None and told:
             raise WrongUse("a PROMPT and --answer are two ways to go on: give one of them")
         if prompt is not None and self.same_run:
@@ -171,7 +171,7 @@ class Resumed:
         starts += [partial(session.start_answer, call_id, text) for call_id, text in told]
         return starts if prompt is None else [*starts, partial(session.start, prompt)]
 
-    def _told(self, answers: Sequence[str]) -> list[tuple[str, str]]:
+    def _match_answers(self, answers: Sequence[str]) -> list[tuple[str, str]]:
         """Each answer with the call id of its question."""
         path, open_ids = self.record.path, [question.call_id for question in self.questions]
         told: dict[str, str] = {}
@@ -193,16 +193,16 @@ class Resumed:
         return list(told.items())
 
 
-def resumed_from(path: str) -> Resumed:
+def read_resumed(path: str) -> ResumedSession:
     """The record of this name. Raises WrongUse if it is none."""
     record = read_record(path)
     facts = Facts()
     for event in record.runs[-1].events:
         facts = fold(facts, event)
-    return Resumed(record, facts.questions)
+    return ResumedSession(record, facts.questions)
 
 
-def options_again(given: argparse.Namespace) -> str:
+def options_to_repeat(args: argparse.Namespace) -> str:
     """What stands on the command line and in no record, to be written again by who goes on."""
     written: list[str] = []
     for name in (
@@ -216,15 +216,15 @@ def options_again(given: argparse.Namespace) -> str:
         "evaluate_plain",
         "reference_workspace",
     ):
-        value = getattr(given, name)
+        value = getattr(args, name)
         for one in value if isinstance(value, list) else [value]:
             if one is not None:
                 written += [f"--{name.replace('_', '-')}", mask_url(one) if name == "api_base" else one]
-    written += ["--allow-run"] if given.allow_run else []
-    written += ["--redact"] if given.redact else []
-    written += ["--redact-phones"] if given.redact_phones else []
-    written += [part for word in given.redact_words for part in ("--redact-word", word)]
-    written += [part for pattern in given.redact_patterns for part in ("--redact-pattern", pattern)]
+    written += ["--allow-run"] if args.allow_run else []
+    written += ["--redact"] if args.redact else []
+    written += ["--redact-phones"] if args.redact_phones else []
+    written += [part for word in args.redact_words for part in ("--redact-word", word)]
+    written += [part for pattern in args.redact_patterns for part in ("--redact-pattern", pattern)]
     return shlex.join(written)
 
 
@@ -232,7 +232,7 @@ def _listed(questions: Iterable[Question]) -> str:
     return "\n".join(f"  {question.call_id}: {one_line(question.text, 300)}" for question in questions)
 
 
-def _how_to_bring(missing: Sequence[str]) -> str:
+def _how_to_provide(missing: Sequence[str]) -> str:
     ours = [tool.name for tool in workspace_tools(".", allow_run=True)]
     shipped = [tool.name for tool in SHIPPED]
     hints = []

@@ -18,8 +18,8 @@ from ..formats.session_files import AUTO
 from ..process.streams import Channels
 from ..records.reader import is_record
 from ..records.scan import scan
-from .factory import policy_of
-from .options import parser_of
+from .factory import load_policy
+from .options import add_command
 from .views.audit import parts_of
 from .views.tables import show
 from .views.text import counted
@@ -39,7 +39,7 @@ exit codes: 0 done, 2 wrong use, or nothing that can be read
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = parser_of(commands, "audit", _HELP, command, _EPILOG)
+    parser = add_command(commands, "audit", _HELP, command, _EPILOG)
     parser.add_argument("transcript", metavar="TRANSCRIPT", help="a record, or a transcript of another loop")
     parser.add_argument("--session", metavar="ID", help="which one, where there are many (default: the first)")
     parser.add_argument("--format", choices=(*FORMATS, AUTO), default=AUTO, help="default: by what is in it")
@@ -57,29 +57,29 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
-def command(given: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Audit; gives the exit code. Raises WrongUse."""
     channels = Channels()
-    policies = [policy_of(name, closing=True) for name in given.policy or POLICIES]
-    if not Path(given.transcript).is_file():
-        raise WrongUse(f"{given.transcript}: no such file")
-    told = audit(scan(given.transcript), policies) if is_record(given.transcript) else _foreign(given, policies)
-    if given.json:
+    policies = [load_policy(name, closing=True) for name in args.policy or POLICIES]
+    if not Path(args.transcript).is_file():
+        raise WrongUse(f"{args.transcript}: no such file")
+    told = audit(scan(args.transcript), policies) if is_record(args.transcript) else _foreign(args, policies)
+    if args.json:
         channels.answer(msgspec.json.encode(told).decode() + "\n")
     else:
-        show(channels, parts_of(told, given.every_step))
+        show(channels, parts_of(told, args.every_step))
     return 0
 
 
-def _foreign(given: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
+def _foreign(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
     """Of a transcript of another loop."""
-    chosen = _chosen(given, found_in(given.transcript, given.format))
+    chosen = _chosen(args, found_in(args.transcript, args.format))
     foreign = chosen.foreign
-    events = events_of(foreign, chosen.id, chosen.format, Kinds(completion=tuple(given.completion)))
+    events = events_of(foreign, chosen.id, chosen.format, Kinds(completion=tuple(args.completion)))
     return audit(events, policies, dict(foreign.lost))
 
 
-def _chosen(given: argparse.Namespace, results: Iterable[Found | Skipped]) -> Found:
+def _chosen(args: argparse.Namespace, results: Iterable[Found | Skipped]) -> Found:
     """The session that is meant; of all others no more than an id is kept. Raises WrongUse if there is none."""
     chosen: Found | None = None
     ids: list[str] = []
@@ -89,15 +89,15 @@ def _chosen(given: argparse.Namespace, results: Iterable[Found | Skipped]) -> Fo
             why = why if ids else result.why
             continue
         ids.append(result.id)
-        if result.id == given.session:
+        if result.id == args.session:
             return result
-        if chosen is None and (given.session is None or given.session in result.id):
+        if chosen is None and (args.session is None or args.session in result.id):
             chosen = result
     if not ids:
-        raise WrongUse(f"{given.transcript}: {one_line(why, 400)}")
+        raise WrongUse(f"{args.transcript}: {one_line(why, 400)}")
     if chosen is None:
-        raise WrongUse(f"{given.transcript} has no session {given.session!r}; it has {', '.join(ids[:10])}")
-    if given.session is None and len(ids) > 1:
-        holds = f"{given.transcript} holds {counted(len(ids), 'session')}"
+        raise WrongUse(f"{args.transcript} has no session {args.session!r}; it has {', '.join(ids[:10])}")
+    if args.session is None and len(ids) > 1:
+        holds = f"{args.transcript} holds {counted(len(ids), 'session')}"
         print(f"endstop: {holds}; this is the first, {chosen.id}: name another with --session", file=sys.stderr)
     return chosen

@@ -13,8 +13,8 @@ from ..analysis.backtest import NamedPolicy, SessionCase, backtest_index, backte
 from ..decision import POLICIES, WrongUse
 from ..process.streams import Channels
 from ..records.files import find_records
-from .factory import policy_of
-from .options import add_records, parser_of
+from .factory import load_policy
+from .options import add_command, add_indexed_records
 from .views.backtest import parts_of
 from .views.backtest_page import backtest_page
 from .views.html import check_writable, write_page
@@ -42,8 +42,8 @@ exit codes: 0 done, 2 wrong use, or nothing that could be read
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = parser_of(commands, "backtest", _HELP, command, _EPILOG)
-    add_records(parser)
+    parser = add_command(commands, "backtest", _HELP, command, _EPILOG)
+    add_indexed_records(parser)
     parser.add_argument(
         "--policy", action="append", default=[], metavar="P", help="chat, agent, strict, or a TOML file; repeatable"
     )
@@ -57,19 +57,19 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--each", metavar="FILE", help="write one line of JSON for each session and policy")
 
 
-def command(given: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Test; gives the exit code. Raises WrongUse."""
-    swept, policies = _policies(given.policy, given.sweep)
-    against = None if given.against is None else _named(given.against)
+    swept, policies = _policies(args.policy, args.sweep)
+    against = None if args.against is None else _named(args.against)
     channels = Channels()
-    paths = find_records(given.records)
-    if given.html is not None:
-        check_writable(given.html, paths)
+    paths = find_records(args.records)
+    if args.html is not None:
+        check_writable(args.html, paths)
     every = [*policies, *([against] if against is not None else [])]
     with (
-        indexed(given, lambda place: backtest_index(every, place)) as index,
-        _lines_to(given.each) as on_case,
-        progress(given, "testing") as told,
+        indexed(args, lambda place: backtest_index(every, place)) as index,
+        _lines_to(args.each) as on_case,
+        progress(args, "testing") as told,
     ):
         report = backtest_records(
             paths,
@@ -77,14 +77,14 @@ def command(given: argparse.Namespace) -> int:
             against=against,
             swept=swept,
             index=index,
-            processes=given.processes,
+            processes=args.processes,
             progress=told,
             on_case=on_case,
         )
     if not report.sessions:
         raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
-    written = write_page(given.html, backtest_page(report)) if given.html is not None else ""
-    if given.json:
+    written = write_page(args.html, backtest_page(report)) if args.html is not None else ""
+    if args.json:
         channels.answer(msgspec.json.encode(report).decode() + "\n")
     else:
         show(channels, parts_of(report, written))
@@ -117,5 +117,5 @@ def _policies(given: Sequence[str], swept: str | None) -> tuple[str | None, list
 
 
 def _named(given: str) -> NamedPolicy:
-    policy = policy_of(given, closing=True)
+    policy = load_policy(given, closing=True)
     return NamedPolicy(policy.name, policy)

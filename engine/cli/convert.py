@@ -22,7 +22,7 @@ from ..formats.importer import Folder, Imported, Importer, lost_in
 from ..formats.session_files import AUTO, FORMATS, Found, Skipped, found_in, found_in_stream
 from ..process.streams import Channels
 from ..records.reader import read_record
-from .options import add_finish_words, add_output, add_redaction, finish_words_of, parser_of, redaction_of
+from .options import add_command, add_finish_words, add_output, add_redaction, build_redaction, parse_finish_words
 from .views.text import counted
 
 _IMPORT_HELP = "make records of other loops' sessions"
@@ -50,7 +50,7 @@ def add_to(commands: Any) -> None:
 
 def add_import(commands: Any) -> None:
     """Add `import` to the parser's subcommands."""
-    parser = parser_of(commands, "import", _IMPORT_HELP, import_sessions, _IMPORT_EPILOG)
+    parser = add_command(commands, "import", _IMPORT_HELP, import_sessions, _IMPORT_EPILOG)
     formats = "; ".join(f"{format.name}: {format.says}" for format in sorted(FORMATS.values(), key=lambda f: f.name))
     parser.add_argument(
         "format", metavar="FORMAT", choices=(*sorted(FORMATS), AUTO), help=f"{formats}; {AUTO}: by what is in the data"
@@ -80,27 +80,27 @@ def add_import(commands: Any) -> None:
     )
 
 
-def import_sessions(given: argparse.Namespace) -> int:
+def import_sessions(args: argparse.Namespace) -> int:
     """Import; gives the exit code. Raises WrongUse."""
     channels = Channels()
     kinds = Kinds(
-        completion=tuple(given.completion), question=tuple(given.question), finish_words=finish_words_of(given)
+        completion=tuple(args.completion), question=tuple(args.question), finish_words=parse_finish_words(args)
     )
-    folder = Folder(given.output, compress=given.compress, replace=given.force, redact=redaction_of(given))
+    folder = Folder(args.output, compress=args.compress, replace=args.force, redact=build_redaction(args))
     importer = Importer(folder, kinds)
-    results = list(importer.take(_found(given.files, given.format)))
+    results = list(importer.take(_found(args.files, args.format)))
     imported = [result for result in results if isinstance(result, Imported)]
     skipped = [result for result in results if isinstance(result, Skipped)]
     unused = kinds.unused(importer.tools)
-    if not (given.quiet and given.json):  # the JSON names all of it
-        for line in _told(imported, skipped, unused, given.quiet):
+    if not (args.quiet and args.json):  # the JSON names all of it
+        for line in _told(imported, skipped, unused, args.quiet):
             print(line, file=sys.stderr)
-    if given.json:
-        channels.answer(_as_json(given.output, imported, skipped, unused))
+    if args.json:
+        channels.answer(_as_json(args.output, imported, skipped, unused))
     elif imported:
-        channels.answer(_summary(given.output, imported) + "\n")
+        channels.answer(_summary(args.output, imported) + "\n")
     if not imported:
-        raise WrongUse(_nothing(given.output, skipped))
+        raise WrongUse(_nothing(args.output, skipped))
     return 0
 
 
@@ -220,7 +220,7 @@ EXPORTS: dict[str, Export] = {"openai": to_openai.exported, "atif": to_atif.expo
 
 def add_export(commands: Any) -> None:
     """Add `export` to the parser's subcommands."""
-    parser = parser_of(commands, "export", _EXPORT_HELP, export_record, _EXPORT_EPILOG)
+    parser = add_command(commands, "export", _EXPORT_HELP, export_record, _EXPORT_EPILOG)
     parser.add_argument("format", metavar="FORMAT", choices=tuple(EXPORTS), help="openai or atif")
     parser.add_argument("record", metavar="RECORD", help="a file written by `endstop run --record` or `endstop import`")
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: stdout)")
@@ -228,18 +228,18 @@ def add_export(commands: Any) -> None:
     parser.add_argument("--quiet", action="store_true", help="do not list what the format has no place for")
 
 
-def export_record(given: argparse.Namespace) -> int:
+def export_record(args: argparse.Namespace) -> int:
     """Export; gives the exit code. Raises WrongUse."""
     channels = Channels()
-    record = read_record(given.record)
+    record = read_record(args.record)
     events = [event for run in record.runs for event in run.events]
-    whole, left_out = EXPORTS[given.format](record.header.session_id, events)
+    whole, left_out = EXPORTS[args.format](record.header.session_id, events)
     text = _encode(whole)
-    if given.output is None:
+    if args.output is None:
         channels.answer(text.decode())
     else:
-        _write(given.output, text, given.force, given.record)
-    if not given.quiet:
+        _write(args.output, text, args.force, args.record)
+    if not args.quiet:
         for kind, times in left_out.items():
             print(f"left out: {times:,} {UNTOLD[kind]}", file=sys.stderr)
     if record.damaged:

@@ -26,10 +26,10 @@ EVALUATION_FAILED = 6
 """The exit code of a run that completed and did not pass its evaluation."""
 
 
-def exit_code_of(given: argparse.Namespace) -> int:
+def run_command(args: argparse.Namespace) -> int:
     """Run the command that was given."""
     try:
-        code: int = given.command(given)
+        code: int = args.command(args)
         return code
     except WrongUse as error:
         print(f"endstop: {error}", file=sys.stderr)

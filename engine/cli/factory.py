@@ -37,7 +37,7 @@ from ..tools.yaml import tools_from_yaml
 OPENAI = "https://api.openai.com/v1"
 
 
-def provider_of(
+def build_provider(
     model: str | None,
     api_base: str | None,
     provider: str | None,
@@ -67,7 +67,7 @@ RETRIES = 2
 """So often is asked again after an error that may pass."""
 
 
-def guarded(provider: Provider, retries: int, seconds: float | None) -> Provider:
+def with_retries(provider: Provider, retries: int, seconds: float | None) -> Provider:
     """The provider with `--retries` and `--response-timeout` around it."""
     if retries < 0:
         raise WrongUse(f"--retries is {retries}: use 0 or more")
@@ -80,7 +80,7 @@ def guarded(provider: Provider, retries: int, seconds: float | None) -> Provider
     return Retry(bounded, times=times) if retries else bounded
 
 
-def prices_of(given: str | None, provider: Provider, recorded: RunStarted | None) -> Prices:
+def build_prices(given: str | None, provider: Provider, recorded: RunStarted | None) -> Prices:
     """What the model costs: by `--price IN,OUT[,CACHED]`, else by the record that is gone on from, else as listed."""
     if given is None:
         if recorded is None or recorded.endpoint != getattr(provider, "endpoint", ""):
@@ -94,14 +94,14 @@ def prices_of(given: str | None, provider: Provider, recorded: RunStarted | None
         raise WrongUse(f"--price {given}: write IN,OUT or IN,OUT,CACHED, in US dollars per million tokens") from None
 
 
-def policy_of(given: str, *, closing: bool = False) -> Policy:
+def load_policy(given: str, *, closing: bool = False) -> Policy:
     """The policy for `--policy NAME|FILE`. `closing`: what holds where a file says nothing of a closing step."""
     if given in POLICIES:
         return replace(POLICIES[given], closing=closing)
     return _policy_from_file(given, closing)
 
 
-def limited(policy: Policy, max_steps: int | None, max_tokens: int | None = None, *, closing: bool) -> Policy:
+def with_limits(policy: Policy, max_steps: int | None, max_tokens: int | None = None, *, closing: bool) -> Policy:
     """The policy with `--max-steps` and `--max-tokens` over its own, and without a closing step by `--no-closing`."""
     if max_tokens is not None:
         if max_tokens < 1:
@@ -119,18 +119,18 @@ def limited(policy: Policy, max_steps: int | None, max_tokens: int | None = None
         raise WrongUse(f"--max-steps {max_steps} with policy {policy.name!r}: {error}") from None
 
 
-def tools_of(places: Iterable[str]) -> list[Tool]:
+def load_tools(places: Iterable[str]) -> list[Tool]:
     """Every Tool in these Python files, modules and YAML files, in the order in which they stand there."""
     found: dict[int, Tool] = {}
     for place in places:
-        here = _tools_in(place)
+        here = _load_tools_from(place)
         if not here:
             raise WrongUse(f"--tools {place}: no tool in it; put @tool on the functions that the model may call")
         found.update((id(tool), tool) for tool in here)
     return list(found.values())
 
 
-def gates_of(commands: Iterable[str], folder: str | None, env: Sequence[str]) -> list[CommandGate]:
+def build_gates(commands: Iterable[str], folder: str | None, env: Sequence[str]) -> list[CommandGate]:
     """The gates for `--gate CMD`; each runs in the workspace if there is one."""
     gates = []
     for command in commands:
@@ -141,7 +141,7 @@ def gates_of(commands: Iterable[str], folder: str | None, env: Sequence[str]) ->
     return gates
 
 
-_PLAIN_WORD = re.compile(r"[\w.+-]+")
+_COMMAND_NAME = re.compile(r"[\w.+-]+")
 
 
 def _check_shell(command: str, option: str = "--gate") -> None:
@@ -154,13 +154,13 @@ def _check_shell(command: str, option: str = "--gate") -> None:
         why = read.stderr.strip().rpartition(": ")[2]
         raise WrongUse(f"{option} {command!r} is no command for the shell: {why}")
     word = command.split()[0]
-    if _PLAIN_WORD.fullmatch(word):
+    if _COMMAND_NAME.fullmatch(word):
         known = subprocess.run(["/bin/sh", "-c", 'command -v -- "$1"', "sh", word], capture_output=True, check=False)
         if known.returncode:
             raise WrongUse(f"{option} {command!r}: there is no command {word!r}")
 
 
-def evaluator_of(
+def build_evaluator(
     command: str | None, workspace: str | None, reference: str | None, plain: str | None = None
 ) -> CommandEvaluator | None:
     """The evaluator for `--evaluate CMD` or `--evaluate-plain CMD`, and `--reference-workspace DIR`."""
@@ -188,7 +188,7 @@ def evaluator_of(
     return CommandEvaluator(command, workspace=workspace, reference=reference)
 
 
-def presets_of(tools: Iterable[Tool], wanted: bool) -> list[Tool]:
+def preset_tools(tools: Iterable[Tool], wanted: bool) -> list[Tool]:
     """The tools that are offered besides the user's own, whose names come first."""
     if not wanted:
         return []
@@ -196,7 +196,7 @@ def presets_of(tools: Iterable[Tool], wanted: bool) -> list[Tool]:
     return [preset for preset in (finish_task, ask_user) if preset.name not in taken]
 
 
-def workspace_of(folder: str | None, allow_run: bool, env: Sequence[str] = ()) -> list[Tool]:
+def build_workspace_tools(folder: str | None, allow_run: bool, env: Sequence[str] = ()) -> list[Tool]:
     """The workspace tools for `--workspace`, `--allow-run` and `--env`."""
     for name in env:
         if not name or "=" in name:
@@ -208,7 +208,7 @@ def workspace_of(folder: str | None, allow_run: bool, env: Sequence[str] = ()) -
     return list(workspace_tools(folder, allow_run=allow_run, env=env))
 
 
-def prompt_of(given: str | None, command: str = "run") -> str:
+def read_prompt(given: str | None, command: str = "run") -> str:
     """The prompt: from the command line, or from stdin if that is no terminal."""
     if given is None or given == "-":
         if sys.stdin is None or (given is None and sys.stdin.isatty()):
@@ -261,16 +261,16 @@ def _policy_from_file(given: str, closing: bool) -> Policy:
     return policy_from(data, where=given)
 
 
-def _tools_in(place: str) -> list[Tool]:
+def _load_tools_from(place: str) -> list[Tool]:
     if Path(place).suffix in (".yaml", ".yml"):
         try:
             return tools_from_yaml(place)
         except WrongUse as error:
             raise WrongUse(f"--tools {error}") from None
-    return [value for value in vars(_module(place)).values() if isinstance(value, Tool)]
+    return [value for value in vars(_import_module(place)).values() if isinstance(value, Tool)]
 
 
-def _module(place: str) -> ModuleType:
+def _import_module(place: str) -> ModuleType:
     path = Path(place)
     try:
         if path.suffix == ".py" or path.is_file():
@@ -287,7 +287,7 @@ def _module(place: str) -> ModuleType:
             raise WrongUse(f"--tools {place}: neither a Python file nor a module that can be imported") from None
         raise WrongUse(f"--tools {place}: it needs a module that is not installed: {error.name}") from None
     except (Exception, SystemExit) as error:
-        raise WrongUse(f"--tools {place} cannot be imported: {error_text(error)}{_line(error)}") from None
+        raise WrongUse(f"--tools {place} cannot be imported: {error_text(error)}{_error_location(error)}") from None
 
 
 def _module_from_file(path: Path) -> ModuleType:
@@ -305,7 +305,7 @@ def _module_from_file(path: Path) -> ModuleType:
     return module
 
 
-def _line(error: BaseException) -> str:
+def _error_location(error: BaseException) -> str:
     """Where in the user's file it happened."""
     traceback = error.__traceback__
     place = ""

@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 from .._version import __version__
 from ..process.shutdown import leave_hanging_threads
 from ..process.streams import open_what_is_closed
-from .concealment import conceal
-from .exit_codes import WRONG_USE, exit_code_of
+from .exit_codes import WRONG_USE, run_command
+from .hardening import harden_process
 
 MODULES = {
     **{name: name for name in ("run", "race", "replay", "report", "backtest", "audit")},
@@ -37,10 +37,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     others = threading.enumerate()
     open_what_is_closed()
     words = sys.argv[1:] if argv is None else argv
-    given = _parser(words).parse_args(words)
+    args = _parser(words).parse_args(words)
     if words[0] in RUNS:
-        conceal()
-    code = exit_code_of(given)
+        harden_process()
+    code = run_command(args)
     leave_hanging_threads(code, others)
     return code
 
@@ -80,19 +80,19 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
-            hint = meant(str(value), known) or f" (choose from {', '.join(known)})"
+            hint = did_you_mean(str(value), known) or f" (choose from {', '.join(known)})"
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}{hint}")
 
     def _about(self, left: Sequence[str]) -> str:
         options = [word for word in left if word.startswith("-") and word != "-"]
         if not options:
             return f"unrecognized arguments: {' '.join(left)} (a text with spaces stands in quotes)"
-        hints = (meant(word.partition("=")[0], self._option_string_actions) for word in options)
+        hints = (did_you_mean(word.partition("=")[0], self._option_string_actions) for word in options)
         told = [f"{word}{hint}" for word, hint in zip(options, hints, strict=True)]
         return f"unrecognized arguments: {' '.join(told)}"
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A hint, `" (did you mean '--model'?)"`; empty where nothing is near."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""

@@ -14,7 +14,7 @@ from ..store.base import LEASE
 from .factory import RETRIES
 
 
-def parser_of(
+def add_command(
     commands: Any, name: str, help: str, command: Callable[[argparse.Namespace], int], epilog: str = ""
 ) -> argparse.ArgumentParser:
     """The parser of one command. What stands in `epilog` keeps its lines."""
@@ -38,7 +38,7 @@ def add_agent(parser: argparse.ArgumentParser) -> None:
     tools = parser.add_argument_group("tools")
     add_tools(tools)
     add_presets(tools)
-    add_ending(parser.add_argument_group("when to stop"))
+    add_stopping(parser.add_argument_group("when to stop"))
 
 
 def add_model(model: argparse._ArgumentGroup) -> None:
@@ -46,13 +46,13 @@ def add_model(model: argparse._ArgumentGroup) -> None:
     model.add_argument("--model", metavar="M", help="its name, as litellm or the endpoint knows it")
     model.add_argument("--api-base", metavar="URL", help="an OpenAI-compatible endpoint, up to and with /v1")
     model.add_argument("--provider", choices=("litellm", "openai"), help="how to reach it; else decided by --api-base")
-    add_guards(model)
+    add_retries_and_timeouts(model)
     model.add_argument(
         "--price", metavar="IN,OUT", help="US dollars per million tokens, where litellm's list is wrong or has none"
     )
 
 
-def add_guards(model: argparse._ArgumentGroup) -> None:
+def add_retries_and_timeouts(model: argparse._ArgumentGroup) -> None:
     """What is done about a provider that fails or hangs."""
     model.add_argument(
         "--retries",
@@ -105,10 +105,10 @@ def add_finish_words(parser: argparse._ArgumentGroup | argparse.ArgumentParser) 
     )
 
 
-def finish_words_of(given: argparse.Namespace) -> dict[str, FinishReason]:
+def parse_finish_words(args: argparse.Namespace) -> dict[str, FinishReason]:
     """The finish words that were given. Raises WrongUse for what is none."""
     words = {}
-    for text in given.finish_word:
+    for text in args.finish_word:
         word, sign, meaning = text.rpartition("=")
         if not sign:
             raise WrongUse(f"--finish-word {text}: write WORD=MEANING, as done=stop")
@@ -116,9 +116,9 @@ def finish_words_of(given: argparse.Namespace) -> dict[str, FinishReason]:
     return check_finish_words(words)
 
 
-def sampling_of(given: argparse.Namespace) -> dict[str, Any]:
+def sampling_settings(args: argparse.Namespace) -> dict[str, Any]:
     """The settings that were given."""
-    settings = {"temperature": given.temperature, "seed": given.seed, "max_tokens": given.max_tokens}
+    settings = {"temperature": args.temperature, "seed": args.seed, "max_tokens": args.max_tokens}
     return {name: value for name, value in settings.items() if value is not None}
 
 
@@ -147,7 +147,7 @@ def add_presets(tools: argparse._ArgumentGroup) -> None:
     tools.add_argument("--no-presets", action="store_true", help="offer neither finish_task nor ask_user")
 
 
-def add_ending(ending: argparse._ArgumentGroup) -> None:
+def add_stopping(ending: argparse._ArgumentGroup) -> None:
     """When a run stops, and who says whether it was good."""
     ending.add_argument("--policy", metavar="P", help="chat, agent (default), strict, or a TOML file")
     ending.add_argument("--max-steps", type=int, metavar="N", help="hard limit of model steps in a run (default: 30)")
@@ -175,7 +175,7 @@ def add_output(output: argparse._ArgumentGroup | argparse.ArgumentParser, json: 
     output.add_argument("--quiet", action="store_true", help=answer)
 
 
-def add_places(parser: argparse.ArgumentParser) -> None:
+def add_record_paths(parser: argparse.ArgumentParser) -> None:
     """Many records, on many cores."""
     parser.add_argument(
         "records",
@@ -187,9 +187,9 @@ def add_places(parser: argparse.ArgumentParser) -> None:
     add_output(parser, "print one JSON object", "show no progress")
 
 
-def add_records(parser: argparse.ArgumentParser) -> None:
+def add_indexed_records(parser: argparse.ArgumentParser) -> None:
     """Many records, of which is remembered what was made of them."""
-    add_places(parser)
+    add_record_paths(parser)
     parser.add_argument("--index", metavar="FILE", help="where results are kept for the next time (default: the cache)")
     parser.add_argument("--no-index", action="store_true", help="read every record anew, and keep nothing")
 
@@ -224,18 +224,18 @@ def add_redaction(parser: argparse.ArgumentParser | argparse._ArgumentGroup, whe
     )
 
 
-def redaction_of(given: argparse.Namespace) -> Redaction | None:
+def build_redaction(args: argparse.Namespace) -> Redaction | None:
     """The redaction that was chosen; None for none. Raises WrongUse."""
-    if not (given.redact or given.redact_words or given.redact_patterns or given.redact_phones):
+    if not (args.redact or args.redact_words or args.redact_patterns or args.redact_phones):
         return None
     patterns = {}
-    for written in given.redact_patterns:
+    for written in args.redact_patterns:
         name, equals, pattern = written.partition("=")
         if not (equals and name.isidentifier() and pattern):
             raise WrongUse(f"{written!r} is no pattern with a name: write NAME=REGEX, as in ticket='T-[0-9]+'")
         patterns[name] = pattern
-    kinds = KINDS if given.redact_phones else DEFAULT_KINDS
-    return Redaction(kinds=tuple(kinds), patterns=patterns, words=given.redact_words)
+    kinds = KINDS if args.redact_phones else DEFAULT_KINDS
+    return Redaction(kinds=tuple(kinds), patterns=patterns, words=args.redact_words)
 
 
 def add_queue(group: argparse._ArgumentGroup) -> None:

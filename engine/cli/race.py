@@ -26,27 +26,27 @@ from ..run import Run
 from ..tasks import Job, Records, job, numbered
 from .exit_codes import EXIT_CODES, exit_code
 from .factory import (
-    evaluator_of,
-    gates_of,
-    guarded,
-    limited,
-    policy_of,
-    presets_of,
-    prompt_of,
-    provider_of,
-    tools_of,
-    workspace_of,
+    build_evaluator,
+    build_gates,
+    build_provider,
+    build_workspace_tools,
+    load_policy,
+    load_tools,
+    preset_tools,
+    read_prompt,
+    with_limits,
+    with_retries,
 )
 from .options import (
-    add_ending,
-    add_guards,
+    add_command,
     add_output,
     add_presets,
+    add_retries_and_timeouts,
     add_sampling,
+    add_stopping,
     add_tools,
-    finish_words_of,
-    parser_of,
-    sampling_of,
+    parse_finish_words,
+    sampling_settings,
 )
 from .views.race import RaceView
 from .views.select import choose_race_view
@@ -81,7 +81,7 @@ The winner's answer goes to stdout, all else to stderr.
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = parser_of(commands, "race", _HELP, command, _EPILOG)
+    parser = add_command(commands, "race", _HELP, command, _EPILOG)
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to do; read from stdin if left out")
     race = parser.add_argument_group("race")
     race.add_argument("--compare", action="store_true", help="let all of them run to their end")
@@ -90,42 +90,42 @@ def add_to(commands: Any) -> None:
     model.add_argument("--model", **repeated, metavar="M", help="a model that races; give two or more")
     model.add_argument("--api-base", **repeated, metavar="URL", help="an OpenAI-compatible endpoint; - for none")
     model.add_argument("--provider", **repeated, choices=("litellm", "openai"), help="how to reach it")
-    add_guards(model)
+    add_retries_and_timeouts(model)
     add_sampling(model)
     tools = parser.add_argument_group("tools")
     add_tools(tools, "each racer works in a copy of DIR", "let them run commands in their workspaces, too")
     tools.add_argument("--keep", action="store_true", help="keep all copies of the workspace, not only the winner's")
     add_presets(tools)
     ending = parser.add_argument_group("when to stop")
-    add_ending(ending)
+    add_stopping(ending)
     output = parser.add_argument_group("output")
     output.add_argument("--record", metavar="FOLDER", help="write a record of each run into this folder")
     add_output(output, "print how it ended as one JSON object", "show nothing but the answer")
 
 
-def command(given: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Race; gives the exit code. Raises WrongUse."""
     channels = Channels()
-    prompt = prompt_of(given.prompt, "race")
-    providers = providers_of(given)
-    if given.keep and given.workspace is None:
+    prompt = read_prompt(args.prompt, "race")
+    providers = build_providers(args)
+    if args.keep and args.workspace is None:
         raise WrongUse("--keep keeps the copies of a workspace: name it with --workspace DIR")
-    names = names_of(providers)
-    view = choose_race_view(channels, names, prompt, quiet=given.quiet)
-    with Copies(given.workspace) as copies:
-        racers = racers_of(given, names, providers, copies, view.show)
-        records = Records(given.record) if given.record is not None else None
+    names = racer_names(providers)
+    view = choose_race_view(channels, names, prompt, quiet=args.quiet)
+    with WorkspaceCopies(args.workspace) as copies:
+        racers = build_racers(args, names, providers, copies, view.show)
+        records = Records(args.record) if args.record is not None else None
         jobs = [
             job(racer.engine, prompt, number, racer.name, racer.name, records) for number, racer in enumerate(racers)
         ]
-        return run_to_end(_race(given, racers, jobs, copies, view, channels))
+        return run_to_end(_race(args, racers, jobs, copies, view, channels))
 
 
 async def _race(
-    given: argparse.Namespace,
+    args: argparse.Namespace,
     racers: Sequence[Racer],
     jobs: Sequence[Job],
-    copies: Copies,
+    copies: WorkspaceCopies,
     view: RaceView,
     channels: Channels,
 ) -> int:
@@ -133,23 +133,23 @@ async def _race(
         async with AsyncExitStack() as held:
             for racer in racers:  # what can never work is found out before the first request
                 await held.enter_async_context(racer.engine)
-            racing = Racing(jobs, compare=given.compare)
+            racing = Racing(jobs, compare=args.compare)
             interrupts.attach(racing)
             race = await racing.result()
-        if race.winner is not None and not given.keep:
+        if race.winner is not None and not args.keep:
             copies.kept = [racers[race.winner.number].workspace]
         else:
             copies.kept = [racer.workspace for racer in racers]
-        view.finish(race, _notes(race, racers, copies, given.record))
+        view.finish(race, _notes(race, racers, copies, args.record))
     answer = race.winner.outcome.answer if race.winner is not None else ""
-    if given.json:
+    if args.json:
         channels.answer(as_json(race, racers, copies) + "\n")
     elif answer and not view.shows_answer:
         channels.answer(answer.rstrip("\n") + "\n")
-    return exit_code_of(race)
+    return race_exit_code(race)
 
 
-def exit_code_of(race: RaceResult) -> int:
+def race_exit_code(race: RaceResult) -> int:
     """The winner's; where nobody won, that of whoever came nearest, but for an interrupted race."""
     if race.winner is not None:
         return exit_code(race.winner.outcome)
@@ -159,7 +159,7 @@ def exit_code_of(race: RaceResult) -> int:
     return EXIT_CODES[next(status for status in BEST_FIRST if status in statuses)]
 
 
-def as_json(race: RaceResult, racers: Sequence[Racer], copies: Copies) -> str:
+def as_json(race: RaceResult, racers: Sequence[Racer], copies: WorkspaceCopies) -> str:
     """The race as one line of JSON."""
     told = [
         {
@@ -183,7 +183,7 @@ def as_json(race: RaceResult, racers: Sequence[Racer], copies: Copies) -> str:
     return msgspec.json.encode(whole).decode()
 
 
-def _notes(race: RaceResult, racers: Sequence[Racer], copies: Copies, record: str | None) -> list[str]:
+def _notes(race: RaceResult, racers: Sequence[Racer], copies: WorkspaceCopies, record: str | None) -> list[str]:
     """Where things lie."""
     notes = [f"the workspace of {racer.name}: {racer.workspace}" for racer in racers if racer.workspace in copies.kept]
     if race.winner is not None and len(notes) == 1:
@@ -208,19 +208,19 @@ class Racer:
     workspace: Path | None
 
 
-def providers_of(given: argparse.Namespace) -> list[Provider]:
+def build_providers(args: argparse.Namespace) -> list[Provider]:
     """The providers for `--model`, `--api-base` and `--provider`: one for all, or one for each model in its order."""
-    models = given.model
+    models = args.model
     if len(models) < 2:
         raise WrongUse("a race needs two models or more: give --model A --model B")
-    bases = _for_each("--api-base", given.api_base, models)
-    reached = _for_each("--provider", given.provider, models)
-    first, between = given.first_timeout, given.content_timeout
+    bases = _for_each("--api-base", args.api_base, models)
+    reached = _for_each("--provider", args.provider, models)
+    first, between = args.first_timeout, args.content_timeout
     made = [
-        provider_of(model, None if base == NONE else base, way, first=first, between=between)
+        build_provider(model, None if base == NONE else base, way, first=first, between=between)
         for model, base, way in zip(models, bases, reached, strict=True)
     ]
-    return [guarded(provider, given.retries, given.response_timeout) for provider in made]
+    return [with_retries(provider, args.retries, args.response_timeout) for provider in made]
 
 
 def _for_each(option: str, given: Sequence[str], models: Sequence[str]) -> list[str | None]:
@@ -234,45 +234,45 @@ def _for_each(option: str, given: Sequence[str], models: Sequence[str]) -> list[
     return list(given)
 
 
-def names_of(providers: Sequence[Provider]) -> list[str]:
+def racer_names(providers: Sequence[Provider]) -> list[str]:
     """A name for each racer: its model's, with a number where two have the same."""
     taken: Counter[str] = Counter()
     return [numbered(provider.model, taken) for provider in providers]
 
 
-def racers_of(
-    given: argparse.Namespace, names: Sequence[str], providers: Sequence[Provider], copies: Copies, watch: Watch
+def build_racers(
+    args: argparse.Namespace, names: Sequence[str], providers: Sequence[Provider], copies: WorkspaceCopies, watch: Watch
 ) -> list[Racer]:
     """An engine for each provider. All that cannot work raises WrongUse."""
-    policy = policy_of("agent" if given.policy is None else given.policy, closing=True)
-    policy = limited(policy, given.max_steps, given.max_tokens, closing=not given.no_closing)
-    shared = tools_of(given.tools)
+    policy = load_policy("agent" if args.policy is None else args.policy, closing=True)
+    policy = with_limits(policy, args.max_steps, args.max_tokens, closing=not args.no_closing)
+    shared = load_tools(args.tools)
     racers = []
     for number, (name, provider) in enumerate(zip(names, providers, strict=True)):
-        workspace = copies.copy(f"{number + 1}-{_plain(name)}")
+        workspace = copies.copy(f"{number + 1}-{_folder_name(name)}")
         folder = str(workspace) if workspace is not None else None
-        tools = [*shared, *workspace_of(folder, given.allow_run, given.env)]
+        tools = [*shared, *build_workspace_tools(folder, args.allow_run, args.env)]
         engine = Engine(
             provider,
             tools=tools,
-            presets=presets_of(tools, not given.no_presets),
+            presets=preset_tools(tools, not args.no_presets),
             policy=policy,
-            gates=gates_of(given.gate, folder, given.env),
-            evaluate=evaluator_of(given.evaluate, folder, given.reference_workspace, given.evaluate_plain),
-            subscribers=[partial(_told, watch, number)],
-            tool_choice=given.tool_choice or "auto",
-            settings=sampling_of(given),
-            finish_words=finish_words_of(given),
+            gates=build_gates(args.gate, folder, args.env),
+            evaluate=build_evaluator(args.evaluate, folder, args.reference_workspace, args.evaluate_plain),
+            subscribers=[partial(_show_event, watch, number)],
+            tool_choice=args.tool_choice or "auto",
+            settings=sampling_settings(args),
+            finish_words=parse_finish_words(args),
         )
         racers.append(Racer(name=name, engine=engine, workspace=workspace))
     return racers
 
 
-def _told(watch: Watch, number: int, event: Event | Lagged, run: Run) -> None:
+def _show_event(watch: Watch, number: int, event: Event | Lagged, run: Run) -> None:
     watch(number, event)
 
 
-class Copies:
+class WorkspaceCopies:
     """Copies of a workspace in a temporary folder, one for each racer; at the end all go but those that are `kept`.
 
     Without a workspace there are none.
@@ -283,9 +283,9 @@ class Copies:
         self._folder: Path | None = None
         self.kept: Sequence[Path | None] = ()
 
-    def __enter__(self) -> Copies:
+    def __enter__(self) -> WorkspaceCopies:
         if self._workspace is not None:
-            workspace_of(self._workspace, False)  # refused here with the name that was given, not with that of a copy
+            build_workspace_tools(self._workspace, False)  # refused with the name that was given, not a copy's
             self._folder = Path(tempfile.mkdtemp(prefix="endstop-race-")).resolve()
             if self._folder.is_relative_to(Path(self._workspace).resolve()):
                 self._folder.rmdir()
@@ -314,5 +314,5 @@ class Copies:
         return self._folder / name
 
 
-def _plain(name: str) -> str:
+def _folder_name(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-._" else "-" for letter in name)[:40].rstrip("-.")

@@ -18,7 +18,7 @@ from ..records.event_redaction import RedactionCounts, redact_file
 from ..records.files import find_records
 from ..records.parallel import FileFailure, map_files
 from ..records.redaction import Redaction
-from .options import add_places, add_redaction, parser_of, redaction_of
+from .options import add_command, add_record_paths, add_redaction, build_redaction
 from .views.tables import progress
 from .views.text import counted
 
@@ -40,24 +40,24 @@ exit codes: 0 all are written, 1 some are not, 2 wrong use
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = parser_of(commands, "redact", _HELP, command, _EPILOG)
-    add_places(parser)
+    parser = add_command(commands, "redact", _HELP, command, _EPILOG)
+    add_record_paths(parser)
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder for the copies")
     add_redaction(parser, None)
     parser.set_defaults(redact=True)
 
 
-def command(given: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Redact; gives the exit code. Raises WrongUse."""
     channels = Channels()
-    redaction = redaction_of(given)
+    redaction = build_redaction(args)
     assert redaction is not None
-    targets = _targets(given.records, Path(given.output))
+    targets = _targets(args.records, Path(args.output))
     work = partial(_copy, targets=targets, redaction=redaction)
     written: dict[str, RedactionCounts] = {}
     failed: dict[str, str] = {}
-    with progress(given, "redacting") as told:
-        for path, result in map_files(work, list(targets), processes=given.processes, progress=told):
+    with progress(args, "redacting") as told:
+        for path, result in map_files(work, list(targets), processes=args.processes, progress=told):
             if isinstance(result, FileFailure):
                 failed[str(path)] = result.message
             else:
@@ -67,11 +67,11 @@ def command(given: argparse.Namespace) -> int:
     for name, copy in written.items():
         for line in _told(copy):
             print(f"{one_line(name, 200)}: {line}", file=sys.stderr)
-    if given.json:
-        whole = {"folder": given.output, "written": written, "failed": failed}
+    if args.json:
+        whole = {"folder": args.output, "written": written, "failed": failed}
         channels.answer(msgspec.json.encode(whole).decode() + "\n")
     else:
-        channels.answer(f"{counted(len(written), 'record')} redacted into {given.output}\n")
+        channels.answer(f"{counted(len(written), 'record')} redacted into {args.output}\n")
     return FAILED if failed else 0
 
 

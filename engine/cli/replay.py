@@ -20,8 +20,8 @@ from ..records.writer import is_being_written
 from ..replay import ReplayedRun, ReplayReport, replayed_runs
 from ..replay.diff import Beginning
 from ..tools.tool import Tool
-from .factory import tools_of, workspace_of
-from .options import add_output, add_tools, parser_of
+from .factory import build_workspace_tools, load_tools
+from .options import add_command, add_output, add_tools
 from .views.base import RunView
 from .views.plain import WIDTH
 from .views.replay import ReplayNotes, as_json, as_text, is_same
@@ -50,7 +50,7 @@ step (also back), m shows the messages of the step's request, e explains decisio
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = parser_of(commands, "replay", _HELP, command, _EPILOG)
+    parser = add_command(commands, "replay", _HELP, command, _EPILOG)
     parser.add_argument("record", metavar="RECORD", help="a file written by `endstop run --record`")
     looking = parser.add_argument_group("looking on")
     looking.add_argument("--step", action="store_true", help="stop before each step and wait for a key")
@@ -69,20 +69,20 @@ def add_to(commands: Any) -> None:
     add_output(output, "print the report as one JSON object", "show nothing but the result")
 
 
-def command(given: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Replay; gives the exit code. Raises WrongUse."""
     channels = Channels()
-    if not given.live_tools and (given.tools or given.workspace or given.allow_run):
+    if not args.live_tools and (args.tools or args.workspace or args.allow_run):
         raise WrongUse("--tools, --workspace and --allow-run are for live tools: add --live-tools")
-    if given.step:
-        if given.quiet:
+    if args.step:
+        if args.quiet:
             raise WrongUse("--step stops to be looked at, and --quiet shows nothing: leave out one of them")
         check_terminal(channels.stderr)
-    tools = [*tools_of(given.tools), *workspace_of(given.workspace, given.allow_run, given.env)]
-    writing = is_being_written(given.record)
-    record = read_record(given.record)
-    beginning = None if given.beginning is None else find_event(record, given.beginning)
-    return run_to_end(_replay(_ReplayRequest(given, record, tools, beginning, writing), channels))
+    tools = [*load_tools(args.tools), *build_workspace_tools(args.workspace, args.allow_run, args.env)]
+    writing = is_being_written(args.record)
+    record = read_record(args.record)
+    beginning = None if args.beginning is None else find_event(record, args.beginning)
+    return run_to_end(_replay(_ReplayRequest(args, record, tools, beginning, writing), channels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,25 +97,25 @@ class _ReplayRequest:
 
 
 async def _replay(wanted: _ReplayRequest, channels: Channels) -> int:
-    given, record, beginning = wanted.options, wanted.record, wanted.beginning
+    args, record, beginning = wanted.options, wanted.record, wanted.beginning
     view = choose_view(
         channels,
-        quiet=given.quiet,
-        explain=given.explain,
+        quiet=args.quiet,
+        explain=args.explain,
         saved=lambda: shown.saved(),
-        recorded=Recorded(given.record),
+        recorded=Recorded(args.record),
     )
     early_exit = _EarlyExit()
     keys: KeyReader | None = None
     shown = ReplayDisplay(view)
-    if given.step:
-        shown = ReplayStepper(view, record, explain=given.explain, live=given.live_tools, leave=early_exit.leave)
+    if args.step:
+        shown = ReplayStepper(view, record, explain=args.explain, live=args.live_tools, leave=early_exit.leave)
         keys = KeyReader(shown.press, view.abandon)
     runs: list[ReplayedRun] = []
     # Nothing is lost by early_exit a replay, so no run is attached to the signals.
     with Interrupts(_ViewWithKeys(view, keys)), closing(view), keys or nullcontext(), early_exit:
         await _play(wanted, shown, runs)
-    unseen = beginning is not None and not (given.quiet or shown.begun or early_exit.left)
+    unseen = beginning is not None and not (args.quiet or shown.begun or early_exit.left)
     missing = tuple(record.missing)
     report = ReplayReport(path=record.path, runs=tuple(runs), damaged=tuple(record.damaged), missing=missing)
     around = ReplayNotes(
@@ -125,20 +125,20 @@ async def _replay(wanted: _ReplayRequest, channels: Channels) -> int:
         being_written=wanted.being_written,
         shown=shown.diverged if view.shows_answer else (),
     )
-    channels.answer(as_json(report, around) if given.json else as_text(report, around, _width(channels)))
+    channels.answer(as_json(report, around) if args.json else as_text(report, around, _width(channels)))
     return 0 if is_same(report, around) else DIVERGED
 
 
 async def _play(wanted: _ReplayRequest, shown: ReplayDisplay, runs: list[ReplayedRun]) -> None:
     """Play the record, and again from an earlier place as often as somebody goes back to one."""
-    given, beginning = wanted.options, wanted.beginning
+    args, beginning = wanted.options, wanted.beginning
     while True:
         played = replayed_runs(
             wanted.record,
-            pace=given.pace,
+            pace=args.pace,
             tools=wanted.tools,
-            live_tools=given.live_tools,
-            watcher=None if given.quiet else shown,
+            live_tools=args.live_tools,
+            watcher=None if args.quiet else shown,
             beginning=beginning,
         )
         try:

@@ -15,7 +15,7 @@ from ..decision import WrongUse
 from ..process.streams import Channels
 from ..records.files import find_records
 from ..records.parallel import FileFailure, map_files
-from .options import add_records, parser_of
+from .options import add_command, add_indexed_records
 from .views.html import check_writable, write_page
 from .views.report import parts_of
 from .views.report_page import report_page
@@ -43,8 +43,8 @@ MOST_SESSIONS = 5000
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = parser_of(commands, "report", _HELP, command, _EPILOG)
-    add_records(parser)
+    parser = add_command(commands, "report", _HELP, command, _EPILOG)
+    add_indexed_records(parser)
     parser.add_argument("--html", metavar="FILE", help="write a page in one file, with a timeline of each session")
     parser.add_argument(
         "--sessions",
@@ -57,43 +57,43 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--ratings", metavar="FILE", help="the users' own rating of sessions and runs")
 
 
-def command(given: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Report; gives the exit code. Raises WrongUse."""
-    if not 0 <= given.sessions <= MOST_SESSIONS:
-        raise WrongUse(f"--sessions is {given.sessions}: use 0 to {MOST_SESSIONS:,}")
+    if not 0 <= args.sessions <= MOST_SESSIONS:
+        raise WrongUse(f"--sessions is {args.sessions}: use 0 to {MOST_SESSIONS:,}")
     channels = Channels()
-    paths = find_records(given.records)
-    ratings = read_ratings(given.ratings) if given.ratings is not None else Ratings()
-    if given.html is not None:
-        check_writable(given.html, paths)
-    with indexed(given, digest_index) as index, progress(given, "reading") as told:
+    paths = find_records(args.records)
+    ratings = read_ratings(args.ratings) if args.ratings is not None else Ratings()
+    if args.html is not None:
+        check_writable(args.html, paths)
+    with indexed(args, digest_index) as index, progress(args, "reading") as told:
         report = report_records(
             paths,
             ratings=ratings,
-            baseline=given.baseline,
-            sessions=given.sessions,
+            baseline=args.baseline,
+            sessions=args.sessions,
             index=index,
-            processes=given.processes,
+            processes=args.processes,
             progress=told,
         )
     if not report.sessions:
         raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
-    written = _write_page(given, report, ratings) if given.html is not None else ""
-    if given.json:
+    written = _write_page(args, report, ratings) if args.html is not None else ""
+    if args.json:
         channels.answer(msgspec.json.encode(report).decode() + "\n")
     else:
         show(channels, parts_of(report, written))
     return 0
 
 
-def _write_page(given: argparse.Namespace, report: Report, ratings: Ratings) -> str:
+def _write_page(args: argparse.Namespace, report: Report, ratings: Ratings) -> str:
     """Write the page, whole or not at all; gives where it is. Raises WrongUse if it cannot be written."""
     paths = [Path(chosen.record) for chosen in report.telling]
     sections = []
-    with progress(given, "drawing") as told:
-        read = map_files(record_timeline, paths, processes=given.processes, progress=told)
+    with progress(args, "drawing") as told:
+        read = map_files(record_timeline, paths, processes=args.processes, progress=told)
         for chosen, (_, timeline) in zip(report.telling, read, strict=True):
             if not isinstance(timeline, FileFailure):  # one that has gone since it was read
                 sections.append(SessionSection(chosen, timeline))
     whole = report_page(report, sections, ratings)
-    return f"{write_page(given.html, whole)}, {counted(len(sections), 'session')} to open."
+    return f"{write_page(args.html, whole)}, {counted(len(sections), 'session')} to open."

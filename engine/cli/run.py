@@ -16,14 +16,14 @@ from ..process.shutdown import Interrupts, run_to_end
 from ..process.streams import Channels
 from ..records.reader import read_record
 from ..run import Run
-from .agent import Resumed, Start, engine_of, options_again, resumed_from
+from .agent import ResumedSession, Start, build_engine, options_to_repeat, read_resumed
 from .exit_codes import exit_code
-from .factory import check_record, prompt_of
+from .factory import check_record, read_prompt
 from .options import (
     add_agent,
+    add_command,
     add_output,
     add_redaction,
-    parser_of,
 )
 from .views.base import RunView
 from .views.select import choose_view
@@ -49,7 +49,7 @@ The answer goes to stdout, all else to stderr.
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = parser_of(commands, "run", _HELP, command, _EPILOG)
+    parser = add_command(commands, "run", _HELP, command, _EPILOG)
     parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to do; read from stdin if left out")
     add_agent(parser)
     again = parser.add_argument_group("going on")
@@ -69,33 +69,35 @@ def add_to(commands: Any) -> None:
     add_output(output, "print the outcome as one JSON object", "show nothing but the answer")
 
 
-def command(given: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Run it; gives the exit code. Raises WrongUse."""
     channels = Channels()
-    if given.resume is None:
-        check_record(given.record, given.drain)
-        if given.answer:
+    if args.resume is None:
+        check_record(args.record, args.drain)
+        if args.answer:
             raise WrongUse("--answer answers a recorded question: name the record with --resume RECORD")
-        engine = engine_of(given, None)
-        session = engine.session(record=given.record, drain=given.drain)
-        return run_to_end(_run([partial(session.start, prompt_of(given.prompt))], None, given, channels))
-    if given.record is not None:
+        engine = build_engine(args, None)
+        session = engine.session(record=args.record, drain=args.drain)
+        return run_to_end(_run([partial(session.start, read_prompt(args.prompt))], None, args, channels))
+    if args.record is not None:
         raise WrongUse("--resume appends to its record: leave out --record")
-    resumed = resumed_from(given.resume)
-    engine = engine_of(given, resumed)
-    session = engine.session(resumed.record.header.session_id, record=given.resume, drain=given.drain)
-    prompt = None if given.prompt is None else prompt_of(given.prompt)
-    return run_to_end(_run(resumed.starts(session, prompt, given.answer), resumed, given, channels))
+    resumed = read_resumed(args.resume)
+    engine = build_engine(args, resumed)
+    session = engine.session(resumed.record.header.session_id, record=args.resume, drain=args.drain)
+    prompt = None if args.prompt is None else read_prompt(args.prompt)
+    return run_to_end(_run(resumed.starts(session, prompt, args.answer), resumed, args, channels))
 
 
-async def _run(starts: Sequence[Start], resumed: Resumed | None, given: argparse.Namespace, channels: Channels) -> int:
-    record = given.resume or given.record
+async def _run(
+    starts: Sequence[Start], resumed: ResumedSession | None, args: argparse.Namespace, channels: Channels
+) -> int:
+    record = args.resume or args.record
     view = choose_view(
         channels,
-        quiet=given.quiet,
-        explain=given.explain,
-        saved=lambda: _savings(record) if given.drain else None,
-        recorded=Recorded(record, options_again(given)) if record else None,
+        quiet=args.quiet,
+        explain=args.explain,
+        saved=lambda: _savings(record) if args.drain else None,
+        recorded=Recorded(record, options_to_repeat(args)) if record else None,
     )
     with Interrupts(view) as interrupts, closing(view):
         for start in starts[:-1]:  # each of them only hands its answer in and waits for the next
@@ -111,7 +113,7 @@ async def _run(starts: Sequence[Start], resumed: Resumed | None, given: argparse
             seen: Sequence[Event] = resumed.last.events if resumed is not None and resumed.same_run else ()
             async with run:
                 outcome = await watched(run, view, seen)
-    if given.json:
+    if args.json:
         channels.answer(as_json(outcome) + "\n")
     elif outcome.answer and not view.shows_answer:
         channels.answer(outcome.answer.rstrip("\n") + "\n")

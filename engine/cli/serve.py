@@ -9,8 +9,8 @@ from ..decision import WrongUse
 from ..engine import Engine
 from ..process.daemon import default_store, new_loop
 from ..process.shutdown import run_to_end
-from .agent import engine_of
-from .options import add_agent, add_lease, add_queue, add_redaction, parser_of
+from .agent import build_engine
+from .options import add_agent, add_command, add_lease, add_queue, add_redaction
 
 PORT = 8642
 GRACE_SECONDS = 10.0
@@ -30,7 +30,7 @@ the environment has ENDSTOP_TOKEN for one. Without --model it shows what is stor
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = parser_of(commands, "serve", _HELP, command, _EPILOG)
+    parser = add_command(commands, "serve", _HELP, command, _EPILOG)
     server = parser.add_argument_group("server")
     server.add_argument("--host", default="127.0.0.1", metavar="H", help="where to listen (default 127.0.0.1)")
     server.add_argument("--port", type=int, default=PORT, metavar="N", help=f"default {PORT}; 0 for any that is free")
@@ -82,48 +82,48 @@ def add_to(commands: Any) -> None:
     add_redaction(parser.add_argument_group("what is kept"), "the store")
 
 
-def command(given: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Serve until a signal; gives the exit code. Raises WrongUse."""
     from ..web.server import Serving
-    from .worker_process import queue_of, workers
+    from .worker_process import build_queue, keep_workers_alive
 
-    _check(given)
+    _check(args)
     serving = Serving(
-        agents=_agents(given),
-        host=given.host,
-        port=given.port,
-        store=given.store if given.store is not None else default_store(),
-        tokens=given.tokens,
-        cors=given.cors,
-        grace=given.grace,
-        keep_days=given.keep_days,
-        keep_sessions=given.keep_sessions,
-        max_running=given.max_running,
-        rate=given.rate or None,
-        page=not given.no_page,
-        quiet=given.quiet,
-        lease=given.lease,
-        queue=None if given.workers is None else queue_of(given),
-        workers=lambda died: workers(given, given.workers or 0, died),
+        agents=_agents(args),
+        host=args.host,
+        port=args.port,
+        store=args.store if args.store is not None else default_store(),
+        tokens=args.tokens,
+        cors=args.cors,
+        grace=args.grace,
+        keep_days=args.keep_days,
+        keep_sessions=args.keep_sessions,
+        max_running=args.max_running,
+        rate=args.rate or None,
+        page=not args.no_page,
+        quiet=args.quiet,
+        lease=args.lease,
+        queue=None if args.workers is None else build_queue(args),
+        workers=lambda died: keep_workers_alive(args, args.workers or 0, died),
     )
     return run_to_end(serving.serve(), new_loop())
 
 
-def _agents(given: argparse.Namespace) -> dict[str, Engine]:
+def _agents(args: argparse.Namespace) -> dict[str, Engine]:
     """The engine under its name; none if no model was named."""
-    if not (given.model or given.api_base or given.provider):
+    if not (args.model or args.api_base or args.provider):
         return {}
-    return {"default": engine_of(given)}
+    return {"default": build_engine(args)}
 
 
-def _check(given: argparse.Namespace) -> None:
-    if not 0 <= given.port <= 65535:
-        raise WrongUse(f"--port is {given.port}: use 0 to 65535")
-    if given.workers is not None and given.workers < 0:
-        raise WrongUse(f"--workers is {given.workers}: use 0 or more")
-    if given.workers and not (given.model or given.api_base or given.provider):
+def _check(args: argparse.Namespace) -> None:
+    if not 0 <= args.port <= 65535:
+        raise WrongUse(f"--port is {args.port}: use 0 to 65535")
+    if args.workers is not None and args.workers < 0:
+        raise WrongUse(f"--workers is {args.workers}: use 0 or more")
+    if args.workers and not (args.model or args.api_base or args.provider):
         raise WrongUse("--workers need a model: name it with --model")
-    if given.rate < 0:
-        raise WrongUse(f"--rate is {given.rate:g}: use 0 or more")
-    if given.store is not None and not given.store.strip():
+    if args.rate < 0:
+        raise WrongUse(f"--rate is {args.rate:g}: use 0 or more")
+    if args.store is not None and not args.store.strip():
         raise WrongUse("--store is empty: name a file or a URL")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .options import add_agent, add_lease, add_queue, add_redaction, parser_of
+from .options import add_agent, add_command, add_lease, add_queue, add_redaction
 
 MAX_RUNNING = 100
 GRACE_SECONDS = 10.0
@@ -23,7 +23,7 @@ and shows the sessions.
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
-    parser = parser_of(commands, "worker", _HELP, command, _EPILOG)
+    parser = add_command(commands, "worker", _HELP, command, _EPILOG)
     worker = parser.add_argument_group("worker")
     worker.add_argument("--store", metavar="S", help="the postgresql:// URL of the database that all share")
     worker.add_argument(
@@ -47,8 +47,8 @@ def add_to(commands: Any) -> None:
     add_redaction(parser.add_argument_group("what is kept"), "the store")
 
 
-def command(given: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Work until a signal; gives the exit code. Raises WrongUse."""
     from .worker_process import run_worker
 
-    return run_worker(given)
+    return run_worker(args)

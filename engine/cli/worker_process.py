@@ -20,9 +20,9 @@ from ..process.streams import Channels
 from ..service.service import Service
 from ..store.base import StoreError
 from ..store.url import file_at, masked
-from .agent import engine_of
-from .concealment import conceal
-from .exit_codes import exit_code_of
+from .agent import build_engine
+from .exit_codes import run_command
+from .hardening import harden_process
 
 _FORMS = "dbos, dbos:URL of a PostgreSQL database, or temporal://HOST:PORT/NAMESPACE"
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
@@ -31,27 +31,27 @@ LEAVING_SECONDS = 10.0
 """How long workers may take to leave after their grace."""
 
 
-def run_worker(given: argparse.Namespace) -> int:
+def run_worker(args: argparse.Namespace) -> int:
     """Work until a signal; gives the exit code. Raises WrongUse."""
-    return run_to_end(Worker(given).work(), new_loop())
+    return run_to_end(WorkerProcess(args).work(), new_loop())
 
 
-class Worker:
+class WorkerProcess:
     """The process of `endstop worker`; also that of a worker which `endstop serve` has started."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
-        if given.max_running < 1:
-            raise WrongUse(f"--max-running is {given.max_running}: use 1 or more")
-        if not (given.model or given.api_base or given.provider):
+    def __init__(self, args: argparse.Namespace) -> None:
+        if args.max_running < 1:
+            raise WrongUse(f"--max-running is {args.max_running}: use 1 or more")
+        if not (args.model or args.api_base or args.provider):
             raise WrongUse("a worker needs a model: name it with --model")
-        self._store = given.store
+        self._store = args.store
         self._service = Service(
-            queue=queue_of(given),  # before the engine: it takes longer, and this may be refused
-            engine=engine_of(given),
-            store=given.store,
-            grace=given.grace,
-            max_running=given.max_running,
-            lease=given.lease,
+            queue=build_queue(args),  # before the engine: it takes longer, and this may be refused
+            engine=build_engine(args),
+            store=args.store,
+            grace=args.grace,
+            max_running=args.max_running,
+            lease=args.lease,
             kind="worker",
         )
 
@@ -93,25 +93,25 @@ def _stop_with_parent(standing: Standing) -> None:
     loop.add_reader(pipe, gone)
 
 
-def queue_of(given: argparse.Namespace) -> Queue:
+def build_queue(args: argparse.Namespace) -> Queue:
     """The queue that was named, not open yet. Raises WrongUse."""
-    most = given.max_running_everywhere
+    most = args.max_running_everywhere
     if most is not None and most < 1:
         raise WrongUse(f"--max-running-everywhere is {most}: use 1 or more")
-    name, _, place = given.queue.partition(":")
+    name, _, place = args.queue.partition(":")
     match name:
         case "dbos":
             from ..durable.dbos import Dbos
 
-            return Dbos(place or _shared_store(given), running_in_all=most)
+            return Dbos(place or _shared_store(args), running_in_all=most)
         case "temporal":
             if most is not None:
                 raise WrongUse(
                     "--max-running-everywhere: Temporal has no such limit; give each worker its --max-running"
                 )
-            return _temporal(given.queue, given.lease)
+            return _temporal(args.queue, args.lease)
         case _:
-            raise WrongUse(f"--queue is {masked(given.queue)!r}: give {_FORMS}")
+            raise WrongUse(f"--queue is {masked(args.queue)!r}: give {_FORMS}")
 
 
 def _temporal(url: str, lease: float) -> Queue:
@@ -127,9 +127,9 @@ def _temporal(url: str, lease: float) -> Queue:
     return Temporal(f"{host}:{port}", namespace=parts.path.strip("/") or "default", lease=min(max(lease, 1.0), 3600.0))
 
 
-def _shared_store(given: argparse.Namespace) -> str:
+def _shared_store(args: argparse.Namespace) -> str:
     """The store, which several processes can have open."""
-    store: str | None = given.store
+    store: str | None = args.store
     if store is None or file_at(store) is not None:
         raise WrongUse(
             "workers share a PostgreSQL database: give --store postgresql://USER:PASSWORD@HOST/DATABASE"
@@ -139,9 +139,9 @@ def _shared_store(given: argparse.Namespace) -> str:
 
 
 @asynccontextmanager
-async def workers(given: argparse.Namespace, count: int, died: Callable[[], None]) -> AsyncIterator[None]:
+async def keep_workers_alive(args: argparse.Namespace, count: int, died: Callable[[], None]) -> AsyncIterator[None]:
     """Keep so many workers going, with these options; `died` is told when one is dead."""
-    tasks = [asyncio.create_task(_keep_going(given, died)) for _ in range(count)]
+    tasks = [asyncio.create_task(_keep_worker_alive(args, died)) for _ in range(count)]
     try:
         yield
     finally:
@@ -150,24 +150,26 @@ async def workers(given: argparse.Namespace, count: int, died: Callable[[], None
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _keep_going(given: argparse.Namespace, died: Callable[[], None]) -> None:
+async def _keep_worker_alive(args: argparse.Namespace, died: Callable[[], None]) -> None:
     pause = FIRST_PAUSE
     loop = asyncio.get_running_loop()
     while True:
         began = loop.time()
-        process = multiprocessing.get_context("spawn").Process(target=_work, args=(given,), name="endstop worker")
+        process = multiprocessing.get_context("spawn").Process(
+            target=_run_in_child, args=(args,), name="endstop worker"
+        )
         process.start()
         try:
-            await _ended(process)
+            await _wait_for_exit(process)
         finally:
-            await _made_to_leave(process, given.grace + LEAVING_SECONDS)
+            await _stop_worker(process, args.grace + LEAVING_SECONDS)
         print(f"endstop: worker {process.pid} is dead (exit code {process.exitcode})", file=sys.stderr, flush=True)
         died()
         pause = FIRST_PAUSE if loop.time() - began > LONGEST_PAUSE else min(2 * pause, LONGEST_PAUSE)
         await asyncio.sleep(pause)
 
 
-async def _ended(process: BaseProcess) -> None:
+async def _wait_for_exit(process: BaseProcess) -> None:
     """Wait until it is dead, without a thread for it."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -178,20 +180,20 @@ async def _ended(process: BaseProcess) -> None:
         loop.remove_reader(process.sentinel)
 
 
-async def _made_to_leave(process: BaseProcess, seconds: float) -> None:
+async def _stop_worker(process: BaseProcess, seconds: float) -> None:
     if process.is_alive():
         process.terminate()
         try:
-            await asyncio.wait_for(_ended(process), seconds)
+            await asyncio.wait_for(_wait_for_exit(process), seconds)
         except TimeoutError:
             process.kill()
     process.join()
 
 
-def _work(given: argparse.Namespace) -> None:
+def _run_in_child(args: argparse.Namespace) -> None:
     """A worker's process."""
-    conceal()
-    given.command = run_worker
-    code = exit_code_of(given)
+    harden_process()
+    args.command = run_worker
+    code = run_command(args)
     leave_hanging_threads(code)
     sys.exit(code)

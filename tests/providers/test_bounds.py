@@ -123,14 +123,14 @@ def test_B4_the_bounds_are_the_same_wherever_they_stand() -> None:
 
 
 def test_B4_the_command_line_has_the_same_bounds_and_both_settings() -> None:
-    from endstop.cli.factory import provider_of
+    from endstop.cli.factory import build_provider
 
-    provider: Any = provider_of("m", "http://h/v1", None)
+    provider: Any = build_provider("m", "http://h/v1", None)
     assert provider._timeouts[1:] == (600.0, 120.0)
-    provider = provider_of("m", "http://h/v1", None, first=5, between=7)
+    provider = build_provider("m", "http://h/v1", None, first=5, between=7)
     assert provider._timeouts[1:] == (5, 7)
     with pytest.raises(WrongUse, match="--first-timeout is 0"):
-        provider_of("m", "http://h/v1", None, first=0)
+        build_provider("m", "http://h/v1", None, first=0)
 
 
 async def test_B4_a_report_of_usage_is_no_content_for_timeouts() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from endstop import Engine, InvalidArguments, Tool, tools_from_yaml
-from endstop.cli.factory import tools_of
+from endstop.cli.factory import load_tools
 from endstop.decision import WrongUse
 from endstop.providers import Scripted, call
 from endstop.tools import finish_task
@@ -192,10 +192,10 @@ def test_a_handler_file_that_cannot_be_imported_and_a_file_that_is_not_there_are
 
 def test_the_command_line_takes_a_yaml_file_and_says_where_a_bad_one_came_from(tmp_path: Path) -> None:
     path = written(tmp_path, "[{name: t, description: d, parameters: {}, handler: 'handlers.py:anything'}]")
-    assert [tool.name for tool in tools_of([str(path)])] == ["t"]
+    assert [tool.name for tool in load_tools([str(path)])] == ["t"]
     path.write_text("tools: 3")
     with pytest.raises(WrongUse, match=r"--tools .*tools\.yaml: `tools` is 3"):
-        tools_of([str(path)])
+        load_tools([str(path)])
 
 
 async def test_a_check_stands_beside_its_handler(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 PR_SET_DUMPABLE = 4
 
 
-def conceal() -> None:
+def harden_process() -> None:
     """Let no other process of this user read the environment and the memory of this one (Linux, prctl(2)).
 
     For processes of the command line alone, never for one that only imports us: such a process leaves no core dump,
