@@ -25,7 +25,7 @@ from endstop.decision.finish_words import ACTIONS, FINISH_WORDS
 from endstop.decision.settings import Settings, describe_type, setting_types
 from endstop.evaluation import EVALUATED
 from endstop.web.ag_ui.protocol import custom_name
-from endstop.web.ag_ui.translate import HOW
+from endstop.web.ag_ui.translate import HANDLERS
 from msgspec import Struct
 
 ROOT = Path(__file__).parent.parent
@@ -63,7 +63,7 @@ def ag_ui() -> str:
     """What each of our events becomes in AG-UI."""
     rows = []
     for kind in Event.__args__:
-        told = inspect.getdoc(HOW[kind]) or "" if kind in HOW else "`CUSTOM`."
+        told = inspect.getdoc(HANDLERS[kind]) or "" if kind in HANDLERS else "`CUSTOM`."
         told = told.replace("`CUSTOM`", f"`CUSTOM` `{custom_name(kind)}`")
         rows.append((f"`{kind.__struct_config__.tag}`", told))
     return _table(("ours", "in AG-UI"), rows)

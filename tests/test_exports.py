@@ -56,7 +56,7 @@ PUBLIC = {
         FORMATS Ending Foreign Format Found Judged Kinds Said Skipped Unreadable events_of found_in guess
     """,
     "endstop.web": """
-        Auth Connection Disconnected Tokens WebLimits engine_of service_of until_disconnect web
+        Auth BearerTokens Connection Disconnected WebLimits engine_of service_of until_disconnect web
     """,
     "endstop.tools": """
         ask_user attempt_completion finish_task task_done think workspace_tools

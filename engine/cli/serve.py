@@ -84,11 +84,11 @@ def add_to(commands: Any) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Serve until a signal; gives the exit code. Raises WrongUse."""
-    from ..web.server import Serving
+    from ..web.server import HttpServer
     from .worker_process import build_queue, keep_workers_alive
 
     _check(args)
-    serving = Serving(
+    server = HttpServer(
         agents=_agents(args),
         host=args.host,
         port=args.port,
@@ -106,7 +106,7 @@ def command(args: argparse.Namespace) -> int:
         queue=None if args.workers is None else build_queue(args),
         workers=lambda died: keep_workers_alive(args, args.workers or 0, died),
     )
-    return run_to_end(serving.serve(), new_loop())
+    return run_to_end(server.serve(), new_loop())
 
 
 def _agents(args: argparse.Namespace) -> dict[str, Engine]:

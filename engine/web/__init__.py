@@ -1,7 +1,7 @@
 """The service over HTTP: an ASGI app to mount or to serve, its protection, and what endpoints of your own need."""
 
 from .app import web
-from .auth import Auth, Tokens
+from .auth import Auth, BearerTokens
 from .dependencies import engine_of, service_of
 from .disconnect import Disconnected, until_disconnect
 from .limits import WebLimits
@@ -9,9 +9,9 @@ from .server import Connection
 
 __all__ = [
     "Auth",
+    "BearerTokens",
     "Connection",
     "Disconnected",
-    "Tokens",
     "WebLimits",
     "engine_of",
     "service_of",

@@ -32,15 +32,15 @@ from ..decision import WrongUse
 from ..providers.clock import Clock, SystemClock
 from ..service.errors import Unavailable
 from ..service.service import Service
-from .auth import Auth, Tokens, owner_of
-from .errors import told
-from .limits import Rates, Readers, WebLimits
-from .middleware import AccessLog, Guard
-from .openapi import described
-from .request import Asked, Desk
+from .auth import Auth, BearerTokens, authenticate
+from .errors import error_response
+from .limits import Readers, RequestRates, WebLimits
+from .middleware import AccessLogMiddleware, SecurityMiddleware
+from .openapi import openapi_document
+from .request import AppState, RequestContext
 from .routes import OPERATIONS, Operation
-from .schemas import check_media_type, decoded, query_of, read_body
-from .static import page as page_file
+from .schemas import check_media_type, decode_body, decode_query, read_body
+from .static import serve_page
 
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s]+")
 """What browsers send as `Origin`: scheme, host, and maybe port."""
@@ -71,7 +71,7 @@ def web(
     Served by itself it opens the service; mounted, the outer app has to (`lifespan=service.lifespan`).
     Raises WrongUse if `cors` opens to any page what no token protects, or names no origin.
     """
-    if "*" in cors and not isinstance(auth, Tokens):
+    if "*" in cors and not isinstance(auth, BearerTokens):
         raise WrongUse("cors=['*'] lets any web page use this server: ask for tokens (auth=Tokens(...)) then")
     for origin in cors:
         if origin != "*" and not _ORIGIN.fullmatch(origin):
@@ -81,81 +81,81 @@ def web(
             )
     clock = clock or SystemClock()
     if signals:
-        service.add_context(partial(stopping_at_signals, service))
-    rates = Rates(limits.requests_per_second, clock)
-    desk = Desk(service, auth, limits, Readers(limits), rates, clock)
-    guard = Middleware(Guard, auth=auth, hosts=hosts, origins=cors)
-    middleware = [guard, *_cors(cors)]
+        service.add_context(partial(stop_on_signals, service))
+    rates = RequestRates(limits.requests_per_second, clock)
+    state = AppState(service, auth, limits, Readers(limits), rates, clock)
+    security = Middleware(SecurityMiddleware, auth=auth, hosts=hosts, origins=cors)
+    middleware = [security, *_cors(cors)]
     if access_log:
-        middleware.insert(0, Middleware(AccessLog))
-    routes = [*_routes(OPERATIONS, desk), _description(desk)]
+        middleware.insert(0, Middleware(AccessLogMiddleware))
+    routes = [*_routes(OPERATIONS, state), _openapi_route(state)]
     if page:
-        routes += [Route("/", page_file, methods=["GET"]), Route("/page/{name:path}", page_file, methods=["GET"])]
+        routes += [Route("/", serve_page, methods=["GET"]), Route("/page/{name:path}", serve_page, methods=["GET"])]
     app = Starlette(
         routes=routes,
         middleware=middleware,
-        exception_handlers={HTTPException: _told},
+        exception_handlers={HTTPException: _handle_http_exception},
         lifespan=service.lifespan,
     )
     app.router.redirect_slashes = False
     return app
 
 
-def _routes(operations: Collection[Operation], desk: Desk) -> list[Route]:
+def _routes(operations: Collection[Operation], state: AppState) -> list[Route]:
     """One route for each path, so that a method that it does not know is told of all that it knows."""
     paths: dict[str, dict[str, Operation]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method] = operation
-    return [Route(path, _endpoint(methods, desk), methods=list(methods)) for path, methods in paths.items()]
+    return [Route(path, _endpoint(methods, state), methods=list(methods)) for path, methods in paths.items()]
 
 
-def _endpoint(methods: Mapping[str, Operation], desk: Desk) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(methods: Mapping[str, Operation], state: AppState) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         operation = methods["GET" if request.method == "HEAD" else request.method]
         try:
-            return await _done(operation, request, desk)
+            return await _handle(operation, request, state)
         except Exception as error:
-            return told(error)
+            return error_response(error)
 
     return endpoint
 
 
-async def _done(operation: Operation, request: Request, desk: Desk) -> Response:
+async def _handle(operation: Operation, request: Request, state: AppState) -> Response:
     """The response to one request. Raises what `told` tells."""
     address = request.client.host if request.client is not None else ""
     owner = ""
     if operation.needs_token:
-        owner = await _owner(request, desk, address)
-    _check_open(desk.service)
-    query = None if operation.query is None else query_of(request, operation.query)
-    body = None if operation.body is None else await _body(operation, request, desk)
-    if request.method == "HEAD" and operation.resumes:
+        owner = await _owner(request, state, address)
+    _check_open(state.service)
+    query = None if operation.query is None else decode_query(request, operation.query)
+    body = None if operation.body is None else await _body(operation, request, state)
+    if request.method == "HEAD" and operation.resumable:
         return Response(media_type=operation.media_type)
-    return await operation.does(Asked(request, desk, owner, query, body))
+    return await operation.handler(RequestContext(request, state, owner, query, body))
 
 
-async def _owner(request: Request, desk: Desk, address: str) -> str:
+async def _owner(request: Request, state: AppState, address: str) -> str:
     """Whose request it is, counted among his; one without a good token counts for where it came from."""
-    if desk.auth is None:
-        desk.rates.take(f"from {address}")
-        return await owner_of(request, None)
+    if state.auth is None:
+        state.rates.count(f"from {address}")
+        return await authenticate(request, None)
     try:
-        owner = await owner_of(request, desk.auth)
+        owner = await authenticate(request, state.auth)
     except Exception:
-        desk.rates.take(f"from {address}")
+        state.rates.count(f"from {address}")
         raise
-    desk.rates.take(f"of {owner}")
+    state.rates.count(f"of {owner}")
     request.scope["endstop.owner"] = owner
     return owner
 
 
-async def _body(operation: Operation, request: Request, desk: Desk) -> Any:
-    body = await read_body(request, desk.limits.body, desk.limits.body_seconds, desk.clock)
+async def _body(operation: Operation, request: Request, state: AppState) -> Any:
+    body = await read_body(request, state.limits.body, state.limits.body_seconds, state.clock)
     if not body and operation.body_optional:
         return None
     check_media_type(request.headers.get("content-type", ""))
     assert operation.body is not None
-    return body if operation.decodes else decoded(body, operation.body)
+    return body if operation.raw_body else decode_body(body, operation.body)
 
 
 def _check_open(service: Service) -> None:
@@ -171,8 +171,8 @@ def _check_open(service: Service) -> None:
     )
 
 
-def _description(desk: Desk) -> Route:
-    document = described(OPERATIONS, desk.limits, protected=desk.auth is not None)
+def _openapi_route(state: AppState) -> Route:
+    document = openapi_document(OPERATIONS, state.limits, protected=state.auth is not None)
 
     async def openapi(request: Request) -> Response:
         servers = [{"url": request.scope.get("root_path") or "/"}]
@@ -195,8 +195,8 @@ def _cors(origins: Collection[str]) -> list[Middleware]:
     ]
 
 
-async def _told(request: Request, error: Exception) -> Response:
-    return told(error)
+async def _handle_http_exception(request: Request, error: Exception) -> Response:
+    return error_response(error)
 
 
 # Signals in an app that embeds the service: it hears that the process is about to stop before its server does.
@@ -209,7 +209,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
-def stopping_at_signals(service: Service) -> Iterator[None]:
+def stop_on_signals(service: Service) -> Iterator[None]:
     """While it is entered, in the event loop of the main thread, SIGTERM and SIGINT make the service begin to stop.
 
     A signal that nobody handles, or that is ignored, is left alone.
@@ -220,7 +220,7 @@ def stopping_at_signals(service: Service) -> Iterator[None]:
     loop = asyncio.get_running_loop()
     before: dict[signal.Signals, Any] = {}
 
-    def hear(number: int, frame: FrameType | None) -> None:
+    def on_signal(number: int, frame: FrameType | None) -> None:
         loop.call_soon_threadsafe(service.begin_stopping)
         before[signal.Signals(number)](number, frame)
 
@@ -228,10 +228,12 @@ def stopping_at_signals(service: Service) -> Iterator[None]:
         handler = signal.getsignal(number)
         if callable(handler):
             before[number] = handler
-            signal.signal(number, hear)
+            signal.signal(number, on_signal)
     try:
         yield
     finally:
         for number, handler in before.items():
-            if signal.getsignal(number) is hear:  # else somebody else has taken it meanwhile, and will restore theirs
+            if (
+                signal.getsignal(number) is on_signal
+            ):  # else somebody else has taken it meanwhile, and will restore theirs
                 signal.signal(number, handler)

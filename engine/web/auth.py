@@ -12,17 +12,17 @@ from pathlib import Path
 from starlette.requests import Request
 
 from ..decision import WrongUse
-from .errors import Refused
+from .errors import HttpError
 
 Auth = Callable[[Request], Awaitable[str | None] | str | None]
 """Gives the owner of a request, or None to refuse it. Sessions belong to their owner."""
-NOBODY = ""
+ANONYMOUS = ""
 """The owner of all sessions where nobody is asked who he is."""
-VARIABLE = "ENDSTOP_TOKEN"
+TOKEN_VARIABLE = "ENDSTOP_TOKEN"
 """The environment variable with the token of a server's only user."""
 
 
-class Tokens:
+class BearerTokens:
     """Who shows this token is this owner. Raises WrongUse if a token is empty or belongs to two owners.
 
     Only digests are kept: neither a log nor a memory dump of this object shows a token.
@@ -33,7 +33,7 @@ class Tokens:
         self._add(tokens.items())
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str]) -> Tokens:
+    def from_file(cls, path: str | os.PathLike[str]) -> BearerTokens:
         """Tokens of a file with a line `owner:token` each; blank lines and lines after `#` do not count."""
         try:
             lines = Path(path).read_text("utf-8-sig").splitlines()
@@ -55,10 +55,10 @@ class Tokens:
         return tokens
 
     @classmethod
-    def of_environment(cls) -> Tokens | None:
+    def from_environment(cls) -> BearerTokens | None:
         """The token of `ENDSTOP_TOKEN`, whose user is the only one; None if it is not set."""
-        token = os.environ.get(VARIABLE, "").strip()
-        return cls({NOBODY: token}) if token else None
+        token = os.environ.get(TOKEN_VARIABLE, "").strip()
+        return cls({ANONYMOUS: token}) if token else None
 
     def _add(self, pairs: Iterable[tuple[str, str]]) -> None:
         for owner, token in pairs:
@@ -80,10 +80,10 @@ class Tokens:
         return found if scheme.lower() == "bearer" else None
 
 
-async def owner_of(request: Request, auth: Auth | None) -> str:
+async def authenticate(request: Request, auth: Auth | None) -> str:
     """Whose request it is. Raises Refused: 401."""
     if auth is None:
-        return NOBODY
+        return ANONYMOUS
     owner = auth(request)
     if inspect.isawaitable(owner):
         owner = await owner
@@ -91,7 +91,7 @@ async def owner_of(request: Request, auth: Auth | None) -> str:
         shown = "authorization" in request.headers
         challenge = 'Bearer realm="endstop"' + (', error="invalid_token"' if shown else "")
         what = "is not known" if shown else "is missing: send `Authorization: Bearer TOKEN`"
-        raise Refused(401, "unauthorized", f"the token {what}", {"WWW-Authenticate": challenge})
+        raise HttpError(401, "unauthorized", f"the token {what}", {"WWW-Authenticate": challenge})
     return owner
 
 

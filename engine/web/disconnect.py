@@ -42,15 +42,15 @@ async def until_disconnect(request: Any, work: Any) -> Any:
     receive: Receive = request if callable(request) and not isinstance(request, HTTPConnection) else request.receive
     if not isinstance(work, Run):
         task = asyncio.ensure_future(work)
-        return await _first(receive, task, task.cancel)
+        return await _until_disconnect(receive, task, task.cancel)
     async with work as run:
         waiting = asyncio.ensure_future(run.wait())
-        return await _first(receive, waiting, lambda: run.cancel("disconnect"))
+        return await _until_disconnect(receive, waiting, lambda: run.cancel("disconnect"))
 
 
-async def _first(receive: Receive, task: asyncio.Future[T], cancel: Callable[[], Any]) -> T:
-    leaving = asyncio.ensure_future(_left(receive))
-    both: set[asyncio.Future[Any]] = {task, leaving}
+async def _until_disconnect(receive: Receive, task: asyncio.Future[T], cancel: Callable[[], Any]) -> T:
+    disconnect = asyncio.ensure_future(_wait_for_disconnect(receive))
+    both: set[asyncio.Future[Any]] = {task, disconnect}
     try:
         await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
@@ -63,11 +63,11 @@ async def _first(receive: Receive, task: asyncio.Future[T], cancel: Callable[[],
         for one in both:
             one.cancel()
         await asyncio.wait(both)
-        if not leaving.cancelled():
-            leaving.exception()  # whatever it was, it ended the work
+        if not disconnect.cancelled():
+            disconnect.exception()  # whatever it was, it ended the work
 
 
-async def _left(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     """Wait until the client has left."""
     while (await receive())["type"] != "http.disconnect":
         pass

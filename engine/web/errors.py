@@ -23,7 +23,7 @@ from ..service.errors import Conflict, Refusal, TooMany, Unavailable, Unknown
 from ..store.base import StoreError
 
 MEDIA_TYPE = "application/problem+json"
-STATUSES: dict[type[Refusal], int] = {Unknown: 404, Conflict: 409, TooMany: 429, Unavailable: 503}
+STATUS_OF: dict[type[Refusal], int] = {Unknown: 404, Conflict: 409, TooMany: 429, Unavailable: 503}
 """The status of each kind of refusal."""
 RETRY_SECONDS = 1.0
 """After so long a refusal may have passed that names no time."""
@@ -42,7 +42,7 @@ class Problem(Struct, frozen=True, kw_only=True):
     """The same in a word, for programs."""
 
 
-class Refused(Exception):
+class HttpError(Exception):
     """A request that is not done, for a reason that only HTTP knows."""
 
     def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
@@ -50,47 +50,49 @@ class Refused(Exception):
         self.status, self.code, self.detail, self.headers = status, code, detail, headers
 
 
-def problem(status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+def problem_response(status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> Response:
     """The response that tells of a problem."""
-    told = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail, code=code)
-    return Response(msgspec.json.encode(told), status, dict(headers or {}), MEDIA_TYPE)
+    error_response = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail, code=code)
+    return Response(msgspec.json.encode(error_response), status, dict(headers or {}), MEDIA_TYPE)
 
 
-def told(error: Exception) -> Response:
+def error_response(error: Exception) -> Response:
     """The response to an error. One that nobody foresaw is logged, and its text stays in the log."""
     match error:
-        case Refused():
-            return problem(error.status, error.code, error.detail, error.headers)
+        case HttpError():
+            return problem_response(error.status, error.code, error.detail, error.headers)
         case Refusal():
             return _refusal(error)
         case StoreError():
-            return problem(503, "store", f"the store of the sessions could not do it: {_logged(error)}")
+            return problem_response(503, "store", f"the store of the sessions could not do it: {_logged(error)}")
         case WrongUse():
-            return problem(422, "invalid", str(error))
+            return problem_response(422, "invalid", str(error))
         case HTTPException():
             return _of_starlette(error)
         case ClientDisconnect():
-            return problem(400, "disconnected", "the client left before its request was whole")
+            return problem_response(400, "disconnected", "the client left before its request was whole")
         case _:
-            return problem(500, "internal", f"an error that nobody foresaw: {_logged(error)}")
+            return problem_response(500, "internal", f"an error that nobody foresaw: {_logged(error)}")
 
 
 def _refusal(error: Refusal) -> Response:
-    status = next(status for kind, status in STATUSES.items() if isinstance(error, kind))
+    status = next(status for kind, status in STATUS_OF.items() if isinstance(error, kind))
     headers = {}
     if isinstance(error, TooMany):
         headers["Retry-After"] = str(max(1, ceil(RETRY_SECONDS if error.after is None else error.after)))
-    return problem(status, error.code, error.detail, headers)
+    return problem_response(status, error.code, error.detail, headers)
 
 
 def _of_starlette(error: HTTPException) -> Response:
     match error.status_code:
         case 404:
-            return problem(404, "not_found", "there is nothing at this path; see openapi.json", error.headers)
+            return problem_response(404, "not_found", "there is nothing at this path; see openapi.json", error.headers)
         case 405:
-            return problem(405, "method_not_allowed", "this path does not know this method; see Allow", error.headers)
+            return problem_response(
+                405, "method_not_allowed", "this path does not know this method; see Allow", error.headers
+            )
         case status:
-            return problem(status, "refused", str(error.detail), error.headers)
+            return problem_response(status, "refused", str(error.detail), error.headers)
 
 
 def _logged(error: Exception) -> str:
@@ -104,6 +106,6 @@ def log_failure(event: str, error: Exception, **more: str) -> None:
     """Write where an error came from, but no values: a log that shows local variables shows keys and prompts."""
     import structlog
 
-    told = error_text(error)
+    error_response = error_text(error)
     where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
-    structlog.get_logger("endstop.web").error(event, error=told, where=where[-8:], **more)
+    structlog.get_logger("endstop.web").error(event, error=error_response, where=where[-8:], **more)

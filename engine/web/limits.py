@@ -12,7 +12,7 @@ from ..providers.clock import Clock
 from ..providers.rate_limit import TokenBucket
 from ..service.errors import TooMany
 
-KNOWN = 10_000
+MAX_BUCKETS = 10_000
 """So many owners or clients are remembered, the latest ones."""
 
 
@@ -55,29 +55,29 @@ class Readers:
         self._owners: Counter[str] = Counter()
         self.count = 0
         """How many there are now."""
-        self.lateness = Lateness()
+        self.loop_lag = LoopLag()
 
-    def place(self, owner: str) -> Place:
+    def acquire(self, owner: str) -> ReaderSlot:
         """Count one more, until the place is left. Raises TooMany."""
         if self.count >= self._all or self._owners[owner] >= self._each:
             raise TooMany("subscribers", "too many streams are being read: close one, or come back later")
         if not self.count:
-            self.lateness.watch()
+            self.loop_lag.start()
         self.count += 1
         self._owners[owner] += 1
-        return Place(self, owner)
+        return ReaderSlot(self, owner)
 
-    def left(self, owner: str) -> None:
+    def release(self, owner: str) -> None:
         """Count one less."""
         self.count -= 1
         if not self.count:
-            self.lateness.rest()
+            self.loop_lag.stop()
         self._owners[owner] -= 1
         if not self._owners[owner]:
             del self._owners[owner]
 
 
-class Place:
+class ReaderSlot:
     """A reader's place; it is taken already, and left at the end of the block."""
 
     def __init__(self, readers: Readers, owner: str) -> None:
@@ -87,10 +87,10 @@ class Place:
         pass
 
     def __exit__(self, *exc: object) -> None:
-        self._readers.left(self._owner)
+        self._readers.release(self._owner)
 
 
-class Rates:
+class RequestRates:
     """So many requests a second for each owner or address. For None any number."""
 
     def __init__(self, per_second: float | None, clock: Clock) -> None:
@@ -98,14 +98,14 @@ class Rates:
         self._clock = clock
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
-    def take(self, who: str) -> None:
+    def count(self, who: str) -> None:
         """Count one request. Raises TooMany if it is one too many."""
         if self._per_minute is None:
             return
         bucket = self._buckets.get(who)
         if bucket is None:
             bucket = self._buckets[who] = TokenBucket(self._per_minute, self._clock)
-            if len(self._buckets) > KNOWN:
+            if len(self._buckets) > MAX_BUCKETS:
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(who)
         if after := bucket.lacking(1):
@@ -118,43 +118,43 @@ class Rates:
 # wait: who is told three events at once costs as much as who is told one. So while the loop is late, readers are
 # written to less often, in larger portions, and what is gained goes to the runs.
 
-EVERY = 0.1
+CHECK_SECONDS = 0.1
 """Seconds between two looks."""
-FINE = 0.004
+TOLERATED_SECONDS = 0.004
 """Being so many seconds late is nothing to speak of."""
-TIMES = 20.0
+STRETCH_FACTOR = 20.0
 """So many times the lateness is what readers wait longer."""
-LONGEST = 1.0
+MAX_INTERVAL = 1.0
 """The longest that they wait."""
 
 
-class Lateness:
+class LoopLag:
     """Looks while somebody reads; `late` is in seconds, smoothed over about half a second."""
 
     def __init__(self) -> None:
-        self.late = 0.0
+        self.seconds = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
-    def watch(self) -> None:
+    def start(self) -> None:
         """Begin to look, in the running loop."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(EVERY, self._look, loop, loop.time() + EVERY)
+            self._timer = loop.call_later(CHECK_SECONDS, self._look, loop, loop.time() + CHECK_SECONDS)
 
-    def rest(self) -> None:
+    def stop(self) -> None:
         """Look no more: nobody reads."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self.late = 0.0
+        self.seconds = 0.0
 
-    def pause(self, interval: float) -> float:
+    def stretch(self, interval: float) -> float:
         """How long a reader waits before it is written to again, where it would be `interval` seconds."""
-        if interval == 0 or self.late < FINE:
+        if interval == 0 or self.seconds < TOLERATED_SECONDS:
             return interval
-        return min(LONGEST, interval + TIMES * self.late)
+        return min(MAX_INTERVAL, interval + STRETCH_FACTOR * self.seconds)
 
     def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         now = loop.time()
-        self.late += 0.2 * (max(0.0, now - due) - self.late)
-        self._timer = loop.call_later(EVERY, self._look, loop, now + EVERY)
+        self.seconds += 0.2 * (max(0.0, now - due) - self.seconds)
+        self._timer = loop.call_later(CHECK_SECONDS, self._look, loop, now + CHECK_SECONDS)

@@ -15,15 +15,15 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .._sanitize import one_line
-from .auth import Tokens
-from .errors import Refused, told
+from .auth import BearerTokens
+from .errors import HttpError, error_response
 
-POLICY = (
+CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-HEADERS = {
-    "Content-Security-Policy": POLICY,
+SECURITY_HEADERS = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -31,7 +31,7 @@ HEADERS = {
 """On every answer."""
 
 
-class Guard:
+class SecurityMiddleware:
     """Answers those who may ask; the others get a problem.
 
     hosts: names besides those of this machine under which it may be asked where there is no `auth`; `*` for any.
@@ -42,7 +42,7 @@ class Guard:
         self._app = app
         self._hosts = None if auth is not None or "*" in hosts else frozenset(map(str.lower, hosts))
         self._origins = frozenset(origins)
-        self._any_origin = "*" in origins or (isinstance(auth, Tokens) and not origins)
+        self._any_origin = "*" in origins or (isinstance(auth, BearerTokens) and not origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -52,21 +52,21 @@ class Guard:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
+                for name, value in SECURITY_HEADERS.items():
                     headers.setdefault(name, value)
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
         try:
             self._check(Headers(scope=scope))
-        except Refused as error:
-            return await told(error)(scope, receive, with_headers)
+        except HttpError as error:
+            return await error_response(error)(scope, receive, with_headers)
         await self._app(scope, receive, with_headers)
 
     def _check(self, headers: Headers) -> None:
         host = headers.get("host", "")
-        if self._hosts is not None and not (is_loopback(name := _name(host)) or name in self._hosts):
-            raise Refused(
+        if self._hosts is not None and not (is_loopback(name := _host_name(host)) or name in self._hosts):
+            raise HttpError(
                 421, "host", "this server asks for no token and answers at localhost only: use that name, or tokens"
             )
         if self._any_origin:
@@ -75,16 +75,16 @@ class Guard:
         if origin is not None:
             own = origin.partition("://")[2].lower() == host.lower() != ""
             if not own and origin not in self._origins:
-                raise Refused(403, "origin", "pages of other origins may not ask this server: see --cors")
+                raise HttpError(403, "origin", "pages of other origins may not ask this server: see --cors")
         elif headers.get("sec-fetch-site") in ("cross-site", "same-site") and not self._opens_page(headers):
-            raise Refused(403, "origin", "pages of other origins may not ask this server: see --cors")
+            raise HttpError(403, "origin", "pages of other origins may not ask this server: see --cors")
 
     @staticmethod
     def _opens_page(headers: Headers) -> bool:
         return headers.get("sec-fetch-mode") == "navigate"
 
 
-class AccessLog:
+class AccessLogMiddleware:
     """One line for each request: method, path without query, status, milliseconds, owner."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -98,14 +98,14 @@ class AccessLog:
 
         began, status = perf_counter(), 0
 
-        async def noting(message: Message) -> None:
+        async def send_noting_status(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
             await send(message)
 
         try:
-            await self._app(scope, receive, noting)
+            await self._app(scope, receive, send_noting_status)
         finally:
             structlog.get_logger("endstop.web").info(
                 "request",
@@ -127,7 +127,7 @@ def is_loopback(name: str) -> bool:
         return False
 
 
-def _name(host: str) -> str:
+def _host_name(host: str) -> str:
     """The name in a Host header, without port and brackets."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()

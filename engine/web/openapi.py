@@ -50,11 +50,11 @@ _LAST_EVENT_ID = {
 }
 
 
-def described(operations: Iterable[Operation], limits: WebLimits, *, protected: bool) -> dict[str, Any]:
+def openapi_document(operations: Iterable[Operation], limits: WebLimits, *, protected: bool) -> dict[str, Any]:
     """The whole document, but for `servers`."""
     operations = tuple(operations)
     kinds: list[Any] = [Problem]
-    kinds += [kind for operation in operations for kind in (operation.body, operation.answer) if kind is not None]
+    kinds += [kind for operation in operations for kind in (operation.body, operation.response) if kind is not None]
     _, components = msgspec.json.schema_components(kinds, ref_template=_REF)
     for operation in operations:
         if operation.body is not None:
@@ -85,20 +85,20 @@ def _bound(schema: dict[str, Any], longest: int) -> None:
 
 
 def _operation(operation: Operation, protected: bool) -> dict[str, Any]:
-    said: dict[str, Any] = {
+    described: dict[str, Any] = {
         "operationId": operation.id,
         "tags": [operation.tag],
-        "summary": inspect.getdoc(operation.does),
+        "summary": inspect.getdoc(operation.handler),
         "parameters": [*_path(operation), *_query(operation)],
         "responses": _responses(operation, protected),
     }
-    if operation.resumes:
-        said["parameters"].append(_LAST_EVENT_ID)
+    if operation.resumable:
+        described["parameters"].append(_LAST_EVENT_ID)
     if operation.body is not None:
-        said["requestBody"] = {"required": not operation.body_optional, "content": _content(JSON, operation.body)}
+        described["requestBody"] = {"required": not operation.body_optional, "content": _content(JSON, operation.body)}
     if protected and operation.needs_token:
-        said["security"] = [{"token": []}]
-    return said
+        described["security"] = [{"token": []}]
+    return described
 
 
 def _path(operation: Operation) -> list[dict[str, Any]]:
@@ -119,7 +119,7 @@ def _query(operation: Operation) -> list[dict[str, Any]]:
 
 def _responses(operation: Operation, protected: bool) -> dict[str, Any]:
     responses: dict[str, Any] = {str(operation.status): _success(operation)}
-    responses |= {str(status): {"description": what} for status, what in operation.also.items()}
+    responses |= {str(status): {"description": what} for status, what in operation.other_responses.items()}
     for status in _problems_of(operation, protected):
         what = _PROBLEMS[status]
         if status == 409:
@@ -129,15 +129,15 @@ def _responses(operation: Operation, protected: bool) -> dict[str, Any]:
 
 
 def _success(operation: Operation) -> dict[str, Any]:
-    said: dict[str, Any] = {"description": "Done."}
-    if operation.answer is not None:
-        said["content"] = _content(operation.media_type, operation.answer)
+    described: dict[str, Any] = {"description": "Done."}
+    if operation.response is not None:
+        described["content"] = _content(operation.media_type, operation.response)
     elif operation.status == 200:
         schema = _EVENT if operation.media_type == SSE else {"type": "string"}
-        said["content"] = {operation.media_type: {"schema": schema}}
+        described["content"] = {operation.media_type: {"schema": schema}}
     if operation.id == "start_session":
-        said["headers"] = {"Location": {"schema": {"type": "string"}, "description": "Where the session is."}}
-    return said
+        described["headers"] = {"Location": {"schema": {"type": "string"}, "description": "Where the session is."}}
+    return described
 
 
 def _problems_of(operation: Operation, protected: bool) -> list[int]:
@@ -150,7 +150,7 @@ def _problems_of(operation: Operation, protected: bool) -> list[int]:
         statuses += [400, 408, 413, 415, 422]
     if operation.query is not None:
         statuses.append(422)
-    if operation.resumes:
+    if operation.resumable:
         statuses.append(400)
     if operation.conflicts:
         statuses.append(409)

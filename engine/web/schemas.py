@@ -13,54 +13,54 @@ from ..decision import Outcome, Question, Usage
 from ..engine import Engine
 from ..providers.clock import Clock
 from ..store.base import SessionStatus, StoredRun, StoredSession
-from .errors import Refused
+from .errors import HttpError
 
 T = TypeVar("T")
 
 Text = Annotated[str, Meta(min_length=1, pattern=r"\S", description="Not blank.")]
 """What a person says. How long it may be is the server's setting: `WebLimits.text`."""
-Word = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")]
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")]
 """A name or an id."""
 
 
-class NewSession(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SessionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A session to start, with its first run."""
 
     prompt: Text
-    agent: Word | None = None
+    agent: Name | None = None
     """The one that is there first, if left out."""
 
 
-class NewRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Another run of a session."""
 
     prompt: Text
 
 
-class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The answer to an open question. `call_id` is needed where several are open."""
 
     text: Text
-    call_id: Word | None = None
+    call_id: Name | None = None
 
 
-class Message(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MessageRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something for a run to hear while it goes on."""
 
     text: Text
 
 
-class Cancel(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Why a run is cancelled: a word that its record keeps."""
 
-    cause: Word | None = None
+    cause: Name | None = None
 
 
 class SessionsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which sessions."""
 
     status: SessionStatus | UnsetType = UNSET
-    agent: Word | UnsetType = UNSET
+    agent: Name | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
     before: Annotated[str, Meta(min_length=1, max_length=500)] | UnsetType = UNSET
     """The `next` of the page before."""
@@ -107,26 +107,26 @@ async def read_body(request: Request, most: int, seconds: float, clock: Clock) -
             if len(body) > most:
                 raise _too_large(most)
     if scope.cancelled_caught:
-        raise Refused(408, "timeout", f"the body did not come within {seconds:g} s", {"Connection": "close"})
+        raise HttpError(408, "timeout", f"the body did not come within {seconds:g} s", {"Connection": "close"})
     return bytes(body)
 
 
 def check_media_type(given: str) -> None:
     """Refuse what web pages of other origins could send without being asked. Raises Refused: 415."""
     if given.partition(";")[0].strip().lower() != "application/json":
-        raise Refused(415, "media_type", "send the body as application/json")
+        raise HttpError(415, "media_type", "send the body as application/json")
 
 
-def decoded(body: bytes, kind: type[T]) -> T:
+def decode_body(body: bytes, kind: type[T]) -> T:
     """What a body says. Raises Refused: 400 or 422."""
     if not body:
-        raise Refused(400, "malformed", f"the body is empty: send a JSON object with {_fields(kind)}")
+        raise HttpError(400, "malformed", f"the body is empty: send a JSON object with {_fields(kind)}")
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise Refused(422, "invalid", f"the body does not fit: {error}; it holds {_fields(kind)}") from None
+        raise HttpError(422, "invalid", f"the body does not fit: {error}; it holds {_fields(kind)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(400, "malformed", f"the body is no JSON: {_why(error)}") from None
+        raise HttpError(400, "malformed", f"the body is no JSON: {_why(error)}") from None
 
 
 def _fields(kind: type[Any]) -> str:
@@ -137,33 +137,33 @@ def _fields(kind: type[Any]) -> str:
     return ", and maybe ".join(", ".join(names) for names in (needed, others) if names)
 
 
-def query_of(request: Request, kind: type[T]) -> T:
+def decode_query(request: Request, kind: type[T]) -> T:
     """What stands in the query. Raises Refused: 422."""
     given: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name in given:
-            raise Refused(422, "invalid", f"the query names {name[:50]!r} twice")
+            raise HttpError(422, "invalid", f"the query names {name[:50]!r} twice")
         given[name] = value
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Refused(422, "invalid", f"the query does not fit: {error}") from None
+        raise HttpError(422, "invalid", f"the query does not fit: {error}") from None
 
 
-def if_given(value: T | UnsetType) -> T | None:
+def none_if_unset(value: T | UnsetType) -> T | None:
     """What stood in the query; None if nothing did."""
     return None if isinstance(value, UnsetType) else value
 
 
-def check_text(text: str, longest: int) -> str:
+def check_length(text: str, longest: int) -> str:
     """The text, if it is no longer than so many characters. Raises Refused: 422."""
     if len(text) > longest:
-        raise Refused(422, "too_long", f"the text has {len(text):,} characters, and {longest:,} is the most")
+        raise HttpError(422, "too_long", f"the text has {len(text):,} characters, and {longest:,} is the most")
     return text
 
 
-def _too_large(most: int) -> Refused:
-    return Refused(413, "too_large", f"the body is larger than {most:,} bytes")
+def _too_large(most: int) -> HttpError:
+    return HttpError(413, "too_large", f"the body is larger than {most:,} bytes")
 
 
 def _why(error: Any) -> str:
@@ -173,7 +173,7 @@ def _why(error: Any) -> str:
 # What the routes answer: sessions, runs and what belongs to them, as JSON.
 
 
-class RunTold(Struct, frozen=True, kw_only=True):
+class RunResponse(Struct, frozen=True, kw_only=True):
     """One run of a session."""
 
     id: str
@@ -188,14 +188,14 @@ class RunTold(Struct, frozen=True, kw_only=True):
     outcome: Outcome | None
 
 
-class QuestionTold(Struct, frozen=True, kw_only=True):
+class QuestionResponse(Struct, frozen=True, kw_only=True):
     """A question that waits for an answer."""
 
     call_id: str
     text: str
 
 
-class SessionTold(Struct, frozen=True, kw_only=True):
+class SessionResponse(Struct, frozen=True, kw_only=True):
     """One session; `runs` and `usage` are there where a single session was asked for."""
 
     id: str
@@ -207,25 +207,25 @@ class SessionTold(Struct, frozen=True, kw_only=True):
     updated_at: str
     run_id: str | None
     steps: int
-    question: QuestionTold | None
-    questions: list[QuestionTold]
+    question: QuestionResponse | None
+    questions: list[QuestionResponse]
     usage: Usage | None
     can_resume: bool
     holder: str | None
     """The process that runs it now; None while it rests or waits."""
     trouble: str | None
     """Why it was interrupted and does not go on by itself, if that is known."""
-    runs: list[RunTold] | UnsetType = UNSET
+    runs: list[RunResponse] | UnsetType = UNSET
 
 
-class SessionsTold(Struct, frozen=True, kw_only=True):
+class SessionListResponse(Struct, frozen=True, kw_only=True):
     """One page of sessions, newest first; `next` is where the next page begins."""
 
-    sessions: list[SessionTold]
+    sessions: list[SessionResponse]
     next: str | None
 
 
-class MessageTold(Struct, frozen=True, kw_only=True):
+class MessageResponse(Struct, frozen=True, kw_only=True):
     """A message that a run will hear."""
 
     message_id: str
@@ -233,7 +233,7 @@ class MessageTold(Struct, frozen=True, kw_only=True):
     run_id: str | None
 
 
-class AgentTold(Struct, frozen=True, kw_only=True):
+class AgentResponse(Struct, frozen=True, kw_only=True):
     """An agent that sessions can be started with."""
 
     name: str
@@ -242,28 +242,28 @@ class AgentTold(Struct, frozen=True, kw_only=True):
     tools: list[str]
 
 
-class AgentsTold(Struct, frozen=True, kw_only=True):
+class AgentListResponse(Struct, frozen=True, kw_only=True):
     """All agents; the first is that of sessions that name none."""
 
-    agents: list[AgentTold]
+    agents: list[AgentResponse]
 
 
-class Health(Struct, frozen=True, kw_only=True):
+class HealthResponse(Struct, frozen=True, kw_only=True):
     """Whether the server takes new runs, and how many are going on."""
 
     status: Literal["ok", "stopping"]
     running: int
 
 
-def run_told(run: StoredRun) -> RunTold:
+def run_response(run: StoredRun) -> RunResponse:
     """A run as the routes tell it."""
-    return RunTold(**{name: getattr(run, name) for name in RunTold.__struct_fields__})
+    return RunResponse(**{name: getattr(run, name) for name in RunResponse.__struct_fields__})
 
 
-def session_told(session: StoredSession, runs: Sequence[StoredRun] | None = None) -> SessionTold:
+def session_response(session: StoredSession, runs: Sequence[StoredRun] | None = None) -> SessionResponse:
     """A session as the routes tell it, with its runs if they are given."""
     questions = [_question(question) for question in session.questions]
-    return SessionTold(
+    return SessionResponse(
         id=session.id,
         agent=session.agent,
         title=session.title,
@@ -279,7 +279,7 @@ def session_told(session: StoredSession, runs: Sequence[StoredRun] | None = None
         can_resume=session.status == "interrupted",
         holder=session.holder,
         trouble=session.trouble,
-        runs=UNSET if runs is None else [run_told(run) for run in runs],
+        runs=UNSET if runs is None else [run_response(run) for run in runs],
     )
 
 
@@ -296,11 +296,11 @@ def _used(runs: Sequence[StoredRun]) -> Usage | None:
     return whole
 
 
-def agent_told(name: str, engine: Engine) -> AgentTold:
+def agent_response(name: str, engine: Engine) -> AgentResponse:
     """An agent as the routes tell it."""
     tools = [spec.name for spec in engine.toolbox.specs]
-    return AgentTold(name=name, model=engine.provider.model, policy=engine.policy.name, tools=tools)
+    return AgentResponse(name=name, model=engine.provider.model, policy=engine.policy.name, tools=tools)
 
 
-def _question(question: Question) -> QuestionTold:
-    return QuestionTold(call_id=question.call_id, text=question.text)
+def _question(question: Question) -> QuestionResponse:
+    return QuestionResponse(call_id=question.call_id, text=question.text)

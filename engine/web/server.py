@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from starlette.types import Receive, Scope, Send
-from uvicorn import Config
-from uvicorn import Server as UvicornServer
+from uvicorn import Config, Server
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..decision import WrongUse
@@ -29,22 +28,22 @@ from ..service.service import Service
 from ..store.base import StoreError
 from ..store.url import file_at
 from .app import web
-from .auth import VARIABLE, Auth, Tokens
-from .errors import problem
+from .auth import TOKEN_VARIABLE, Auth, BearerTokens
+from .errors import problem_response
 from .limits import WebLimits
 from .middleware import is_loopback
 from .streaming import ABORT
 
-FILES = 65_536
+MAX_OPEN_FILES = 65_536
 """So many connections and files may be open at once, if the system lets us."""
-SPARE_FILES = 128
+RESERVED_FILES = 128
 """Of these, so many are for other things than connections."""
 CLOSE_SECONDS = 5.0
 """How long what is still being sent may take once all runs have ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Serving:
+class HttpServer:
     """What `endstop serve` was told."""
 
     agents: Mapping[str, Engine]
@@ -69,13 +68,13 @@ class Serving:
     async def serve(self) -> int:
         """Serve until a signal; gives the exit code. Raises WrongUse."""
         auth = self._auth()
-        place = _resolved(self.host, self.port)
+        place = _resolve(self.host, self.port)
         if auth is None and not is_loopback(place.address[0]):
             raise WrongUse(
                 f"--host {self.host} is open to other machines, and nobody is asked for a token: give --tokens FILE "
-                f"with a line OWNER:TOKEN for each, or set {VARIABLE}"
+                f"with a line OWNER:TOKEN for each, or set {TOKEN_VARIABLE}"
             )
-        with _listening(place, self.host, self.port) as listening, alone_on(file_at(self.store)), logging_to_stderr():
+        with _listen(place, self.host, self.port) as listening, lock_store(file_at(self.store)), logging_to_stderr():
             service = Service(
                 self.agents,
                 store=self.store,
@@ -92,8 +91,8 @@ class Serving:
 
     def _auth(self) -> Auth | None:
         if self.tokens is not None:
-            return Tokens.read(self.tokens)
-        return Tokens.of_environment()
+            return BearerTokens.from_file(self.tokens)
+        return BearerTokens.from_environment()
 
     async def _serve(self, service: Service, auth: Auth | None, listening: socket.socket) -> int:
         app = web(
@@ -114,14 +113,14 @@ class Serving:
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=_raised_files() - SPARE_FILES,
+            limit_concurrency=_raise_file_limit() - RESERVED_FILES,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=int(CLOSE_SECONDS),
         )
-        await _opened(service)
+        await _open(service)
         channels, standing = Channels(), Standing(service)
         try:
-            server = Server(config, service, lambda: channels.answer(self._ready(listening) + "\n"))
+            server = GracefulServer(config, service, lambda: channels.answer(self._ready_line(listening) + "\n"))
             with Interrupts(standing) as interrupts:
                 interrupts.attach(standing)
                 async with AsyncExitStack() as stack:
@@ -132,19 +131,19 @@ class Serving:
             await service.__aexit__(None, None, None)
         return standing.exit_code
 
-    def _ready(self, listening: socket.socket) -> str:
+    def _ready_line(self, listening: socket.socket) -> str:
         address, port = listening.getsockname()[:2]
         name = f"[{address}]" if ":" in address else address
-        return f"endstop serves at http://{name}:{port} and keeps its sessions in {_shown(self.store)}"
+        return f"endstop serves at http://{name}:{port} and keeps its sessions in {_display_store(self.store)}"
 
 
-class Server(UvicornServer):
+class GracefulServer(Server):
     """A server that lets its sessions end before its connections; `endstop`'s own `Interrupts` hears the signals."""
 
     def __init__(self, config: Config, service: Service, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._service = service
-        self._ready = ready
+        self._on_ready = ready
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -154,7 +153,7 @@ class Server(UvicornServer):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer, and say so."""
         await super().startup(sockets)
-        self._ready()
+        self._on_ready()
 
     async def on_tick(self, counter: int) -> bool:
         """Whether it is over: stopped, and no session is running any more."""
@@ -163,7 +162,7 @@ class Server(UvicornServer):
         return await super().on_tick(counter)
 
 
-class _Place(NamedTuple):
+class _BindAddress(NamedTuple):
     """Where to listen."""
 
     family: int
@@ -171,17 +170,17 @@ class _Place(NamedTuple):
     address: tuple[Any, ...]
 
 
-def _resolved(host: str, port: int) -> _Place:
+def _resolve(host: str, port: int) -> _BindAddress:
     """The first address of this name. Raises WrongUse."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (socket.gaierror, UnicodeError):
         raise WrongUse(f"--host {host}: there is no such host") from None
     family, _, protocol, _, address = found[0]
-    return _Place(family, protocol, address)
+    return _BindAddress(family, protocol, address)
 
 
-def _listening(place: _Place, host: str, port: int) -> socket.socket:
+def _listen(place: _BindAddress, host: str, port: int) -> socket.socket:
     """A socket that listens at this place. Raises WrongUse."""
     listening = socket.socket(place.family, socket.SOCK_STREAM, place.protocol)
     try:
@@ -190,11 +189,11 @@ def _listening(place: _Place, host: str, port: int) -> socket.socket:
         listening.listen(2048)
     except OSError as error:
         listening.close()
-        raise WrongUse(_why_not(error, host, port)) from None
+        raise WrongUse(_bind_error(error, host, port)) from None
     return listening
 
 
-def _why_not(error: OSError, host: str, port: int) -> str:
+def _bind_error(error: OSError, host: str, port: int) -> str:
     match error.errno:
         case errno.EADDRINUSE:
             return f"--port {port} is in use: name another one, or --port 0 for any that is free"
@@ -206,7 +205,7 @@ def _why_not(error: OSError, host: str, port: int) -> str:
             return f"--host {host} --port {port}: {error.strerror}"
 
 
-async def _opened(service: Service) -> None:
+async def _open(service: Service) -> None:
     try:
         await service.__aenter__()
     except StoreError as error:
@@ -215,17 +214,17 @@ async def _opened(service: Service) -> None:
         raise WrongUse(f"--queue cannot be used: {error}") from None
 
 
-def _raised_files() -> int:
+def _raise_file_limit() -> int:
     """Allow this process as many open files as the system lets it; gives how many that are."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    most = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < most:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         return most
-    return FILES if soft == resource.RLIM_INFINITY else soft
+    return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
 
 
-def _shown(store: str) -> str:
+def _display_store(store: str) -> str:
     """The place of the store, without a password."""
     return mask_url(store) if "://" in store else os.path.abspath(store)
 
@@ -238,9 +237,9 @@ def _shown(store: str) -> str:
 
 
 @contextmanager
-def alone_on(path: str | os.PathLike[str] | None) -> Iterator[None]:
+def lock_store(path: str | os.PathLike[str] | None) -> Iterator[None]:
     """Hold the store at this path; None is one that is no file. Raises WrongUse if another server holds it."""
-    held = None if path is None else _locked(os.fspath(path))
+    held = None if path is None else _lock(os.fspath(path))
     try:
         yield
     finally:
@@ -248,7 +247,7 @@ def alone_on(path: str | os.PathLike[str] | None) -> Iterator[None]:
             os.close(held)
 
 
-def _locked(path: str) -> int | None:
+def _lock(path: str) -> int | None:
     """The open lock; None where there can be none, such as in a folder that is missing: opening the store tells why."""
     with suppress(OSError):
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -287,12 +286,12 @@ SEND_BUFFER = 256 * 1024
 class Connection(HttpToolsProtocol):
     """A connection. For `uvicorn --http` or `Config(http=Connection)`, also around an app of your own."""
 
-    seconds = REQUEST_SECONDS
+    request_seconds = REQUEST_SECONDS
     head_bytes = HEAD_BYTES
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self._most, self.limit_concurrency = self.limit_concurrency, None
+        self._max_connections, self.limit_concurrency = self.limit_concurrency, None
         self._timer: asyncio.TimerHandle | None = None
         self._in_head = True
         self._head = 0
@@ -301,16 +300,16 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin; beyond the number of connections only to say so."""
         super().connection_made(transport)
-        self._wait(self.seconds)
+        self._start_timer(self.request_seconds)
         raw = transport.get_extra_info("socket")
         if raw is not None and raw.family in (socket.AF_INET, socket.AF_INET6):
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
-        if self._most is not None and len(self.connections) > self._most:
-            self.app = _full
+        if self._max_connections is not None and len(self.connections) > self._max_connections:
+            self.app = _too_many_connections
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
-        self._got()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -324,14 +323,14 @@ class Connection(HttpToolsProtocol):
         """A request begins."""
         super().on_message_begin()
         self._in_head = True
-        self._wait(self.seconds)
+        self._start_timer(self.request_seconds)
         self.scope["extensions"] = {ABORT: {"abort": self.transport.abort}}
 
     def on_headers_complete(self) -> None:
         """Its head is there; if its body is too slow the app says so, or nobody waits for it any more."""
         self._head = 0
         self._in_head = False
-        self._wait(self.seconds + LINGER_SECONDS)
+        self._start_timer(self.request_seconds + LINGER_SECONDS)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -342,41 +341,41 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """It is there."""
         self._head = 0
-        self._got()
+        self._stop_timer()
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
         """What came is no HTTP."""
         self._refuse(400, "malformed", msg)
 
-    def _wait(self, seconds: float) -> None:
-        self._got()
-        self._timer = self.loop.call_later(seconds, self._overdue)
+    def _start_timer(self, seconds: float) -> None:
+        self._stop_timer()
+        self._timer = self.loop.call_later(seconds, self._on_timeout)
 
-    def _got(self) -> None:
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _overdue(self) -> None:
+    def _on_timeout(self) -> None:
         self._timer = None
         if not self._in_head:
             self.transport.abort()
         elif not self.transport.is_closing():
-            self._refuse(408, "timeout", f"the request did not come within {self.seconds:g} s")
+            self._refuse(408, "timeout", f"the request did not come within {self.request_seconds:g} s")
 
     def _refuse(self, status: int, code: str, detail: str) -> None:
         """Answer without the app, and hang up."""
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
             self.transport.abort()
             return
-        response = problem(status, code, detail, {"Connection": "close"})
+        response = problem_response(status, code, detail, {"Connection": "close"})
         lines = [b"HTTP/1.1 %d \r\n" % status]
         lines += [b"%b: %b\r\n" % header for header in response.raw_headers]
         self.transport.write(b"".join([*lines, b"\r\n", bytes(response.body)]))
         self.transport.close()
 
 
-async def _full(scope: Scope, receive: Receive, send: Send) -> None:
+async def _too_many_connections(scope: Scope, receive: Receive, send: Send) -> None:
     headers = {"Connection": "close", "Retry-After": "1"}
-    await problem(503, "connections", "the server has too many connections", headers)(scope, receive, send)
+    await problem_response(503, "connections", "the server has too many connections", headers)(scope, receive, send)

@@ -5,156 +5,158 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from ..service.errors import Conflict
-from .request import Asked, answer, cancelling
+from .request import RequestContext, cancel_on_disconnect, json_response
 from .schemas import (
-    Answer,
-    Cancel,
-    Message,
-    MessageTold,
-    NewRun,
-    NewSession,
+    AnswerRequest,
+    CancelRequest,
+    MessageRequest,
+    MessageResponse,
     OutcomeQuery,
+    RunRequest,
     RunStreamQuery,
+    SessionListResponse,
+    SessionRequest,
     SessionsQuery,
-    SessionsTold,
-    check_text,
-    if_given,
-    run_told,
-    session_told,
+    check_length,
+    none_if_unset,
+    run_response,
+    session_response,
 )
-from .sse import after, framed, number_in, place_in, unknown_run
+from .sse import encode_sse, parse_run_event_id, parse_session_event_id, resume_seq, unknown_run
 
 
-async def start_session(asked: Asked) -> Response:
+async def start_session(context: RequestContext) -> Response:
     """Start a session with its first run."""
-    body: NewSession = asked.body
-    prompt = check_text(body.prompt, asked.limits.text)
-    session = await asked.service.start(prompt, owner=asked.owner, agent=body.agent)
-    return answer(session_told(session), 201, Location=f"sessions/{session.id}")
+    body: SessionRequest = context.body
+    prompt = check_length(body.prompt, context.limits.text)
+    session = await context.service.start(prompt, owner=context.owner, agent=body.agent)
+    return json_response(session_response(session), 201, Location=f"sessions/{session.id}")
 
 
-async def list_sessions(asked: Asked) -> Response:
+async def list_sessions(context: RequestContext) -> Response:
     """One page of sessions, newest first."""
-    query: SessionsQuery = asked.query
-    found, more = await asked.service.sessions(
-        owner=asked.owner,
-        status=if_given(query.status),
-        agent=if_given(query.agent),
+    query: SessionsQuery = context.query
+    found, more = await context.service.sessions(
+        owner=context.owner,
+        status=none_if_unset(query.status),
+        agent=none_if_unset(query.agent),
         limit=query.limit,
-        before=if_given(query.before),
+        before=none_if_unset(query.before),
     )
-    return answer(SessionsTold(sessions=[session_told(session) for session in found], next=more))
+    return json_response(SessionListResponse(sessions=[session_response(session) for session in found], next=more))
 
 
-async def read_session(asked: Asked) -> Response:
+async def read_session(context: RequestContext) -> Response:
     """One session with its runs."""
-    id = asked.id("session")
-    session = await asked.service.session(id, owner=asked.owner)
-    return answer(session_told(session, await asked.service.runs(id, owner=asked.owner)))
+    id = context.id("session")
+    session = await context.service.session(id, owner=context.owner)
+    return json_response(session_response(session, await context.service.runs(id, owner=context.owner)))
 
 
-async def delete_session(asked: Asked) -> Response:
+async def delete_session(context: RequestContext) -> Response:
     """Forget a session with all that belongs to it."""
-    await asked.service.delete(asked.id("session"), owner=asked.owner)
+    await context.service.delete(context.id("session"), owner=context.owner)
     return Response(status_code=204)
 
 
-async def start_run(asked: Asked) -> Response:
+async def start_run(context: RequestContext) -> Response:
     """Start another run in a session."""
-    body: NewRun = asked.body
-    prompt = check_text(body.prompt, asked.limits.text)
-    session = await asked.service.start_run(asked.id("session"), prompt, owner=asked.owner)
-    return answer(session_told(session), 201)
+    body: RunRequest = context.body
+    prompt = check_length(body.prompt, context.limits.text)
+    session = await context.service.start_run(context.id("session"), prompt, owner=context.owner)
+    return json_response(session_response(session), 201)
 
 
-async def answer_question(asked: Asked) -> Response:
+async def answer_question(context: RequestContext) -> Response:
     """Answer an open question; a run goes on with it."""
-    body: Answer = asked.body
-    text = check_text(body.text, asked.limits.text)
-    session = await asked.service.answer(asked.id("session"), text, call_id=body.call_id, owner=asked.owner)
-    return answer(session_told(session), 201)
+    body: AnswerRequest = context.body
+    text = check_length(body.text, context.limits.text)
+    session = await context.service.answer(context.id("session"), text, call_id=body.call_id, owner=context.owner)
+    return json_response(session_response(session), 201)
 
 
-async def send_message(asked: Asked) -> Response:
+async def send_message(context: RequestContext) -> Response:
     """Say something to the run that is going on; it is heard before the next request to the model."""
-    body: Message = asked.body
-    id = asked.id("session")
-    text = check_text(body.text, asked.limits.text)
-    message_id = await asked.service.send_message(id, text, owner=asked.owner)
-    session = await asked.service.session(id, owner=asked.owner)
-    return answer(MessageTold(message_id=message_id, session_id=id, run_id=session.run_id), 202)
+    body: MessageRequest = context.body
+    id = context.id("session")
+    text = check_length(body.text, context.limits.text)
+    message_id = await context.service.send_message(id, text, owner=context.owner)
+    session = await context.service.session(id, owner=context.owner)
+    return json_response(MessageResponse(message_id=message_id, session_id=id, run_id=session.run_id), 202)
 
 
-async def cancel_run(asked: Asked) -> Response:
+async def cancel_run(context: RequestContext) -> Response:
     """End the run that is going on."""
-    body: Cancel | None = asked.body
+    body: CancelRequest | None = context.body
     cause = body.cause if body is not None and body.cause is not None else "caller"
-    session = await asked.service.cancel(asked.id("session"), cause, owner=asked.owner)
-    return answer(session_told(session), 202)
+    session = await context.service.cancel(context.id("session"), cause, owner=context.owner)
+    return json_response(session_response(session), 202)
 
 
-async def resume_run(asked: Asked) -> Response:
+async def resume_run(context: RequestContext) -> Response:
     """Go on with a run whose process died."""
-    session = await asked.service.resume(asked.id("session"), owner=asked.owner)
-    return answer(session_told(session), 201)
+    session = await context.service.resume(context.id("session"), owner=context.owner)
+    return json_response(session_response(session), 201)
 
 
-async def session_events(asked: Asked) -> Response:
+async def session_events(context: RequestContext) -> Response:
     """The events of all runs of a session; the stream stays open for the next run."""
-    id = asked.id("session")
-    await asked.service.session(id, owner=asked.owner)
-    place = await resumed_after(asked, id)
-    return asked.stream(framed(asked.service.follow_session(id, place), with_run=True))
+    id = context.id("session")
+    await context.service.session(id, owner=context.owner)
+    position = await resume_position(context, id)
+    return context.stream(encode_sse(context.service.follow_session(id, position), with_run=True))
 
 
-async def session_record(asked: Asked) -> Response:
+async def session_record(context: RequestContext) -> Response:
     """The record of a session, which `endstop replay` reads."""
-    session = await asked.service.session(asked.id("session"), owner=asked.owner)
+    session = await context.service.session(context.id("session"), owner=context.owner)
     headers = {"Content-Disposition": f'attachment; filename="{session.id}.jsonl"'}
-    return asked.stream(asked.service.record(session), "application/jsonl", headers=headers)
+    return context.stream(context.service.record(session), "application/jsonl", headers=headers)
 
 
-async def resumed_after(asked: Asked, session_id: str) -> tuple[str, int] | None:
+async def resume_position(context: RequestContext, session_id: str) -> tuple[str, int] | None:
     """After which event of which run a session's stream is resumed. Raises Refused: 400 if there is none such."""
-    last = asked.last_event_id
+    last = context.last_event_id
     if not last:
         return None
-    run_id, seen = place_in(last)
-    runs = {run.id: run for run in await asked.service.runs(session_id, owner=asked.owner)}
+    run_id, seen = parse_session_event_id(last)
+    runs = {run.id: run for run in await context.service.runs(session_id, owner=context.owner)}
     if run_id not in runs:
         raise unknown_run()
-    return run_id, after(seen, runs[run_id])
+    return run_id, resume_seq(seen, runs[run_id])
 
 
 # The routes of runs: read one, follow its events, get its outcome.
 
 
-async def read_run(asked: Asked) -> Response:
+async def read_run(context: RequestContext) -> Response:
     """One run."""
-    return answer(run_told(await asked.service.run(asked.id("run"), owner=asked.owner)))
+    return json_response(run_response(await context.service.run(context.id("run"), owner=context.owner)))
 
 
-async def run_events(asked: Asked) -> Response:
+async def run_events(context: RequestContext) -> Response:
     """The events of one run, up to its terminal one."""
-    query: RunStreamQuery = asked.query
-    run = await asked.service.run(asked.id("run"), owner=asked.owner)
+    query: RunStreamQuery = context.query
+    run = await context.service.run(context.id("run"), owner=context.owner)
     seen = 0
-    if last := asked.last_event_id:
-        seen = after(number_in(last, run.id), run)
+    if last := context.last_event_id:
+        seen = resume_seq(parse_run_event_id(last, run.id), run)
         if seen == run.last_seq and run.finished_at is not None:
             return Response(status_code=204)
-    left = cancelling(asked.service, run) if query.on_disconnect == "cancel" else None
-    return asked.stream(framed(asked.service.follow_run(run, seen), with_run=False), left=left)
+    on_disconnect = cancel_on_disconnect(context.service, run) if query.on_disconnect == "cancel" else None
+    return context.stream(
+        encode_sse(context.service.follow_run(run, seen), with_run=False), on_disconnect=on_disconnect
+    )
 
 
-async def run_outcome(asked: Asked) -> Response:
+async def run_outcome(context: RequestContext) -> Response:
     """The outcome of a run, waited for if it is asked for."""
-    query: OutcomeQuery = asked.query
-    id = asked.id("run")
-    with asked.desk.readers.place(asked.owner):
-        found = await asked.service.outcome(id, wait=query.wait, owner=asked.owner)
-    if found is None and (await asked.service.run(id, owner=asked.owner)).status == "interrupted":
+    query: OutcomeQuery = context.query
+    id = context.id("run")
+    with context.state.readers.acquire(context.owner):
+        found = await context.service.outcome(id, wait=query.wait, owner=context.owner)
+    if found is None and (await context.service.run(id, owner=context.owner)).status == "interrupted":
         raise Conflict("interrupted", f"run {id} has no outcome, its process died: resume its session")
     if found is None:
         raise Conflict("running", f"run {id} is still going: ask again, with ?wait=SECONDS, or follow its events")
-    return answer(found)
+    return json_response(found)

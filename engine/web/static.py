@@ -27,7 +27,7 @@ _TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class StaticFile:
     """One file of the page."""
 
     content: bytes
@@ -38,7 +38,7 @@ class File:
 
 
 @cache
-def files() -> Mapping[str, File]:
+def page_files() -> Mapping[str, StaticFile]:
     """All files of the page, by their path in its folder."""
     found = {}
     for path in sorted(FOLDER.rglob("*")):
@@ -46,13 +46,13 @@ def files() -> Mapping[str, File]:
             content = path.read_bytes()
             etag = f'W/"{sha256(content).hexdigest()[:16]}"'  # weak: it stands for both forms
             name = path.relative_to(FOLDER).as_posix()
-            found[name] = File(content, compress(content, mtime=0), _TYPES[path.suffix], etag)
+            found[name] = StaticFile(content, compress(content, mtime=0), _TYPES[path.suffix], etag)
     return found
 
 
-async def page(request: Request) -> Response:
+async def serve_page(request: Request) -> Response:
     """A file of the page; the page itself at the root."""
-    file = files().get(request.path_params.get("name", INDEX))
+    file = page_files().get(request.path_params.get("name", INDEX))
     if file is None:
         raise HTTPException(404)
     headers = {"ETag": file.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}

@@ -22,11 +22,11 @@ from .errors import log_failure
 
 ABORT = "endstop.abort"
 """The ASGI extension by which our own connection can be broken off; others are only closed."""
-FULL = 32 * 1024
+LARGE_CHUNK = 32 * 1024
 """After a chunk of so many bytes the next one is not waited for: there is much to tell."""
 
 
-class Stream(Response):
+class StreamedResponse(Response):
     """Sends what a generator gives.
 
     seconds: so long one send may be stuck.
@@ -43,8 +43,8 @@ class Stream(Response):
         seconds: float,
         interval: Callable[[], float] | None = None,
         headers: Mapping[str, str] | None = None,
-        place: AbstractContextManager[None] | None = None,
-        left: Callable[[], Awaitable[None]] | None = None,
+        slot: AbstractContextManager[None] | None = None,
+        on_disconnect: Callable[[], Awaitable[None]] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self.status_code = 200
@@ -53,25 +53,25 @@ class Stream(Response):
         self.init_headers(headers)
         self._chunks = chunks
         self._seconds, self._interval = seconds, interval
-        self._place = place or nullcontext()
-        self._left = left
+        self._slot = slot or nullcontext()
+        self._on_disconnect = on_disconnect
         self._clock = clock or SystemClock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it all, unless the reader leaves before."""
-        whole = False
-        with self._place:
+        complete = False
+        with self._slot:
             try:
                 async with anyio.create_task_group() as group:
-                    group.start_soon(_watch, receive, group.cancel_scope)
-                    whole = await self._sent(scope, send)
+                    group.start_soon(_wait_for_disconnect, receive, group.cancel_scope)
+                    complete = await self._send_all(scope, send)
                     group.cancel_scope.cancel()
             finally:
-                if not whole and self._left is not None:
+                if not complete and self._on_disconnect is not None:
                     with anyio.CancelScope(shield=True):
-                        await self._left()
+                        await self._on_disconnect()
 
-    async def _sent(self, scope: Scope, send: Send) -> bool:
+    async def _send_all(self, scope: Scope, send: Send) -> bool:
         """Whether all of it was sent."""
         patience = Watchdog(self._seconds)
         try:
@@ -81,26 +81,26 @@ class Stream(Response):
                 async for chunk in chunks:
                     await patience.on(send({"type": "http.response.body", "body": chunk, "more_body": True}))
                     interval = 0.0 if self._interval is None else self._interval()
-                    if self._clock.now() - latest < 2 * interval and len(chunk) < FULL:
+                    if self._clock.now() - latest < 2 * interval and len(chunk) < LARGE_CHUNK:
                         await self._clock.sleep(interval)
                     latest = self._clock.now()
             await patience.on(send({"type": "http.response.body", "body": b"", "more_body": False}))
             return True
         except Exception as error:
-            await _broken_off(scope, error)
+            await _abort(scope, error)
             return False
         finally:
             patience.close()
 
 
-async def _watch(receive: Receive, scope: anyio.CancelScope) -> None:
+async def _wait_for_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
     """Wait until the reader is gone."""
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
 
 
-async def _broken_off(scope: Scope, error: Exception) -> None:
+async def _abort(scope: Scope, error: Exception) -> None:
     """Break the connection off: its reader must not take what came for all."""
     import structlog
 

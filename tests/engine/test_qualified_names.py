@@ -25,7 +25,7 @@ BEFORE = {
     "endstop.engine.durable.temporal": "Temporal",
     "endstop.engine.formats": "FORMATS Kinds events_of found_in guess",
     "endstop.engine.hooks": "Accept CommandGate Progress Reject",
-    "endstop.engine.hosts.web": "Auth Connection Tokens WebLimits engine_of service_of web",
+    "endstop.engine.hosts.web": "Auth BearerTokens Connection WebLimits engine_of service_of web",
     "endstop.engine.presets": "ask_user attempt_completion finish_task task_done think workspace_tools",
     "endstop.engine.presets.control": "finish_task think",
     "endstop.engine.presets.plan_execute_think": "",

@@ -1,5 +1,5 @@
-from .protocol import framed
-from .request import Answer, Asked, RunAgentInput, asked
-from .translate import AgUi
+from .protocol import to_sse
+from .request import AgUiInput, QuestionAnswer, RunAgentInput, read_input
+from .translate import AgUiTranslator
 
-__all__ = ["AgUi", "Answer", "Asked", "RunAgentInput", "asked", "framed"]
+__all__ = ["AgUiInput", "AgUiTranslator", "QuestionAnswer", "RunAgentInput", "read_input", "to_sse"]

@@ -18,11 +18,11 @@ from ...decision import Image
 PROTOCOL_VERSION = "1.0"
 
 
-class _Words(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
+class _ProtocolStruct(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel", gc=False):
     """What is left at its default is not written: the protocol has no null for what is absent."""
 
 
-class AgUiEvent(_Words, frozen=True, kw_only=True):
+class AgUiEvent(_ProtocolStruct, frozen=True, kw_only=True):
     """What every event may carry."""
 
     timestamp: int | None = None
@@ -34,7 +34,7 @@ class AgUiEvent(_Words, frozen=True, kw_only=True):
 # ---- the run
 
 
-class UserText(_Words, frozen=True, kw_only=True):
+class EchoedMessage(_ProtocolStruct, frozen=True, kw_only=True):
     """A message of the user, as it stands in an input."""
 
     id: str
@@ -42,12 +42,12 @@ class UserText(_Words, frozen=True, kw_only=True):
     content: str
 
 
-class Input(_Words, frozen=True, kw_only=True):
+class EchoedInput(_ProtocolStruct, frozen=True, kw_only=True):
     """What a run was asked, told to a reader who did not ask."""
 
     thread_id: str
     run_id: str
-    messages: tuple[UserText, ...]
+    messages: tuple[EchoedMessage, ...]
 
 
 class RunStarted(AgUiEvent, frozen=True, kw_only=True, tag="RUN_STARTED"):
@@ -56,14 +56,14 @@ class RunStarted(AgUiEvent, frozen=True, kw_only=True, tag="RUN_STARTED"):
     thread_id: str
     run_id: str
     protocol_version: str
-    input: Input | None = None
+    input: EchoedInput | None = None
 
 
-class Success(_Words, frozen=True, kw_only=True, tag="success"):
+class SuccessOutcome(_ProtocolStruct, frozen=True, kw_only=True, tag="success"):
     """The run completed."""
 
 
-class Interrupt(_Words, frozen=True, kw_only=True):
+class Interrupt(_ProtocolStruct, frozen=True, kw_only=True):
     """An open question."""
 
     id: str
@@ -75,17 +75,17 @@ class Interrupt(_Words, frozen=True, kw_only=True):
     metadata: dict[str, Any] | None = None
 
 
-class Interrupted(_Words, frozen=True, kw_only=True, tag="interrupt"):
+class InterruptOutcome(_ProtocolStruct, frozen=True, kw_only=True, tag="interrupt"):
     """The run waits for answers; at least one."""
 
     interrupts: tuple[Interrupt, ...]
 
 
-class CancelledOutcome(_Words, frozen=True, kw_only=True, tag="cancelled"):
+class CancelledOutcome(_ProtocolStruct, frozen=True, kw_only=True, tag="cancelled"):
     """The run was stopped before it completed, by the user or at a limit. It has no result."""
 
 
-class TokenUsage(_Words, frozen=True, kw_only=True):
+class TokenUsage(_ProtocolStruct, frozen=True, kw_only=True):
     """What one model used in this run alone. A part that may just not have been reported is left out, never zero."""
 
     model: str | None = None
@@ -101,7 +101,7 @@ class RunFinished(AgUiEvent, frozen=True, kw_only=True, tag="RUN_FINISHED"):
 
     thread_id: str
     run_id: str
-    outcome: Success | Interrupted | CancelledOutcome
+    outcome: SuccessOutcome | InterruptOutcome | CancelledOutcome
     result: Any = None
     usage: tuple[TokenUsage, ...] = ()
 
@@ -224,7 +224,7 @@ class Custom(AgUiEvent, frozen=True, kw_only=True, tag="CUSTOM"):
 # Small pieces of how AG-UI is written.
 
 
-class Lagged(Struct, frozen=True, kw_only=True):
+class LaggedValue(Struct, frozen=True, kw_only=True):
     """What `endstop.lagged` says: the reader was too slow, and so many events cannot be had any more."""
 
     run_id: str
@@ -237,7 +237,7 @@ def custom_name(kind: type[Struct]) -> str:
     return f"endstop.{str(kind.__struct_config__.tag).lower()}"
 
 
-def framed(id: str, said: Iterable[bytes]) -> bytes:
+def to_sse(id: str, said: Iterable[bytes]) -> bytes:
     """These events as frames of server-sent events, the last of them with this id."""
     frames = [b"data: " + one for one in said]
     if frames:
@@ -245,7 +245,7 @@ def framed(id: str, said: Iterable[bytes]) -> bytes:
     return b"".join(frame + b"\n\n" for frame in frames)
 
 
-def part(image: Image) -> dict[str, Any]:
+def image_part(image: Image) -> dict[str, Any]:
     """A picture as a part of a result."""
     if image.url:
         return {"type": "image", "source": {"type": "url", "value": image.url}}
@@ -253,7 +253,7 @@ def part(image: Image) -> dict[str, Any]:
     return {"type": "image", "source": {"type": "data", "value": data, "mimeType": image.media_type}}
 
 
-def milliseconds(wall: str) -> int | None:
+def to_milliseconds(wall: str) -> int | None:
     """ISO 8601 as milliseconds since 1970; UTC where it names no zone, None where it is no time."""
     try:
         moment = datetime.fromisoformat(wall)

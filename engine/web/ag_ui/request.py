@@ -23,35 +23,39 @@ from .translate import PAUSED
 ABANDONED = "The user does not answer this question. Go on without the answer, or finish with what is known."
 
 
-class Answer(Struct, frozen=True):
+class QuestionAnswer(Struct, frozen=True):
     """The user's answer to the question of a call."""
 
     call_id: str
     text: str
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class AgUiInput(Struct, frozen=True, kw_only=True):
     """What an input comes to."""
 
     thread_id: str
     run_id: str
     prompt: str | None = None
     """The new prompt; None if there are answers."""
-    said: str | None = None
+    user_text: str | None = None
     """The prompt without the application's context: what answers a question that is open."""
-    answers: tuple[Answer, ...] = ()
+    answers: tuple[QuestionAnswer, ...] = ()
     agent: str | None = None
     """Of `forwardedProps`: which agent a new session gets."""
     ignored: tuple[str, ...] = ()
     """What of the input is passed over, in words."""
 
-    def answers_to(self, questions: Sequence[Question]) -> tuple[Answer, ...]:
+    def answers_to(self, questions: Sequence[Question]) -> tuple[QuestionAnswer, ...]:
         """The answers, given the questions that are open: to be given one after another. Empty: `prompt` is meant.
 
         Raises WrongUse if there are answers and none is to an open question.
         """
         if not self.answers:
-            return (Answer(questions[0].call_id, self.said),) if questions and self.said is not None else ()
+            return (
+                (QuestionAnswer(questions[0].call_id, self.user_text),)
+                if questions and self.user_text is not None
+                else ()
+            )
         open_now = [question.call_id for question in questions]
         fitting = tuple(answer for answer in self.answers if answer.call_id in open_now)
         if not fitting:
@@ -101,7 +105,7 @@ _decode = msgspec.json.Decoder(RunAgentInput).decode
 _NO_STATE: tuple[Any, ...] = (None, {}, "", [])
 
 
-def asked(body: bytes) -> Asked:
+def read_input(body: bytes) -> AgUiInput:
     """What this `RunAgentInput` asks for. Raises WrongUse if it is none, or asks for nothing."""
     try:
         given = _decode(body)
@@ -119,20 +123,21 @@ def asked(body: bytes) -> Asked:
     text = _last_text(given.messages, ignored) if not answers else None
     if len(answers) == 1 and answers[0].call_id == PAUSED:
         text, answers = answers[0].text, ()
-    return Asked(
+    return AgUiInput(
         thread_id=given.thread_id,
         run_id=given.run_id,
         prompt=None if text is None else text + _below(given.context or ()),
-        said=text,
+        user_text=text,
         answers=answers,
         agent=_agent(given.forwarded_props),
         ignored=tuple(ignored),
     )
 
 
-def _resumed(entries: Sequence[_Resume]) -> tuple[Answer, ...]:
+def _resumed(entries: Sequence[_Resume]) -> tuple[QuestionAnswer, ...]:
     return tuple(
-        Answer(entry.interrupt_id, ABANDONED if entry.status == "cancelled" else _payload(entry)) for entry in entries
+        QuestionAnswer(entry.interrupt_id, ABANDONED if entry.status == "cancelled" else _payload(entry))
+        for entry in entries
     )
 
 
@@ -157,9 +162,9 @@ def _payload(entry: _Resume) -> str:
     return answer
 
 
-def _tool_answers(messages: Sequence[_Message]) -> tuple[Answer, ...]:
+def _tool_answers(messages: Sequence[_Message]) -> tuple[QuestionAnswer, ...]:
     """The tool messages at the end."""
-    answers: list[Answer] = []
+    answers: list[QuestionAnswer] = []
     for message in reversed(messages):
         if message.role != "tool":
             break
@@ -168,7 +173,7 @@ def _tool_answers(messages: Sequence[_Message]) -> tuple[Answer, ...]:
         text = _text(message, []) or message.error or ""
         if not text.strip():
             raise WrongUse(f"`messages`: the tool message for {message.tool_call_id} has no text")
-        answers.insert(0, Answer(message.tool_call_id, text))
+        answers.insert(0, QuestionAnswer(message.tool_call_id, text))
     return tuple(answers)
 
 

@@ -19,71 +19,75 @@ from ...service.event_buffer import Frame
 from ...service.follow import Frames
 from ...service.service import Service
 from ...store.base import StoredRun, StoredSession
-from ..request import Asked, cancelling
-from ..schemas import OnDisconnectQuery, check_text
-from ..session_routes import resumed_after
-from ..sse import HEARTBEAT, RETRY, id_of
-from . import AgUi
-from . import Asked as Input
-from . import asked as read_input
-from . import framed as frames_of
+from ..request import RequestContext, cancel_on_disconnect
+from ..schemas import OnDisconnectQuery, check_length
+from ..session_routes import resume_position
+from ..sse import HEARTBEAT, RETRY, event_id
+from . import AgUiInput, AgUiTranslator, read_input, to_sse
 
 
-async def run(asked: Asked) -> Response:
+async def run(context: RequestContext) -> Response:
     """Run what a `RunAgentInput` asks for, and stream it as AG-UI events."""
-    query: OnDisconnectQuery = asked.query
-    given = read_input(asked.body)
-    for text in (given.prompt, *(answer.text for answer in given.answers)):
-        check_text(text or "", asked.limits.text)
-    with ExitStack() as begins:
-        place = asked.desk.readers.place(asked.owner)  # before the run: nobody is refused what has begun
-        begins.push(place)
-        begun = await _begun(asked.service, given, asked.owner)
-        assert begun.run_id is not None
-        stored = await asked.service.run(begun.run_id, owner=asked.owner)
-        translator = AgUi(thread_id=given.thread_id, run_id=given.run_id, ignored=given.ignored)
-        left = cancelling(asked.service, stored) if query.on_disconnect == "cancel" else None
-        told = _translated(asked.service.follow_run(stored), translator, None, with_run=False)
-        response = asked.stream(told, left=left, place=place)
-        begins.pop_all()
+    query: OnDisconnectQuery = context.query
+    agent_input = read_input(context.body)
+    for text in (agent_input.prompt, *(answer.text for answer in agent_input.answers)):
+        check_length(text or "", context.limits.text)
+    with ExitStack() as stack:
+        slot = context.state.readers.acquire(context.owner)  # before the run: nobody is refused what has begun
+        stack.push(slot)
+        session = await _start(context.service, agent_input, context.owner)
+        assert session.run_id is not None
+        stored = await context.service.run(session.run_id, owner=context.owner)
+        translator = AgUiTranslator(
+            thread_id=agent_input.thread_id, run_id=agent_input.run_id, ignored=agent_input.ignored
+        )
+        on_disconnect = cancel_on_disconnect(context.service, stored) if query.on_disconnect == "cancel" else None
+        frames = _translated(context.service.follow_run(stored), translator, None, with_run=False)
+        response = context.stream(frames, on_disconnect=on_disconnect, slot=slot)
+        stack.pop_all()
     return response
 
 
-async def events(asked: Asked) -> Response:
+async def events(context: RequestContext) -> Response:
     """The runs of a session as AG-UI events, from its beginning; the stream stays open for the next run."""
-    id = asked.id("session")
-    await asked.service.session(id, owner=asked.owner)
-    after = await resumed_after(asked, id)
-    runs = await asked.service.runs(id, owner=asked.owner)
-    return asked.stream(
-        _translated(asked.service.follow_session(id), AgUi(thread_id=id), _had(runs, after), with_run=True)
+    id = context.id("session")
+    await context.service.session(id, owner=context.owner)
+    after = await resume_position(context, id)
+    runs = await context.service.runs(id, owner=context.owner)
+    return context.stream(
+        _translated(
+            context.service.follow_session(id), AgUiTranslator(thread_id=id), _already_sent(runs, after), with_run=True
+        )
     )
 
 
-async def _begun(service: Service, given: Input, owner: str) -> StoredSession:
+async def _start(service: Service, agent_input: AgUiInput, owner: str) -> StoredSession:
     """The session with the run that was asked for."""
-    session = await _of_thread(service, given.thread_id, owner)
+    session = await _find_session(service, agent_input.thread_id, owner)
     if session is None:
-        if given.prompt is None:
-            given.answers_to(())  # raises: no question is open
+        if agent_input.prompt is None:
+            agent_input.answers_to(())  # raises: no question is open
         return await service.start(
-            given.prompt or "", owner=owner, agent=given.agent, session_id=_named(given.thread_id, owner)
+            agent_input.prompt or "",
+            owner=owner,
+            agent=agent_input.agent,
+            session_id=_session_id_for(agent_input.thread_id, owner),
         )
-    answers = given.answers_to(session.questions)
+    answers = agent_input.answers_to(session.questions)
     if not answers:
-        return await service.start_run(session.id, given.prompt or "", owner=owner)
+        return await service.start_run(session.id, agent_input.prompt or "", owner=owner)
     for answer in answers:
         session = await service.answer(session.id, answer.text, call_id=answer.call_id, owner=owner)
         if answer is not answers[-1] and session.run_id is not None:  # it only hands its answer in
-            handing_in = await service.run(session.run_id, owner=owner)
-            async with aclosing(service.follow_run(handing_in)) as portions:
+            run = await service.run(session.run_id, owner=owner)
+            async with aclosing(service.follow_run(run)) as portions:
                 async for _ in portions:
                     pass
     return session
 
 
-async def _of_thread(service: Service, thread_id: str, owner: str) -> StoredSession | None:
-    for id in (thread_id, _named(thread_id, owner)):
+async def _find_session(service: Service, thread_id: str, owner: str) -> StoredSession | None:
+    for id in (thread_id, _session_id_for(thread_id, owner)):
         try:
             return await service.session(id, owner=owner)
         except Unknown:
@@ -91,25 +95,29 @@ async def _of_thread(service: Service, thread_id: str, owner: str) -> StoredSess
     return None
 
 
-def _named(thread_id: str, owner: str) -> str:
+def _session_id_for(thread_id: str, owner: str) -> str:
     """The id of the session of a thread that its client named."""
     name = sha256(f"{owner}\n{thread_id}".encode("utf-8", "surrogatepass")).hexdigest()
     return f"session_{name[:24]}"
 
 
-def _had(runs: list[StoredRun], after: tuple[str, int] | None) -> dict[str, int]:
+def _already_sent(runs: list[StoredRun], after: tuple[str, int] | None) -> dict[str, int]:
     """How many events of each run the reader has had."""
-    had: dict[str, int] = {}
+    already_sent: dict[str, int] = {}
     for one in runs if after is not None else ():
         if after is not None and one.id == after[0]:
-            had[one.id] = after[1]
+            already_sent[one.id] = after[1]
             break
-        had[one.id] = one.last_seq
-    return had
+        already_sent[one.id] = one.last_seq
+    return already_sent
 
 
 async def _translated(
-    portions: AsyncGenerator[Frames, None], translator: AgUi, had: dict[str, int] | None, *, with_run: bool
+    portions: AsyncGenerator[Frames, None],
+    translator: AgUiTranslator,
+    already_sent: dict[str, int] | None,
+    *,
+    with_run: bool,
 ) -> AsyncGenerator[bytes, None]:
     """Frames of AG-UI events. `had`: events of each run that the reader is not told again."""
     async with aclosing(portions):
@@ -118,21 +126,23 @@ async def _translated(
             if not portion:
                 yield HEARTBEAT
                 continue
-            chunk = b"".join(_told(portion, translator, had or {}, with_run))
+            chunk = b"".join(_translate_frames(portion, translator, already_sent or {}, with_run))
             if chunk:
                 yield chunk
 
 
-def _told(portion: Frames, translator: AgUi, had: dict[str, int], with_run: bool) -> list[bytes]:
-    told = []
+def _translate_frames(
+    portion: Frames, translator: AgUiTranslator, already_sent: dict[str, int], with_run: bool
+) -> list[bytes]:
+    frames = []
     for frame in portion:
         if isinstance(frame, Frame):
-            said = translator.take(_event(frame.line), skip=frame.seq <= had.get(frame.run_id, 0))
-            told.append(frames_of(id_of(frame, with_run), said))
+            said = translator.translate(_event(frame.line), skip=frame.seq <= already_sent.get(frame.run_id, 0))
+            frames.append(to_sse(event_id(frame, with_run), said))
         else:
             said = translator.lagged(frame.run_id, frame.missed, frame.next_seq)
-            told.append(b"".join(b"data: %b\n\n" % one for one in said))
-    return told
+            frames.append(b"".join(b"data: %b\n\n" % one for one in said))
+    return frames
 
 
 def _event(line: bytes) -> Event:

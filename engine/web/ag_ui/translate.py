@@ -21,15 +21,15 @@ from msgspec.structs import replace
 from ...decision import AssistantMessage, Event, Outcome, Question, Usage, WrongUse
 from ...decision import events as ev
 from ...records.format import encode_line
-from . import protocol as say
-from .protocol import AgUiEvent, Lagged, custom_name, milliseconds, part
+from . import protocol
+from .protocol import AgUiEvent, LaggedValue, custom_name, image_part, to_milliseconds
 
 CLOSING = "closing step"
 CUT_OFF = "The run ended before there was a result."
 REQUESTED_AGAIN = "The process was killed while the model was answering: the response is void and requested again."
 
 
-class AgUi:
+class AgUiTranslator:
     """The translator of one reader's stream, of one run or of a session's runs one after another.
 
     `thread_id`: what the reader calls the session; None: its id. `run_id`: what it calls the next run that begins, as
@@ -42,19 +42,19 @@ class AgUi:
         """May be set again before another run begins that was asked for by an id."""
         self._thread = thread_id
         self._ignored = tuple(ignored)
-        self._stream = Stream()
+        self._state = StreamState()
         self._run = ""
         """Our id of the run that is open; empty between runs."""
-        self._told_as = ""
-        self._thread_told = ""
+        self._public_run_id = ""
+        self._public_thread_id = ""
         self._model = ""
         self._began: int | None = None
         self._messages: dict[str, str] = {}
         """The message of each attempt of this step."""
-        self._void = Void()  # what the latest attempt had shown that failed
-        self._used = Used()
+        self._void = VoidIds()  # what the latest attempt had shown that failed
+        self._usage = UsageByModel()
 
-    def take(self, event: Event, *, skip: bool = False) -> list[bytes]:
+    def translate(self, event: Event, *, skip: bool = False) -> list[bytes]:
         """What this event is in AG-UI, each event one JSON object. With `skip` the reader has had it already: nothing.
 
         Raises WrongUse if no run is open and this event opens none.
@@ -64,9 +64,9 @@ class AgUi:
                 f"{type(event).__name__} {event.seq} belongs to a run whose beginning the translator has not had: "
                 "feed it the run's earlier events with skip=True"
             )
-        self._stream.at = None if self._began is None else self._began + event.t
-        HOW.get(type(event), AgUi._custom)(self, event)
-        return self._sent(skip)
+        self._state.at = None if self._began is None else self._began + event.t
+        HANDLERS.get(type(event), AgUiTranslator._custom)(self, event)
+        return self._take_encoded(skip)
 
     def lagged(self, run_id: str, missed: int, next_seq: int) -> list[bytes]:
         """Say that `missed` events are lost to this reader, and that the run goes on with event `next_seq`.
@@ -75,79 +75,81 @@ class AgUi:
         unknown, as no run was seen and `thread_id` was not given.
         """
         if self._run and self._run != run_id:
-            self._break_off("lagged", "The end of this run did not reach the reader, who was too slow.")
-        self._stream.at = None
+            self._end_unfinished("lagged", "The end of this run did not reach the reader, who was too slow.")
+        self._state.at = None
         if not self._run:
-            if self._thread is None and not self._thread_told:
+            if self._thread is None and not self._public_thread_id:
                 raise WrongUse("a reader whose first run is lost to it needs a thread_id")
-            self._open(run_id, self._thread or self._thread_told, None)
+            self._open(run_id, self._thread or self._public_thread_id, None)
             self._began, self._model = None, ""
-        self._stream.pause()
+        self._state.pause()
         self._messages.clear()
-        self._say_custom("endstop.lagged", Lagged(run_id=run_id, missed=missed, next_seq=next_seq))
-        return self._sent(False)
+        self._add_custom("endstop.lagged", LaggedValue(run_id=run_id, missed=missed, next_seq=next_seq))
+        return self._take_encoded(False)
 
-    def _sent(self, skip: bool) -> list[bytes]:
-        said, self._stream.said = self._stream.said, []
-        return [] if skip else [encode_line(one) for one in said]
+    def _take_encoded(self, skip: bool) -> list[bytes]:
+        events, self._state.events = self._state.events, []
+        return [] if skip else [encode_line(event) for event in events]
 
     # ---- the run
 
     def _run_started(self, event: ev.RunStarted) -> None:
         """`RUN_STARTED`, with the prompt as its `input` if the reader did not send it; `CUSTOM` with all the rest."""
         if self._run:
-            self._break_off("interrupted", "The process of this run was killed, and it was not resumed.")
-        self._began = milliseconds(event.started_at)
-        self._stream.at = None if self._began is None else self._began + event.t
+            self._end_unfinished("interrupted", "The process of this run was killed, and it was not resumed.")
+        self._began = to_milliseconds(event.started_at)
+        self._state.at = None if self._began is None else self._began + event.t
         self._model = event.model
         self._open(event.run_id, self._thread or event.session_id, event.prompt)
         self._custom(event)
 
     def _open(self, run_id: str, thread_id: str, prompt: str | None) -> None:
         """Open a run. Only a reader who did not ask for it is told the prompt, which the other has."""
-        self._run, self._thread_told = run_id, thread_id
-        self._told_as, asked, self.run_id = self.run_id or run_id, self.run_id, None
-        self._used, self._messages = Used(), {}
-        told = None
+        self._run, self._public_thread_id = run_id, thread_id
+        self._public_run_id, asked, self.run_id = self.run_id or run_id, self.run_id, None
+        self._usage, self._messages = UsageByModel(), {}
+        echoed = None
         if prompt is not None and asked is None:
-            message = say.UserText(id=f"{run_id}:prompt", role="user", content=prompt)
-            told = say.Input(thread_id=thread_id, run_id=self._told_as, messages=(message,))
-        self._stream.said.append(
-            say.RunStarted(
+            message = protocol.EchoedMessage(id=f"{run_id}:prompt", role="user", content=prompt)
+            echoed = protocol.EchoedInput(thread_id=thread_id, run_id=self._public_run_id, messages=(message,))
+        self._state.events.append(
+            protocol.RunStarted(
                 thread_id=thread_id,
-                run_id=self._told_as,
-                protocol_version=say.PROTOCOL_VERSION,
-                input=told,
-                timestamp=self._stream.at,
+                run_id=self._public_run_id,
+                protocol_version=protocol.PROTOCOL_VERSION,
+                input=echoed,
+                timestamp=self._state.at,
             )
         )
         if self._ignored:
-            self._say_custom("endstop.input_ignored", self._ignored)
+            self._add_custom("endstop.input_ignored", self._ignored)
             self._ignored = ()
 
     def _run_resumed(self, event: ev.RunResumed) -> None:
         """`CUSTOM`; what the killed process had shown of an unfinished response is closed and void, its step ends."""
-        self._began = self._stream.at = None  # time goes on where it stopped: how long nobody ran it is not known
-        self._void = self._stream.void_response(self._id_of(event), REQUESTED_AGAIN)
+        self._began = self._state.at = None  # time goes on where it stopped: how long nobody ran it is not known
+        self._void = self._state.void_response(self._id_of(event), REQUESTED_AGAIN)
         if event.interrupted_step is not None:
-            self._stream.end_step()
+            self._state.end_step()
         self._messages.clear()
-        self._custom_void(event)
+        self._custom_with_void(event)
 
     def _run_finished(self, event: ev.RunFinished) -> None:
         """`CUSTOM`, then `RUN_FINISHED` or, of a failed run, `RUN_ERROR`; first all that is open is closed."""
-        outcome, stream = event.outcome, self._stream
-        calls = {one.call_id: stream.alias(one.call_id) for one in outcome.questions}
-        stream.end_run(self._id_of(event), frozenset(calls), CUT_OFF)
+        outcome, state = event.outcome, self._state
+        calls = {one.call_id: state.alias(one.call_id) for one in outcome.questions}
+        state.end_run(self._id_of(event), frozenset(calls), CUT_OFF)
         self._custom(event)
-        stream.said.append(ending(outcome, self._thread_told, self._told_as, self._used.told(), stream.at, calls))
+        state.events.append(
+            terminal_event(outcome, self._public_thread_id, self._public_run_id, self._usage.entries(), state.at, calls)
+        )
         self._run = ""
 
-    def _break_off(self, code: str, message: str) -> None:
+    def _end_unfinished(self, code: str, message: str) -> None:
         """End a run whose end is not known."""
-        self._stream.at = None
-        self._stream.end_run(f"{self._run}:{code}", frozenset(), CUT_OFF)
-        self._stream.said.append(say.RunError(message=message, code=code, usage=self._used.told()))
+        self._state.at = None
+        self._state.end_run(f"{self._run}:{code}", frozenset(), CUT_OFF)
+        self._state.events.append(protocol.RunError(message=message, code=code, usage=self._usage.entries()))
         self._run = ""
 
     # ---- steps, attempts, responses
@@ -156,11 +158,11 @@ class AgUi:
         """`STEP_STARTED`, named `step N` or `closing step`."""
         self._messages.clear()
         name = CLOSING if event.closing else f"step {event.step}"
-        self._stream.begin_step(name, {"step": event.step, "round": event.round, "closing": event.closing})
+        self._state.begin_step(name, {"step": event.step, "round": event.round, "closing": event.closing})
 
     def _step_finished(self, event: ev.StepFinished) -> None:
         """`STEP_FINISHED`."""
-        self._stream.end_step({"cut_by": event.cut_by} if event.cut_by else None)
+        self._state.end_step({"cut_by": event.cut_by} if event.cut_by else None)
         self._messages.clear()
 
     def _attempt_started(self, event: ev.AttemptStarted) -> None:
@@ -170,51 +172,51 @@ class AgUi:
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
         """`CUSTOM` with what is void by it; first all that is open is closed, calls get a void `TOOL_CALL_RESULT`."""
-        self._used.add(event.model or self._model, event.usage)
+        self._usage.add(event.model or self._model, event.usage)
         if event.beside:
             self._custom(event)
             return
         why = f"Void: the attempt at this response failed ({event.kind})."
-        self._void = self._stream.void_response(self._id_of(event), why)
+        self._void = self._state.void_response(self._id_of(event), why)
         self._messages.clear()
-        self._custom_void(event)
+        self._custom_with_void(event)
 
     def _attempt_retracted(self, event: ev.AttemptRetracted) -> None:
         """`CUSTOM` with what is void by it."""
-        self._custom_void(event)  # its failure was told, and with it all was closed
+        self._custom_with_void(event)  # its failure was told, and with it all was closed
 
     def _response_finished(self, event: ev.ResponseFinished) -> None:
         """`CUSTOM`, without the message; first all that is open is closed, and what was not streamed is told."""
-        self._used.add(event.model or self._model, event.usage)
-        self._stream.tell_whole(event.message, self._message_of(event.attempt, event), self._id_of(event))
-        self._stream.end_response()
+        self._usage.add(event.model or self._model, event.usage)
+        self._state.add_unstreamed(event.message, self._message_of(event.attempt, event), self._id_of(event))
+        self._state.end_response()
         self._messages.clear()
         self._custom(replace(event, message=AssistantMessage()))
 
     def _text(self, event: ev.TextMessageContent) -> None:
         """`TEXT_MESSAGE_CONTENT`; the first of a response after `TEXT_MESSAGE_START`."""
-        self._stream.text(self._message_of(event.attempt, event), event.delta)
+        self._state.text(self._message_of(event.attempt, event), event.delta)
 
     def _reasoning(self, event: ev.ReasoningMessageContent) -> None:
         """`REASONING_MESSAGE_CONTENT`; the first of a block after `REASONING_START` and `REASONING_MESSAGE_START`."""
         if not event.redacted:
-            self._stream.reason(self._id_of(event), event.delta)
+            self._state.reason(self._id_of(event), event.delta)
         if event.signature or event.redacted:
-            self._stream.stop_reasoning()
+            self._state.stop_reasoning()
 
     # ---- calls
 
     def _call_start(self, event: ev.ToolCallStart) -> None:
         """`TOOL_CALL_START`."""
-        self._stream.begin_call(event.call_id, event.name, self._message_of(event.attempt, event))
+        self._state.begin_call(event.call_id, event.name, self._message_of(event.attempt, event))
 
     def _call_args(self, event: ev.ToolCallArgs) -> None:
         """`TOOL_CALL_ARGS`."""
-        self._stream.arguments(event.call_id, event.delta)
+        self._state.arguments(event.call_id, event.delta)
 
     def _call_end(self, event: ev.ToolCallEnd) -> None:
         """`TOOL_CALL_END`."""
-        self._stream.end_call(event.call_id)
+        self._state.end_call(event.call_id)
 
     def _call_result(self, event: ev.ToolCallResult) -> None:
         """`TOOL_CALL_RESULT`, pictures as parts; a status other than `ok` in its metadata."""
@@ -224,14 +226,14 @@ class AgUi:
         content: str | list[dict[str, Any]] = event.content
         if event.images:
             text = [{"type": "text", "text": event.content}] if event.content else []
-            content = [*text, *map(part, event.images)]
-        if not self._stream.answer(self._id_of(event), event.call_id, content, extra):
+            content = [*text, *map(image_part, event.images)]
+        if not self._state.answer(self._id_of(event), event.call_id, content, extra):
             self._custom(event)
 
     def _question_answered(self, event: ev.QuestionAnswered) -> None:
         """`TOOL_CALL_RESULT` of the question's call unless it is asked again, and `CUSTOM`."""
         if event.says != "unclear":
-            self._stream.answer(self._id_of(event), event.call_id, event.text)
+            self._state.answer(self._id_of(event), event.call_id, event.text)
         self._custom(event)
 
     # ---- what else a reader sees
@@ -239,30 +241,30 @@ class AgUi:
     def _message_added(self, event: ev.MessageAdded) -> None:
         """`CUSTOM`; what the user said, also as a text message of role `user`."""
         if event.origin == "user":
-            self._stream.message(self._id_of(event), "user", event.text)
+            self._state.message(self._id_of(event), "user", event.text)
         self._custom(event)
 
     def _completion_accepted(self, event: ev.CompletionAccepted) -> None:
         """`CUSTOM`, and the answer as a text message of its own."""
         self._custom(event)
-        self._stream.message(self._id_of(event), "assistant", event.answer)
+        self._state.message(self._id_of(event), "assistant", event.answer)
 
     def _verdict_given(self, event: ev.VerdictGiven) -> None:
         """`CUSTOM`; what an intent's handler answered, also as a text message."""
-        self._used.add("", event.usage)
+        self._usage.add("", event.usage)
         self._custom(event)
         if event.role == "handler" and event.said == "answered":
-            self._stream.message(self._id_of(event), "assistant", event.detail)
+            self._state.message(self._id_of(event), "assistant", event.detail)
 
     def _custom(self, event: Event) -> None:
-        self._say_custom(custom_name(type(event)), event)
+        self._add_custom(custom_name(type(event)), event)
 
-    def _custom_void(self, event: Event) -> None:
+    def _custom_with_void(self, event: Event) -> None:
         """The same, with what of the stream is void by it."""
-        self._say_custom(custom_name(type(event)), event, {"endstop": {"void": self._void}})
+        self._add_custom(custom_name(type(event)), event, {"endstop": {"void": self._void}})
 
-    def _say_custom(self, name: str, value: object, metadata: dict[str, Any] | None = None) -> None:
-        self._stream.said.append(say.Custom(name=name, value=value, timestamp=self._stream.at, metadata=metadata))
+    def _add_custom(self, name: str, value: object, metadata: dict[str, Any] | None = None) -> None:
+        self._state.events.append(protocol.Custom(name=name, value=value, timestamp=self._state.at, metadata=metadata))
 
     # ---- ids
 
@@ -275,26 +277,26 @@ class AgUi:
         return self._messages.get(attempt) or self._messages.setdefault(attempt, self._id_of(event))
 
 
-HOW: dict[type, Callable[[AgUi, Any], None]] = {
-    ev.RunStarted: AgUi._run_started,
-    ev.RunResumed: AgUi._run_resumed,
-    ev.MessageAdded: AgUi._message_added,
-    ev.RunFinished: AgUi._run_finished,
-    ev.StepStarted: AgUi._step_started,
-    ev.AttemptStarted: AgUi._attempt_started,
-    ev.AttemptFailed: AgUi._attempt_failed,
-    ev.AttemptRetracted: AgUi._attempt_retracted,
-    ev.ResponseFinished: AgUi._response_finished,
-    ev.StepFinished: AgUi._step_finished,
-    ev.TextMessageContent: AgUi._text,
-    ev.ReasoningMessageContent: AgUi._reasoning,
-    ev.ToolCallStart: AgUi._call_start,
-    ev.ToolCallArgs: AgUi._call_args,
-    ev.ToolCallEnd: AgUi._call_end,
-    ev.ToolCallResult: AgUi._call_result,
-    ev.CompletionAccepted: AgUi._completion_accepted,
-    ev.QuestionAnswered: AgUi._question_answered,
-    ev.VerdictGiven: AgUi._verdict_given,
+HANDLERS: dict[type, Callable[[AgUiTranslator, Any], None]] = {
+    ev.RunStarted: AgUiTranslator._run_started,
+    ev.RunResumed: AgUiTranslator._run_resumed,
+    ev.MessageAdded: AgUiTranslator._message_added,
+    ev.RunFinished: AgUiTranslator._run_finished,
+    ev.StepStarted: AgUiTranslator._step_started,
+    ev.AttemptStarted: AgUiTranslator._attempt_started,
+    ev.AttemptFailed: AgUiTranslator._attempt_failed,
+    ev.AttemptRetracted: AgUiTranslator._attempt_retracted,
+    ev.ResponseFinished: AgUiTranslator._response_finished,
+    ev.StepFinished: AgUiTranslator._step_finished,
+    ev.TextMessageContent: AgUiTranslator._text,
+    ev.ReasoningMessageContent: AgUiTranslator._reasoning,
+    ev.ToolCallStart: AgUiTranslator._call_start,
+    ev.ToolCallArgs: AgUiTranslator._call_args,
+    ev.ToolCallEnd: AgUiTranslator._call_end,
+    ev.ToolCallResult: AgUiTranslator._call_result,
+    ev.CompletionAccepted: AgUiTranslator._completion_accepted,
+    ev.QuestionAnswered: AgUiTranslator._question_answered,
+    ev.VerdictGiven: AgUiTranslator._verdict_given,
 }
 """How each of our events is told, first line of the docstring; those that are missing here go out as CUSTOM."""
 
@@ -311,18 +313,18 @@ VOID = "void"
 AGAIN = "Void: the same call was made again."
 
 
-class Void(Struct, frozen=True, rename="camel"):
+class VoidIds(Struct, frozen=True, rename="camel"):
     """What of a stream is void, by its ids there."""
 
     message_ids: tuple[str, ...] = ()
     tool_call_ids: tuple[str, ...] = ()
 
 
-class Stream:
+class StreamState:
     """One reader's stream. What is to be sent gathers in `said`; `at` is the timestamp of what is said now."""
 
     def __init__(self) -> None:
-        self.said: list[AgUiEvent] = []
+        self.events: list[AgUiEvent] = []
         self.at: int | None = None
         self._text = ""
         """The text message that is open."""
@@ -353,16 +355,16 @@ class Stream:
         if not self._text:
             self._text = message_id
             self._texts.append(message_id)
-            self.said.append(say.TextMessageStart(message_id=message_id, role="assistant", timestamp=self.at))
-        self.said.append(say.TextMessageContent(message_id=self._text, delta=delta, timestamp=self.at))
+            self.events.append(protocol.TextMessageStart(message_id=message_id, role="assistant", timestamp=self.at))
+        self.events.append(protocol.TextMessageContent(message_id=self._text, delta=delta, timestamp=self.at))
 
     def message(self, message_id: str, role: str, text: str) -> None:
         """A whole message that is none of the model's responses."""
         if text:
-            self.said += (
-                say.TextMessageStart(message_id=message_id, role=role, timestamp=self.at),
-                say.TextMessageContent(message_id=message_id, delta=text, timestamp=self.at),
-                say.TextMessageEnd(message_id=message_id, timestamp=self.at),
+            self.events += (
+                protocol.TextMessageStart(message_id=message_id, role=role, timestamp=self.at),
+                protocol.TextMessageContent(message_id=message_id, delta=text, timestamp=self.at),
+                protocol.TextMessageEnd(message_id=message_id, timestamp=self.at),
             )
 
     def reason(self, message_id: str, delta: str) -> None:
@@ -372,18 +374,18 @@ class Stream:
         if not self._reasoning:
             self._reasoning = message_id
             self._thoughts.append(message_id)
-            self.said += (
-                say.ReasoningStart(message_id=message_id, timestamp=self.at),
-                say.ReasoningMessageStart(message_id=message_id, role="reasoning", timestamp=self.at),
+            self.events += (
+                protocol.ReasoningStart(message_id=message_id, timestamp=self.at),
+                protocol.ReasoningMessageStart(message_id=message_id, role="reasoning", timestamp=self.at),
             )
-        self.said.append(say.ReasoningMessageContent(message_id=self._reasoning, delta=delta, timestamp=self.at))
+        self.events.append(protocol.ReasoningMessageContent(message_id=self._reasoning, delta=delta, timestamp=self.at))
 
     def stop_reasoning(self) -> None:
         """The span of reasoning ends, if one is open."""
         if self._reasoning:
-            self.said += (
-                say.ReasoningMessageEnd(message_id=self._reasoning, timestamp=self.at),
-                say.ReasoningEnd(message_id=self._reasoning, timestamp=self.at),
+            self.events += (
+                protocol.ReasoningMessageEnd(message_id=self._reasoning, timestamp=self.at),
+                protocol.ReasoningEnd(message_id=self._reasoning, timestamp=self.at),
             )
             self._reasoning = ""
 
@@ -402,19 +404,21 @@ class Stream:
             alias = f"{call_id}~{number}"
         self._alias[call_id] = self._writing[call_id] = self._begun[call_id] = self._unanswered[call_id] = alias
         self._known.add(alias)
-        self.said.append(
-            say.ToolCallStart(tool_call_id=alias, tool_call_name=name, parent_message_id=parent, timestamp=self.at)
+        self.events.append(
+            protocol.ToolCallStart(tool_call_id=alias, tool_call_name=name, parent_message_id=parent, timestamp=self.at)
         )
 
     def arguments(self, call_id: str, delta: str) -> None:
         """More of a call's arguments; nothing for a call that is not open, whose beginning the reader missed."""
         if delta and call_id in self._writing:
-            self.said.append(say.ToolCallArgs(tool_call_id=self._writing[call_id], delta=delta, timestamp=self.at))
+            self.events.append(
+                protocol.ToolCallArgs(tool_call_id=self._writing[call_id], delta=delta, timestamp=self.at)
+            )
 
     def end_call(self, call_id: str) -> None:
         """A call is whole."""
         if (alias := self._writing.pop(call_id, None)) is not None:
-            self.said.append(say.ToolCallEnd(tool_call_id=alias, timestamp=self.at))
+            self.events.append(protocol.ToolCallEnd(tool_call_id=alias, timestamp=self.at))
 
     def answer(
         self, message_id: str, call_id: str, content: str | list[dict[str, Any]], extra: dict[str, Any] | None = None
@@ -426,8 +430,8 @@ class Stream:
         self.end_call(call_id)
         self._unanswered.pop(call_id, None)
         self._answered.add(alias)
-        self.said.append(
-            say.ToolCallResult(
+        self.events.append(
+            protocol.ToolCallResult(
                 message_id=message_id,
                 tool_call_id=alias,
                 content=content,
@@ -444,7 +448,7 @@ class Stream:
 
     # ---- responses, steps, the run
 
-    def tell_whole(self, message: AssistantMessage, message_id: str, mark: str) -> None:
+    def add_unstreamed(self, message: AssistantMessage, message_id: str, mark: str) -> None:
         """What of a response was not streamed: in records from elsewhere all of it. `mark` begins ids of reasoning."""
         if not self._thoughts:
             for number, block in enumerate(message.reasoning):
@@ -463,19 +467,19 @@ class Stream:
         """Close what is open but the step: the reader missed what follows."""
         self.stop_reasoning()
         if self._text:
-            self.said.append(say.TextMessageEnd(message_id=self._text, timestamp=self.at))
+            self.events.append(protocol.TextMessageEnd(message_id=self._text, timestamp=self.at))
             self._text = ""
         for call_id in tuple(self._writing):
             self.end_call(call_id)
 
-    def end_response(self) -> Void:
+    def end_response(self) -> VoidIds:
         """The response is over; gives what was said of it."""
         self.pause()
-        shown = Void((*self._thoughts, *self._texts), tuple(self._begun.values()))
+        shown = VoidIds((*self._thoughts, *self._texts), tuple(self._begun.values()))
         self._begun, self._texts, self._thoughts = {}, [], []
         return shown
 
-    def void_response(self, mark: str, why: str) -> Void:
+    def void_response(self, mark: str, why: str) -> VoidIds:
         """The response came to nothing: its calls are answered so. `mark` begins the ids of these results."""
         self.pause()
         for call_id in self._begun:
@@ -488,14 +492,14 @@ class Stream:
         self.end_step()
         self._step = name
         metadata = {"endstop": extra} if extra else None
-        self.said.append(say.StepStarted(step_name=name, timestamp=self.at, metadata=metadata))
+        self.events.append(protocol.StepStarted(step_name=name, timestamp=self.at, metadata=metadata))
 
     def end_step(self, extra: dict[str, Any] | None = None) -> None:
         """The open step ends, if there is one."""
         self.end_response()
         if self._step:
             metadata = {"endstop": extra} if extra else None
-            self.said.append(say.StepFinished(step_name=self._step, timestamp=self.at, metadata=metadata))
+            self.events.append(protocol.StepFinished(step_name=self._step, timestamp=self.at, metadata=metadata))
             self._step = ""
 
     def end_run(self, mark: str, open_questions: frozenset[str], why: str) -> None:
@@ -515,17 +519,17 @@ PAUSED = "endstop:paused"
 INPUT_REQUIRED = "input_required"
 CONFIRMATION = "confirmation"
 TEXT: dict[str, Any] = {"type": "string"}
-YES_OR_TEXT: dict[str, Any] = {"type": ["boolean", "string"]}
+YES_NO_OR_TEXT: dict[str, Any] = {"type": ["boolean", "string"]}
 
 
-def ending(
+def terminal_event(
     outcome: Outcome,
     thread_id: str,
     run_id: str,
-    used: tuple[say.TokenUsage, ...],
+    used: tuple[protocol.TokenUsage, ...],
     at: int | None,
     calls: dict[str, str],
-) -> say.RunFinished | say.RunError:
+) -> protocol.RunFinished | protocol.RunError:
     """The terminal event. `calls`: the ids in the stream of the calls that the questions stand for.
 
     An exhausted run was stopped at a limit, which the protocol calls cancelled, as it must not look like a success:
@@ -533,34 +537,36 @@ def ending(
     """
     if outcome.status == "failed":
         message = outcome.detail or outcome.stop_reason
-        return say.RunError(message=message, code=outcome.stop_reason, usage=used, timestamp=at)
-    how: say.Success | say.Interrupted | say.CancelledOutcome
+        return protocol.RunError(message=message, code=outcome.stop_reason, usage=used, timestamp=at)
+    how: protocol.SuccessOutcome | protocol.InterruptOutcome | protocol.CancelledOutcome
     if outcome.status == "awaiting_input":
         asked = tuple(_interrupt(question, calls[question.call_id]) for question in outcome.questions)
-        paused = say.Interrupt(id=PAUSED, reason=INPUT_REQUIRED, message=outcome.detail, response_schema=TEXT)
-        how = say.Interrupted(interrupts=asked or (paused,))
+        paused = protocol.Interrupt(id=PAUSED, reason=INPUT_REQUIRED, message=outcome.detail, response_schema=TEXT)
+        how = protocol.InterruptOutcome(interrupts=asked or (paused,))
     elif outcome.status == "completed":
-        how = say.Success()
+        how = protocol.SuccessOutcome()
     else:
-        how = say.CancelledOutcome()
-    result = None if isinstance(how, say.CancelledOutcome) else outcome
-    return say.RunFinished(thread_id=thread_id, run_id=run_id, outcome=how, result=result, usage=used, timestamp=at)
+        how = protocol.CancelledOutcome()
+    result = None if isinstance(how, protocol.CancelledOutcome) else outcome
+    return protocol.RunFinished(
+        thread_id=thread_id, run_id=run_id, outcome=how, result=result, usage=used, timestamp=at
+    )
 
 
-def _interrupt(question: Question, call: str) -> say.Interrupt:
+def _interrupt(question: Question, call: str) -> protocol.Interrupt:
     confirms = question.confirms is not None
     more = {"confirms": question.confirms, "pending_issues": question.pending_issues}
-    return say.Interrupt(
+    return protocol.Interrupt(
         id=question.call_id,
         reason=CONFIRMATION if confirms else INPUT_REQUIRED,
         message=question.text,
         tool_call_id=call,
-        response_schema=YES_OR_TEXT if confirms else TEXT,
+        response_schema=YES_NO_OR_TEXT if confirms else TEXT,
         metadata={"endstop": more} if confirms else None,
     )
 
 
-class Used:
+class UsageByModel:
     """What each model used in one run."""
 
     def __init__(self) -> None:
@@ -571,10 +577,10 @@ class Used:
         if usage is not None:
             self._by_model[model] = self._by_model.get(model, Usage()) + usage
 
-    def told(self) -> tuple[say.TokenUsage, ...]:
+    def entries(self) -> tuple[protocol.TokenUsage, ...]:
         """One entry a model; none for what used nothing."""
         return tuple(
-            say.TokenUsage(
+            protocol.TokenUsage(
                 model=model or None,
                 input_tokens=usage.input_tokens,
                 output_tokens=usage.output_tokens,

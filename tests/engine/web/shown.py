@@ -27,7 +27,7 @@ from endstop.store.base import Batch, NewSession
 from endstop.store.memory import MemoryStore
 from endstop.tools import ask_user, task_done, think
 from endstop.web import web
-from endstop.web.auth import Tokens
+from endstop.web.auth import BearerTokens
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -103,7 +103,7 @@ class Site:
     def running(self, token: str = "", prefix: str = "") -> Iterator[Site]:
         """Serve until the block is left."""
         service = Service(self.engines, store=self.store, grace=0)
-        app = web(service, auth=Tokens({"me": token}) if token else None)
+        app = web(service, auth=BearerTokens({"me": token}) if token else None)
         if prefix:
             app = Starlette(routes=[Mount(prefix, app)], lifespan=service.lifespan)
         config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1)

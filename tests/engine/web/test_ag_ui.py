@@ -27,7 +27,7 @@ from endstop.decision import events as ev
 from endstop.decision.call_arguments import count_members
 from endstop.providers import Chaos, Interrupted, Retry, Scripted, Unavailable, call, say
 from endstop.tools import ask_user, task_done
-from endstop.web.ag_ui import AgUi, framed
+from endstop.web.ag_ui import AgUiTranslator, to_sse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,9 +43,9 @@ examples = settings(max_examples=100, deadline=None)
 
 def read(events: Any, **options: Any) -> Reader:
     """The stream of these events, read."""
-    translator, reader = AgUi(**options), Reader()
+    translator, reader = AgUiTranslator(**options), Reader()
     for event in events:
-        reader.read(translator.take(event))
+        reader.read(translator.translate(event))
     return reader
 
 
@@ -149,11 +149,11 @@ def test_a_reader_that_resumes_anywhere_gets_the_rest_letter_for_letter(
     script: Any, policy: Policy, faults: Any, place: float
 ) -> None:
     events = drive(retried(script, policy, faults))
-    whole, later = AgUi(), AgUi()
+    whole, later = AgUiTranslator(), AgUiTranslator()
     had = int(place * len(events))
     for number, event in enumerate(events):
-        told = whole.take(event)
-        assert later.take(event, skip=number < had) == ([] if number < had else told)
+        told = whole.translate(event)
+        assert later.translate(event, skip=number < had) == ([] if number < had else told)
 
 
 @examples
@@ -164,12 +164,12 @@ def test_a_reader_that_lagged_anywhere_is_told_and_reads_a_legal_stream_on(
     events = drive(retried(script, policy, faults))
     first = int(place * (len(events) - 1))
     after = min(first + many, len(events) - 1)  # the terminal event is never lost
-    translator, reader = AgUi(thread_id="thread"), Reader()
+    translator, reader = AgUiTranslator(thread_id="thread"), Reader()
     for event in events[:first]:
-        reader.read(translator.take(event))
+        reader.read(translator.translate(event))
     reader.read(translator.lagged(events[0].run_id, after - first, events[after].seq))
     for event in events[after:]:
-        reader.read(translator.take(event))
+        reader.read(translator.translate(event))
     assert reader.running is None
     (lagged,) = reader.customs("endstop.lagged")
     assert lagged.value == {"run_id": events[0].run_id, "missed": after - first, "next_seq": after + 1}
@@ -293,16 +293,16 @@ async def test_text_reasoning_and_calls_are_opened_and_closed_around_what_is_str
 
 
 def all_said(events: Any) -> list[bytes]:
-    translator = AgUi()
-    return [one for event in events for one in translator.take(event)]
+    translator = AgUiTranslator()
+    return [one for event in events for one in translator.translate(event)]
 
 
 async def test_a_question_ends_the_run_with_an_interrupt_and_its_answer_is_the_calls_result() -> None:
     provider = Scripted([call("ask_user", question="Which?", id="q1")], "Good.")
     events, session = await live(provider, presets=[ask_user])
-    translator, reader = AgUi(), Reader()
+    translator, reader = AgUiTranslator(), Reader()
     for event in events:
-        reader.read(translator.take(event))
+        reader.read(translator.translate(event))
     (end,) = reader.of("RUN_FINISHED")
     (interrupt,) = end.outcome.interrupts
     assert (interrupt.id, interrupt.tool_call_id, interrupt.message) == ("q1", "q1", "Which?")
@@ -310,7 +310,7 @@ async def test_a_question_ends_the_run_with_an_interrupt_and_its_answer_is_the_c
     assert end.result["status"] == "awaiting_input"
     async with session.start_answer("q1", "That.") as run:
         async for event in run:
-            reader.read(translator.take(event))
+            reader.read(translator.translate(event))
     assert reader.results == {"q1": "That."}
     again = reader.of("RUN_STARTED")[1]
     assert (again.input, again.parent_run_id) == (None, None)
@@ -383,14 +383,14 @@ def test_a_reader_that_asked_reads_its_own_ids_and_one_that_did_not_is_told_the_
 
 
 def test_only_the_run_that_was_asked_for_bears_the_inputs_id() -> None:
-    translator, reader = AgUi(run_id="first"), Reader()
+    translator, reader = AgUiTranslator(run_id="first"), Reader()
     run = numbered(ended("cancelled", "cancelled"))
     for next_one in (None, "third"):
         for event in run:
-            reader.read(translator.take(event))
+            reader.read(translator.translate(event))
         translator.run_id = next_one
     for event in run:
-        reader.read(translator.take(event))
+        reader.read(translator.translate(event))
     assert [event.run_id for event in reader.of("RUN_STARTED")] == ["first", "run_a", "third"]
 
 
@@ -424,9 +424,9 @@ def test_a_run_of_a_session_that_broke_off_ends_as_an_error_before_the_next_begi
 
 def test_an_event_of_a_run_whose_beginning_is_not_known_is_refused() -> None:
     with pytest.raises(WrongUse, match="skip=True"):
-        AgUi().take(ev.RoundStarted(seq=2, round=1))
+        AgUiTranslator().translate(ev.RoundStarted(seq=2, round=1))
     with pytest.raises(WrongUse, match="thread_id"):
-        AgUi().lagged("run_a", 1, 2)
+        AgUiTranslator().lagged("run_a", 1, 2)
 
 
 def test_what_json_cannot_hold_does_not_break_the_stream() -> None:
@@ -437,9 +437,9 @@ def test_what_json_cannot_hold_does_not_break_the_stream() -> None:
 
 
 def test_the_last_frame_of_an_event_bears_its_id_and_lines_end_as_the_binding_wants() -> None:
-    assert framed("7", []) == b""
-    assert framed("7", [b"{}"]) == b"id: 7\ndata: {}\n\n"
-    assert framed("run_a:7", [b"{1}", b"{2}"]) == b"data: {1}\n\nid: run_a:7\ndata: {2}\n\n"
+    assert to_sse("7", []) == b""
+    assert to_sse("7", [b"{}"]) == b"id: 7\ndata: {}\n\n"
+    assert to_sse("run_a:7", [b"{1}", b"{2}"]) == b"data: {1}\n\nid: run_a:7\ndata: {2}\n\n"
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ag_ui.core import RunAgentInput
 from endstop.decision import Question, WrongUse
-from endstop.web.ag_ui import Answer, Asked, asked
+from endstop.web.ag_ui import AgUiInput, QuestionAnswer, read_input
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,10 +20,10 @@ def body(*messages: Any, **fields: Any) -> bytes:
     return json.dumps({"threadId": "t", "runId": "r", "messages": list(messages), **fields}).encode()
 
 
-def good(*messages: Any, **fields: Any) -> Asked:
+def good(*messages: Any, **fields: Any) -> AgUiInput:
     """What an input asks for that is one by the official model."""
     RunAgentInput.model_validate_json(body(*messages, **fields))
-    return asked(body(*messages, **fields))
+    return read_input(body(*messages, **fields))
 
 
 def tool(call: str, text: Any, **fields: Any) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def tool(call: str, text: Any, **fields: Any) -> dict[str, Any]:
 def test_the_last_user_message_is_the_prompt_and_the_history_is_the_servers() -> None:
     before = [{"id": "m0", "role": "user", "content": "Hi."}, {"id": "a0", "role": "assistant", "content": "Hello."}]
     got = good(*before, USER, state={}, tools=[], context=[], forwardedProps={})
-    assert got == Asked(thread_id="t", run_id="r", prompt="Set the port.", said="Set the port.")
+    assert got == AgUiInput(thread_id="t", run_id="r", prompt="Set the port.", user_text="Set the port.")
 
 
 def test_texts_of_a_message_of_parts_are_joined_and_its_pictures_are_passed_over_with_a_word() -> None:
@@ -53,7 +53,7 @@ def test_tools_of_the_client_and_its_state_are_passed_over_with_a_word() -> None
 def test_context_stands_below_the_prompt_but_not_in_an_answer() -> None:
     got = good(USER, context=[{"description": "The page", "value": "settings"}])
     assert got.prompt == "Set the port.\n\nContext from the application:\n- The page: settings"
-    assert got.answers_to(OPEN) == (Answer("q1", "Set the port."),)
+    assert got.answers_to(OPEN) == (QuestionAnswer("q1", "Set the port."),)
 
 
 def test_the_agent_is_named_in_the_forwarded_props() -> None:
@@ -76,8 +76,8 @@ def test_the_agent_is_named_in_the_forwarded_props() -> None:
 )
 def test_resume_entries_answer_questions(payload: Any, text: str) -> None:
     got = good(USER, resume=[{"interruptId": "q2", "status": "resolved", "payload": payload}])
-    assert (got.prompt, got.answers) == (None, (Answer("q2", text),))
-    assert got.answers_to(OPEN) == (Answer("q2", text),)
+    assert (got.prompt, got.answers) == (None, (QuestionAnswer("q2", text),))
+    assert got.answers_to(OPEN) == (QuestionAnswer("q2", text),)
 
 
 def test_an_abandoned_question_is_answered_by_saying_so() -> None:
@@ -89,13 +89,15 @@ def test_an_abandoned_question_is_answered_by_saying_so() -> None:
 def test_tool_messages_at_the_end_answer_questions_in_their_order() -> None:
     parts = [{"type": "text", "text": "Noon."}]
     got = good(USER, tool("q1", "80"), tool("q2", parts), tool("q3", "", error="No idea."))
-    assert got.answers == (Answer("q1", "80"), Answer("q2", "Noon."), Answer("q3", "No idea."))
-    assert got.answers_to(OPEN) == (Answer("q1", "80"), Answer("q2", "Noon.")), "what nobody asked is passed over"
+    assert got.answers == (QuestionAnswer("q1", "80"), QuestionAnswer("q2", "Noon."), QuestionAnswer("q3", "No idea."))
+    assert got.answers_to(OPEN) == (QuestionAnswer("q1", "80"), QuestionAnswer("q2", "Noon.")), (
+        "what nobody asked is passed over"
+    )
 
 
 def test_a_user_message_answers_the_question_that_is_open_and_is_a_prompt_where_none_is() -> None:
     got = good(USER)
-    assert got.answers_to(OPEN) == (Answer("q1", "Set the port."),)
+    assert got.answers_to(OPEN) == (QuestionAnswer("q1", "Set the port."),)
     assert got.answers_to(()) == ()
 
 
@@ -139,7 +141,7 @@ def test_answers_to_no_open_question_are_refused_with_those_that_are_open() -> N
 )
 def test_a_bad_input_is_refused_with_what_is_wrong_and_where(given_body: bytes, words: str) -> None:
     with pytest.raises(WrongUse, match=words):
-        asked(given_body)
+        read_input(given_body)
 
 
 NAMES = """
@@ -157,7 +159,7 @@ JSON = st.recursive(
 @given(st.dictionaries(FIELDS, JSON, max_size=8))
 def test_any_json_is_an_input_or_refused(fields: Any) -> None:
     try:
-        got = asked(json.dumps({"threadId": "t", "runId": "r", "messages": [USER], **fields}).encode())
+        got = read_input(json.dumps({"threadId": "t", "runId": "r", "messages": [USER], **fields}).encode())
     except WrongUse:
         return
     assert got.prompt or got.answers

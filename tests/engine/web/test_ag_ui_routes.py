@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from endstop.providers import Scripted, call, say
-from endstop.web import Tokens, WebLimits
+from endstop.web import BearerTokens, WebLimits
 
 from .site import Event, Gate, Site, done, site
 
@@ -36,7 +36,7 @@ async def test_a_client_runs_what_it_asks_for_under_its_own_ids() -> None:
 
 async def test_a_thread_goes_on_where_it_was_and_belongs_to_its_owner() -> None:
     alice, bob = {"authorization": "Bearer a-token"}, {"authorization": "Bearer b-token"}
-    tokens = Tokens({"alice": "a-token", "bob": "b-token"})
+    tokens = BearerTokens({"alice": "a-token", "bob": "b-token"})
     async with site(auth=tokens, provider=Scripted([done("One.")], [done("Two.")], [done("Bob's.")])) as at:
         await _run(at, _input(), headers=alice)
         await _run(at, _input("More", run="run-2"), headers=alice)

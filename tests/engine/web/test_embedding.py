@@ -19,7 +19,7 @@ from endstop.service import Service, Unavailable
 from endstop.store.memory import MemoryStore
 from endstop.testing import settle
 from endstop.web import WebLimits, engine_of, service_of, web
-from endstop.web.app import stopping_at_signals
+from endstop.web.app import stop_on_signals
 from fastapi import Depends, FastAPI
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -161,7 +161,7 @@ async def test_a_signal_reaches_the_service_and_whoever_wanted_it_before(heard: 
 async def test_a_signal_that_nobody_handles_is_left_alone() -> None:
     before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        with stopping_at_signals(service_with(Scripted())):
+        with stop_on_signals(service_with(Scripted())):
             assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -170,7 +170,7 @@ async def test_a_signal_that_nobody_handles_is_left_alone() -> None:
 async def test_a_handler_that_came_later_stays(heard: list[int]) -> None:
     def later(number: int, frame: FrameType | None) -> None: ...
 
-    with stopping_at_signals(service_with(Scripted())):
+    with stop_on_signals(service_with(Scripted())):
         signal.signal(signal.SIGTERM, later)
     assert signal.getsignal(signal.SIGTERM) is later
 
@@ -179,7 +179,7 @@ def test_in_another_thread_no_handler_is_touched(heard: list[int]) -> None:
     seen: list[object] = []
 
     async def inside() -> None:
-        with stopping_at_signals(service_with(Scripted())):
+        with stop_on_signals(service_with(Scripted())):
             seen.append(signal.getsignal(signal.SIGTERM))
 
     before: Callable[..., Any] | int | None = signal.getsignal(signal.SIGTERM)

@@ -13,8 +13,8 @@ import pytest
 import requests
 import schemathesis
 from endstop.providers import Scripted
-from endstop.web import Tokens, WebLimits, web
-from endstop.web.openapi import described
+from endstop.web import BearerTokens, WebLimits, web
+from endstop.web.openapi import openapi_document
 from endstop.web.routes import OPERATIONS
 from hypothesis import HealthCheck, settings
 from starlette.routing import Route
@@ -37,7 +37,7 @@ def test_every_operation_is_a_route_and_every_route_an_operation() -> None:
 
 
 def test_every_operation_is_described_with_all_that_it_takes_and_answers() -> None:
-    document = described(OPERATIONS, LIMITS, protected=True)
+    document = openapi_document(OPERATIONS, LIMITS, protected=True)
     assert document["openapi"] == "3.1.0"
     for operation in OPERATIONS:
         told = document["paths"][operation.path][operation.method.lower()]
@@ -50,10 +50,10 @@ def test_every_operation_is_described_with_all_that_it_takes_and_answers() -> No
 
 
 def test_the_description_names_no_type_that_it_does_not_hold() -> None:
-    document = described(OPERATIONS, LIMITS, protected=False)
+    document = openapi_document(OPERATIONS, LIMITS, protected=False)
     named = set(_references(document))
     assert {name.rpartition("/")[2] for name in named} <= set(document["components"]["schemas"])
-    assert document["components"]["schemas"]["NewSession"]["properties"]["prompt"]["maxLength"] == LIMITS.text
+    assert document["components"]["schemas"]["SessionRequest"]["properties"]["prompt"]["maxLength"] == LIMITS.text
 
 
 def _references(value: Any) -> Iterator[str]:
@@ -69,7 +69,7 @@ def _references(value: Any) -> Iterator[str]:
 
 
 async def test_the_description_names_the_place_where_it_is_mounted() -> None:
-    async with site(auth=Tokens({"a": "token"})) as at:
+    async with site(auth=BearerTokens({"a": "token"})) as at:
         document = (await at.client.get("/openapi.json")).json()
     assert document["servers"] == [{"url": "/"}]
     assert document["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
@@ -116,7 +116,7 @@ CONFIG = {
 }
 
 
-DOCUMENT = described(OPERATIONS, LIMITS, protected=False)
+DOCUMENT = openapi_document(OPERATIONS, LIMITS, protected=False)
 schema = schemathesis.openapi.from_dict(DOCUMENT, config=schemathesis.Config.from_dict(CONFIG))
 
 

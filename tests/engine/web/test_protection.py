@@ -10,14 +10,14 @@ import pytest
 from endstop.decision import WrongUse
 from endstop.providers import Scripted
 from endstop.testing import FakeClock
-from endstop.web import Tokens, WebLimits, web
+from endstop.web import BearerTokens, WebLimits, web
 from endstop.web.middleware import is_loopback
 from starlette.requests import Request
 
 from .site import Gate, done, service_with, site
 
 ALICE, BOB = {"authorization": "Bearer alice-token"}, {"authorization": "Bearer bob-token"}
-TOKENS = Tokens({"alice": "alice-token", "bob": "bob-token"})
+TOKENS = BearerTokens({"alice": "alice-token", "bob": "bob-token"})
 ASKED: list[tuple[str, str]] = [
     ("GET", "/sessions/{session}"),
     ("DELETE", "/sessions/{session}"),
@@ -93,7 +93,7 @@ async def test_an_owner_is_whom_the_users_own_function_names() -> None:
 def test_tokens_are_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text("# who may ask\n\nalice:alice-token\n bob : bob:token\nalice: another\n", encoding="utf-8")
-    tokens = Tokens.read(file)
+    tokens = BearerTokens.from_file(file)
 
     def owner(token: str) -> str | None:
         return tokens(Request({"type": "http", "headers": [(b"authorization", f"Bearer {token}".encode())]}))
@@ -111,12 +111,12 @@ def test_a_file_without_good_tokens_is_wrong_use(tmp_path: Path, text: str) -> N
     file = tmp_path / "tokens"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(WrongUse):
-        Tokens.read(file)
+        BearerTokens.from_file(file)
 
 
 def test_a_file_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match="cannot be read"):
-        Tokens.read(tmp_path / "none")
+        BearerTokens.from_file(tmp_path / "none")
 
 
 # ---- without a token

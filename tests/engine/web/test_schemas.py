@@ -120,7 +120,7 @@ async def test_a_body_that_does_not_come_is_given_up() -> None:
 
 
 class _Quick(Connection):
-    seconds = 0.05
+    request_seconds = 0.05
     head_bytes = 2000
 
 
@@ -152,7 +152,7 @@ async def test_beyond_the_number_of_connections_the_next_is_refused() -> None:
     class Few(Connection):
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
-            self._most = 2
+            self._max_connections = 2
 
     async with site(http=Few) as at:
         others = [await at.connect() for _ in range(2)]

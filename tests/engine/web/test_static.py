@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from endstop.web.static import FOLDER, files
+from endstop.web.static import FOLDER, page_files
 
 from .site import site
 
 
-@pytest.mark.parametrize("name", sorted(files()))
+@pytest.mark.parametrize("name", sorted(page_files()))
 async def test_a_file_travels_small_and_only_once(name: str) -> None:
     async with site() as up:
         got = await up.client.get(f"/page/{name}")

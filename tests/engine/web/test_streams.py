@@ -18,7 +18,7 @@ from endstop.service.event_buffer import Frame
 from endstop.service.follow import Gap
 from endstop.testing import FakeClock
 from endstop.web import Connection, WebLimits
-from endstop.web.sse import framed
+from endstop.web.sse import encode_sse
 
 from .site import PATIENCE, Event, Gate, done, service_with, site
 
@@ -299,7 +299,7 @@ async def _portions(*portions: Any) -> AsyncIterator[Any]:
 
 async def test_a_gap_is_told_as_an_event_without_an_id() -> None:
     portions = _portions([Frame("r", 1, b"{}")], [Gap("r", 7, 9)], [Frame("r", 9, b"{}", True)])
-    wire = b"".join([chunk async for chunk in framed(portions, with_run=False)])
+    wire = b"".join([chunk async for chunk in encode_sse(portions, with_run=False)])
     assert wire == (
         b'retry: 1000\n\nid: 1\ndata: {}\n\nevent: lagged\ndata: {"run_id":"r","missed":7,"next_seq":9}\n\n'
         b"id: 9\ndata: {}\n\n"
@@ -309,7 +309,7 @@ async def test_a_gap_is_told_as_an_event_without_an_id() -> None:
 async def test_a_portion_goes_out_in_one_piece_unless_it_is_large() -> None:
     small = [Frame("r", number, b"x" * 100) for number in range(1, 11)]
     large = [Frame("r", number, b"x" * 50_000) for number in range(11, 15)]
-    chunks = [chunk async for chunk in framed(_portions(small, (), large), with_run=True)]
+    chunks = [chunk async for chunk in encode_sse(_portions(small, (), large), with_run=True)]
     assert len(chunks) == 1 + 1 + 1 + 2
     assert chunks[1].startswith(b"id: r:1\n")
     assert chunks[2] == b": heartbeat\n\n"

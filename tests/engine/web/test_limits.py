@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 
-from endstop.web.limits import LONGEST, Lateness, Readers, WebLimits
+from endstop.web.limits import MAX_INTERVAL, LoopLag, Readers, WebLimits
 
 
-async def busy_until(late: Lateness, seconds: float) -> None:
+async def busy_until(lag: LoopLag, seconds: float) -> None:
     """Keep the loop from everything else, again and again, until that has been noticed."""
     for _ in range(200):
-        if late.late > seconds:
+        if lag.seconds > seconds:
             return
         time.sleep(0.05)
         await asyncio.sleep(0)
@@ -19,26 +19,26 @@ async def busy_until(late: Lateness, seconds: float) -> None:
 
 
 async def test_who_writes_waits_longer_while_the_loop_is_late_and_never_longer_than_a_second() -> None:
-    late = Lateness()
-    late.watch()
+    lag = LoopLag()
+    lag.start()
     try:
-        assert late.pause(0.02) == 0.02
-        await busy_until(late, 0.01)
-        assert 0.2 < late.pause(0.02) <= LONGEST
-        assert late.pause(0) == 0
-        late.late = 5.0
-        assert late.pause(0.02) == LONGEST
+        assert lag.stretch(0.02) == 0.02
+        await busy_until(lag, 0.01)
+        assert 0.2 < lag.stretch(0.02) <= MAX_INTERVAL
+        assert lag.stretch(0) == 0
+        lag.seconds = 5.0
+        assert lag.stretch(0.02) == MAX_INTERVAL
     finally:
-        late.rest()
-    assert late.pause(0.02) == 0.02
+        lag.stop()
+    assert lag.stretch(0.02) == 0.02
 
 
 async def test_it_looks_only_while_somebody_reads() -> None:
     readers = Readers(WebLimits())
-    assert readers.lateness._timer is None
-    with readers.place("ann"), readers.place("bob"):
-        timer = readers.lateness._timer
+    assert readers.loop_lag._timer is None
+    with readers.acquire("ann"), readers.acquire("bob"):
+        timer = readers.loop_lag._timer
         assert timer is not None
         assert not timer.cancelled()
     assert timer.cancelled()
-    assert readers.lateness._timer is None
+    assert readers.loop_lag._timer is None
