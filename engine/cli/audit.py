@@ -15,7 +15,7 @@ from ..analysis.audit import Audit, audit
 from ..decision import POLICIES, Policy, WrongUse
 from ..formats import FORMATS, Found, Kinds, Skipped, events_of, found_in
 from ..formats.session_files import AUTO
-from ..process.streams import Channels
+from ..process.streams import StdStreams
 from ..records.reader import is_record
 from ..records.scan import scan
 from .factory import load_policy
@@ -59,15 +59,15 @@ def add_to(commands: Any) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Audit; gives the exit code. Raises WrongUse."""
-    channels = Channels()
+    std_streams = StdStreams()
     policies = [load_policy(name, closing=True) for name in args.policy or POLICIES]
     if not Path(args.transcript).is_file():
         raise WrongUse(f"{args.transcript}: no such file")
     told = audit(scan(args.transcript), policies) if is_record(args.transcript) else _foreign(args, policies)
     if args.json:
-        channels.answer(msgspec.json.encode(told).decode() + "\n")
+        std_streams.write_answer(msgspec.json.encode(told).decode() + "\n")
     else:
-        show(channels, parts_of(told, args.every_step))
+        show(std_streams, parts_of(told, args.every_step))
     return 0
 
 

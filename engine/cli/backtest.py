@@ -11,7 +11,7 @@ import msgspec
 
 from ..analysis.backtest import NamedPolicy, SessionCase, backtest_index, backtest_records, parse_sweep
 from ..decision import POLICIES, WrongUse
-from ..process.streams import Channels
+from ..process.streams import StdStreams
 from ..records.files import find_records
 from .factory import load_policy
 from .options import add_command, add_indexed_records
@@ -61,7 +61,7 @@ def command(args: argparse.Namespace) -> int:
     """Test; gives the exit code. Raises WrongUse."""
     swept, policies = _policies(args.policy, args.sweep)
     against = None if args.against is None else _named(args.against)
-    channels = Channels()
+    std_streams = StdStreams()
     paths = find_records(args.records)
     if args.html is not None:
         check_writable(args.html, paths)
@@ -85,9 +85,9 @@ def command(args: argparse.Namespace) -> int:
         raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
     written = write_page(args.html, backtest_page(report)) if args.html is not None else ""
     if args.json:
-        channels.answer(msgspec.json.encode(report).decode() + "\n")
+        std_streams.write_answer(msgspec.json.encode(report).decode() + "\n")
     else:
-        show(channels, parts_of(report, written))
+        show(std_streams, parts_of(report, written))
     return 0
 
 

@@ -20,7 +20,7 @@ from ..formats.export_losses import UNTOLD
 from ..formats.imported_session import GROUPS, LOST, Kinds
 from ..formats.importer import Folder, Imported, Importer, lost_in
 from ..formats.session_files import AUTO, FORMATS, Found, Skipped, found_in, found_in_stream
-from ..process.streams import Channels
+from ..process.streams import StdStreams
 from ..records.reader import read_record
 from .options import add_command, add_finish_words, add_output, add_redaction, build_redaction, parse_finish_words
 from .views.text import counted
@@ -82,7 +82,7 @@ def add_import(commands: Any) -> None:
 
 def import_sessions(args: argparse.Namespace) -> int:
     """Import; gives the exit code. Raises WrongUse."""
-    channels = Channels()
+    std_streams = StdStreams()
     kinds = Kinds(
         completion=tuple(args.completion), question=tuple(args.question), finish_words=parse_finish_words(args)
     )
@@ -96,9 +96,9 @@ def import_sessions(args: argparse.Namespace) -> int:
         for line in _told(imported, skipped, unused, args.quiet):
             print(line, file=sys.stderr)
     if args.json:
-        channels.answer(_as_json(args.output, imported, skipped, unused))
+        std_streams.write_answer(_as_json(args.output, imported, skipped, unused))
     elif imported:
-        channels.answer(_summary(args.output, imported) + "\n")
+        std_streams.write_answer(_summary(args.output, imported) + "\n")
     if not imported:
         raise WrongUse(_nothing(args.output, skipped))
     return 0
@@ -230,13 +230,13 @@ def add_export(commands: Any) -> None:
 
 def export_record(args: argparse.Namespace) -> int:
     """Export; gives the exit code. Raises WrongUse."""
-    channels = Channels()
+    std_streams = StdStreams()
     record = read_record(args.record)
     events = [event for run in record.runs for event in run.events]
     whole, left_out = EXPORTS[args.format](record.header.session_id, events)
     text = _encode(whole)
     if args.output is None:
-        channels.answer(text.decode())
+        std_streams.write_answer(text.decode())
     else:
         _write(args.output, text, args.force, args.record)
     if not args.quiet:

@@ -8,7 +8,7 @@ import traceback
 
 from ..decision import Outcome, Status, WrongUse
 from ..decision.errors import error_text
-from ..process.shutdown import EXIT_CODE
+from ..process.shutdown import INTERRUPT_EXIT_CODE
 
 WRONG_USE = 2
 """The exit code for a mistake on the command line, as for any other wrong use."""
@@ -36,7 +36,7 @@ def run_command(args: argparse.Namespace) -> int:
         return WRONG_USE
     except KeyboardInterrupt:
         print("endstop: interrupted", file=sys.stderr)
-        return EXIT_CODE
+        return INTERRUPT_EXIT_CODE
     except OSError as error:
         print(f"endstop: {error}", file=sys.stderr)
         return CRASHED

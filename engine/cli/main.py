@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
 from .._version import __version__
-from ..process.shutdown import leave_hanging_threads
-from ..process.streams import open_what_is_closed
+from ..process.shutdown import exit_despite_hanging_threads
+from ..process.streams import reopen_closed_streams
 from .exit_codes import WRONG_USE, run_command
 from .hardening import harden_process
 
@@ -35,13 +35,13 @@ RUNS = frozenset({"run", "race", "replay", "serve", "worker"})
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code. A console script: it may end the process if a tool of it hangs."""
     others = threading.enumerate()
-    open_what_is_closed()
+    reopen_closed_streams()
     words = sys.argv[1:] if argv is None else argv
     args = _parser(words).parse_args(words)
     if words[0] in RUNS:
         harden_process()
     code = run_command(args)
-    leave_hanging_threads(code, others)
+    exit_despite_hanging_threads(code, others)
     return code
 
 

@@ -18,8 +18,8 @@ import msgspec
 from ..decision import Event, Status, WrongUse
 from ..engine import Engine
 from ..event_bus import Lagged
-from ..process.shutdown import Interrupts, run_to_end
-from ..process.streams import Channels
+from ..process.shutdown import ShutdownSignals, run_to_end
+from ..process.streams import StdStreams
 from ..providers import Provider
 from ..race import RaceResult, Racing
 from ..run import Run
@@ -105,20 +105,20 @@ def add_to(commands: Any) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Race; gives the exit code. Raises WrongUse."""
-    channels = Channels()
+    std_streams = StdStreams()
     prompt = read_prompt(args.prompt, "race")
     providers = build_providers(args)
     if args.keep and args.workspace is None:
         raise WrongUse("--keep keeps the copies of a workspace: name it with --workspace DIR")
     names = racer_names(providers)
-    view = choose_race_view(channels, names, prompt, quiet=args.quiet)
+    view = choose_race_view(std_streams, names, prompt, quiet=args.quiet)
     with WorkspaceCopies(args.workspace) as copies:
         racers = build_racers(args, names, providers, copies, view.show)
         records = Records(args.record) if args.record is not None else None
         jobs = [
             job(racer.engine, prompt, number, racer.name, racer.name, records) for number, racer in enumerate(racers)
         ]
-        return run_to_end(_race(args, racers, jobs, copies, view, channels))
+        return run_to_end(_race(args, racers, jobs, copies, view, std_streams))
 
 
 async def _race(
@@ -127,9 +127,9 @@ async def _race(
     jobs: Sequence[Job],
     copies: WorkspaceCopies,
     view: RaceView,
-    channels: Channels,
+    std_streams: StdStreams,
 ) -> int:
-    with Interrupts(view) as interrupts, closing(view):
+    with ShutdownSignals(view) as interrupts, closing(view):
         async with AsyncExitStack() as held:
             for racer in racers:  # what can never work is found out before the first request
                 await held.enter_async_context(racer.engine)
@@ -143,9 +143,9 @@ async def _race(
         view.finish(race, _notes(race, racers, copies, args.record))
     answer = race.winner.outcome.answer if race.winner is not None else ""
     if args.json:
-        channels.answer(as_json(race, racers, copies) + "\n")
+        std_streams.write_answer(as_json(race, racers, copies) + "\n")
     elif answer and not view.shows_answer:
-        channels.answer(answer.rstrip("\n") + "\n")
+        std_streams.write_answer(answer.rstrip("\n") + "\n")
     return race_exit_code(race)
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from .._sanitize import one_line
 from ..decision import WrongUse
-from ..process.streams import Channels
+from ..process.streams import StdStreams
 from ..records.event_redaction import RedactionCounts, redact_file
 from ..records.files import find_records
 from ..records.parallel import FileFailure, map_files
@@ -49,7 +49,7 @@ def add_to(commands: Any) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Redact; gives the exit code. Raises WrongUse."""
-    channels = Channels()
+    std_streams = StdStreams()
     redaction = build_redaction(args)
     assert redaction is not None
     targets = _targets(args.records, Path(args.output))
@@ -69,9 +69,9 @@ def command(args: argparse.Namespace) -> int:
             print(f"{one_line(name, 200)}: {line}", file=sys.stderr)
     if args.json:
         whole = {"folder": args.output, "written": written, "failed": failed}
-        channels.answer(msgspec.json.encode(whole).decode() + "\n")
+        std_streams.write_answer(msgspec.json.encode(whole).decode() + "\n")
     else:
-        channels.answer(f"{counted(len(written), 'record')} redacted into {args.output}\n")
+        std_streams.write_answer(f"{counted(len(written), 'record')} redacted into {args.output}\n")
     return FAILED if failed else 0
 
 

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any
 
 from ..decision import WrongUse
-from ..process.shutdown import Interrupts, run_to_end
-from ..process.streams import Channels
+from ..process.shutdown import ShutdownSignals, run_to_end
+from ..process.streams import StdStreams
 from ..records.reader import SessionRecord, read_record
 from ..records.writer import is_being_written
 from ..replay import ReplayedRun, ReplayReport, replayed_runs
@@ -71,18 +71,18 @@ def add_to(commands: Any) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Replay; gives the exit code. Raises WrongUse."""
-    channels = Channels()
+    std_streams = StdStreams()
     if not args.live_tools and (args.tools or args.workspace or args.allow_run):
         raise WrongUse("--tools, --workspace and --allow-run are for live tools: add --live-tools")
     if args.step:
         if args.quiet:
             raise WrongUse("--step stops to be looked at, and --quiet shows nothing: leave out one of them")
-        check_terminal(channels.stderr)
+        check_terminal(std_streams.stderr)
     tools = [*load_tools(args.tools), *build_workspace_tools(args.workspace, args.allow_run, args.env)]
     writing = is_being_written(args.record)
     record = read_record(args.record)
     beginning = None if args.beginning is None else find_event(record, args.beginning)
-    return run_to_end(_replay(_ReplayRequest(args, record, tools, beginning, writing), channels))
+    return run_to_end(_replay(_ReplayRequest(args, record, tools, beginning, writing), std_streams))
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +96,10 @@ class _ReplayRequest:
     being_written: bool
 
 
-async def _replay(wanted: _ReplayRequest, channels: Channels) -> int:
+async def _replay(wanted: _ReplayRequest, std_streams: StdStreams) -> int:
     args, record, beginning = wanted.options, wanted.record, wanted.beginning
     view = choose_view(
-        channels,
+        std_streams,
         quiet=args.quiet,
         explain=args.explain,
         saved=lambda: shown.saved(),
@@ -110,10 +110,10 @@ async def _replay(wanted: _ReplayRequest, channels: Channels) -> int:
     shown = ReplayDisplay(view)
     if args.step:
         shown = ReplayStepper(view, record, explain=args.explain, live=args.live_tools, leave=early_exit.leave)
-        keys = KeyReader(shown.press, view.abandon)
+        keys = KeyReader(shown.press, view.restore_terminal)
     runs: list[ReplayedRun] = []
     # Nothing is lost by early_exit a replay, so no run is attached to the signals.
-    with Interrupts(_ViewWithKeys(view, keys)), closing(view), keys or nullcontext(), early_exit:
+    with ShutdownSignals(_ViewWithKeys(view, keys)), closing(view), keys or nullcontext(), early_exit:
         await _play(wanted, shown, runs)
     unseen = beginning is not None and not (args.quiet or shown.begun or early_exit.left)
     missing = tuple(record.missing)
@@ -125,7 +125,7 @@ async def _replay(wanted: _ReplayRequest, channels: Channels) -> int:
         being_written=wanted.being_written,
         shown=shown.diverged if view.shows_answer else (),
     )
-    channels.answer(as_json(report, around) if args.json else as_text(report, around, _width(channels)))
+    std_streams.write_answer(as_json(report, around) if args.json else as_text(report, around, _width(std_streams)))
     return 0 if is_same(report, around) else DIVERGED
 
 
@@ -182,20 +182,20 @@ class _ViewWithKeys:
         self._view = view
         self._keys = keys
 
-    def stopping(self) -> None:
+    def show_stopping(self) -> None:
         """The user has asked to stop."""
-        self._view.stopping()
+        self._view.show_stopping()
 
-    def abandon(self) -> None:
+    def restore_terminal(self) -> None:
         """Leave the terminal usable at once."""
         if self._keys is not None:
             self._keys.restore()
-        self._view.abandon()
+        self._view.restore_terminal()
 
 
-def _width(channels: Channels) -> int:
+def _width(std_streams: StdStreams) -> int:
     """Columns of where the report goes."""
     try:
-        return os.get_terminal_size(channels.stdout).columns
+        return os.get_terminal_size(std_streams.stdout).columns
     except OSError:
         return get_terminal_size((WIDTH, 24)).columns

@@ -12,7 +12,7 @@ from ..analysis.report import DEFAULT_SESSIONS, Report, digest_index, report_rec
 from ..analysis.scoring import Ratings, read_ratings
 from ..analysis.timeline import record_timeline
 from ..decision import WrongUse
-from ..process.streams import Channels
+from ..process.streams import StdStreams
 from ..records.files import find_records
 from ..records.parallel import FileFailure, map_files
 from .options import add_command, add_indexed_records
@@ -61,7 +61,7 @@ def command(args: argparse.Namespace) -> int:
     """Report; gives the exit code. Raises WrongUse."""
     if not 0 <= args.sessions <= MOST_SESSIONS:
         raise WrongUse(f"--sessions is {args.sessions}: use 0 to {MOST_SESSIONS:,}")
-    channels = Channels()
+    std_streams = StdStreams()
     paths = find_records(args.records)
     ratings = read_ratings(args.ratings) if args.ratings is not None else Ratings()
     if args.html is not None:
@@ -80,9 +80,9 @@ def command(args: argparse.Namespace) -> int:
         raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
     written = _write_page(args, report, ratings) if args.html is not None else ""
     if args.json:
-        channels.answer(msgspec.json.encode(report).decode() + "\n")
+        std_streams.write_answer(msgspec.json.encode(report).decode() + "\n")
     else:
-        show(channels, parts_of(report, written))
+        show(std_streams, parts_of(report, written))
     return 0
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from ..decision import Event, Outcome, WrongUse
-from ..process.shutdown import Interrupts, run_to_end
-from ..process.streams import Channels
+from ..process.shutdown import ShutdownSignals, run_to_end
+from ..process.streams import StdStreams
 from ..records.reader import read_record
 from ..run import Run
 from .agent import ResumedSession, Start, build_engine, options_to_repeat, read_resumed
@@ -71,35 +71,35 @@ def add_to(commands: Any) -> None:
 
 def command(args: argparse.Namespace) -> int:
     """Run it; gives the exit code. Raises WrongUse."""
-    channels = Channels()
+    std_streams = StdStreams()
     if args.resume is None:
         check_record(args.record, args.drain)
         if args.answer:
             raise WrongUse("--answer answers a recorded question: name the record with --resume RECORD")
         engine = build_engine(args, None)
         session = engine.session(record=args.record, drain=args.drain)
-        return run_to_end(_run([partial(session.start, read_prompt(args.prompt))], None, args, channels))
+        return run_to_end(_run([partial(session.start, read_prompt(args.prompt))], None, args, std_streams))
     if args.record is not None:
         raise WrongUse("--resume appends to its record: leave out --record")
     resumed = read_resumed(args.resume)
     engine = build_engine(args, resumed)
     session = engine.session(resumed.record.header.session_id, record=args.resume, drain=args.drain)
     prompt = None if args.prompt is None else read_prompt(args.prompt)
-    return run_to_end(_run(resumed.starts(session, prompt, args.answer), resumed, args, channels))
+    return run_to_end(_run(resumed.starts(session, prompt, args.answer), resumed, args, std_streams))
 
 
 async def _run(
-    starts: Sequence[Start], resumed: ResumedSession | None, args: argparse.Namespace, channels: Channels
+    starts: Sequence[Start], resumed: ResumedSession | None, args: argparse.Namespace, std_streams: StdStreams
 ) -> int:
     record = args.resume or args.record
     view = choose_view(
-        channels,
+        std_streams,
         quiet=args.quiet,
         explain=args.explain,
         saved=lambda: _savings(record) if args.drain else None,
         recorded=Recorded(record, options_to_repeat(args)) if record else None,
     )
-    with Interrupts(view) as interrupts, closing(view):
+    with ShutdownSignals(view) as interrupts, closing(view):
         for start in starts[:-1]:  # each of them only hands its answer in and waits for the next
             run = start()
             interrupts.attach(run)
@@ -114,9 +114,9 @@ async def _run(
             async with run:
                 outcome = await watched(run, view, seen)
     if args.json:
-        channels.answer(as_json(outcome) + "\n")
+        std_streams.write_answer(as_json(outcome) + "\n")
     elif outcome.answer and not view.shows_answer:
-        channels.answer(outcome.answer.rstrip("\n") + "\n")
+        std_streams.write_answer(outcome.answer.rstrip("\n") + "\n")
     return exit_code(outcome)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
+from pathlib import Path
 from typing import Any
 
 from ..decision import WrongUse
 from ..engine import Engine
-from ..process.daemon import default_store, new_loop
+from ..process.daemon import new_event_loop
 from ..process.shutdown import run_to_end
 from .agent import build_engine
 from .options import add_agent, add_command, add_lease, add_queue, add_redaction
@@ -106,7 +108,7 @@ def command(args: argparse.Namespace) -> int:
         queue=None if args.workers is None else build_queue(args),
         workers=lambda died: keep_workers_alive(args, args.workers or 0, died),
     )
-    return run_to_end(server.serve(), new_loop())
+    return run_to_end(server.serve(), new_event_loop())
 
 
 def _agents(args: argparse.Namespace) -> dict[str, Engine]:
@@ -127,3 +129,15 @@ def _check(args: argparse.Namespace) -> None:
         raise WrongUse(f"--rate is {args.rate:g}: use 0 or more")
     if args.store is not None and not args.store.strip():
         raise WrongUse("--store is empty: name a file or a URL")
+
+
+def default_store() -> str:
+    """The path of the user's session database; makes its folder. Raises WrongUse if that cannot be made."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    folder = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
+    folder /= "endstop"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise WrongUse(f"no sessions can be kept in {folder}: {error.strerror}; name a place with --store") from None
+    return str(folder / "sessions.db")

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 from ..decision import WrongUse
 from ..durable import Queue
-from ..process.daemon import Standing, logging_to_stderr, new_loop
-from ..process.shutdown import Interrupts, leave_hanging_threads, run_to_end
-from ..process.streams import Channels
+from ..process.daemon import DaemonProcess, log_to_stderr, new_event_loop
+from ..process.shutdown import ShutdownSignals, exit_despite_hanging_threads, run_to_end
+from ..process.streams import StdStreams
 from ..service.service import Service
 from ..store.base import StoreError
 from ..store.url import file_at, masked
@@ -33,7 +33,7 @@ LEAVING_SECONDS = 10.0
 
 def run_worker(args: argparse.Namespace) -> int:
     """Work until a signal; gives the exit code. Raises WrongUse."""
-    return run_to_end(WorkerProcess(args).work(), new_loop())
+    return run_to_end(WorkerProcess(args).work(), new_event_loop())
 
 
 class WorkerProcess:
@@ -57,29 +57,29 @@ class WorkerProcess:
 
     async def work(self) -> int:
         """Work until a signal; gives the exit code. Raises WrongUse."""
-        with logging_to_stderr():
+        with log_to_stderr():
             return await self._work()
 
     async def _work(self) -> int:
-        channels, standing = Channels(), Standing(self._service)
+        std_streams, daemon = StdStreams(), DaemonProcess(self._service)
         try:
             await self._service.__aenter__()
         except (StoreError, ConnectionError) as error:
             raise WrongUse(f"--store or --queue cannot be used: {error}") from None
         try:
-            with Interrupts(standing) as interrupts:
-                interrupts.attach(standing)
+            with ShutdownSignals(daemon) as interrupts:
+                interrupts.attach(daemon)
                 if parent_process() is None:
-                    channels.answer(f"endstop worker takes sessions from {masked(self._store)}\n")
+                    std_streams.write_answer(f"endstop worker takes sessions from {masked(self._store)}\n")
                 else:
-                    _stop_with_parent(standing)
-                await standing.told.wait()
+                    _stop_with_parent(daemon)
+                await daemon.stop_requested.wait()
         finally:
             await self._service.__aexit__(None, None, None)
-        return standing.exit_code
+        return daemon.exit_code
 
 
-def _stop_with_parent(standing: Standing) -> None:
+def _stop_with_parent(daemon: DaemonProcess) -> None:
     """Stop when the server that has started this worker is gone."""
     parent, loop = parent_process(), asyncio.get_running_loop()
     assert parent is not None
@@ -88,7 +88,7 @@ def _stop_with_parent(standing: Standing) -> None:
     def gone() -> None:
         with suppress(ValueError):
             loop.remove_reader(pipe)
-        standing.cancel()
+        daemon.cancel()
 
     loop.add_reader(pipe, gone)
 
@@ -195,5 +195,5 @@ def _run_in_child(args: argparse.Namespace) -> None:
     harden_process()
     args.command = run_worker
     code = run_command(args)
-    leave_hanging_threads(code)
+    exit_despite_hanging_threads(code)
     sys.exit(code)

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..decision import WrongUse
-from .shutdown import EXIT_CODE
+from .shutdown import INTERRUPT_EXIT_CODE
 
 if TYPE_CHECKING:
     from ..service.service import Service
 
 
-def new_loop() -> asyncio.AbstractEventLoop:
+def new_event_loop() -> asyncio.AbstractEventLoop:
     """The event loop: uvloop's if it is installed, which takes a third less for each event."""
     try:
         import uvloop
@@ -27,7 +24,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 @contextmanager
-def logging_to_stderr() -> Iterator[None]:
+def log_to_stderr() -> Iterator[None]:
     """While it is entered, let structlog write one line for each event to stderr: stdout is for the answer alone."""
     import structlog
 
@@ -51,40 +48,28 @@ def logging_to_stderr() -> Iterator[None]:
             structlog.configure(**before)
 
 
-class Standing:
+class DaemonProcess:
     """Such a process as a signal meets it: it stops as its service does. `exit_code` is 0, or that of Ctrl-C."""
 
     begun = True
 
     def __init__(self, service: Service) -> None:
         self.exit_code = 0
-        self.told = asyncio.Event()
+        self.stop_requested = asyncio.Event()
         """Set once it is to stop."""
         self._service = service
 
     def cancel(self, cause: str = "shutdown") -> None:
         """Begin to stop."""
-        self.exit_code = EXIT_CODE if cause == "interrupt" else 0
+        self.exit_code = INTERRUPT_EXIT_CODE if cause == "interrupt" else 0
         self._service.begin_stopping()
-        self.told.set()
+        self.stop_requested.set()
 
-    def stopping(self) -> None:
+    def show_stopping(self) -> None:
         """Say that it is about to stop."""
         running = self._service.running
         if running:
             print(f"endstop: stopping; sessions that are running: {running}", file=sys.stderr, flush=True)
 
-    def abandon(self) -> None:
+    def restore_terminal(self) -> None:
         """There is no screen to leave."""
-
-
-def default_store() -> str:
-    """Where sessions are kept if nothing else was said: in the user's state folder, which is made."""
-    state = os.environ.get("XDG_STATE_HOME", "")
-    folder = Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state"
-    folder /= "endstop"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise WrongUse(f"no sessions can be kept in {folder}: {error.strerror}; name a place with --store") from None
-    return str(folder / "sessions.db")

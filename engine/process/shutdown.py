@@ -14,7 +14,7 @@ from time import monotonic
 from types import FrameType, TracebackType
 from typing import Any, Protocol
 
-from .streams import flush
+from .streams import flush_std_streams
 
 TIDY_SECONDS = 2.0
 """How long tasks that were left behind may take to end."""
@@ -40,12 +40,12 @@ def run_to_end(work: Coroutine[Any, Any, int], loop: asyncio.AbstractEventLoop |
             loop.close()
 
 
-def leave_hanging_threads(code: int, others: Collection[threading.Thread] = ()) -> None:
+def exit_despite_hanging_threads(code: int, others: Collection[threading.Thread] = ()) -> None:
     """End the process here if a thread would keep it alive; all that matters must be written by now.
 
     `others` are threads that were there before the command: they are their owner's, and no reason to leave.
     """
-    flush()
+    flush_std_streams()
     deadline = monotonic() + THREAD_SECONDS
     for thread in threading.enumerate():
         if thread not in others and thread is not threading.current_thread() and not thread.daemon:
@@ -69,11 +69,11 @@ async def _tidy() -> None:
 # also while the loop is busy. And a wakeup descriptor, so that it is heard while the loop sleeps: a signal that comes
 # just before `select` does not interrupt it.
 
-EXIT_CODE = 130
+INTERRUPT_EXIT_CODE = 130
 _CAUSES = {signal.SIGINT: "interrupt", signal.SIGTERM: "shutdown"}
 
 
-class Endable(Protocol):
+class Cancellable(Protocol):
     """A run, or what else can be ended."""
 
     @property
@@ -86,28 +86,28 @@ class Endable(Protocol):
         ...
 
 
-class Screen(Protocol):
+class ShutdownView(Protocol):
     """What a view does about a signal."""
 
-    def stopping(self) -> None:
+    def show_stopping(self) -> None:
         """The user has asked to stop."""
         ...
 
-    def abandon(self) -> None:
+    def restore_terminal(self) -> None:
         """Leave the terminal usable at once."""
         ...
 
 
-class Interrupts:
+class ShutdownSignals:
     """Hears the signals while it is entered, in the event loop; `attach` tells it which run they end."""
 
-    def __init__(self, view: Screen) -> None:
+    def __init__(self, view: ShutdownView) -> None:
         self._view = view
-        self._run: Endable | None = None
+        self._run: Cancellable | None = None
         self._heard = 0
         self._before: dict[signal.Signals, Any] = {}
 
-    def __enter__(self) -> Interrupts:
+    def __enter__(self) -> ShutdownSignals:
         self._loop = asyncio.get_running_loop()
         if threading.current_thread() is threading.main_thread():
             self._wake, self._woken = socket.socketpair()
@@ -131,16 +131,16 @@ class Interrupts:
             self._wake.close()
             self._woken.close()
 
-    def attach(self, run: Endable) -> None:
+    def attach(self, run: Cancellable) -> None:
         """From now on a signal ends this run."""
         self._run = run
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         self._heard += 1
         if self._heard > 1:
-            self._view.abandon()
-            os._exit(EXIT_CODE)
+            self._view.restore_terminal()
+            os._exit(INTERRUPT_EXIT_CODE)
         if self._run is None or not self._run.begun:
             raise KeyboardInterrupt  # nothing has begun: there is nothing to tidy up
-        self._view.stopping()
+        self._view.show_stopping()
         self._loop.call_soon_threadsafe(self._run.cancel, _CAUSES[signal.Signals(number)])

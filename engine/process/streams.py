@@ -16,7 +16,7 @@ from contextlib import suppress
 _STDOUT, _STDERR = 1, 2
 
 
-class Channels:
+class StdStreams:
     """Takes stdout away from the rest of the process, for as long as the process lives."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Channels:
         os.dup2(self.stderr, _STDOUT)
         self._reader: threading.Thread | None = None
 
-    def answer(self, text: str) -> None:
+    def write_answer(self, text: str) -> None:
         """Write to what was stdout. A reader that has left is no error."""
         rest = text.encode("utf-8", "replace")
         with suppress(BrokenPipeError):
@@ -39,13 +39,13 @@ class Channels:
                 rest = rest[os.write(self.stdout, rest) :]
 
     @property
-    def answers_to_terminal(self) -> bool:
+    def stdout_is_terminal(self) -> bool:
         """Whether the answer goes to a terminal."""
         return os.isatty(self.stdout)
 
-    def catch(self, line: Callable[[str], None]) -> None:
+    def capture(self, line: Callable[[str], None]) -> None:
         """From now on, call `line` (from a thread) with each line that anything prints."""
-        flush()
+        flush_std_streams()
         read, write = os.pipe()
         os.dup2(write, _STDOUT)
         os.dup2(write, _STDERR)
@@ -53,9 +53,9 @@ class Channels:
         self._reader = threading.Thread(target=_read_lines, args=(read, line), name="endstop output", daemon=True)
         self._reader.start()
 
-    def let_go(self) -> None:
-        """End `catch`; what was printed before is handed over first, but for what a child keeps open."""
-        flush()
+    def stop_capture(self) -> None:
+        """End `capture`; what was printed before is handed over first, but for what a child keeps open."""
+        flush_std_streams()
         os.dup2(self.stderr, _STDOUT)
         os.dup2(self.stderr, _STDERR)
         if self._reader is not None:
@@ -63,7 +63,7 @@ class Channels:
             self._reader = None
 
 
-def flush() -> None:
+def flush_std_streams() -> None:
     """Hand to the operating system what Python still holds."""
     for descriptor, stream in ((_STDOUT, sys.stdout), (_STDERR, sys.stderr)):
         try:
@@ -74,7 +74,7 @@ def flush() -> None:
             pass  # closed, or there is none
 
 
-def open_what_is_closed() -> None:
+def reopen_closed_streams() -> None:
     """Put the null device where whoever started us closed stdin, stdout or stderr: no file may land there."""
     for descriptor in (0, _STDOUT, _STDERR):
         try:

@@ -20,9 +20,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ..decision import WrongUse
 from ..durability import Queue
 from ..engine import Engine
-from ..process.daemon import Standing, logging_to_stderr
-from ..process.shutdown import Interrupts
-from ..process.streams import Channels
+from ..process.daemon import DaemonProcess, log_to_stderr
+from ..process.shutdown import ShutdownSignals
+from ..process.streams import StdStreams
 from ..providers.endpoint_url import mask_url
 from ..service.service import Service
 from ..store.base import StoreError
@@ -74,7 +74,7 @@ class HttpServer:
                 f"--host {self.host} is open to other machines, and nobody is asked for a token: give --tokens FILE "
                 f"with a line OWNER:TOKEN for each, or set {TOKEN_VARIABLE}"
             )
-        with _listen(place, self.host, self.port) as listening, lock_store(file_at(self.store)), logging_to_stderr():
+        with _listen(place, self.host, self.port) as listening, lock_store(file_at(self.store)), log_to_stderr():
             service = Service(
                 self.agents,
                 store=self.store,
@@ -118,18 +118,20 @@ class HttpServer:
             timeout_graceful_shutdown=int(CLOSE_SECONDS),
         )
         await _open(service)
-        channels, standing = Channels(), Standing(service)
+        std_streams, daemon = StdStreams(), DaemonProcess(service)
         try:
-            server = GracefulServer(config, service, lambda: channels.answer(self._ready_line(listening) + "\n"))
-            with Interrupts(standing) as interrupts:
-                interrupts.attach(standing)
+            server = GracefulServer(
+                config, service, lambda: std_streams.write_answer(self._ready_line(listening) + "\n")
+            )
+            with ShutdownSignals(daemon) as interrupts:
+                interrupts.attach(daemon)
                 async with AsyncExitStack() as stack:
                     if self.queue is not None:
                         await stack.enter_async_context(self.workers(service.check_peers))
                     await server.serve([listening])
         finally:
             await service.__aexit__(None, None, None)
-        return standing.exit_code
+        return daemon.exit_code
 
     def _ready_line(self, listening: socket.socket) -> str:
         address, port = listening.getsockname()[:2]
@@ -138,7 +140,7 @@ class HttpServer:
 
 
 class GracefulServer(Server):
-    """A server that lets its sessions end before its connections; `endstop`'s own `Interrupts` hears the signals."""
+    """A server that lets its sessions end before its connections; `ShutdownSignals` handles the signals."""
 
     def __init__(self, config: Config, service: Service, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -147,7 +149,7 @@ class GracefulServer(Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave them to `Interrupts`."""
+        """Leave them to `ShutdownSignals`."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -51,10 +51,10 @@ class View:
     shows_answer: bool = False
     """Whether the view showed the answer, so that the command need not print it."""
 
-    def stopping(self) -> None:
+    def show_stopping(self) -> None:
         """The user asked to stop. May be called from a signal handler."""
 
-    def abandon(self) -> None:
+    def restore_terminal(self) -> None:
         """Make the terminal usable at once, without waiting for anything: the process is about to end."""
 
     def close(self) -> None:
@@ -196,12 +196,12 @@ class _FaultTolerant:
     def shows_answer(self) -> bool:
         return self._works and self._view.shows_answer
 
-    def stopping(self) -> None:
-        self._view.stopping()
+    def show_stopping(self) -> None:
+        self._view.show_stopping()
 
-    def abandon(self) -> None:
+    def restore_terminal(self) -> None:
         with suppress(OSError):
-            self._view.abandon()
+            self._view.restore_terminal()
 
     def close(self) -> None:
         try:

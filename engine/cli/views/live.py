@@ -21,7 +21,7 @@ from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ...decision.messages import ResultStatus
 from ...event_bus import Lagged
-from ...process.streams import Channels
+from ...process.streams import StdStreams
 from .base import Call, Kind, RunView
 from .narrator import EventNarrator
 from .rounds import Round
@@ -69,10 +69,12 @@ _RESULTS: dict[ResultStatus, tuple[str, str, str]] = {
 
 
 class LiveView(ScreenView, RunView):
-    """Shows a run in the terminal that `channels.stderr` is."""
+    """Shows a run in the terminal that `std_streams.stderr` is."""
 
-    def __init__(self, channels: Channels, *, explain: bool, saved: Saved, recorded: Recorded | None = None) -> None:
-        super().__init__(channels, self._bottom, self._printed)
+    def __init__(
+        self, std_streams: StdStreams, *, explain: bool, saved: Saved, recorded: Recorded | None = None
+    ) -> None:
+        super().__init__(std_streams, self._bottom, self._printed)
         self._saved = saved
         self._recorded = recorded
         self._narrator = EventNarrator(self, explain=explain, recorded=recorded)

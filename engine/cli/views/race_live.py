@@ -18,7 +18,7 @@ from rich.text import Text
 from ..._sanitize import clean, one_line
 from ...decision import Event, Outcome
 from ...event_bus import Lagged
-from ...process.streams import Channels
+from ...process.streams import StdStreams
 from ...race import RaceResult
 from .base import Call, Kind, RunView
 from .narrator import EventNarrator
@@ -36,10 +36,10 @@ TALLEST = 18
 
 
 class LiveRaceView(ScreenView, RaceView):
-    """Shows a race in the terminal that `channels.stderr` is."""
+    """Shows a race in the terminal that `std_streams.stderr` is."""
 
-    def __init__(self, channels: Channels, names: Sequence[str], prompt: str) -> None:
-        super().__init__(channels, self._side_by_side, self._printed)
+    def __init__(self, std_streams: StdStreams, names: Sequence[str], prompt: str) -> None:
+        super().__init__(std_streams, self._side_by_side, self._printed)
         self._prompt = prompt
         self._columns = [RaceColumn(name) for name in names]
         self._console = self._screen.console

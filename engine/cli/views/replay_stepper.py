@@ -277,12 +277,12 @@ class KeyReader:
     """Reads keys of the terminal on stdin while it is entered, in the event loop.
 
     `pressed` is called with each key: a character in lower case, or `enter`, `escape`, `backspace`; with "" once
-    nothing more can come. `abandon` is called before the process is stopped or ended by a signal.
+    nothing more can come. `restore_terminal` is called before the process is stopped or ended by a signal.
     """
 
-    def __init__(self, pressed: Callable[[str], None], abandon: Callable[[], None]) -> None:
+    def __init__(self, pressed: Callable[[str], None], restore_terminal: Callable[[], None]) -> None:
         self._pressed = pressed
-        self._abandon = abandon
+        self._restore_terminal = restore_terminal
         self._found: Any = None
         self._before: dict[int, Any] = {}
 
@@ -330,7 +330,7 @@ class KeyReader:
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
         """Put the terminal right, and then let the signal do what it does; after a stop, go on."""
         self.restore()
-        self._abandon()
+        self._restore_terminal()
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
         signal.signal(number, self._pass_on)

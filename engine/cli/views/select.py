@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from ...process.streams import Channels
+from ...process.streams import StdStreams
 from .base import RunView, fault_tolerant
 from .plain import PlainView
 from .race import PlainRaceView, RaceView
@@ -14,26 +14,26 @@ from .text import Recorded, Saved
 
 
 def choose_view(
-    channels: Channels, *, quiet: bool, explain: bool, saved: Saved, recorded: Recorded | None = None
+    std_streams: StdStreams, *, quiet: bool, explain: bool, saved: Saved, recorded: Recorded | None = None
 ) -> RunView:
     """The view that fits where stderr goes: rich for a terminal, plain lines for all else."""
     if quiet:
         return RunView()
-    if can_draw(channels.stderr):
+    if can_draw(std_streams.stderr):
         from .live import LiveView
 
-        return fault_tolerant(LiveView(channels, explain=explain, saved=saved, recorded=recorded))
+        return fault_tolerant(LiveView(std_streams, explain=explain, saved=saved, recorded=recorded))
     return fault_tolerant(PlainView(explain=explain, saved=saved, recorded=recorded))
 
 
-def choose_race_view(channels: Channels, names: Sequence[str], prompt: str, *, quiet: bool) -> RaceView:
+def choose_race_view(std_streams: StdStreams, names: Sequence[str], prompt: str, *, quiet: bool) -> RaceView:
     """The view that fits where stderr goes."""
     if quiet:
         return RaceView()
-    if can_draw(channels.stderr):
+    if can_draw(std_streams.stderr):
         from .race_live import LiveRaceView
 
-        return fault_tolerant(LiveRaceView(channels, names, prompt))
+        return fault_tolerant(LiveRaceView(std_streams, names, prompt))
     return fault_tolerant(PlainRaceView(names))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..._sanitize import one_line
 from ...analysis.sampling import BadRecord
-from ...process.streams import Channels
+from ...process.streams import StdStreams
 from .text import counted
 
 if TYPE_CHECKING:
@@ -37,15 +37,15 @@ BAD_SHOWN = 10
 """Files that are named."""
 
 
-def show(channels: Channels, parts: Iterable[RenderableType]) -> None:
+def show(std_streams: StdStreams, parts: Iterable[RenderableType]) -> None:
     """Print each part on a line of its own."""
     from rich.console import Console
 
-    terminal = channels.answers_to_terminal
+    terminal = std_streams.stdout_is_terminal
     text = StringIO()
     console = Console(
         file=text,
-        width=max(NARROWEST, _columns(channels)) if terminal else WIDE,
+        width=max(NARROWEST, _columns(std_streams)) if terminal else WIDE,
         force_terminal=terminal,
         highlight=False,
         markup=False,
@@ -54,7 +54,7 @@ def show(channels: Channels, parts: Iterable[RenderableType]) -> None:
     for part in parts:
         console.print(part)
     lines = text.getvalue().split("\n")
-    channels.answer("\n".join(line if terminal else line.rstrip() for line in lines))
+    std_streams.write_answer("\n".join(line if terminal else line.rstrip() for line in lines))
 
 
 def bad_files(what: str, files: Sequence[BadRecord]) -> Iterator[RenderableType]:
@@ -71,9 +71,9 @@ def bad_files(what: str, files: Sequence[BadRecord]) -> Iterator[RenderableType]
         yield Padding(Text(f"and {len(files) - BAD_SHOWN:,} more; --json lists them all", style="dim"), (0, 0, 0, 2))
 
 
-def _columns(channels: Channels) -> int:
+def _columns(std_streams: StdStreams) -> int:
     try:
-        return os.get_terminal_size(channels.stdout).columns
+        return os.get_terminal_size(std_streams.stdout).columns
     except OSError:
         return WIDE
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableType, RenderResult
 from rich.live import Live
 
-from ...process.streams import Channels
+from ...process.streams import StdStreams
 from .base import View
 from .styled_lines import Shade
 
@@ -67,13 +67,15 @@ class LiveScreen:
     screen is open. Both are called from threads, one at a time, with `drawing` held.
     """
 
-    def __init__(self, channels: Channels, draw: Callable[[], RenderableType], printed: Callable[[str], None]) -> None:
-        self.console = Terminal(channels.stderr)
+    def __init__(
+        self, std_streams: StdStreams, draw: Callable[[], RenderableType], printed: Callable[[str], None]
+    ) -> None:
+        self.console = Terminal(std_streams.stderr)
         self.is_open = False
         self.drawing = threading.RLock()
         """Held while anything is drawn or changed that is drawn: rich's own lock lets a refresh come between measuring
         and printing."""
-        self._channels = channels
+        self._std_streams = std_streams
         self._printed = printed
         self._closing = threading.Event()
         self._region = Live(
@@ -90,14 +92,14 @@ class LiveScreen:
         """Draw from now on."""
         if not self.is_open:
             self.is_open = True
-            self._channels.catch(self._caught)
+            self._std_streams.capture(self._caught)
             self._region.start()
             threading.Thread(target=self._refresh, name="endstop view", daemon=True).start()
 
     def close(self) -> None:
         """Take the region away, and leave the terminal as it was found."""
         if self.is_open:
-            self._channels.let_go()
+            self._std_streams.stop_capture()
             self.is_open = False
             self._closing.set()
             with self.drawing:
@@ -107,9 +109,9 @@ class LiveScreen:
         """Draw the region now."""
         self._region.refresh()
 
-    def abandon(self) -> None:
+    def restore_terminal(self) -> None:
         """Make the terminal usable, without waiting for anything."""
-        os.write(self._channels.stderr, b"\x1b[?25h\r\n")
+        os.write(self._std_streams.stderr, b"\x1b[?25h\r\n")
 
     def _refresh(self) -> None:
         while not self._closing.wait(1 / REFRESHES):
@@ -126,18 +128,20 @@ class LiveScreen:
 class ScreenView(View):
     """What views that own the terminal have in common: a screen, and what is done about it when a run is stopped."""
 
-    def __init__(self, channels: Channels, draw: Callable[[], RenderableType], printed: Callable[[str], None]) -> None:
-        self.shows_answer = channels.answers_to_terminal
-        self._screen = LiveScreen(channels, draw, printed)
+    def __init__(
+        self, std_streams: StdStreams, draw: Callable[[], RenderableType], printed: Callable[[str], None]
+    ) -> None:
+        self.shows_answer = std_streams.stdout_is_terminal
+        self._screen = LiveScreen(std_streams, draw, printed)
         self._stopping = False
 
-    def stopping(self) -> None:
+    def show_stopping(self) -> None:
         """Say that the user's wish has been heard."""
         self._stopping = True
 
-    def abandon(self) -> None:
+    def restore_terminal(self) -> None:
         """Make the terminal usable, without waiting for anything."""
-        self._screen.abandon()
+        self._screen.restore_terminal()
 
     def close(self) -> None:
         """Leave the terminal as it was found."""
