@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-def complain(what: str, **about: object) -> None:
+def log_warning(what: str, **about: object) -> None:
     """Write it down."""
     import structlog
 

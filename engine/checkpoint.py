@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ._logging import complain
+from ._logging import log_warning
 from .context import Context
 from .decision import Event, Image, ToolCall
 from .decision.events import (
@@ -28,8 +28,8 @@ from .decision.events import (
     UsageReported,
 )
 from .decision.messages import ResultStatus
-from .durability import NotKept, StepKey
-from .tools.results import Asked, Completion, Continue, Phase, Settled, as_text, images_in, shortened
+from .durability import ResultNotStored, StepKey
+from .tools.results import CallOutcome, Completion, Continue, NeedsUserInput, Phase, images_in, render_result, truncate
 
 KEPT: frozenset[type] = frozenset(
     {AttemptStarted, AttemptFailed, AttemptRetracted, ToolCallEnd, FinishReported, UsageReported, LimitReached}
@@ -51,13 +51,13 @@ async def keep_value(context: Context, key: StepKey, work: Callable[[], Awaitabl
 
     try:
         return value_kept(await context.steps.step(key, kept))
-    except NotKept as error:
-        refused = Settled(content=f"The tool ran, but its result cannot be kept: {error}", status="error")
+    except ResultNotStored as error:
+        refused = CallOutcome(content=f"The tool ran, but its result cannot be kept: {error}", status="error")
 
     async def instead() -> Any:
         return kept_value(refused)
 
-    with suppress(NotKept):
+    with suppress(ResultNotStored):
         await context.steps.step(key, instead)
     return refused
 
@@ -84,10 +84,10 @@ async def keep_response(
         result = await context.steps.step(context.step_key(), work)
     except _GaveUp:
         return None
-    except NotKept as error:
+    except ResultNotStored as error:
         facts = context.log.facts
         what = "a response is not kept: should the process die now, it is requested again"
-        complain(what, why=str(error), run_id=facts.run_id, session_id=facts.session_id)
+        log_warning(what, why=str(error), run_id=facts.run_id, session_id=facts.session_id)
     if made:
         return made[0]
     kept = response_kept(result)
@@ -183,7 +183,7 @@ class _Asked(Struct, frozen=True, tag_field="is", tag="asked"):
 
 
 _Kept = _Text | _Settled | _Completion | _Phase | _Continue | _Asked
-_FORMS: dict[type, type] = {Completion: _Completion, Phase: _Phase, Continue: _Continue, Asked: _Asked}
+_FORMS: dict[type, type] = {Completion: _Completion, Phase: _Phase, Continue: _Continue, NeedsUserInput: _Asked}
 _BACK: dict[type, type] = {form: answer for answer, form in _FORMS.items()}
 
 
@@ -191,12 +191,12 @@ def kept_value(value: Any) -> Any:
     """What a tool's function returned, as JSON: an answer as it is, all else as the model reads it."""
     form: _Kept
     if isinstance(value, str):
-        form = _Text(shortened(value))
+        form = _Text(truncate(value))
     elif type(value) in _FORMS:
         kept = _FORMS[type(value)]
         form = kept(**{name: getattr(value, name) for name in kept.__struct_fields__})  # type: ignore[attr-defined]
     else:
-        content, status = as_text(value)
+        content, status = render_result(value)
         form = _Settled(content, status, images_in(value))
     return _plain(form)
 
@@ -207,7 +207,7 @@ def value_kept(kept: Any) -> Any:
     if isinstance(form, _Text):
         return form.text
     if isinstance(form, _Settled):
-        return Settled(content=form.content, status=form.status, images=form.images)
+        return CallOutcome(content=form.content, status=form.status, images=form.images)
     return _BACK[type(form)](**{name: getattr(form, name) for name in form.__struct_fields__})
 
 

@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-from ._logging import complain
+from ._logging import log_warning
 from .decision import AnyChunk
 from .providers import Interrupted, Provider, Request
-from .tools.user_functions import in_words
+from .tools.user_functions import describe_error
 
 Begin = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
 """Begins a task, under a name, and keeps it."""
@@ -53,7 +53,7 @@ async def held_open(provider: AbstractAsyncContextManager[Any], model: str) -> A
             holding.cancel()
         await asyncio.wait((holding,), timeout=CLOSE_SECONDS)
         if not holding.done():
-            complain("a provider takes long to close; nobody waits for it", model=model)
+            log_warning("a provider takes long to close; nobody waits for it", model=model)
             asyncio.get_running_loop().call_later(LAST_SECONDS, holding.cancel)
 
 
@@ -69,7 +69,7 @@ async def _hold(
         raise
     except BaseException as error:
         if opened.done() and not opened.cancelled():
-            complain("a provider could not be closed", model=model, error=in_words(error))
+            log_warning("a provider could not be closed", model=model, error=describe_error(error))
         _tell(opened, error)
 
 
@@ -114,7 +114,7 @@ async def _read(
         _tell(heard, Interrupted(f"something that the stream of {provider.model} waited for was cancelled"))
     except BaseException as error:
         if heard.done() and not heard.cancelled():
-            complain("a stream could not be closed", model=provider.model, error=in_words(error))
+            log_warning("a stream could not be closed", model=provider.model, error=describe_error(error))
         _tell(heard, error)
 
 

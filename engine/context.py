@@ -14,7 +14,7 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import Struct
 
-from ._logging import complain
+from ._logging import log_warning
 from .budget import Share
 from .decision import Decision, Event, Facts, FinishReason, Message, Policy, Price, ToolCall, Transcript, Usage
 from .decision.cost import with_cost
@@ -275,7 +275,7 @@ class RoundScope:
         finally:
             for task in tasks:
                 if not task.done():
-                    complain("it does not end although it was cancelled, and is left behind", task=task.get_name())
+                    log_warning("it does not end although it was cancelled, and is left behind", task=task.get_name())
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._in_flight.discard(task)

@@ -27,11 +27,11 @@ class StepKey(Struct, frozen=True):
         return f"{self.run}/{self.step}/{self.call}"
 
 
-class LostRun(Exception):
+class RunLost(Exception):
     """Another process has this run now. Whoever gets this does nothing more for it, and writes nothing more of it."""
 
 
-class NotKept(Exception):
+class ResultNotStored(Exception):
     """The work was done, but the engine cannot keep its result: it is too large, for example. The text says why."""
 
 
@@ -46,7 +46,8 @@ class Steps(Protocol):
         `work` happens at most once in this process, and not at all if a result is kept. If it raises, or is
         cancelled, nothing is kept and the exception goes through as it is. Several may be under way at once.
 
-        Raises LostRun, before `work` begins or after it has ended, if another process has the run now; and NotKept.
+        Raises RunLost, before `work` begins or after it has ended, if another process has the run now; and
+        ResultNotStored.
         """
         ...
 
@@ -71,7 +72,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 Work = Callable[[Job, Steps], Awaitable[None]]
-"""Does a job, and returns once the store has the run's end. Raises LostRun if somebody else has the run."""
+"""Does a job, and returns once the store has the run's end. Raises RunLost if somebody else has the run."""
 
 
 class Queue(Protocol):
@@ -110,5 +111,5 @@ class Queue(Protocol):
         ...
 
     async def drop(self, run_id: str) -> None:
-        """Forget a run, its results included; one that is in work loses it (LostRun)."""
+        """Forget a run, its results included; one that is in work loses it (RunLost)."""
         ...

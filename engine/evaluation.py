@@ -23,8 +23,8 @@ from .context import Context
 from .decision import Outcome, Status, Verdict
 from .decision.events import EvaluationFinished, StageFinished, StageStatus
 from .hooks import qualified, run_command
-from .tools.results import plain
-from .tools.user_functions import apart, call, in_words
+from .tools.results import to_jsonable
+from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
 EVALUATED: frozenset[Status] = frozenset({"completed", "exhausted"})
 """The statuses of runs whose work is evaluated."""
@@ -137,17 +137,17 @@ async def _ask(context: Context, evaluator: Evaluator, outcome: Outcome) -> tupl
     with context.clock.deadline(seconds) as deadline:
         try:
             looked_at = Evaluated(outcome=outcome, record=context.record_path, started_at=context.started_at)
-            work = call(evaluator, looked_at)
-            said = await apart(work, qualified(evaluator), run_id=context.run_id, role="evaluator")
+            work = call_user_function(evaluator, looked_at)
+            said = await run_in_own_task(work, qualified(evaluator), run_id=context.run_id, role="evaluator")
         except Exception as error:
-            return "not_run", {"error": in_words(error)}
+            return "not_run", {"error": describe_error(error)}
     if deadline.cancelled_caught:
         return "not_run", {"error": f"no verdict within {seconds:g} seconds"}
     match said:
         case bool():
             return ("passed" if said else "failed"), {}
         case Evaluation(passed=bool(passed), details=details):
-            return ("passed" if passed else "failed"), dict(plain(details))
+            return ("passed" if passed else "failed"), dict(to_jsonable(details))
         case Evaluation(passed=passed):
             return "not_run", {"error": f"Evaluation.passed is True or False, not {passed!r}"}
         case _:

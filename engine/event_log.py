@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ._version import __version__
 from .decision import Event, Facts, fold
 from .decision.events import STREAM_PARTS, RunFinished
-from .durability import LostRun
+from .durability import RunLost
 from .providers.clock import Clock
 from .records.format import DrainedChunk
 from .records.writer import RecordWriter
@@ -36,7 +36,7 @@ class Log:
         self.facts = Facts()
         self.finished = False
         """True once the terminal event is in, or the run is lost: nothing may follow."""
-        self._lost: LostRun | None = None
+        self._lost: RunLost | None = None
         self._seq = 0
         self._now = clock.now
         self._began = clock.now()
@@ -72,12 +72,12 @@ class Log:
         finally:
             self._sinks = tuple(sink for sink in self._sinks if sink is not hear)
 
-    def close(self, lost: LostRun) -> None:
+    def close(self, lost: RunLost) -> None:
         """Let nothing be added any more: another process writes this run now."""
         self._lost, self.finished = lost, True
 
     def append(self, event: E) -> E:
-        """Add an event; returns it with its number and time. Raises LostRun once another process has the run."""
+        """Add an event; returns it with its number and time. Raises RunLost once another process has the run."""
         if self.finished:
             if self._lost is not None:
                 raise self._lost

@@ -34,7 +34,7 @@ from .decision.transcript import estimate_tokens
 from .hooks import Accept, Progress, Reject, Verdict, qualified
 from .providers import Prices, Provider, Request
 from .tools.results import Completion
-from .tools.user_functions import apart, call, in_words
+from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
 Role = Literal["gate", "judge", "text_rule", "handler", "compactor"]
 Read = Callable[[Any], Verdict]
@@ -98,10 +98,10 @@ async def _within(context: Context, role: Role, function: Any, arguments: tuple[
     verdict = Verdict("failed", f"no answer within {seconds:g} seconds")
     with context.clock.deadline(seconds):
         try:
-            work = call(function, *arguments)
-            verdict = read(await apart(work, qualified(function), run_id=context.run_id, role=role))
+            work = call_user_function(function, *arguments)
+            verdict = read(await run_in_own_task(work, qualified(function), run_id=context.run_id, role=role))
         except Exception as error:
-            verdict = Verdict("failed", in_words(error))
+            verdict = Verdict("failed", describe_error(error))
     return verdict
 
 

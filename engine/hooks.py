@@ -25,7 +25,7 @@ from .decision import Facts, Message, ToolCall, Usage
 from .decision.confirmation import Reply
 from .decision.events import AttemptFailed, BudgetRefused, LimitReached, MessageAdded, ResponseFinished, VerdictGiven
 from .providers import Prices
-from .tools.child_process import check_names, environment, supervised
+from .tools.child_process import check_variable_names, child_environment, start_child
 from .tools.results import Completion
 
 LONGEST_OUTPUT = 200_000
@@ -141,12 +141,12 @@ class CommandGate:
     def __init__(self, command: str, folder: str | None = None, *, env: Collection[str] = ()) -> None:
         self.command = command
         self.folder = folder
-        self.env = check_names(env)
+        self.env = check_variable_names(env)
         self.__qualname__ = f"CommandGate({command!r})"
 
     async def __call__(self, completion: Completion, run: Progress) -> Accept | Reject:
         """Run it."""
-        code, output = await run_command(self.command, self.folder, environment(self.env))
+        code, output = await run_command(self.command, self.folder, child_environment(self.env))
         if code == 0:
             return Accept()
         return Reject(f"`{self.command}` failed with exit code {code}:\n{output[-2000:]}")
@@ -163,7 +163,7 @@ async def run_command(
     if not isinstance(command, str) and shutil.which(command[0]) is None:
         raise FileNotFoundError(f"there is no command {command[0]!r}")
     with tempfile.TemporaryFile() as output:
-        with supervised(command, folder=folder, output=output.fileno(), env=visible) as running:
+        with start_child(command, folder=folder, output=output.fileno(), env=visible) as running:
             code = await anyio.to_thread.run_sync(running.process.wait, abandon_on_cancel=True)
         output.seek(max(0, output.seek(0, os.SEEK_END) - LONGEST_OUTPUT))
         return code, output.read().decode("utf-8", "replace")

@@ -40,13 +40,13 @@ from .decision.events import (
     ToolCallResult,
 )
 from .decision.transcript import UNANSWERED
-from .durability import LostRun
+from .durability import RunLost
 from .hook_runner import ModelJudge, ask, ask_text_rule, check_text, progress, read_judge
 from .providers import Cancelled, Interrupted, ProtocolError, ProviderError, Request, ToolChoice
 from .response import Attempts
 from .resume_point import Halfway
 from .tool_calls import Calls
-from .tools.results import AT_THE_LIMIT
+from .tools.results import NOT_RUN_WHILE_CLOSING
 
 LOOKED_BACK = 3
 """The next-step prompt is not added while it is among so many of the user's latest messages."""
@@ -201,7 +201,7 @@ async def run_round(context: Context) -> None:
                     await _run_step(context, scope, step)
                     if not step.finished:
                         break  # the provider gave up: what began early ends, and then the step
-            except LostRun as lost:
+            except RunLost as lost:
                 context.log.close(lost)  # before the calls that still run are given up, which may not like it
                 raise
             finally:
@@ -305,7 +305,9 @@ async def run_closing_step(context: Context) -> None:
         finally:
             await scope.end()
     for call in context.transcript.open_calls:
-        context.log.append(ToolCallResult(call_id=call.id, name=call.name, content=AT_THE_LIMIT, status="skipped"))
+        context.log.append(
+            ToolCallResult(call_id=call.id, name=call.name, content=NOT_RUN_WHILE_CLOSING, status="skipped")
+        )
     context.log.append(StepFinished(step=number))
 
 
@@ -350,7 +352,7 @@ async def _stream(
     except asyncio.CancelledError:
         attempts.failed(Cancelled("cancelled in the middle of the response"))
         raise
-    except LostRun:
+    except RunLost:
         raise
     except Exception as error:  # a provider that breaks its word: what it had said is kept
         attempts.failed(ProtocolError(f"{type(error).__name__}: {error}"))

@@ -28,10 +28,19 @@ from .engine import Engine
 from .providers import Provider
 from .providers.clock import Clock, SystemClock
 from .tools.control import task_done
-from .tools.results import LONGEST, Completion, Continue, Phase, Settled, as_text, completion_of, shortened
+from .tools.results import (
+    MAX_RESULT_CHARACTERS,
+    CallOutcome,
+    Completion,
+    Continue,
+    Phase,
+    parse_completion,
+    render_result,
+    truncate,
+)
 from .tools.schema import InvalidArguments
 from .tools.tool import COMPLETION_MARK, Tool
-from .tools.user_functions import apart
+from .tools.user_functions import run_in_own_task
 
 CONFIRM_ALONE = "A plan cannot wait for the user: ask for the confirmation in a call of its own, after the plan."
 """Why a completion at the end of a plan that wants the user's yes is handed back."""
@@ -89,7 +98,7 @@ def plan_tool(tools: Sequence[Tool], clock: Clock, completions: Sequence[Tool] =
 
     async def plan_and_execute(
         steps: Sequence[Mapping[str, Any]], goal: str = ""
-    ) -> Settled | Completion | Phase | Continue:
+    ) -> CallOutcome | Completion | Phase | Continue:
         batch = Batch(known, steps, clock)
         await batch.run()
         return batch.told()
@@ -181,21 +190,21 @@ class Batch:
         tool = self._steps[index][0]
         return tool.spec.reads and tool.kind == "ordinary"
 
-    def told(self) -> Settled | Completion | Phase | Continue:
+    def told(self) -> CallOutcome | Completion | Phase | Continue:
         """All results as JSON; an error if a step failed, so that no completion beside it is taken.
 
         With what the completion at the end said, if the plan got there.
         """
-        longest = LONGEST // (2 * STEPS)
+        longest = MAX_RESULT_CHARACTERS // (2 * STEPS)
         lines = [
-            {"step": number, "tool": tool.name, "status": status, "result": shortened(text, longest)}
+            {"step": number, "tool": tool.name, "status": status, "result": truncate(text, longest)}
             for number, ((tool, _), (status, text)) in enumerate(zip(self._steps, self.results, strict=True), 1)
         ]
         content = json.dumps(lines, ensure_ascii=False)
         match self._said:
             case None:
                 good = all(status == "ok" for status, _ in self.results)
-                return Settled(content=content, status="ok" if good else "error")
+                return CallOutcome(content=content, status="ok" if good else "error")
             case Completion(confirm=str()):
                 return Continue(CONFIRM_ALONE, content)
             case Completion(success=False) as failed:
@@ -208,17 +217,17 @@ class Batch:
         said: Any = None
         with self._clock.deadline(tool.timeout) as deadline:
             try:
-                said = await apart(tool.run(self._parsed[index]), tool.name)
+                said = await run_in_own_task(tool.run(self._parsed[index]), tool.name)
             except (Exception, SystemExit) as error:
-                said = Settled(content=error_text(error), status="error")
+                said = CallOutcome(content=error_text(error), status="error")
         if deadline.cancelled_caught:
-            said = Settled(content=f"{tool.name} was stopped after {tool.timeout:g} seconds.", status="error")
+            said = CallOutcome(content=f"{tool.name} was stopped after {tool.timeout:g} seconds.", status="error")
         if tool.kind == "completion":
-            said = completion_of(said, self._parsed[index])
+            said = parse_completion(said, self._parsed[index])
         if isinstance(said, Completion | Phase | Continue):
             self._said = said
             said = said.content or ("Done." if isinstance(said, Completion) else "Noted.")
-        text, status = as_text(said)
+        text, status = render_result(said)
         self.results[index] = (status, text)
 
 

@@ -20,12 +20,12 @@ from inspect import isawaitable
 from typing import Any
 from uuid import uuid4
 
-from ._logging import complain
+from ._logging import log_warning
 from .context import Context, Said, said
 from .decision import Event, Facts, Outcome, Stop, WrongUse, build_outcome
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished
-from .durability import LostRun
+from .durability import RunLost
 from .evaluation import Evaluator, evaluated
 from .event_bus import Bus, Lagged
 from .hook_runner import Handler, ask_handlers
@@ -52,7 +52,7 @@ class Run:
         """The run's parts, once it has started."""
         self._body = body
         self._outcome: Outcome | None = None
-        self._lost: LostRun | None = None
+        self._lost: RunLost | None = None
         self._task: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
         self._cancel_early: str | None = None
@@ -62,7 +62,7 @@ class Run:
 
     @property
     def outcome(self) -> Outcome:
-        """The outcome. Raises WrongUse while the run is still going, LostRun if another process has it now."""
+        """The outcome. Raises WrongUse while the run is still going, RunLost if another process has it now."""
         if self._lost is not None:
             raise self._lost
         if self._outcome is None:
@@ -138,7 +138,7 @@ class Run:
     async def wait(self) -> Outcome:
         """Wait for the outcome. If the waiting task is cancelled, the run is, too.
 
-        Raises LostRun if another process has the run now: nothing more was written of it here. Raises WrongUse if
+        Raises RunLost if another process has the run now: nothing more was written of it here. Raises WrongUse if
         nobody has entered the run.
         """
         task = self._entered("wait for it")
@@ -207,7 +207,7 @@ class Run:
         except OSError as error:
             if context.record_path is None:
                 raise
-            complain(
+            log_warning(
                 "the record ends before the end of its run",
                 record=context.record_path,
                 run_id=self.id,
@@ -244,9 +244,9 @@ class Run:
         await wait_shielded(task, TIDY_SECONDS)
 
 
-def _lost_in(error: BaseException) -> LostRun | None:
-    """The LostRun that this is, or that is among what several tasks have raised at once."""
-    if isinstance(error, LostRun):
+def _lost_in(error: BaseException) -> RunLost | None:
+    """The RunLost that this is, or that is among what several tasks have raised at once."""
+    if isinstance(error, RunLost):
         return error
     if isinstance(error, BaseExceptionGroup):
         return next((lost for one in error.exceptions if (lost := _lost_in(one)) is not None), None)
@@ -284,7 +284,7 @@ async def deliver(subscriber: Subscriber, run: Run) -> None:
 
 
 def _complain(subscriber: Subscriber, event: Event | Lagged, run: Run, error: Exception) -> None:
-    complain(
+    log_warning(
         "subscriber raised",
         subscriber=getattr(subscriber, "__qualname__", repr(subscriber)),
         event_type=type(event).__name__,

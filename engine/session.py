@@ -36,7 +36,7 @@ from .decision.confirmation import Reply, parse_reply
 from .decision.events import CompletionRejected, QuestionAnswered, RunResumed, RunStarted, StepFinished, ToolCallResult
 from .resume_point import Halfway
 from .tool_calls import record_acceptance
-from .tools.results import AT_THE_LIMIT, CANCELLED, UNKNOWN, Completion
+from .tools.results import CANCELLED, NOT_RUN_WHILE_CLOSING, PROCESS_DIED, Completion
 from .tools.tool import Toolbox
 
 if TYPE_CHECKING:
@@ -380,9 +380,9 @@ def _close(context: Context, halfway: Halfway) -> None:
 
 def _given_up(call: ToolCall, halfway: Halfway, *, closing: bool) -> ToolCallResult:
     if closing:
-        return ToolCallResult(call_id=call.id, name=call.name, content=AT_THE_LIMIT, status="skipped")
+        return ToolCallResult(call_id=call.id, name=call.name, content=NOT_RUN_WHILE_CLOSING, status="skipped")
     if call.id in halfway.begun:
-        return ToolCallResult(call_id=call.id, name=call.name, content=UNKNOWN, status="unknown")
+        return ToolCallResult(call_id=call.id, name=call.name, content=PROCESS_DIED, status="unknown")
     return ToolCallResult(call_id=call.id, name=call.name, content=CANCELLED, status="cancelled")
 
 

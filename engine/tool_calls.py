@@ -24,23 +24,23 @@ from .decision.events import (
 )
 from .decision.messages import ResultStatus
 from .decision.rules import rejection_message
-from .durability import LostRun
+from .durability import RunLost
 from .hook_runner import ask_gates
 from .resume_point import Halfway
 from .tool_execution import BEYOND, execute
 from .tools.results import (
     CANCELLED,
-    LEFT,
-    OUT_OF_TIME,
-    UNKNOWN,
-    Asked,
+    LIMIT_REACHED,
+    PROCESS_DIED,
+    STILL_RUNNING,
+    CallOutcome,
     Completion,
     Continue,
+    NeedsUserInput,
     Phase,
-    Settled,
-    as_text,
     fingerprint,
     images_in,
+    render_result,
 )
 from .tools.schema import InvalidArguments
 from .tools.tool import Tool
@@ -145,7 +145,7 @@ class Calls:
             if call.id in self._ledger:
                 done = done or call.id in self._ending
             elif self._lost(call):
-                self._ledger.answer(call, UNKNOWN, "unknown")
+                self._ledger.answer(call, PROCESS_DIED, "unknown")
             elif self._is_left_out(call, tool, done, alone):
                 self._ledger.answer(call, SKIPPED, "skipped")
             elif call.id in truncated:
@@ -155,9 +155,9 @@ class Calls:
             elif call.id in self._running or (arguments := self._arguments(tool, call)) is None:
                 pass  # it began while the response was streaming, or is answered as invalid
             elif tool.kind not in BEYOND and self._out_of_time():
-                self._ledger.answer(call, OUT_OF_TIME, "cancelled")
+                self._ledger.answer(call, LIMIT_REACHED, "cancelled")
                 if not tool.spec.reads:
-                    self._ledger.fail(call.id, call.name, OUT_OF_TIME)
+                    self._ledger.fail(call.id, call.name, LIMIT_REACHED)
             elif tool.spec.reads and tool.kind == "ordinary":
                 self._start(tool, call, arguments)
             else:
@@ -168,7 +168,7 @@ class Calls:
         await self._finish_running(before)
         for call in message.calls:
             if call.id in self._running and self._context.limits.reached:
-                self._ledger.answer(call, OUT_OF_TIME, "cancelled")
+                self._ledger.answer(call, LIMIT_REACHED, "cancelled")
         self.abandon(message)  # what somebody else has cancelled, and neither we nor the caller
 
     def _is_left_out(self, call: ToolCall, tool: Tool | None, done: bool, alone: bool) -> bool:
@@ -213,7 +213,7 @@ class Calls:
                 self._ledger.answer(call, SKIPPED, "skipped")
             else:
                 left = call.id in self._context.left_behind
-                self._ledger.answer(call, LEFT if left else CANCELLED, "cancelled")
+                self._ledger.answer(call, STILL_RUNNING if left else CANCELLED, "cancelled")
             after = after or call.id == self._scope.cut_by
         self._ledger.close()
 
@@ -236,7 +236,7 @@ class Calls:
             return  # it was begun in the turn of the loop in which the round was cancelled
         try:
             await self._run_ordinary(tool, call, arguments, ledger)
-        except LostRun as lost:
+        except RunLost as lost:
             self._log.close(lost)  # before those beside it are given up, which may not like it
             raise
 
@@ -269,21 +269,21 @@ class Calls:
         self._settle_ordinary(call, await execute(self._context, self._scope, tool, call, arguments), ledger)
 
     def _settle_ordinary(self, call: ToolCall, value: Any, ledger: Ledger) -> None:
-        if isinstance(value, Asked):
+        if isinstance(value, NeedsUserInput):
             ledger.ask(call, value.question)
             return
-        content, status = as_text(value)
+        content, status = render_result(value)
         ledger.answer(call, content, status, images_in(value))
 
     async def _think(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
-        content, status = as_text(await execute(self._context, self._scope, tool, call, arguments))
+        content, status = render_result(await execute(self._context, self._scope, tool, call, arguments))
         if status == "ok":
             self._log.append(ThoughtRecorded(call_id=call.id, text=content))
             content = NOTED
         self._ledger.answer(call, content, status)
 
     async def _ask(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
-        content, status = as_text(await execute(self._context, self._scope, tool, call, arguments))
+        content, status = render_result(await execute(self._context, self._scope, tool, call, arguments))
         if status != "ok":
             self._ledger.answer(call, content, status)
             return
@@ -348,10 +348,10 @@ class Completions:
             case Phase() as phase:
                 self._report(call, phase)
                 return False
-            case Asked(question):
+            case NeedsUserInput(question):
                 self._ledger.ask(call, question)
                 return False
-            case Settled(status="unknown", content=content):
+            case CallOutcome(status="unknown", content=content):
                 self._ledger.answer(call, content, "unknown")
                 return False
             case Continue(reason):
@@ -361,7 +361,7 @@ class Completions:
             case Completion() as completion:
                 await self._check(call, completion)
             case value:  # it failed, or was kept before there was `completion_of`
-                content, status = as_text(value)
+                content, status = render_result(value)
                 if status == "ok":
                     await self._check(call, Completion(answer=content))
                 else:

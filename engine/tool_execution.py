@@ -21,21 +21,20 @@ from .decision.messages import ResultStatus
 from .durability import StepKey
 from .hooks import qualified
 from .tools.results import (
-    LEFT_AT,
-    OUT_OF_TIME,
-    STOPPED,
-    UNKNOWN,
-    Asked,
+    LIMIT_REACHED,
+    PROCESS_DIED,
+    STILL_RUNNING_AFTER,
+    STOPPED_AT_LIMIT,
+    CallOutcome,
     Happened,
+    NeedsUserInput,
     NotHappened,
-    Settled,
     Unclear,
-    completion_of,
-    shortened,
+    parse_completion,
+    truncate,
 )
 from .tools.tool import Tool
-from .tools.user_functions import apart, in_words
-from .tools.user_functions import call as call_function
+from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
 BEYOND = frozenset({"completion", "question"})
 """Kinds of tools that no limit of the run cuts off: a completion that came whole is settled, and so is a question."""
@@ -119,12 +118,12 @@ async def _kept(context: Context, tool: Tool, call: ToolCall, arguments: Mapping
 
 
 def _read(tool: Tool, value: Any, arguments: Mapping[str, Any]) -> Any:
-    return completion_of(value, arguments) if tool.kind == "completion" else value
+    return parse_completion(value, arguments) if tool.kind == "completion" else value
 
 
 async def _work(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool) -> Any:
     if context.altered(call):
-        return Settled(content=UNKNOWN, status="unknown")
+        return CallOutcome(content=PROCESS_DIED, status="unknown")
     if again:
         value = await found_out(context, tool, call, arguments)
         if value is not RUN:
@@ -152,22 +151,24 @@ async def _within(context: Context, tool: Tool, call: ToolCall, arguments: Mappi
     with context.clock.deadline(tool.timeout) as deadline:
         try:
             work = context.execute(call, tool, arguments)
-            value = await apart(work, tool.name, left, run_id=context.run_id, call_id=call.id)
+            value = await run_in_own_task(work, tool.name, left, run_id=context.run_id, call_id=call.id)
         except WrongUse:
             raise
         except Exception as error:
-            value = Settled(content=in_words(error), status="error")
+            value = CallOutcome(content=describe_error(error), status="error")
     if deadline.cancelled_caught:
         stopped = f"{tool.name} was stopped after {tool.timeout:g} seconds."
-        value = Settled(content=LEFT_AT.format(stopped) if call.id in context.left_behind else stopped, status="error")
+        value = CallOutcome(
+            content=STILL_RUNNING_AFTER.format(stopped) if call.id in context.left_behind else stopped, status="error"
+        )
     return value
 
 
-def cut_off(tool: Tool, *, left_behind: bool = False) -> Settled:
+def cut_off(tool: Tool, *, left_behind: bool = False) -> CallOutcome:
     """The result of a call that was running when a limit of the run was reached."""
-    content = OUT_OF_TIME if tool.spec.reads else STOPPED
+    content = LIMIT_REACHED if tool.spec.reads else STOPPED_AT_LIMIT
     status: ResultStatus = "cancelled" if tool.spec.reads else "unknown"
-    return Settled(content=LEFT_AT.format(content) if left_behind else content, status=status)
+    return CallOutcome(content=STILL_RUNNING_AFTER.format(content) if left_behind else content, status=status)
 
 
 # A call that had begun when its process died: what became of it, as far as anybody can say.
@@ -189,12 +190,12 @@ async def found_out(context: Context, tool: Tool, call: ToolCall, arguments: Map
             case Unclear():
                 pass
     if context.policy.interrupted_calls == "ask":
-        given = shortened(call.arguments, SHOWN)
-        return Asked(
+        given = truncate(call.arguments, SHOWN)
+        return NeedsUserInput(
             f"The process died while {tool.name} was running with {given}\n"
             "Whether it has taken effect is not known. What shall stand as its result?"
         )
-    return Settled(content=UNKNOWN, status="unknown")
+    return CallOutcome(content=PROCESS_DIED, status="unknown")
 
 
 async def _checked(
@@ -208,13 +209,13 @@ async def _checked(
     failed = True
     with context.clock.deadline(tool.timeout):
         try:
-            work = call_function(tool.check, **arguments)
-            said = await apart(work, qualified(tool.check), run_id=context.run_id, call_id=call.id)
+            work = call_user_function(tool.check, **arguments)
+            said = await run_in_own_task(work, qualified(tool.check), run_id=context.run_id, call_id=call.id)
             failed = not isinstance(said, Happened | NotHappened | Unclear)
             if failed:
                 said = Unclear(f"a check answers Happened, NotHappened or Unclear, not {type(said).__name__}")
         except Exception as error:
-            said = Unclear(in_words(error))
+            said = Unclear(describe_error(error))
     context.log.append(
         VerdictGiven(
             role="check",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from endstop.decision import Event
-from endstop.tools.control import SHIPPED
+from endstop.tools.control import CONTROL_TOOLS
 from endstop.tools.tool import Tool
 
 ROOT = Path(__file__).parent.parent
@@ -41,7 +41,7 @@ PUBLIC = {
         __version__ mcp_tools read_record this_call tool tools_from_yaml
     """,
     "endstop.durable": """
-        Job LostRun NotKept Queue StepKey Steps
+        Job RunLost ResultNotStored Queue StepKey Steps
     """,
     "endstop.testing.conformance.durable": """
         CASES NEEDS Adapter Cannot Case check
@@ -134,4 +134,4 @@ def _is_editable() -> bool:
 
 def test_what_is_shipped_are_all_tools_that_are_exported() -> None:
     exported = vars(importlib.import_module("endstop.tools")).values()
-    assert set(SHIPPED) == {value for value in exported if isinstance(value, Tool)}
+    assert set(CONTROL_TOOLS) == {value for value in exported if isinstance(value, Tool)}

@@ -38,7 +38,7 @@ WHEN_FIRST_USED = {
     "mcp": "0.7 s, only tools of an MCP server need it, and it is an extra",
     "httpx2": "the same",
     "uvloop": "only what stands for long needs it, and only if it is there",
-    "structlog": "only what has something to complain of needs it",
+    "structlog": "only what logs a warning needs it",
     "backports": "8 ms, and only compressed records need it (`backports.zstd`)",
     "compression": "the same, as Python 3.14 brings it",
     "pysqlite3": "only DBOS needs it, and only where Python is linked with an old SQLite",

@@ -19,7 +19,7 @@ from ..records.reader import RecordedRun, SessionRecord, read_record
 from ..run import Run
 from ..session import Session
 from ..tools import workspace_tools
-from ..tools.control import SHIPPED
+from ..tools.control import CONTROL_TOOLS
 from ..tools.tool import Tool
 from .factory import (
     build_evaluator,
@@ -141,7 +141,7 @@ class ResumedSession:
 
     def tools(self, own: Sequence[Tool], defaults: Sequence[Tool], *, wanted: bool) -> list[Tool]:
         """The recorded tools in their order, then what is brought besides; presets come by themselves if `wanted`."""
-        shipped = SHIPPED if wanted else ()
+        shipped = CONTROL_TOOLS if wanted else ()
         brought = {tool.name: tool for tool in (*shipped, *own)}
         missing = [spec.name for spec in self.started.tools if spec.name not in brought]
         if missing:
@@ -234,7 +234,7 @@ def _listed(questions: Iterable[Question]) -> str:
 
 def _how_to_provide(missing: Sequence[str]) -> str:
     ours = [tool.name for tool in workspace_tools(".", allow_run=True)]
-    shipped = [tool.name for tool in SHIPPED]
+    shipped = [tool.name for tool in CONTROL_TOOLS]
     hints = []
     if any(name in ours for name in missing):
         hints.append("give --workspace DIR" + (" --allow-run" if "run_command" in missing else "") + " again")

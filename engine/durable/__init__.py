@@ -5,6 +5,6 @@ adds what a record cannot: a result that is kept before anything else happens, a
 when one dies. `docs/workers.md` says which is for whom.
 """
 
-from ..durability import Job, LostRun, NotKept, Queue, StepKey, Steps
+from ..durability import Job, Queue, ResultNotStored, RunLost, StepKey, Steps
 
-__all__ = ["Job", "LostRun", "NotKept", "Queue", "StepKey", "Steps"]
+__all__ = ["Job", "Queue", "ResultNotStored", "RunLost", "StepKey", "Steps"]

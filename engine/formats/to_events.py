@@ -50,7 +50,7 @@ from ..decision.messages import ResultStatus
 from ..evaluation import STAGE
 from ..session import added, carried
 from ..tool_calls import SKIPPED
-from ..tools.results import ANSWERS, Completion, Continue, Phase, completion_of, fingerprint
+from ..tools.results import ANSWER_FIELDS, Completion, Continue, Phase, fingerprint, parse_completion
 from .imported_session import Foreign, Kinds, Said, tools_of
 from .parsing import iso, listed, mapping
 from .reconstruction import fill_in, policy_for, stop_of
@@ -349,7 +349,7 @@ CANCELLED = "Cancelled while it was running or waiting to run."
 
 MOST_QUESTIONS = 100
 """Questions of one step that may be open at once: what is known of a run holds each of them."""
-_ANSWER = (*ANSWERS, "reason")
+_ANSWER = (*ANSWER_FIELDS, "reason")
 _QUESTION = ("question", "questions", "message", "text", "prompt", "query", "response")
 _THOUGHT = ("thought", "thinking", "thoughts", "text", "content", "message")
 
@@ -418,7 +418,7 @@ class Settling:
 
     def _complete(self, call: ToolCall, result: ToolResult) -> ResultStatus:
         """Accept a completion, or note that it was handed back; gives the status of its result."""
-        said = completion_of(result.content, {})
+        said = parse_completion(result.content, {})
         if result.status == "ok" and isinstance(said, Completion):
             self._accept(call, _said_in(call, _ANSWER) or said.answer)
             return "ok"

@@ -21,8 +21,8 @@ from ..providers.replay import rebuild_error
 from ..records.reader import RecordedRun
 from ..run import Run
 from ..session import Session
-from ..tools.control import SHIPPED
-from ..tools.results import Settled
+from ..tools.control import CONTROL_TOOLS
+from ..tools.results import CallOutcome
 from ..tools.tool import Tool
 from .diff import RECORD_ENDS
 from .recorded import (
@@ -259,12 +259,12 @@ class Player:
             await anyio.sleep_forever()  # the accepted completion ends it, as it did then
         elif call.id in self._begun or (self._cause is not None and call.id in self._cancelled):
             await self._hang()
-        return Settled(content="The record holds no result of this call.", status="error")
+        return CallOutcome(content="The record holds no result of this call.", status="error")
 
     async def _live(self, call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> Any:
         with anyio.move_on_after(tool.timeout):
             return await execute_here(call, tool, arguments)
-        return Settled(content=f"{tool.name} was stopped after {tool.timeout:g} seconds.", status="error")
+        return CallOutcome(content=f"{tool.name} was stopped after {tool.timeout:g} seconds.", status="error")
 
     async def _hang(self) -> None:
         """Where the record was cancelled from outside, killed or timed out, so is the replay; elsewhere it returns."""
@@ -348,7 +348,7 @@ def _decided_at(recorded: RecordedRun) -> set[int]:
 
 
 def _live(specs: Sequence[ToolSpec], live: Sequence[Tool]) -> list[Tool]:
-    offered = {tool.name: tool for tool in (*SHIPPED, *live)}
+    offered = {tool.name: tool for tool in (*CONTROL_TOOLS, *live)}
     missing = [spec.name for spec in specs if spec.name not in offered]
     if missing:
         raise WrongUse(f"live tools: the record offers {', '.join(missing)}, which you did not bring")

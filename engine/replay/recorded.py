@@ -31,7 +31,7 @@ from ..evaluation import Evaluated, Evaluation
 from ..providers import Exchange, RecordedError
 from ..records.reader import RecordedRun
 from ..tool_calls import noted
-from ..tools.results import Asked, Completion, Continue, Phase, Settled
+from ..tools.results import CallOutcome, Completion, Continue, NeedsUserInput, Phase
 from ..tools.schema import InvalidArguments
 from ..tools.tool import Tool
 
@@ -134,7 +134,7 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
     completing = {spec.name for spec in recorded.started.tools if spec.completes}
     named = {call.id: call.name for e in events if isinstance(e, ev.ResponseFinished) for call in e.message.calls}
     values = {
-        id: Value(result.t, Settled(content=result.content, status=result.status, images=result.images))
+        id: Value(result.t, CallOutcome(content=result.content, status=result.status, images=result.images))
         for id, result in results.items()
         if result.status in ("ok", "error", "unknown", "skipped")  # begins early in a replay, and not in the record
         or (result.status == "cancelled" and cut_off is not None and result.seq > cut_off)
@@ -173,7 +173,7 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
                 asked = Completion(answer=answer, confirm=text, pending_issues=pending, percentage=event.percentage)
                 values[id] = Value(event.t, asked)
             case ev.QuestionAsked(call_id=id, text=text) if kinds.get(named.get(id, ""), "question") != "question":
-                values[id] = Value(event.t, Asked(text))  # what became of the call when its process died
+                values[id] = Value(event.t, NeedsUserInput(text))  # what became of the call when its process died
             case ev.QuestionAsked(call_id=id, text=text) | ev.ThoughtRecorded(call_id=id, text=text):
                 values[id] = Value(event.t, text)
             case _:

@@ -14,7 +14,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from .._logging import complain
+from .._logging import log_warning
 from ..durability import Job, Queue
 from ..engine import Engine
 from ..records.format import encode_line
@@ -203,7 +203,7 @@ class QueueDispatcher:
         waiting = await self._store.requeue([orphan.session_id for orphan in orphans])
         for orphan in orphans:
             if orphan.session_id in waiting:
-                complain("a run goes on elsewhere", run_id=orphan.run_id, session_id=orphan.session_id)
+                log_warning("a run goes on elsewhere", run_id=orphan.run_id, session_id=orphan.session_id)
                 await self._recover(orphan)
 
     async def hand_over(self, jobs: Sequence[Job]) -> None:
@@ -213,7 +213,7 @@ class QueueDispatcher:
             for job in jobs:
                 await self._queue.recover(job.run_id)
         except OSError as error:  # they find out once its lease is over
-            complain("the others are not told what is left", error=str(error))
+            log_warning("the others are not told what is left", error=str(error))
 
     async def resubmit_lost(self, seconds: float) -> None:
         """See to runs that have waited for so long: perhaps nobody has put them into the queue."""
@@ -230,7 +230,7 @@ class QueueDispatcher:
             await self._queue.recover(orphan.run_id)
             await self._queue.submit(job)
         except ConnectionError as error:  # it is looked for again
-            complain("a run is not in the queue yet", run_id=job.run_id, error=str(error))
+            log_warning("a run is not in the queue yet", run_id=job.run_id, error=str(error))
 
     async def _job(self, stored: StoredSession, run_input: RunInput) -> Job:
         """The job of a run; one that was interrupted before it had begun gets its own again."""
@@ -274,5 +274,5 @@ class QueueDispatcher:
         try:
             await self._queue.submit(job)
         except ConnectionError as error:
-            complain("a run is not in the queue yet", run_id=job.run_id, error=str(error))
+            log_warning("a run is not in the queue yet", run_id=job.run_id, error=str(error))
         return await self._queries.session(job.session_id)

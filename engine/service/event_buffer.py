@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
-from .._logging import complain
+from .._logging import log_warning
 from ..decision import Event
 from ..decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
-from ..durability import LostRun
+from ..durability import RunLost
 from ..records.event_redaction import Redact, StreamRedactor
 from ..records.format import DrainedChunk, encode_line
 from ..store.base import Batch, Diverged, Held, Store
@@ -99,7 +99,7 @@ class EventBuffer:
     def write(self, event: Event | DrainedChunk) -> None:
         """Take an event. Returns at once, whoever reads. Raises LostRun if the run was given up."""
         if self._lost_reason is not None:
-            raise LostRun(self._lost_reason)
+            raise RunLost(self._lost_reason)
         if isinstance(event, DrainedChunk):
             return  # nobody reads on after a cut here
         if not self.last:  # a run that goes on does not begin with 1
@@ -156,11 +156,11 @@ class EventBuffer:
         while self._stored < target:
             try:
                 await asyncio.shield(self._commit_task or self._start_commit())
-            except LostRun:
+            except RunLost:
                 raise
             except OSError as error:
                 if self._flush_interval is not None:
-                    complain("a run waits for the store", run_id=self.run_id, error=str(error))
+                    log_warning("a run waits for the store", run_id=self.run_id, error=str(error))
                     await asyncio.sleep(RETRY_SECONDS)
                     continue
                 if self._failed:
@@ -170,7 +170,7 @@ class EventBuffer:
         if self._check_ownership is not None:
             await self._check_ownership()
         if self._lost_reason is not None:
-            raise LostRun(self._lost_reason)
+            raise RunLost(self._lost_reason)
 
     async def drain(self) -> None:
         """The same, and raises StoreError each time: for who tries again until it works."""
@@ -193,14 +193,14 @@ class EventBuffer:
     async def _commit(self) -> None:
         if self._lost_reason is not None:
             self._commit_task = None
-            raise LostRun(self._lost_reason)
+            raise RunLost(self._lost_reason)
         batch = self._batch()
         try:
             await self._store.commit(batch)
         except (Diverged, Held) as error:
             if not (batch.started or batch.resumed) or self._flush_interval is not None:
                 self.give_up(str(error))
-                raise LostRun(str(error)) from None
+                raise RunLost(str(error)) from None
             raise  # it has not begun, and whoever asked for it is told
         finally:
             self._commit_task = None

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
 from time import monotonic
 
-from .._logging import complain
+from .._logging import log_warning
 from ..decision import WrongUse
 from ..durability import Queue
 from ..engine import Engine
@@ -114,7 +114,7 @@ class Lifecycle:
                 if not joined.done():
                     joined.set_exception(error)
                     return
-                complain("no place among the processes yet", error=str(error))
+                log_warning("no place among the processes yet", error=str(error))
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _join_once(self, joined: asyncio.Future[None], leaving: asyncio.Event) -> None:
@@ -153,7 +153,7 @@ class Lifecycle:
                 await self._dispatcher.resubmit_lost(2 * self._lease_keeper.lease)
                 await self._drop_finished(self._lease_keeper.lease)
             except OSError as error:
-                complain("the store or the queue is away", error=str(error))
+                log_warning("the store or the queue is away", error=str(error))
 
     async def _drop_finished(self, older_than: float) -> None:
         """Let the queue forget what runs of this process left there: the store has all of them."""

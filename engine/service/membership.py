@@ -15,9 +15,9 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from .._logging import complain
+from .._logging import log_warning
 from ..decision.errors import error_text
-from ..durability import LostRun
+from ..durability import RunLost
 from ..store.base import Orphan, Process, Store, StoreError
 from ..store.leases import give_up_dead, this_process
 
@@ -73,11 +73,11 @@ class LeaseKeeper:
                 await self._store.leave(process.id)
 
     async def check_ownership(self) -> None:
-        """Wait until this process certainly has its place. Raises LostRun if it has it no more."""
+        """Wait until this process certainly has its place. Raises RunLost if it has it no more."""
         while monotonic() >= self._held_until and not self.evicted.is_set():
             await asyncio.sleep(RETRY_SECONDS)
         if self.evicted.is_set():
-            raise LostRun("this process was taken for dead: its sessions go on elsewhere")
+            raise RunLost("this process was taken for dead: its sessions go on elsewhere")
 
     def renew_now(self) -> None:
         """Renew the lease and look at the others now."""
@@ -96,7 +96,7 @@ class LeaseKeeper:
                 self._evicts_from = began + self.lease
             try:
                 if not await self._store.renew(process.id):
-                    complain("this process was taken for dead", process=process.id)
+                    log_warning("this process was taken for dead", process=process.id)
                     self.evicted.set()
                     return
                 self._held_until = began + self.lease  # from before the store was asked: it may have taken its time
@@ -104,7 +104,7 @@ class LeaseKeeper:
                     self._eviction = asyncio.create_task(self._try_evict_dead(adopt))
                 pause = self.lease / RENEWALS_PER_LEASE
             except StoreError as error:
-                complain("the store is away", error=str(error))
+                log_warning("the store is away", error=str(error))
                 pause = RETRY_SECONDS
 
     async def _try_evict_dead(self, adopt: AdoptOrphans) -> None:
@@ -112,12 +112,12 @@ class LeaseKeeper:
         try:
             await self._evict_dead(adopt)
         except Exception as error:
-            complain("what others have left is not seen to yet", error=error_text(error))
+            log_warning("what others have left is not seen to yet", error=error_text(error))
 
     async def _evict_dead(self, adopt: AdoptOrphans) -> None:
         """Give up those that are dead, and see to what they have left."""
         for dead in await give_up_dead(self._store, by_lease=monotonic() >= self._evicts_from):
-            complain("a process is dead", process=dead.id, host=dead.host, pid=dead.pid)
+            log_warning("a process is dead", process=dead.id, host=dead.host, pid=dead.pid)
         orphans = await self._store.orphans()
         if orphans:
             await adopt(orphans)

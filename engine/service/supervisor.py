@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
-from .._logging import complain
+from .._logging import log_warning
 from ..decision.errors import error_text
-from ..durability import LostRun
+from ..durability import RunLost
 from ..engine import Engine
 from ..run import Run
 from ..session import Session
@@ -149,7 +149,7 @@ class RunSupervisor:
         try:
             await self._store.forget(before=before, keep=keep)
         except StoreError as error:
-            complain("old sessions could not be forgotten", error=str(error))
+            log_warning("old sessions could not be forgotten", error=str(error))
 
     # ---- inside
 
@@ -177,7 +177,7 @@ class RunSupervisor:
                 if not begun.cancelled():
                     begun.set_result(None)
                 await run.wait()
-        except LostRun as error:
+        except RunLost as error:
             await self._lose(active, buffer, str(error), begun=started)
             if not started:
                 _fail_start(active, begun, error)
@@ -188,12 +188,12 @@ class RunSupervisor:
                 if not _fail_start(active, begun, error):
                     self._active_sessions.remove(active)
                 return
-            complain("a run died", run_id=run.id, error=error_text(error))
+            log_warning("a run died", run_id=run.id, error=error_text(error))
         messages: list[Message] = []
         try:
             await self._retry("the end of a run could not be stored yet", buffer.drain, run_id=buffer.run_id)
             messages = await self.late_messages.pending(active)
-        except LostRun as error:
+        except RunLost as error:
             await self._lose(active, buffer, str(error), begun=True)
         finally:
             self._active_sessions.remove(active)
@@ -229,17 +229,17 @@ class RunSupervisor:
     async def _retry(self, what: str, work: Callable[[], Awaitable[object]], **about: str) -> None:
         """Try until the store does it, or the service gives up: the next start finds what is left (as `running`).
 
-        Raises LostRun.
+        Raises RunLost.
         """
         wait = FIRST_RETRY
         while True:
             try:
                 await work()
                 return
-            except LostRun:
+            except RunLost:
                 raise
             except StoreError as error:
-                complain(what, error=str(error), **about)
+                log_warning(what, error=str(error), **about)
             if self._gave_up.is_set():
                 return
             with suppress(TimeoutError):
@@ -312,7 +312,7 @@ class LateMessages:
         try:
             await self.begin(before, messages)
         except Exception as error:
-            complain("messages are left for the session's next run", session_id=before.session_id, error=str(error))
+            log_warning("messages are left for the session's next run", session_id=before.session_id, error=str(error))
 
     async def deliver_late(self, active: ActiveSession) -> None:
         """A message came as this run was ending."""

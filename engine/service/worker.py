@@ -9,9 +9,9 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-from .._logging import complain
+from .._logging import log_warning
 from ..decision import WrongUse
-from ..durability import Job, LostRun, StepKey, Steps
+from ..durability import Job, RunLost, StepKey, Steps
 from ..engine import Engine
 from ..session import Session
 from ..store.base import GOING, Held, Store, StoredSession, StoreError
@@ -49,17 +49,17 @@ class QueueWorker:
         """Runs that are over, and when they were: the queue may forget them once it knows that, too."""
 
     async def run_job(self, job: Job, steps: Steps) -> None:
-        """Make the run of a job, and return once the store has its end. Raises LostRun."""
+        """Make the run of a job, and return once the store has its end. Raises RunLost."""
         while True:
             try:
                 if await self._run_once(job, steps):
                     self.finished.append((monotonic(), job.run_id))
                 return
-            except LostRun as error:
+            except RunLost as error:
                 await self._hand_back(job)
-                raise LostRun(str(error)) from None
+                raise RunLost(str(error)) from None
             except StoreError as error:  # away: the run waits for it, whatever it takes
-                complain("a run waits for the store", run_id=job.run_id, error=str(error))
+                log_warning("a run waits for the store", run_id=job.run_id, error=str(error))
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _run_once(self, job: Job, steps: Steps) -> bool:
@@ -78,18 +78,18 @@ class QueueWorker:
             run = run_input.begin(session, job.run_id)
             await self._supervisor.start_run(active, session, engine, lambda: run, job.heard)
         except (WrongUse, Refusal) as error:
-            complain("a run cannot go on", run_id=job.run_id, session_id=job.session_id, error=str(error))
+            log_warning("a run cannot go on", run_id=job.run_id, session_id=job.session_id, error=str(error))
             await self._store.set_aside(job.session_id, str(error))
             return False
         finally:
             self._supervisor.release(active)
         await active.ended.wait()
         if active.lost_reason is not None:
-            raise LostRun(active.lost_reason)
+            raise RunLost(active.lost_reason)
         return True
 
     async def _claim(self, job: Job) -> StoredSession | None:
-        """The session, held by this process; None if there is nothing left to do. Raises StoreError, LostRun."""
+        """The session, held by this process; None if there is nothing left to do. Raises StoreError, RunLost."""
         while not self._active_sessions.stopping:
             here = self._active_sessions.by_session(job.session_id)
             if here is not None:  # the same process gets a run again that it is about to lose
@@ -101,7 +101,7 @@ class QueueWorker:
                 return await self._store.claim(job.session_id, job.run_id)
             except Held:
                 await asyncio.sleep(RETRY_SECONDS)
-        raise LostRun("this process stops")
+        raise RunLost("this process stops")
 
     async def _hand_back(self, job: Job) -> None:
         """Leave a run to others. If this process stops they are told once it takes nothing more (`left`)."""

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 
 from ..decision import Outcome, Question
 from ..decision.events import RunStarted
-from ..durability import LostRun
+from ..durability import RunLost
 
 # Several processes with one store: what they are, what becomes of the sessions of one that dies, what they are told.
 #
@@ -379,7 +379,7 @@ class StoreError(OSError):
     """The store could not do it: the disk is full, the database is away. What is wrong stands in its text."""
 
 
-class LeaseLost(StoreError, LostRun):
+class LeaseLost(StoreError, RunLost):
     """The process that writes was given up: others may have its sessions by now, and it writes nothing more."""
 
 

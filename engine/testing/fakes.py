@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 
 from ..decision import AssistantMessage, Message, SystemMessage, ToolResult
-from ..durability import LostRun, NotKept, StepKey
+from ..durability import ResultNotStored, RunLost, StepKey
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -67,7 +67,7 @@ class FakeClock:
 class MemorySteps:
     """Durable steps, kept in memory as a durable engine would: give `kept` to the steps of the next process.
 
-    largest: characters of JSON that can be kept; more raises NotKept.
+    largest: characters of JSON that can be kept; more raises ResultNotStored.
     """
 
     def __init__(self, kept: dict[str, str] | None = None, *, largest: int = 1_000_000) -> None:
@@ -86,16 +86,16 @@ class MemorySteps:
         name = str(key)
         lost = self.lose_at in ("", name)
         if lost and not self.lose_after:
-            raise LostRun(name)
+            raise RunLost(name)
         await asyncio.sleep(0)  # whoever keeps something elsewhere is waited for
         if name in self.kept:
             return json.loads(self.kept[name])
         self.worked.append(name)
         text = json.dumps(await work(), allow_nan=False)
         if lost:
-            raise LostRun(name)
+            raise RunLost(name)
         if len(text) > self._largest:
-            raise NotKept(f"{len(text)} characters are more than {self._largest}")
+            raise ResultNotStored(f"{len(text)} characters are more than {self._largest}")
         self.kept[name] = text
         return json.loads(text)
 

@@ -50,7 +50,7 @@ LEAVING_SECONDS = 5.0
 """How long the reaper of a command may take to kill what is left of it."""
 
 
-def environment(names: Collection[str] = ()) -> dict[str, str]:
+def child_environment(names: Collection[str] = ()) -> dict[str, str]:
     """Our variables that a command may see: those of the allow-list, and `names`."""
     return {name: value for name, value in os.environ.items() if name in names or _is_allowed(name, value)}
 
@@ -61,7 +61,7 @@ def _is_allowed(name: str, value: str) -> bool:
     return name in ALLOWED or name.startswith("LC_")
 
 
-def check_names(names: object) -> tuple[str, ...]:
+def check_variable_names(names: object) -> tuple[str, ...]:
     """Names of variables. Raises WrongUse for what can be none."""
     if isinstance(names, str) or not isinstance(names, Collection):
         raise WrongUse(f"env takes several names of variables: write env=[{names!r}]")
@@ -71,7 +71,7 @@ def check_names(names: object) -> tuple[str, ...]:
     return tuple(names)
 
 
-class Supervised:
+class ChildProcess:
     """A command that is running under its reaper."""
 
     def __init__(self, process: subprocess.Popen[bytes], lifeline: socket.socket) -> None:
@@ -89,9 +89,9 @@ class Supervised:
 
 
 @contextmanager
-def supervised(
+def start_child(
     command: str | Sequence[str], *, folder: str | None, output: int, env: dict[str, str]
-) -> Iterator[Supervised]:
+) -> Iterator[ChildProcess]:
     """Run a command, through the shell if it is one string; leaving the block kills all that is left of it.
 
     output: a descriptor for all that it prints.
@@ -114,7 +114,7 @@ def supervised(
         raise
     finally:
         theirs.close()
-    running = Supervised(process, ours)
+    running = ChildProcess(process, ours)
     try:
         yield running
     finally:

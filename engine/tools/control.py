@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .results import CONFIRM_A_PART, Completion, Continue, Phase, confirmation
+from .results import ONLY_FINISHED_WORK_CONFIRMED, Completion, Continue, Phase, confirmation_question
 from .tool import tool
 
 _SUMMARY = (
@@ -61,10 +61,10 @@ async def task_done(
 
     """
     if completion_percentage < 100 and requires_user_confirmation:
-        return Continue(CONFIRM_A_PART)
+        return Continue(ONLY_FINISHED_WORK_CONFIRMED)
     if completion_percentage < 100:
         return Phase(percentage=completion_percentage, summary=summary, next_phase=next_phase)
-    confirm = confirmation(summary) if requires_user_confirmation else None
+    confirm = confirmation_question(summary) if requires_user_confirmation else None
     return Completion(
         answer=summary,
         content="Task done.",
@@ -125,5 +125,5 @@ async def think(thought: str) -> str:
     return thought
 
 
-SHIPPED = (ask_user, attempt_completion, finish_task, task_done, think)
+CONTROL_TOOLS = (ask_user, attempt_completion, finish_task, task_done, think)
 """The tools of this module, for those who offer what a record offered."""

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from time import monotonic, sleep
 from typing import Any
 
-from .._logging import complain
+from .._logging import log_warning
 
 BLOCKED_SECONDS = 1.0
 """How long a loop may stand still before who holds it is named."""
@@ -103,4 +103,4 @@ def _look_at(loop: asyncio.AbstractEventLoop, beats: dict[asyncio.AbstractEventL
     about = None if task is None else _running.get(task)
     if task is not None and about is not None:
         beat.named = True
-        complain(f"{task.get_name()} blocks the event loop: nothing else runs", seconds=round(seconds, 1), **about)
+        log_warning(f"{task.get_name()} blocks the event loop: nothing else runs", seconds=round(seconds, 1), **about)

@@ -31,10 +31,10 @@ from ..decision import Image, ToolKind, WrongUse
 from ..decision.errors import did_you_mean
 from ..providers._wrapper import wait_shielded
 from ..providers.endpoint_url import public_url
-from .child_process import environment
-from .results import Settled
+from .child_process import child_environment
+from .results import CallOutcome
 from .tool import TOOL_TIMEOUT, Function, Tool
-from .user_functions import Failed
+from .user_functions import UserFunctionError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -205,7 +205,7 @@ def result_of(answered: CallToolResult) -> Any:
     pictures = tuple(part for part in parts if isinstance(part, Image))
     text = "\n".join(part for part in parts if isinstance(part, str))
     if answered.is_error:
-        return Settled(content=text or "The tool failed without a word.", status="error", images=pictures)
+        return CallOutcome(content=text or "The tool failed without a word.", status="error", images=pictures)
     if pictures:
         return parts
     return text if parts else None
@@ -332,13 +332,13 @@ class McpConnection:
         except _Forgotten:  # the call did not run; a new session knows nothing of the old one
             with suppress(_Forgotten):
                 return await self._call_once(name, arguments)
-            raise Failed(f"The tool did not run: {self} knows none of its own sessions") from None
+            raise UserFunctionError(f"The tool did not run: {self} knows none of its own sessions") from None
 
     async def _call_once(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         try:
             link = await self._open_link()
         except (WrongUse, OSError) as error:
-            raise Failed(f"The tool did not run: {error}") from error
+            raise UserFunctionError(f"The tool did not run: {error}") from error
         link.calls += 1
         try:
             return await link.client.call_tool(name, dict(arguments))
@@ -346,7 +346,7 @@ class McpConnection:
             raise self._failed(link, error) from error
         except Exception as error:
             link.retire()
-            raise Failed(f"{self} failed in this call, {UNSURE}: {_words(error)}") from error
+            raise UserFunctionError(f"{self} failed in this call, {UNSURE}: {_words(error)}") from error
         finally:
             link.calls -= 1
             if link.retired:
@@ -357,9 +357,11 @@ class McpConnection:
             link.retire()
             return _Forgotten()
         if error.code != CLOSED:
-            return Failed(f"{self} answered with an error: {error} ({error.code})")
+            return UserFunctionError(f"{self} answered with an error: {error} ({error.code})")
         link.retire()
-        return Failed(f"The connection to {self} was lost, {UNSURE} ({error}). The next call connects to it again.")
+        return UserFunctionError(
+            f"The connection to {self} was lost, {UNSURE} ({error}). The next call connects to it again."
+        )
 
     async def close(self) -> None:
         """Close what is open."""
@@ -428,7 +430,7 @@ class McpConnection:
         named = self._mcp.StdioServerParameters(
             command=self._server.command,
             args=self._server.arguments,
-            env=environment() | (self._server.env or {}),
+            env=child_environment() | (self._server.env or {}),
             cwd=self._server.cwd,
         )
         return self._mcp.stdio_client(named, errlog=self._server.log or sys.stderr)

@@ -16,34 +16,34 @@ from ..decision import Image, ToolCall, WrongUse
 from ..decision.messages import ResultStatus
 from ..decision.settings import describe_type
 
-LONGEST = 100_000
+MAX_RESULT_CHARACTERS = 100_000
 """Characters of one result that reach the model and the record; the middle of a longer one is left out."""
-MARK = 80
+OMISSION_NOTE_CHARACTERS = 80
 """Characters that the note on what was left out takes at most."""
-MOST_PARTS = 100_000
-"""What is read of the iterators in a result, in parts; a result is shortened to `LONGEST` characters after that."""
-MOST_CHARACTERS = 10 * LONGEST
+MAX_ITERATED_ITEMS = 100_000
+"""Items that are read of all iterators in one result; the text is truncated to `MAX_RESULT_CHARACTERS` after that."""
+MAX_ITERATED_CHARACTERS = 10 * MAX_RESULT_CHARACTERS
 """The same, in characters of texts."""
-NOT_READ = "[... it was not read any further ...]"
-DEEPEST = 250
+ITERATION_STOPPED = "[... it was not read any further ...]"
+MAX_NESTING = 250
 """How deep a result may be nested: what turns it into JSON goes no deeper."""
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
-AT_THE_LIMIT = "Not run: the limit is reached."
+NOT_RUN_WHILE_CLOSING = "Not run: the limit is reached."
 """What a call in the closing step is answered with."""
 CANCELLED = "Cancelled while it was running or waiting to run."
 """What a call is answered with that a cancellation cut off."""
-OUT_OF_TIME = "Not run to its end: a limit of the run was reached."
+LIMIT_REACHED = "Not run to its end: a limit of the run was reached."
 """What a call is answered with that a limit cut off, or kept from running, and that has changed nothing."""
-STOPPED = (
+STOPPED_AT_LIMIT = (
     "Stopped while it was running, because a limit of the run was reached. Its effect is not known: find out what it "
     "is before you call it again."
 )
 """What a call that may have changed something is answered with, when a limit cuts it off."""
-LEFT = "Cancelled, but it did not stop when it was told to: it was left behind, and may still be running."
+STILL_RUNNING = "Cancelled, but it did not stop when it was told to: it was left behind, and may still be running."
 """The same, where its function went on."""
-LEFT_AT = "{} It did not stop when it was told to, and was left behind: it may still be running."
+STILL_RUNNING_AFTER = "{} It did not stop when it was told to, and was left behind: it may still be running."
 """What follows the word of a deadline, where the function went on after it."""
-UNKNOWN = (
+PROCESS_DIED = (
     "The process died while this call was running. Its effect is not known: find out what it is before you call it "
     "again."
 )
@@ -139,14 +139,14 @@ class Unclear(_Checked):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(_Checked):
+class NeedsUserInput(_Checked):
     """Only the user can say what became of the call: it stays open until the answer to this question, its result."""
 
     question: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settled(_Checked):
+class CallOutcome(_Checked):
     """A result that was settled elsewhere, with its own status: replay uses it, and tools that wrap tools."""
 
     content: str
@@ -154,17 +154,17 @@ class Settled(_Checked):
     images: tuple[Image, ...] = ()
 
 
-def as_text(value: Any) -> tuple[str, ResultStatus]:
+def render_result(value: Any) -> tuple[str, ResultStatus]:
     """The text of a result, and `ok`, or a complaint and `error`."""
     match value:
-        case Settled(content=content, status=status):
-            return shortened(content), status
+        case CallOutcome(content=content, status=status):
+            return truncate(content), status
         case str():
-            return shortened(value), "ok"
+            return truncate(value), "ok"
         case None:
             return "Done.", "ok"
         case Image() | [*_] if images_in(value):
-            return shortened(_described(value)), "ok"
+            return truncate(_described(value)), "ok"
         case bytes():
             return f"(bytes, {len(value)} of them; a tool returns text or JSON)", "error"
         case Completion() | Continue() | Phase():
@@ -176,7 +176,7 @@ def as_text(value: Any) -> tuple[str, ResultStatus]:
 def images_in(value: Any) -> tuple[Image, ...]:
     """The pictures of a result: one alone, or those in a list whose other members are texts."""
     match value:
-        case Settled(images=images):
+        case CallOutcome(images=images):
             return images
         case Image():
             return (value,)
@@ -200,12 +200,12 @@ def _as_json(value: Any) -> tuple[str, ResultStatus]:
     from pydantic_core import PydanticSerializationError, to_json
 
     try:
-        return shortened(to_json(value).decode()), "ok"
+        return truncate(to_json(value).decode()), "ok"
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         return f"The tool ran, but its result ({type(value).__name__}) cannot be shown: {error}", "error"
 
 
-def shortened(text: str, longest: int = LONGEST) -> str:
+def truncate(text: str, longest: int = MAX_RESULT_CHARACTERS) -> str:
     """The text, without its middle if it is longer than `longest` characters, and fit for UTF-8.
 
     What it gives is no longer than that, so that it is not shortened again.
@@ -213,11 +213,11 @@ def shortened(text: str, longest: int = LONGEST) -> str:
     text = text.encode("utf-8", "replace").decode()  # lone surrogates, as in the names of some files
     if len(text) <= longest:
         return text
-    half = max(0, longest - MARK) // 2
+    half = max(0, longest - OMISSION_NOTE_CHARACTERS) // 2
     return f"{text[:half]}\n[... {len(text) - 2 * half} of {len(text)} characters left out ...]\n{text[-half:]}"
 
 
-def plain(value: Any) -> Any:
+def to_jsonable(value: Any) -> Any:
     """The value as JSON can hold it; what has no form in JSON stands there in words."""
     from pydantic_core import to_jsonable_python
 
@@ -233,7 +233,7 @@ def fingerprint(call: ToolCall, content: str, images: tuple[Image, ...] = ()) ->
     return digest.hexdigest()
 
 
-def holds_iterator(value: Any) -> bool:
+def contains_iterator(value: Any) -> bool:
     """Whether something in it is yet to be read: it may take its time, and have no end."""
     return _holds_iterator(value, set())
 
@@ -244,7 +244,7 @@ def _holds_iterator(value: Any, seen: set[int]) -> bool:
     if isinstance(value, Iterator):
         return True
     parts = _parts(value)
-    if not parts or id(value) in seen or len(seen) > DEEPEST:
+    if not parts or id(value) in seen or len(seen) > MAX_NESTING:
         return False
     seen.add(id(value))
     found = any(_holds_iterator(part, seen) for part in parts)
@@ -265,13 +265,13 @@ def _parts(value: Any) -> Collection[Any]:
     return [getattr(value, field.name, None) for field in fields(value)] if is_dataclass(value) else ()
 
 
-def read_out(value: Any) -> Any:
-    """The value with a list in the place of each iterator, cut off after `MOST_PARTS` parts of all of them together."""
-    return _read_out(value, [MOST_PARTS, MOST_CHARACTERS])
+def consume_iterators(value: Any) -> Any:
+    """The value with a list in place of each iterator, cut off after `MAX_ITERATED_ITEMS` items in total."""
+    return _read_out(value, [MAX_ITERATED_ITEMS, MAX_ITERATED_CHARACTERS])
 
 
 def _read_out(value: Any, left: list[int]) -> Any:
-    if not holds_iterator(value):
+    if not contains_iterator(value):
         if isinstance(value, str | bytes):
             left[1] -= len(value)
         return value
@@ -279,7 +279,7 @@ def _read_out(value: Any, left: list[int]) -> Any:
         read: list[Any] = []
         for part in value:
             if min(left) <= 0:
-                read.append(NOT_READ)
+                read.append(ITERATION_STOPPED)
                 break
             left[0] -= 1
             read.append(_read_out(part, left))
@@ -295,9 +295,9 @@ def _read_out(value: Any, left: list[int]) -> Any:
 
 # ---- what a completion's function says
 
-ANSWERS = ("summary", "result", "answer", "final_answer", "response", "message", "content", "text", "output")
+ANSWER_FIELDS = ("summary", "result", "answer", "final_answer", "response", "message", "content", "text", "output")
 """Where the answer stands in what a completion was called with or returned: the first that holds text."""
-_REASONS = ("error", "reason", "feedback", "message", "detail", "details", *ANSWERS)
+_REASONS = ("error", "reason", "feedback", "message", "detail", "details", *ANSWER_FIELDS)
 """Where it stands why the work is not done."""
 _DONE = frozenset(
     "success successful succeeded ok done isdone taskdone complete completed iscomplete iscompleted taskcomplete "
@@ -322,24 +322,24 @@ _NOT_DONE_WORDS = frozenset(
 _PERCENTAGES = frozenset({"completionpercentage", "percentage"})
 _MORE = frozenset({"error", "nextphase", "pendingissues", "requiresuserconfirmation", *_PERCENTAGES, *_STATES})
 """Members that are known besides, so that a value which holds nothing else is no data of the task."""
-CONFIRM_A_PART = (
+ONLY_FINISHED_WORK_CONFIRMED = (
     "Only finished work can be confirmed by the user, and completion_percentage is below 100. Finish the rest and ask "
     "for the confirmation then, or report the part without asking for one."
 )
 """Why a completion is handed back that is a part of the work and wants to be confirmed."""
 
 
-def completion_of(value: Any, arguments: Mapping[str, Any]) -> Any:
+def parse_completion(value: Any, arguments: Mapping[str, Any]) -> Any:
     """What a completion's function says with what it returned.
 
-    Gives a Completion, Phase or Continue; what is no answer of the function (`Settled` with an error, `Asked`) as it
-    is. A mapping, an object with fields or JSON text with a member like `success`, `task_completed` or
-    `shouldContinue` is read as what that says, and if one of several says that the work is not done, it is not. All
-    other data are the answer as JSON. Where the function says no more than that the work is done, the answer is the
+    Gives a Completion, Phase or Continue; what is no answer of the function (`CallOutcome`, `NeedsUserInput`) as it
+    is. A mapping, an object with fields or JSON text with a member like `success`, `task_completed` or `shouldContinue`
+    is read as what that says, and if one of several says that the work is not done, it is not. All other data are the
+    answer as JSON. Where the function says no more than that the work is done, the answer is the
     text that it was called with.
     """
     match value:
-        case Completion() | Phase() | Continue() | Asked() | Settled():
+        case Completion() | Phase() | Continue() | NeedsUserInput() | CallOutcome():
             return value
         case bool() | None:
             return Continue() if value is False else Completion(answer=_called_with(arguments) or "Done.")
@@ -349,9 +349,9 @@ def completion_of(value: Any, arguments: Mapping[str, Any]) -> Any:
             said = None if value in arguments.values() else _object(value)  # what the model wrote is no verdict of ours
         case _:
             said = value = _members(value)
-    content, status = as_text(value)
+    content, status = render_result(value)
     if status != "ok":
-        return Settled(content=content, status=status)
+        return CallOutcome(content=content, status=status)
     return (_said(said, content, arguments) if isinstance(said, dict) else None) or Completion(answer=content)
 
 
@@ -365,12 +365,12 @@ def _said(said: Mapping[str, Any], content: str, arguments: Mapping[str, Any]) -
     if not done and not known.issuperset(members):
         return None
     percentage = next((members[name] for name in sorted(_PERCENTAGES) if _is_percentage(members.get(name))), None)
-    answer = _text_in(members, ANSWERS)
+    answer = _text_in(members, ANSWER_FIELDS)
     confirm = _truth(members.get("requiresuserconfirmation")) is True
     if percentage is not None and percentage < 100:
         following = members.get("nextphase")
         phase = Phase(percentage=int(percentage), summary=answer, next_phase=str(following) if following else None)
-        return Continue(CONFIRM_A_PART) if confirm else phase
+        return Continue(ONLY_FINISHED_WORK_CONFIRMED) if confirm else phase
     answer = answer or _called_with(arguments)
     if not answer:
         return Completion(answer=content) if done else None
@@ -378,12 +378,12 @@ def _said(said: Mapping[str, Any], content: str, arguments: Mapping[str, Any]) -
         answer=answer,
         content=content,
         pending_issues=_texts(members.get("pendingissues")),
-        confirm=confirmation(answer) if confirm else None,
+        confirm=confirmation_question(answer) if confirm else None,
         percentage=None if percentage is None else 100,
     )
 
 
-def confirmation(answer: str) -> str:
+def confirmation_question(answer: str) -> str:
     """The question to a user who must confirm an answer."""
     return f"{answer}\nDo you confirm that the task is done?"
 
@@ -416,7 +416,7 @@ def _word(text: str) -> str:
 def _members(value: Any) -> Any:
     """A mapping or an object with fields as JSON has it, even if a part has no form there; all else as it is."""
     try:
-        made = plain(value)
+        made = to_jsonable(value)
     except (ValueError, RecursionError):  # bytes that are no text, or a mapping that holds itself
         return value
     return made if isinstance(made, dict) else value
@@ -439,14 +439,14 @@ def _text_in(members: Mapping[str, Any], names: Iterable[str]) -> str:
         if isinstance(member, dict):
             member = _text_in({_word(key): part for key, part in member.items() if isinstance(part, str)}, _REASONS)
         if isinstance(member, str) and member.strip():
-            return shortened(member)
+            return truncate(member)
     return ""
 
 
 def _called_with(arguments: Mapping[str, Any]) -> str:
     """The answer among the arguments of a completion: by its name, or the only text there."""
     texts = [text for text in arguments.values() if isinstance(text, str) and text.strip()]
-    return _text_in({_word(name): text for name, text in arguments.items()}, ANSWERS) or (
+    return _text_in({_word(name): text for name, text in arguments.items()}, ANSWER_FIELDS) or (
         texts[0] if len(texts) == 1 else ""
     )
 

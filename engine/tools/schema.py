@@ -24,7 +24,7 @@ class InvalidArguments(ValueError):
     """The model's arguments do not fit the tool; the message tells the model what to mend."""
 
 
-class Arguments:
+class SignatureArguments:
     """What a function takes. `notes` are descriptions of arguments, by name."""
 
     def __init__(self, function: Callable[..., Any], tool: str, notes: Mapping[str, str]) -> None:
@@ -105,7 +105,7 @@ def _complaint(name: str, error: Any) -> str:
 # reference leads to a place in the same schema.
 
 
-class SchemaArguments(Arguments):
+class SchemaArguments(SignatureArguments):
     """What a function takes, by a JSON schema. Raises WrongUse if it is none, or the function takes something else."""
 
     def __init__(self, function: Callable[..., Any], tool: str, schema: Mapping[str, Any]) -> None:

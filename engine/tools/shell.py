@@ -14,7 +14,7 @@ from contextlib import ExitStack
 import anyio
 import anyio.to_thread
 
-from .child_process import environment, supervised
+from .child_process import child_environment, start_child
 
 KEPT = 10_000
 """Bytes of output that are kept from its beginning, and as many from its end."""
@@ -23,7 +23,7 @@ LONGEST_RUN = 600.0
 _PIECE = 65_536
 
 
-async def run_in(folder: str, command: str, timeout: float, env: Collection[str] = ()) -> str:
+async def run_shell(folder: str, command: str, timeout: float, env: Collection[str] = ()) -> str:
     """The exit code and the output of a command. Raises TimeoutError, with the output so far.
 
     env: names of our variables that it sees besides the allow-list of `child_process.py`.
@@ -35,8 +35,8 @@ async def run_in(folder: str, command: str, timeout: float, env: Collection[str]
         os.set_blocking(reading, False)
         with ExitStack() as ending:
             try:
-                visible = environment(env)
-                started = ending.enter_context(supervised(command, folder=folder, output=writing, env=visible))
+                visible = child_environment(env)
+                started = ending.enter_context(start_child(command, folder=folder, output=writing, env=visible))
             finally:
                 os.close(writing)
             process = started.process

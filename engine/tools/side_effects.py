@@ -32,7 +32,7 @@ _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"}
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 
-def acts(function: Any) -> bool:
+def has_side_effects(function: Any) -> bool:
     """Whether calling it does more than to make a value, or may, as far as can be seen."""
     return _acts(function, set())
 

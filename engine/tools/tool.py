@@ -27,10 +27,10 @@ import docstring_parser
 from ..decision import Policy, ToolKind, ToolSpec, WrongUse
 from ..decision.errors import did_you_mean
 from ..decision.messages import is_blank
-from .results import holds_iterator, read_out
-from .schema import Arguments, InvalidArguments, SchemaArguments
-from .side_effects import acts
-from .user_functions import call, check_functions, yields
+from .results import consume_iterators, contains_iterator
+from .schema import InvalidArguments, SchemaArguments, SignatureArguments
+from .side_effects import has_side_effects
+from .user_functions import call_user_function, check_functions, is_generator
 
 Function = Callable[..., Any]
 COMPLETION_MARK = "[COMPLETION SIGNAL]"
@@ -76,7 +76,7 @@ class Tool:
         described = docstring_parser.parse(inspect.getdoc(function) or "")
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         """The name that the model calls."""
-        if kind == "question" and not reads and acts(function):
+        if kind == "question" and not reads and has_side_effects(function):
             raise WrongUse(
                 f"tool {self.name!r} of kind 'question' has a body that acts: its body only gives the text of the "
                 "question (`return question`), and the answer comes once the run has paused. Put what is to be done "
@@ -91,7 +91,7 @@ class Tool:
             self._about = f"{COMPLETION_MARK} {self._about}"
         notes = {param.arg_name: param.description for param in described.params if param.description}
         self._arguments = (
-            Arguments(function, self.name, notes)
+            SignatureArguments(function, self.name, notes)
             if parameters is None
             else SchemaArguments(function, self.name, parameters)
         )
@@ -152,8 +152,8 @@ class Tool:
 
         Iterators in what it returns are read out in a thread, too: they may wait, and have no end.
         """
-        value = await call(self.function, **arguments)
-        return await call(read_out, value) if holds_iterator(value) else value
+        value = await call_user_function(self.function, **arguments)
+        return await call_user_function(consume_iterators, value) if contains_iterator(value) else value
 
 
 OPTIONS = tuple(inspect.signature(Tool).parameters)[1:]
@@ -199,7 +199,7 @@ def _check(function: Any, kind: Any, timeout: Any) -> None:
     if not callable(function):
         raise WrongUse(f"{function!r} is no function: put @tool on one")
     name = getattr(function, "__name__", type(function).__name__)
-    if yields(function):
+    if is_generator(function):
         raise WrongUse(
             f"tool {name!r} yields, and a tool has one result: collect the parts in a list and `return` it, "
             "or ''.join(parts) for a text"

@@ -3,8 +3,8 @@
 An async one is awaited. A sync one runs in a thread, because it may block: only then can a deadline or a cancellation
 end the waiting for it. Its thread goes on until the function returns; what it returns late is dropped.
 
-Each runs in a task of its own (`apart`), so that whoever waits for it can stop waiting: a function that goes on after
-it was cancelled is left behind, and named in the log.
+Each runs in a task of its own (`run_in_own_task`), so that whoever waits for it can stop waiting: a function that goes
+on after it was cancelled is left behind, and named in the log.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 
-from .._logging import complain
+from .._logging import log_warning
 from ..decision import WrongUse
 from ..decision.errors import error_text
 from ..providers._wrapper import wait_shielded
@@ -35,11 +35,11 @@ _LEFT: set[asyncio.Task[Any]] = set()
 """What was left behind and has not ended: the event loop itself keeps no task."""
 
 
-class Failed(RuntimeError):
+class UserFunctionError(RuntimeError):
     """A user's function ended in a way that must not end the run."""
 
 
-async def call(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+async def call_user_function(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
     """What the function returns, or raises. Whatever it raises is an Exception, but for our own cancellation.
 
     A function that leaves with `sys.exit`, raises KeyboardInterrupt or the like, or lets out the cancellation of
@@ -51,16 +51,16 @@ async def call(function: Callable[..., Any], /, *arguments: Any, **named: Any) -
             return await function(*arguments, **named)
         return await _in_a_thread(function, *arguments, **named)
     except SystemExit as error:
-        raise Failed(f"it wanted to end the process: {error_text(error)}") from error
+        raise UserFunctionError(f"it wanted to end the process: {error_text(error)}") from error
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        raise Failed("something that it waited for was cancelled") from error
+        raise UserFunctionError("something that it waited for was cancelled") from error
     except (KeyboardInterrupt, GeneratorExit, BaseExceptionGroup) as error:
         if isinstance(error, Exception) or not (_only_ends(error) and _raised_by_hand(error)):
             raise
-        raise Failed(f"it raised {error_text(error)}, which would end the process") from error
+        raise UserFunctionError(f"it raised {error_text(error)}, which would end the process") from error
 
 
 async def _in_a_thread(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
@@ -72,7 +72,7 @@ async def _in_a_thread(function: Callable[..., Any], /, *arguments: Any, **named
         try:
             return function(*arguments, **named)
         except (KeyboardInterrupt, GeneratorExit) as error:  # its own: no signal interrupts a thread
-            raise Failed(f"it raised {error_text(error)}, which would end the process") from error
+            raise UserFunctionError(f"it raised {error_text(error)}, which would end the process") from error
         finally:
             running = False
 
@@ -103,7 +103,7 @@ def _only_ends(error: BaseException) -> bool:
     return isinstance(error, KeyboardInterrupt | GeneratorExit | SystemExit | Exception)
 
 
-async def apart(
+async def run_in_own_task(
     work: Coroutine[Any, Any, T], name: str, left: Callable[[], None] | None = None, /, **about: object
 ) -> T:
     """What the work gives, or raises; it runs in a task of its own, called `name`.
@@ -126,7 +126,7 @@ async def apart(
         with suppress(asyncio.CancelledError):
             await wait_shielded(task, GRACE_SECONDS)
         if threads or not task.done():
-            complain(f"{name} goes on although it was cancelled, and is left behind", **about)
+            log_warning(f"{name} goes on although it was cancelled, and is left behind", **about)
             if left is not None:
                 left()
         if not task.done():
@@ -134,7 +134,7 @@ async def apart(
         task.add_done_callback(_seen)
         raise
     if task.cancelled():
-        raise Failed("it was cancelled by itself, or by something that is not this run")
+        raise UserFunctionError("it was cancelled by itself, or by something that is not this run")
     return task.result()
 
 
@@ -149,9 +149,9 @@ def _seen(task: asyncio.Task[Any]) -> None:
         task.exception()  # nobody else will ask
 
 
-def in_words(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """An error for models, records and people."""
-    return str(error) if isinstance(error, Failed) else error_text(error)
+    return str(error) if isinstance(error, UserFunctionError) else error_text(error)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -169,12 +169,12 @@ def check_functions(**roles: Any) -> None:
                 continue
             if not callable(function):
                 raise WrongUse(f"{role}: {function!r} is no function and cannot be called")
-            if yields(function):
+            if is_generator(function):
                 hint = "put @asynccontextmanager on it" if role == "around" else "write `return` instead of `yield`"
                 raise WrongUse(f"{role}: {function!r} yields, so calling it would run nothing of it: {hint}")
 
 
-def yields(function: Any) -> bool:
+def is_generator(function: Any) -> bool:
     """Whether it is a generator, of which a call runs nothing."""
     call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
     return any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in (function, call))

@@ -19,8 +19,8 @@ from contextlib import contextmanager, suppress
 from typing import Literal
 
 from ..decision import WrongUse
-from .child_process import check_names
-from .shell import LONGEST_RUN, run_in
+from .child_process import check_variable_names
+from .shell import LONGEST_RUN, run_shell
 from .tool import Tool
 
 MOST_ENTRIES = 300
@@ -55,7 +55,7 @@ def workspace_tools(
         raise WrongUse(f"workspace {os.fspath(folder)!r} does not exist: create it, or name an existing folder")
     if not os.path.isdir(root):
         raise WrongUse(f"workspace {os.fspath(folder)!r} is not a folder: name the folder to work in")
-    tools = _Workspace(root, check_names(env))
+    tools = _Workspace(root, check_variable_names(env))
     offered = [
         Tool(tools.list_files, reads=True),
         Tool(tools.read_file, reads=True),
@@ -72,7 +72,7 @@ class _Workspace:
     """The functions behind the tools. Their docstrings are what the model reads."""
 
     def __init__(self, root: str, env: Collection[str] = ()) -> None:
-        self._folder = Folder(root)
+        self._folder = WorkspaceFolder(root)
         self._env = env
 
     def list_files(self, path: str = ".") -> str:
@@ -152,8 +152,8 @@ class _Workspace:
             glob: Which files: "*.py" in any folder, "src/**/*.{js,ts}" by the path from the workspace.
 
         """
-        hit = matcher(pattern, "regular expression")
-        wanted = globbed(glob)
+        hit = regex_matcher(pattern, "regular expression")
+        wanted = glob_matcher(glob)
         found: list[str] = []
         notes: list[str] = []
         for number, parts in enumerate(self._folder.files(path, self._folder.parts(path))):
@@ -234,7 +234,7 @@ class _Workspace:
             timeout: Seconds after which it is killed, at most 600.
 
         """
-        return await run_in(self._folder.root, command, timeout, self._env)
+        return await run_shell(self._folder.root, command, timeout, self._env)
 
     def _text(self, path: str) -> tuple[str, bool]:
         """A file's text, and whether that is all of it."""
@@ -299,7 +299,7 @@ class WorkspaceError(Exception):
     """What was asked for cannot be done in the workspace; the message tells the model why."""
 
 
-class Folder:
+class WorkspaceFolder:
     """Reads and writes below `root`, an existing folder without links on the way to it."""
 
     def __init__(self, root: str) -> None:
@@ -462,7 +462,7 @@ def _in_words(path: str) -> Iterator[None]:
 # hold the interpreter, and so the whole engine, while they do: no timeout and no cancellation would come through.
 
 
-def globbed(glob: str) -> Callable[[str], bool]:
+def glob_matcher(glob: str) -> Callable[[str], bool]:
     """Whether a path is one that a glob means: by its last name if the glob has no "/", else by all of it."""
     glob = glob.removeprefix("./") or "*"
     words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|"}
@@ -472,10 +472,10 @@ def globbed(glob: str) -> Callable[[str], bool]:
         depth += (piece == "{") - (piece == "}")
         pattern += re.escape(piece) if piece == "," and not depth else words.get(piece, re.escape(piece))
     anywhere = "" if "/" in glob else "(?:.*/)?"
-    return matcher(f"^{anywhere}(?:{pattern})$", "glob", glob)
+    return regex_matcher(f"^{anywhere}(?:{pattern})$", "glob", glob)
 
 
-def matcher(pattern: str, what: str, given: str | None = None) -> Callable[[str], bool]:
+def regex_matcher(pattern: str, what: str, given: str | None = None) -> Callable[[str], bool]:
     """Whether a text matches somewhere. Raises WorkspaceError if the pattern is none."""
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 

@@ -12,7 +12,7 @@ import pytest
 from endstop import Completion, Engine, Run, read_record, this_call, tool
 from endstop.decision import Event, Image, Limits, Policy
 from endstop.decision import events as ev
-from endstop.durable import LostRun
+from endstop.durable import RunLost
 from endstop.providers import Interrupted, Retry, Scripted, call, say
 from endstop.records.writer import RecordWriter
 from endstop.replay import replay
@@ -51,7 +51,7 @@ class Journal:
     def __init__(self, lost: type[ev.ToolExecutionStarted] | Any = None, error: Exception | None = None) -> None:
         self.events: list[Event] = []
         self.flushed = 0
-        self._lost, self._error = lost, error or LostRun("taken")
+        self._lost, self._error = lost, error or RunLost("taken")
 
     def write(self, event: Any) -> None:
         self.events.append(event)
@@ -333,7 +333,7 @@ async def test_a_run_that_is_cancelled_in_a_call_keeps_nothing_of_it() -> None:
 # ---- a run that another process has
 
 
-async def lost(session: Session) -> tuple[list[Event], LostRun]:
+async def lost(session: Session) -> tuple[list[Event], RunLost]:
     """What a reader of the run's bus sees, and what whoever waits gets."""
     seen: list[Event] = []
 
@@ -350,11 +350,11 @@ async def lost(session: Session) -> tuple[list[Event], LostRun]:
     run: Run | None = None
     readers: list[asyncio.Task[None]] = []
     async with asyncio.timeout(60):
-        with pytest.raises(LostRun) as caught:
+        with pytest.raises(RunLost) as caught:
             await main()
         await readers[0]
     assert run is not None
-    with pytest.raises(LostRun):
+    with pytest.raises(RunLost):
         assert run.outcome
     assert not run.finished
     return seen, caught.value
@@ -409,7 +409,7 @@ async def test_a_tool_that_does_not_let_itself_be_cancelled_writes_nothing_into_
     assert not any(isinstance(e, ev.ToolCallResult) for e in journal.events)
 
 
-class LeaseLost(OSError, LostRun):
+class LeaseLost(OSError, RunLost):
     """As the store says it."""
 
 
@@ -431,7 +431,7 @@ async def test_leaving_a_lost_run_tells_who_never_waited() -> None:
     session = an_engine("never").session("s")
     session.steps = MemorySteps()
     session.steps.lose_at = ""
-    with pytest.raises(LostRun):
+    with pytest.raises(RunLost):
         async with session.start("go") as run:
             assert [type(event) async for event in run][-1] is ev.StepStarted
 
@@ -440,7 +440,7 @@ async def test_a_session_that_lost_a_run_can_be_used_no_more_than_its_record_say
     session = an_engine("hello").session("s")
     session.steps = MemorySteps()
     session.steps.lose_at = ""
-    with pytest.raises(LostRun):
+    with pytest.raises(RunLost):
         await session.run("go")
     session.steps.lose_at = None
     assert (await session.run("again")).answer == "hello", "the session is free again"

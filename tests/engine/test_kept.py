@@ -10,13 +10,13 @@ from endstop import Completion, Continue, Phase
 from endstop.checkpoint import kept_response, kept_value, response_kept, value_kept
 from endstop.decision import AssistantMessage, Image, Reasoning, ToolCall, Usage
 from endstop.decision import events as ev
-from endstop.tools.results import LONGEST, Asked, Settled, as_text, images_in, shortened
+from endstop.tools.results import MAX_RESULT_CHARACTERS, CallOutcome, NeedsUserInput, images_in, render_result, truncate
 
 VALUES: list[Any] = [
     "text",
     "continue",
     "",
-    "x" * (LONGEST + 1000),
+    "x" * (MAX_RESULT_CHARACTERS + 1000),
     "\ud800 alone",
     None,
     3,
@@ -25,12 +25,12 @@ VALUES: list[Any] = [
     object(),
     Image(data=b"\x00\xff", media_type="image/png"),
     ["words", Image(url="https://example.invalid/a.png")],
-    Settled(content="no", status="error"),
+    CallOutcome(content="no", status="error"),
     Completion(answer="a", content="c", pending_issues=("p",), confirm="?", percentage=100),
     Completion(answer="", success=False, error="why"),
     Phase(percentage=30, summary="s", next_phase="n"),
     Continue("not yet"),
-    Asked("which?"),
+    NeedsUserInput("which?"),
 ]
 
 
@@ -39,19 +39,19 @@ def test_a_value_comes_back_with_the_same_meaning(value: Any) -> None:
     kept = kept_value(value)
     assert json.loads(json.dumps(kept)) == kept
     back = value_kept(json.loads(json.dumps(kept)))
-    if isinstance(value, Completion | Phase | Continue | Asked):
+    if isinstance(value, Completion | Phase | Continue | NeedsUserInput):
         assert back == value
     else:
-        assert as_text(back) == as_text(value)
+        assert render_result(back) == render_result(value)
         assert images_in(back) == images_in(value)
         assert isinstance(back, str) == isinstance(value, str), "a completion tool's plain text may be `continue`"
 
 
 def test_a_text_that_was_shortened_is_not_shortened_again() -> None:
-    once = shortened("x" * 5000, 1000)
+    once = truncate("x" * 5000, 1000)
     assert len(once) <= 1000
     assert "left out" in once
-    assert shortened(once, 1000) == once
+    assert truncate(once, 1000) == once
 
 
 def test_a_response_comes_back_as_it_was() -> None:

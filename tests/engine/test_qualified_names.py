@@ -20,7 +20,7 @@ BEFORE = {
     """,
     "endstop.engine.archive.redaction": "Redaction",
     "endstop.engine.bus": "Bus",
-    "endstop.engine.durable": "Job LostRun NotKept Queue StepKey Steps",
+    "endstop.engine.durable": "Job RunLost ResultNotStored Queue StepKey Steps",
     "endstop.engine.durable.dbos": "Dbos",
     "endstop.engine.durable.temporal": "Temporal",
     "endstop.engine.formats": "FORMATS Kinds events_of found_in guess",

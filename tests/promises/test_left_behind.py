@@ -164,11 +164,11 @@ async def test_B3_a_tool_that_blocks_the_event_loop_is_named(monkeypatch: pytest
     named = threading.Event()
     lines: list[tuple[str, dict[str, object]]] = []
 
-    def complain(what: str, **about: object) -> None:
+    def log_warning(what: str, **about: object) -> None:
         lines.append((what, about))
         named.set()
 
-    monkeypatch.setattr(loop_watchdog, "complain", complain)
+    monkeypatch.setattr(loop_watchdog, "log_warning", log_warning)
     monkeypatch.setattr(loop_watchdog, "BLOCKED_SECONDS", 0.01)
 
     @tool

@@ -14,7 +14,7 @@ from dbos import DBOS, DBOSClient, Serializer, WorkflowStatus, error
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
-from ..._logging import complain
+from ..._logging import log_warning
 from ..._sanitize import one_line
 from ...decision import WrongUse
 from ...durability import Job
@@ -238,7 +238,7 @@ class Voice(logging.Handler):
             said = f"{said} {record.exc_info[1]!r}"
         for secret in self.secrets:
             said = said.replace(secret, "***")
-        complain("DBOS has a trouble", said=one_line(said, _LONGEST), **({"as_before": unsaid} if unsaid else {}))
+        log_warning("DBOS has a trouble", said=one_line(said, _LONGEST), **({"as_before": unsaid} if unsaid else {}))
 
 
 _VOICE = Voice()

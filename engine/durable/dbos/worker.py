@@ -17,9 +17,9 @@ import msgspec
 from dbos import DBOS, error
 from sqlalchemy.exc import DBAPIError
 
-from ..._logging import complain
+from ..._logging import log_warning
 from ...decision import WrongUse
-from ...durability import Job, LostRun, NotKept, StepKey, Work
+from ...durability import Job, ResultNotStored, RunLost, StepKey, Work
 from .client import (
     APPLICATION,
     IDLE_IN_TRANSACTION,
@@ -182,12 +182,12 @@ class Worker:
             steps = DbosSteps(ownership, kept, upto)
             await asyncio.get_running_loop().create_task(self._made(job, steps), context=self._context.copy())
             await ownership.check()  # or DBOS would wait until the other one has ended
-        except LostRun:
+        except RunLost:
             raise _Left from None
         except asyncio.CancelledError:
             raise _Left from None
         except Exception as error:
-            complain("the work of a run failed", run=job.run_id, error=repr(error))
+            log_warning("the work of a run failed", run=job.run_id, error=repr(error))
             raise
 
     async def _made(self, job: Job, steps: DbosSteps) -> None:
@@ -198,7 +198,7 @@ def _job_of(given: dict[str, Any]) -> Job:
     try:
         return msgspec.convert(given, Job)
     except msgspec.ValidationError as error:
-        complain("the work of a run failed", run=str(DBOS.workflow_id), error=repr(error))
+        log_warning("the work of a run failed", run=str(DBOS.workflow_id), error=repr(error))
         raise
 
 
@@ -270,7 +270,7 @@ class DbosSteps:
             await asyncio.wait((begun, keeping), return_when=asyncio.FIRST_COMPLETED)
             if not begun.done():
                 await self._until_kept(keeping)
-                raise LostRun(f"somebody else has done the step {name}")
+                raise RunLost(f"somebody else has done the step {name}")
             result = await work()
             text = _text_of(result)
         except BaseException:
@@ -291,9 +291,9 @@ class DbosSteps:
         try:
             await asyncio.shield(keeping)
         except _TAKEN_AWAY as taken:
-            raise LostRun(str(taken)) from None
+            raise RunLost(str(taken)) from None
         except DBAPIError as refused:
-            raise NotKept(f"the database did not take the result: {refused.orig}") from None
+            raise ResultNotStored(f"the database did not take the result: {refused.orig}") from None
         except AssertionError:  # what DBOS says if a run's row has been deleted
             await self._ownership.check()
             raise
@@ -303,9 +303,9 @@ def _text_of(result: Any) -> Encoded:
     try:
         text = encoded(result)
     except (TypeError, ValueError, RecursionError) as refused:
-        raise NotKept(f"the result cannot be written as JSON: {refused}") from None
+        raise ResultNotStored(f"the result cannot be written as JSON: {refused}") from None
     if len(text) > LARGEST:
-        raise NotKept(f"the result has {len(text):,} letters as JSON, and {LARGEST:,} can be kept")
+        raise ResultNotStored(f"the result has {len(text):,} letters as JSON, and {LARGEST:,} can be kept")
     return text
 
 
@@ -355,7 +355,7 @@ class Ownership:
         self._sure_until = asked_at + _SURE_SECONDS
 
     async def check(self) -> None:
-        """Raises LostRun if somebody else has the run now, or nobody. Waits for a database that is away."""
+        """Raises RunLost if somebody else has the run now, or nobody. Waits for a database that is away."""
         if self._lost or monotonic() >= self._sure_until:
             await patiently(self._look)
 
@@ -369,5 +369,5 @@ class Ownership:
         elif status.dequeued_at != self._since:  # it was taken from us, and given to us again
             self._lost = True
         if self._lost:
-            raise LostRun(f"run {self._run} is not this process's any more")
+            raise RunLost(f"run {self._run} is not this process's any more")
         self.confirm(asked_at)

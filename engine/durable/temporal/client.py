@@ -27,7 +27,7 @@ from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, Tele
 from temporalio.service import PayloadLimitsConfig, RetryConfig, RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from ..._logging import complain
+from ..._logging import log_warning
 from ...decision import WrongUse
 
 # What the Temporal server keeps of a run while it waits or is in work: one activity, tried until it has ended.
@@ -322,7 +322,7 @@ class Polling:
     async def _wait(self, error: RPCError) -> None:
         if not self._waiting:  # said once, for however long it is away
             self._waiting = True
-            complain("runs stand still", reason=str(away(self._client.service_client.config.target_host, error)))
+            log_warning("runs stand still", reason=str(away(self._client.service_client.config.target_host, error)))
         await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _read(self, payloads: Payloads) -> list[bytes]:

@@ -35,8 +35,8 @@ class Temporal:
 
     `at_once` limits the runs of one process. Temporal knows no limit to the activities that are under way in all
     processes together, so that is not offered.
-    A result of more than 2 MB is not kept (NotKept): the server would refuse it. The results of a run's latest two
-    steps are kept, and of the older ones as many as fit into 128 kB.
+    A result of more than 2 MB is not kept (ResultNotStored): the server would refuse it. The results of a run's latest
+    two steps are kept, and of the older ones as many as fit into 128 kB.
     Raises WrongUse for what can never work, as a missing driver.
     """
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..._logging import complain
-from ...durability import Job, LostRun, Work
+from ..._logging import log_warning
+from ...durability import Job, RunLost, Work
 
 if TYPE_CHECKING:
     from .client import Polling, Task
@@ -27,7 +27,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...durability import NotKept
+from ...durability import ResultNotStored
 
 LEAVING_SECONDS = 5.0
 """How long work that was cancelled may take to end, when a process leaves."""
@@ -100,10 +100,10 @@ class Taking:
             return
         if error is None:
             await self._polling.complete(task)
-        elif isinstance(error, LostRun):  # by the store: who has it there may be dead, and the queue must not forget it
+        elif isinstance(error, RunLost):  # by the store: who has it there may be dead, and the queue must not forget it
             await self._polling.give_back(task, "another process has it", task.lease / RENEWALS)
         else:
-            complain("the work of a run raised", run=task.run_id, exc_info=error)
+            log_warning("the work of a run raised", run=task.run_id, exc_info=error)
             await self._polling.fail(task, f"its work raised {type(error).__name__}")
 
     async def _leave(self, taking: asyncio.Task[None]) -> None:
@@ -177,13 +177,13 @@ class Attempt:
 
     def _refuse_if_lost(self) -> None:
         if self.lost:
-            raise LostRun(f"run {self.task.run_id} has been given to another process, or was dropped")
+            raise RunLost(f"run {self.task.run_id} has been given to another process, or was dropped")
 
     async def confirm(self) -> bool:
         """Whether the run is still given to this process: a task may have lain in a connection for long."""
         try:
             await self._answer()
-        except LostRun:
+        except RunLost:
             return False
         return True
 
@@ -307,12 +307,14 @@ class Results:
         return str(key) in self._waiting
 
     def put(self, key: StepKey, value: Any) -> None:
-        """Have a result sent. Raises NotKept if it can never be."""
+        """Have a result sent. Raises ResultNotStored if it can never be."""
         text = json.dumps([str(key), key.step, value], ensure_ascii=False, separators=(",", ":"))
         data = text.encode("utf-8", "surrogatepass")  # as `json.loads` reads it
         entry = _Entry(key.step, data)
         if entry.size > LIMIT:
-            raise NotKept(f"the result of {key} has {entry.size:,} bytes, and Temporal keeps {LIMIT:,} at the most")
+            raise ResultNotStored(
+                f"the result of {key} has {entry.size:,} bytes, and Temporal keeps {LIMIT:,} at the most"
+            )
         self._values[str(key)] = value
         self._waiting[str(key)] = entry
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from contextvars import Token
 from typing import TYPE_CHECKING, Any
 
-from ..._logging import complain
+from ..._logging import log_warning
 from ..._version import __version__
 from ...decision import WrongUse
 from ...decision.errors import error_text
@@ -59,7 +59,7 @@ class Spans:
         if self._complained:
             return
         self._complained = True
-        complain("tracing failed, and the run goes on without", error=error_text(error))
+        log_warning("tracing failed, and the run goes on without", error=error_text(error))
 
 
 class Span:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 from endstop.durability import Work
-from endstop.durable import Job, LostRun, StepKey, Steps
+from endstop.durable import Job, RunLost, StepKey, Steps
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS jobs (run TEXT PRIMARY KEY, job TEXT, state TEXT, owner TEXT, term INTEGER);
@@ -93,7 +93,7 @@ class Plain:
         try:
             await work(job, PlainSteps(self, job.run_id, term))
         except Exception as error:
-            if self.fault == "stops at errors" and not isinstance(error, LostRun):
+            if self.fault == "stops at errors" and not isinstance(error, RunLost):
                 await asyncio.Event().wait()
         self.do("UPDATE jobs SET state = 'ended' WHERE run = ? AND term = ?", job.run_id, term)
 
@@ -142,4 +142,4 @@ class PlainSteps(Steps):
     def _check(self) -> None:
         rows = self.queue.do("SELECT term FROM jobs WHERE run = ?", self.run)
         if self.queue.fault != "never lost" and (not rows or rows[0][0] != self.term):
-            raise LostRun(self.run)
+            raise RunLost(self.run)

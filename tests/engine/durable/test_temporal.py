@@ -11,7 +11,7 @@ import anyio
 import pytest
 from endstop.decision import WrongUse
 from endstop.durability import Work
-from endstop.durable import Job, LostRun, StepKey, Steps
+from endstop.durable import Job, RunLost, StepKey, Steps
 from endstop.durable.temporal import Temporal
 from endstop.durable.temporal.worker import LIMIT
 from endstop.testing.conformance.durable import Adapter, Case, check
@@ -150,7 +150,7 @@ async def test_work_that_says_that_another_process_has_the_run_is_asked_again_la
     async def work(job: Job, steps: Steps) -> None:
         runs.worked.append(job.run_id)
         if len(runs.worked) == 1:
-            raise LostRun("the store says so")
+            raise RunLost("the store says so")
 
     async with opened(temporal, temporal.namespace(), lease=1.0) as queue:
         await _done_once(queue, runs, work)
@@ -215,7 +215,7 @@ async def test_a_run_that_was_dropped_and_submitted_again_in_its_own_process_beg
         try:
             await runs.step(steps, 1, "one", gate="drop")
             await runs.step(steps, 2, "two")
-        except LostRun:
+        except RunLost:
             runs.ended.append("lost")
             raise
         runs.ended.append("done")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from endstop.durable import NotKept, StepKey
+from endstop.durable import ResultNotStored, StepKey
 from endstop.durable.temporal.worker import CARRIED, LIMIT, Results
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -74,7 +74,9 @@ def test_what_waits_goes_before_what_is_kept() -> None:
 @pytest.mark.parametrize("value", ["x" * LIMIT, "\u00e9" * (LIMIT // 2), ["\n" * (LIMIT // 2)]])
 def test_what_can_never_be_sent_is_not_kept_and_says_why(value: Any) -> None:
     results = Results()
-    with pytest.raises(NotKept, match=r"the result of run/1/ has 2,000,\d\d\d bytes, and Temporal keeps 2,000,000"):
+    with pytest.raises(
+        ResultNotStored, match=r"the result of run/1/ has 2,000,\d\d\d bytes, and Temporal keeps 2,000,000"
+    ):
         results.put(key(1), value)
     assert key(1) not in results
     assert not results.next()

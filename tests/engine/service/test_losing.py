@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from endstop.durability import Work
-from endstop.durable import Job, LostRun, StepKey
+from endstop.durable import Job, RunLost, StepKey
 from endstop.providers import call
 from endstop.service import supervisor
 from endstop.service.service import Service
@@ -62,7 +62,7 @@ class Steps:
         result = await work()
         if self._lost is not None:
             await self._lost()
-            raise LostRun("somebody else has it")
+            raise RunLost("somebody else has it")
         return result
 
 
@@ -107,7 +107,7 @@ async def test_a_run_that_was_about_to_begin_when_all_were_given_up_does_not_beg
         (active,) = service._active_sessions
         active.give_up("this process was taken for dead")
         go.set()
-        with pytest.raises(LostRun, match="taken for dead"):
+        with pytest.raises(RunLost, match="taken for dead"):
             await doing
         assert (await service.run(job.run_id)).last_seq == 0
         await completes(service, queue, job)
@@ -133,7 +133,7 @@ async def test_a_lost_run_rests_only_once_what_it_had_handed_to_the_store_is_wri
         assert not doing.done()
         assert len(service._active_sessions) == 1
         holds[0][1].set()
-        with pytest.raises(LostRun):
+        with pytest.raises(RunLost):
             await doing
         await completes(service, queue, job)
 
@@ -145,7 +145,7 @@ async def test_a_run_that_the_store_knows_to_be_somebody_elses_is_lost_and_waits
     store = Stage()
     async with working(store) as (service, queue, job):
         store.fail("commit", 2, error=error)
-        with pytest.raises(LostRun, match=str(error)):
+        with pytest.raises(RunLost, match=str(error)):
             await queue.work(job, Steps())
         assert (await service.session(job.session_id)).status == "queued"
         await completes(service, queue, job)

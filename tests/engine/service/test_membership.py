@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from endstop.durability import LostRun, StepKey
+from endstop.durability import RunLost, StepKey
 from endstop.service.membership import LeaseKeeper
 from endstop.service.worker import FencedSteps
 from endstop.store.base import Orphan
@@ -106,7 +106,7 @@ async def test_a_step_begins_only_if_the_place_was_not_lost_while_the_queue_was_
             lease_keeper.evicted.set()
         slow.go.set()
         if lost:
-            with pytest.raises(LostRun):
+            with pytest.raises(RunLost):
                 await step
         else:
             assert await step == "result"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from endstop.durable import LostRun
+from endstop.durable import RunLost
 from endstop.store.base import Held, LeaseLost, Store, StoreError
 from endstop.store.leases import this_process
 from endstop.store.memory import MemoryStore
@@ -74,7 +74,7 @@ async def test_a_process_that_was_given_up_writes_nothing_more(any_store: Store)
         assert "given up (one)" in await refused(LeaseLost, work)
     assert (await any_store.sessions(), await any_store.runs("session_1")) == before
     assert seqs(await all_pages(any_store)) == [1, 2]
-    assert issubclass(LeaseLost, LostRun)
+    assert issubclass(LeaseLost, RunLost)
     assert issubclass(LeaseLost, StoreError)
 
 

@@ -20,7 +20,7 @@ from endstop.decision import Image, ToolResult, WrongUse
 from endstop.providers import Scripted, call
 from endstop.tools import mcp as connections
 from endstop.tools.mcp import McpConnection, result_of
-from endstop.tools.user_functions import Failed
+from endstop.tools.user_functions import UserFunctionError
 from mcp import Client, MCPError
 
 SERVER = Path(__file__).with_name("mcp_server.py")
@@ -211,7 +211,7 @@ async def test_a_server_over_http_that_goes_away_and_comes_back(notes: Path) -> 
             process.kill()
             process.wait()
             for _ in range(2):
-                with pytest.raises(Failed, match=r"the MCP server http://127\.0\.0\.1"):
+                with pytest.raises(UserFunctionError, match=r"the MCP server http://127\.0\.0\.1"):
                     await tools["add"].run({"a": 1})
             with serving(port, notes):
                 assert await tools["add"].run({"a": 2}) == "3"
@@ -235,7 +235,7 @@ async def test_a_session_that_the_server_has_forgotten_is_begun_anew_once(
         if forgets == 1:
             assert await tools["add"].run({"a": 1}) == "2"
         else:
-            with pytest.raises(Failed, match="The tool did not run"):
+            with pytest.raises(UserFunctionError, match="The tool did not run"):
                 await tools["add"].run({"a": 1})
     assert len(set(map(id, asked))) == 2, "the second time in a new session"
 
@@ -276,7 +276,7 @@ async def test_an_error_of_the_protocol_is_told_and_the_connection_stays(
     async with named(http.url) as tools:
         with monkeypatch.context() as changed:
             changed.setattr(Client, "call_tool", refusing)
-            with pytest.raises(Failed, match=r"answered with an error: Unknown tool: add \(-32602\)"):
+            with pytest.raises(UserFunctionError, match=r"answered with an error: Unknown tool: add \(-32602\)"):
                 await tools["add"].run({"a": 1})
         assert await tools["add"].run({"a": 1}) == "2"
 
@@ -284,7 +284,7 @@ async def test_an_error_of_the_protocol_is_told_and_the_connection_stays(
 async def test_leaving_the_block_ends_the_server_and_its_tools_say_so(notes: Path) -> None:
     async with named(stdio(notes)) as tools:
         pass
-    with pytest.raises(Failed, match="inside `async with mcp_tools`"):
+    with pytest.raises(UserFunctionError, match="inside `async with mcp_tools`"):
         await tools["add"].run({"a": 1})
     assert [task for task in asyncio.all_tasks() if task.get_name().startswith("endstop: ")] == []
 

@@ -9,7 +9,7 @@ from endstop.decision import Policy, ToolCallDelta, ToolResult, WrongUse
 from endstop.decision.events import ToolCallResult
 from endstop.providers import Scripted, call
 from endstop.testing import FakeClock
-from endstop.tools.results import LONGEST
+from endstop.tools.results import MAX_RESULT_CHARACTERS
 from pydantic import BaseModel
 
 
@@ -234,7 +234,7 @@ async def test_a_result_of_50_mb_is_shortened_in_its_middle() -> None:
         return "a" + "x" * 50_000_000 + "z"
 
     result = await result_of(flood)
-    assert len(result.content) < LONGEST + 200
+    assert len(result.content) < MAX_RESULT_CHARACTERS + 200
     assert result.content.startswith("a")
     assert result.content.endswith("z")
     assert "left out" in result.content

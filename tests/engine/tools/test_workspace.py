@@ -17,7 +17,7 @@ from endstop import Engine
 from endstop.decision import ToolResult, WrongUse
 from endstop.providers import Scripted, call
 from endstop.tools import finish_task, workspace_tools
-from endstop.tools.workspace import LONGEST_TEXT, Folder, WorkspaceError
+from endstop.tools.workspace import LONGEST_TEXT, WorkspaceError, WorkspaceFolder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -457,7 +457,7 @@ async def test_a_workspace_that_is_itself_a_link_is_the_folder_it_leads_to(root:
 
 
 def test_a_link_put_there_after_the_path_was_checked_is_not_followed(root: Path) -> None:
-    folder = Folder(os.path.realpath(root))
+    folder = WorkspaceFolder(os.path.realpath(root))
     inside, file = folder.parts("src/deep.txt"), folder.parts("README.md")
     (root / "src" / "app.py").unlink()
     (root / "src").rmdir()

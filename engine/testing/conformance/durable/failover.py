@@ -96,7 +96,7 @@ async def survives_many_kills(trial: Trial) -> None:
 
 
 async def loses_to_another_within(trial: Trial) -> None:
-    """Frozen within a step's work and woken after another process has done the run: LostRun, and nothing is changed."""
+    """Frozen within a step's work and woken after another process has done the run: RunLost, and nothing is changed."""
     await _woken(trial, Act(2, within="end"))
 
 
@@ -120,7 +120,7 @@ async def _woken(trial: Trial, act: Act) -> None:
         "the end of the work in the process that was woken",
     )
     if not trial.noted("lost", "run", process=first.name):
-        trial.complain("a process that was frozen, and whose run was done by another, must get LostRun")
+        trial.complain("a process that was frozen, and whose run was done by another, must get RunLost")
     trial.once()
     # what the one that was woken leaves behind must not bring the run back, nor make another end of it
     trial.notes.open_gate(f"leave-{first.name}")
@@ -133,7 +133,7 @@ ENDS = ("lost", "done", "raised", "cancelled")
 
 
 async def loses_in_the_middle(trial: Trial) -> None:
-    """Woken while another process is at the run: it gets LostRun there, and the other one finishes undisturbed."""
+    """Woken while another process is at the run: it gets RunLost there, and the other one finishes undisturbed."""
     await trial.planned("run", Act(1), Act(2, within="two"), Act(3, within="three"), Act(4))
     first = await trial.process()
     await trial.until_noted("began", "run", "run/2/")

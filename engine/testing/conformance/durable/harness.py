@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from ....decision import WrongUse
-from ....durability import Job, LostRun, NotKept, Queue, StepKey, Steps, Work
+from ....durability import Job, Queue, ResultNotStored, RunLost, StepKey, Steps, Work
 
 # How the queue under trial is made, in this process and in others.
 
@@ -183,7 +183,7 @@ def doing(process: str, notes: Notes) -> Callable[[Job, Steps], Awaitable[None]]
                 await asyncio.gather(*(_act(process, notes, job, steps, act) for act in group))
             if plan.raises:
                 raise PlannedError("as planned")
-        except LostRun:
+        except RunLost:
             note("lost")
             raise
         except asyncio.CancelledError:
@@ -214,7 +214,7 @@ async def _act(process: str, notes: Notes, job: Job, steps: Steps, act: Act) -> 
         await notes.gate(act.before)
     try:
         result = await steps.step(key, work)
-    except NotKept as error:
+    except ResultNotStored as error:
         note("not kept", text=str(error))
         return
     by, value = ("", result) if act.bare else (result["by"], result["value"])

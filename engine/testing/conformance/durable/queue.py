@@ -178,13 +178,13 @@ async def forgets_results(trial: Trial) -> None:
 
 
 async def takes_it_away(trial: Trial) -> None:
-    """A run that is dropped while it is in work loses it: LostRun at its next step, and it is not taken again."""
+    """A run that is dropped while it is in work loses it: RunLost at its next step, and it is not taken again."""
     await trial.planned("run", Act(1), Act(2, before="end"))
     async with trial.here():
         await trial.until_noted("result", "run", "run/1/")
         await (await trial.queue()).drop("run")
         trial.notes.open_gate("end")
-        await trial.until(lambda: trial.noted("lost", "run") or trial.noted("cancelled", "run"), "LostRun")
+        await trial.until(lambda: trial.noted("lost", "run") or trial.noted("cancelled", "run"), "RunLost")
         await trial.planned("next", Act(1))
         await trial.until_noted("done", "next")
     if len(trial.noted("taken", "run")) != 1 or trial.noted("began", "run", "run/2/"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from ....durability import Job, NotKept, StepKey, Steps
+from ....durability import Job, ResultNotStored, StepKey, Steps
 from .harness import Trial, difference, job
 
 Asking = Callable[[Trial, "Asked"], Awaitable[None]]
@@ -122,7 +122,7 @@ async def lets_errors_through(trial: Trial) -> None:
 
     async def asking(trial: Trial, asked: Asked) -> None:
         raised: list[Exception] = [ValueError("no"), TimeoutError(), _Odd(asyncio.Lock(), two=asked)]
-        raised += [ExceptionGroup("several", [OSError(5, "input")]), NotKept("by its work")]
+        raised += [ExceptionGroup("several", [OSError(5, "input")]), ResultNotStored("by its work")]
         for number, error in enumerate(raised, start=1):
             for times in (1, 2):
                 try:
@@ -217,7 +217,7 @@ async def survives_the_large(trial: Trial) -> None:
         large = "x" * 20_000_000
         try:
             given = await asked.step(1, "", large)
-        except NotKept as error:
+        except ResultNotStored as error:
             if not str(error):
                 trial.complain("NotKept must say why")
         else:
