@@ -370,7 +370,7 @@ class Store(Enrolled, Protocol):
 
 # What a store says when it does not do what it was asked.
 #
-# StoreError (an OSError) the store cannot do it ├── LeaseLost (and a LostRun) this process was given up ├── Held
+# StoreError (an OSError) the store cannot do it ├── LeaseLost (and a RunLost) this process was given up ├── Held
 # another process has the session ├── Diverged events do not go on from what is stored ├── NotAtRest the session runs,
 # or waits to run └── Crowded its owner has as many such sessions as may be
 

@@ -12,7 +12,7 @@ import pytest
 import structlog
 from dbos import DBOS, DBOSClient
 from endstop.decision import WrongUse
-from endstop.durable import Job, LostRun, NotKept, Steps
+from endstop.durable import Job, ResultNotStored, RunLost, Steps
 from endstop.durable.dbos.database_url import place_of
 
 from .dbos_runs import done, giving, job, key, opened, rows, until
@@ -99,9 +99,9 @@ async def test_what_is_no_json_or_too_long_is_not_kept(path: Path, monkeypatch: 
     monkeypatch.setattr("endstop.durable.dbos.worker.LARGEST", 1000)
 
     async def work(job: Job, steps: Steps) -> None:
-        with pytest.raises(NotKept, match="cannot be written as JSON"):
+        with pytest.raises(ResultNotStored, match="cannot be written as JSON"):
             await steps.step(key(1), lambda: giving(object()))
-        with pytest.raises(NotKept, match="1,002 letters as JSON, and 1,000 can be kept"):
+        with pytest.raises(ResultNotStored, match="1,002 letters as JSON, and 1,000 can be kept"):
             await steps.step(key(1), lambda: giving("x" * 1000))
         assert await steps.step(key(1), lambda: giving("half a pair: \ud83d")) == "half a pair: \ud83d"
 
@@ -115,7 +115,7 @@ async def test_what_the_database_refuses_is_not_kept_and_happens_again(path: Pat
     rows(path, f"CREATE TRIGGER refuse BEFORE INSERT ON operation_outputs BEGIN {refuse}; END")
 
     async def work(job: Job, steps: Steps) -> None:
-        with pytest.raises(NotKept, match="did not take the result: too much for me"):
+        with pytest.raises(ResultNotStored, match="did not take the result: too much for me"):
             await steps.step(key(1), lambda: giving("x" * 200))
         assert await steps.step(key(1), lambda: giving("why")) == "why"
         assert await steps.step(key(1), lambda: giving("again")) == "why"
@@ -145,7 +145,7 @@ async def test_work_that_raises_is_told_and_work_that_lost_its_run_ends_nothing(
         if job.run_id == "breaks":
             raise ValueError("as it happens")
         if len(times) == 2:
-            raise LostRun("says the store")
+            raise RunLost("says the store")
         ended.set()
 
     with structlog.testing.capture_logs() as logs:

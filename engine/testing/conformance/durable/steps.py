@@ -211,7 +211,7 @@ async def keeps_five_apart(trial: Trial) -> None:
 
 
 async def survives_the_large(trial: Trial) -> None:
-    """A result of 20 MB is kept, or NotKept says that it is not; the run goes on in any case."""
+    """A result of 20 MB is kept, or ResultNotStored says that it is not; the run goes on in any case."""
 
     async def asking(trial: Trial, asked: Asked) -> None:
         large = "x" * 20_000_000
@@ -219,7 +219,7 @@ async def survives_the_large(trial: Trial) -> None:
             given = await asked.step(1, "", large)
         except ResultNotStored as error:
             if not str(error):
-                trial.complain("NotKept must say why")
+                trial.complain("ResultNotStored must say why")
         else:
             if difference(given, large):
                 trial.complain("a result of 20 MB came back as another one")
