@@ -47,7 +47,7 @@ class EventBuffer:
 
     heard: ids of messages that the run's prompt is made of.
     resumed: how often the run has been resumed, this time included.
-    sure: waits until this process certainly has the run; raises LostRun if it has it no more.
+    sure: waits until this process certainly has the run; raises RunLost if it has it no more.
     spread: seconds after which an event is handed to the store also where no flush asks for it. With it a flush waits
         for a store that is away, as long as it takes, instead of ending the run.
     """
@@ -97,7 +97,7 @@ class EventBuffer:
     # ---- writing
 
     def write(self, event: Event | DrainedChunk) -> None:
-        """Take an event. Returns at once, whoever reads. Raises LostRun if the run was given up."""
+        """Take an event. Returns at once, whoever reads. Raises RunLost if the run was given up."""
         if self._lost_reason is not None:
             raise RunLost(self._lost_reason)
         if isinstance(event, DrainedChunk):
@@ -151,7 +151,7 @@ class EventBuffer:
             self.first += number
 
     async def flush(self) -> None:
-        """Wait until the store has all that was written. Raises StoreError once, and then never again; and LostRun."""
+        """Wait until the store has all that was written. Raises StoreError once, and then never again; and RunLost."""
         target = self._stored + len(self._pending)
         while self._stored < target:
             try:
