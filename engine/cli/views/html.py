@@ -21,7 +21,7 @@ from ..._sanitize import clean, one_line
 from ..._version import __version__
 from ...analysis.charts import bar, range_of
 from ...decision import WrongUse
-from .text import counted
+from .text import counted, duration
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -61,6 +61,7 @@ def environment() -> Environment:
         "bdi": isolated,
         "counted": counted,
         "csp_source": _csp_source,
+        "duration": duration,
         "grouped": "{:,}".format,
         "range_of": range_of,
     }

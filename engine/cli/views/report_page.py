@@ -31,7 +31,7 @@ from .report_tables import (
 )
 from .tables import dollars, long, of, part, short
 from .text import counted
-from .timeline_page import MARKS, NOTES, SessionSection, SessionView, session_view
+from .timeline_page import BRIEF, MARKS, NOTES, SessionSection, SessionView, session_view
 
 MOST_WRITTEN = 30_000
 """Steps and calls that the page names in all its sessions: some 3 MB."""
@@ -59,7 +59,8 @@ def report_page(report: Report, sessions: Sequence[SessionSection], ratings: Rat
         baseline=list(_baseline(report)),
         sessions=list(_sessions(sessions, ratings)),
         marks=MARKS.values(),
-        notes=NOTES.values(),
+        notes=NOTES,
+        brief=BRIEF,
         reasons=REASONS,
         reasons_shown=[name for name in REASONS if any(name in one.chosen.reasons for one in sessions)],
         most_files=FILES_SHOWN,

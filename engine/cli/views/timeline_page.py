@@ -14,7 +14,8 @@ from typing import NamedTuple
 from ..._sanitize import one_line
 from ...analysis.sampling import SampledSession
 from ...analysis.scoring import LabelledRun, WorkState
-from ...analysis.timeline import Intervention, RunTimeline, SessionTimeline, StepCall, StepCell, StepMark
+from ...analysis.timeline import Intervention, RunTimeline, SessionTimeline, StepCell, StepMark
+from ...decision.summary import RunDigest
 from .report_tables import KNOWN, Tone
 from .tables import short
 from .text import counted, duration
@@ -32,7 +33,7 @@ MARKS: dict[StepMark, tuple[Tone, str, str]] = {
 """The cell of a step: its tone, its sign and what it means."""
 _COMPLETIONS: dict[WorkState, tuple[Tone, str]] = {"wrong": ("bad", "✗"), "said_after_failures": ("warn", "✓")}
 """A completion is green only if nothing is known that speaks against it."""
-_BRIEF: dict[StepMark, str] = {
+BRIEF: dict[StepMark, str] = {
     "calls": "",
     "text": "text",
     "completion": "completion accepted",
@@ -86,22 +87,14 @@ class SessionSection:
 class StepView:
     """One step, as a cell and as a row."""
 
-    name: str
+    cell: StepCell
     look: str
     """CSS classes of the cell."""
     sign: str
-    notes: Sequence[Note]
-    brief: str
-    calls: Sequence[StepCall]
-    more_calls: int
-    repeated: bool
     is_done: bool
     """The work was reported as done in this step."""
     is_after: bool
     """The work had been reported as done before."""
-    input_tokens: str
-    output_tokens: str
-    duration: str
     left_out: int
     """Steps before this one that are not shown."""
 
@@ -110,12 +103,9 @@ class StepView:
 class RunView:
     """One run of a session."""
 
-    number: int
-    prompt: str
-    answer: str
-    model: str
+    digest: RunDigest
     about: str
-    """How it ended and what it used; follows the model."""
+    """Its policy, how it ended and what it used."""
     ended: str
     steps: Sequence[StepView]
 
@@ -124,63 +114,47 @@ class RunView:
 class SessionView:
     """One session, as the template shows it."""
 
-    id: str
-    record: str
-    steps: int
+    section: SessionSection
     ending: str
     known: str
     tone: Tone
-    reasons: str
     keywords: str
     """What the page's script finds it by."""
-    prompt: str
     strip: str
     """The style of the strip; empty if there are no steps."""
     runs: Sequence[RunView]
-    more_runs: int
     with_steps: bool
-    cells_label: str
-    """The cells in words: a screen reader announces them as one image, since the rows below say it all."""
+    marks: Counter[StepMark]
+    """How many steps have which mark."""
 
 
 def session_view(
     section: SessionSection, runs: Sequence[LabelledRun], longest: int, *, with_steps: bool
 ) -> SessionView:
     """The view of a session. longest: steps of the longest session, whose strip is as wide as the page."""
-    chosen, timelines = section.chosen, section.timeline.runs
-    first, last = timelines[0].digest, runs[-1]
+    timelines = section.timeline.runs
+    last = runs[-1]
     ending = last.digest.stop_reason or "unfinished"
     known, tone = KNOWN[last.known]
-    marks = Counter(cell.mark for timeline in timelines for cell in timeline.cells)
-    keywords = [*chosen.reasons, f"end-{one_line(ending, 60)}"]
+    keywords = [*section.chosen.reasons, f"end-{one_line(ending, 60)}"]
     return SessionView(
-        id=first.session_id if one_line(first.session_id, 80) else "session",
-        record=chosen.record,
-        steps=chosen.steps,
+        section=section,
         ending=ending,
         known=known,
         tone=tone,
-        reasons=", ".join(chosen.reasons),
         keywords=" ".join(word.replace(" ", "-") for word in keywords),
-        prompt=first.prompt,
-        strip=_strip(timelines, runs, chosen.steps, longest),
-        runs=[_run_view(*both, number) for number, both in enumerate(zip(timelines, runs, strict=True), 1)],
-        more_runs=section.timeline.more_runs,
+        strip=_strip(timelines, runs, section.chosen.steps, longest),
+        runs=[_run_view(*both) for both in zip(timelines, runs, strict=True)],
         with_steps=with_steps,
-        cells_label=f"{counted(marks.total(), 'step')}: "
-        + ", ".join(f"{many} {mark}" for mark, many in marks.most_common()),
+        marks=Counter(cell.mark for timeline in timelines for cell in timeline.cells),
     )
 
 
-def _run_view(timeline: RunTimeline, run: LabelledRun, number: int) -> RunView:
-    digest = run.digest
+def _run_view(timeline: RunTimeline, run: LabelledRun) -> RunView:
     return RunView(
-        number=number,
-        prompt=digest.prompt,
-        answer=digest.answer,
-        model=digest.model,
+        digest=run.digest,
         about="".join(_about(run)),
-        ended=f"{digest.stop_reason or 'not at all'}, {_known(run)}",
+        ended=f"{run.digest.stop_reason or 'not at all'}, {_known(run)}",
         steps=[
             _step_view(cell, run, timeline.left_out if place == timeline.left_out_after else 0)
             for place, cell in enumerate(timeline.cells)
@@ -190,7 +164,7 @@ def _run_view(timeline: RunTimeline, run: LabelledRun, number: int) -> RunView:
 
 def _about(run: LabelledRun) -> Iterator[str]:
     digest, waste, used = run.digest, run.waste, run.digest.used
-    yield f", policy {one_line(digest.policy, 60)}; ended: {digest.stop_reason or 'not at all'}"
+    yield f"policy {one_line(digest.policy, 60)}; ended: {digest.stop_reason or 'not at all'}"
     if digest.allowed and not run.imported:
         yield f"; {digest.end.steps} of {counted(digest.allowed, 'step')} allowed"
     yield f"; {_known(run)}"
@@ -212,21 +186,12 @@ def _step_view(cell: StepCell, run: LabelledRun, left_out: int) -> StepView:
     is_done = run.done is not None and cell.step == run.done.steps
     is_after = _is_after(cell, run)
     classes = {"after": is_after, "repeated": cell.repeated, "flagged": is_done}
-    about = "~" if cell.estimated else ""
     return StepView(
-        name=str(cell.step) if cell.mark != "closing" else "closing",
+        cell=cell,
         look=" ".join([tone, *(name for name, holds in classes.items() if holds)]),
         sign=str(calls) if cell.mark == "calls" and calls > 1 else sign,
-        notes=[NOTES[said] for said in cell.said],
-        brief=_BRIEF[cell.mark],
-        calls=cell.calls,
-        more_calls=cell.more_calls,
-        repeated=cell.repeated,
         is_done=is_done,
         is_after=is_after,
-        input_tokens=f"{about}{cell.input_tokens:,}",
-        output_tokens=f"{about}{cell.output_tokens:,}",
-        duration=duration(cell.ms),
         left_out=left_out,
     )
 
