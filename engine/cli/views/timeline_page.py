@@ -22,13 +22,13 @@ from .text import counted, duration
 
 MARKS: dict[StepMark, tuple[Tone, str, str]] = {
     "calls": ("main", "", "tools were called (how many, if several)"),
-    "text": ("quiet", "t", "text alone"),
+    "text": ("quiet", "t", "text only"),
     "completion": ("good", "✓", "a completion was accepted"),
     "rejected": ("warn", "↩", "a completion was handed back"),
     "error": ("bad", "!", "a call or the request failed"),
     "question": ("loop", "?", "the user was asked"),
-    "closing": ("quiet", "…", "last words after a limit"),
-    "empty": ("quiet", "∅", "nothing came"),
+    "closing": ("quiet", "…", "closing text after a limit"),
+    "empty": ("quiet", "∅", "the response was empty"),
 }
 """The cell of a step: its tone, its sign and what it means."""
 _COMPLETIONS: dict[WorkState, tuple[Tone, str]] = {"wrong": ("bad", "✗"), "said_after_failures": ("warn", "✓")}
@@ -40,8 +40,8 @@ BRIEF: dict[StepMark, str] = {
     "rejected": "completion handed back",
     "error": "error",
     "question": "question",
-    "closing": "last words",
-    "empty": "nothing",
+    "closing": "closing text",
+    "empty": "empty response",
 }
 """What a step did, in its row. Its calls are named after it."""
 STRIP_PARTS = 60
@@ -62,11 +62,11 @@ class Note(NamedTuple):
 
 NOTES: dict[Intervention, Note] = {
     "nudge": Note("N", "the loop nudged the model"),
-    "reminder": Note("R", "the loop reminded it of a limit"),
+    "reminder": Note("R", "the loop reminded the model of a limit"),
     "compaction": Note("C", "the context was compacted"),
-    "retry": Note("A", "the request was made again"),
-    "resumed": Note("K", "the run went on after a crash"),
-    "user": Note("U", "the user said something"),
+    "retry": Note("A", "the request was retried"),
+    "resumed": Note("K", "the run was resumed after a crash"),
+    "user": Note("U", "the user sent a message"),
 }
 
 

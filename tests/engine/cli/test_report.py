@@ -122,7 +122,7 @@ async def test_so_many_sessions_stand_on_the_page_as_are_asked_for(tmp_path: Pat
     done = await endstop("report", folder, "--html", page, "--sessions", 3)
     assert "3 sessions to open" in " ".join(done.out.split())
     words = Parsed(page.read_text(encoding="utf-8")).words
-    assert "3 of 8 sessions: the most telling ones of each kind" in words
+    assert "3 of 8 sessions: the most interesting ones of each kind" in words
     assert page.read_text(encoding="utf-8").count('<details class="session"') == 3
 
 
@@ -226,7 +226,7 @@ async def test_a_page_of_very_many_steps_leaves_their_rows_out_and_says_so(
     await scenes.done(tmp_path / "b.jsonl", steps=5)
     words = Parsed(page_of(tmp_path)).words
     assert words.count("Step by step") == 1
-    assert words.count("Its steps are left out: the page would grow too large") == 1
+    assert words.count("The steps of this session are left out: the page would grow too large") == 1
 
 
 async def test_a_page_without_sessions_has_the_figures_all_the_same(tmp_path: Path) -> None:
