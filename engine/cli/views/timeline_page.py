@@ -15,7 +15,7 @@ from ..._sanitize import one_line
 from ...analysis.sampling import SampledSession
 from ...analysis.scoring import LabelledRun, WorkState
 from ...analysis.timeline import Intervention, RunTimeline, SessionTimeline, StepCell, StepMark
-from ...decision.summary import RunDigest
+from ...decision.summary import RunSummary
 from .report_tables import KNOWN, Tone
 from .tables import short
 from .text import counted, duration
@@ -103,7 +103,7 @@ class StepView:
 class RunView:
     """One run of a session."""
 
-    digest: RunDigest
+    digest: RunSummary
     about: str
     """Its policy, how it ended and what it used."""
     ended: str
