@@ -18,51 +18,6 @@ from ...decision.limits import STOP_REASONS
 from ...records.format import summarize_drained
 from ...replay.diff import RECORD_ENDS
 
-# Text from models and tools in the sizes that a terminal has room for.
-
-
-def brief(name: str, written: str) -> str:
-    """A call in a few words: its name and the first argument that is short enough to be one."""
-    short = [value.strip('"') for _, value in arguments(written, 60) if value.startswith('"') and value.endswith('"')]
-    return f"{one_line(name, 60)} {short[0]}" if short else one_line(name, 60)
-
-
-def first_lines(text: str, most: int) -> tuple[list[str], int]:
-    """The first lines of the text, and how many more there are. Blank lines at its ends do not count."""
-    lines = clean(text).strip("\n").rstrip().split("\n")
-    if len(lines) == most + 1:
-        most += 1  # one more line says more than that there is one more line
-    return lines[:most], max(0, len(lines) - most)
-
-
-def last_lines(text: str, most: int) -> list[str]:
-    """The last lines of the text that are not blank, under a line that says how many there are before them."""
-    lines = [line for line in clean(text).split("\n") if line.strip()]
-    return lines if len(lines) <= most else [f"… {len(lines) - most:,} lines before", *lines[-most:]]
-
-
-def arguments(written: str, longest: int) -> list[tuple[str, str]]:
-    """Names and values of a call's arguments, each value in one line of at most so many characters."""
-    try:
-        given: Any = msgspec.json.decode(written or "{}")
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
-        return [("", one_line(written, longest))]
-    return [(one_line(str(name), 40), _value(value, longest)) for name, value in given.items()]
-
-
-def _value(value: Any, longest: int) -> str:
-    if isinstance(value, str) and len(value) > longest:
-        return f'{_json(value[:longest])[:longest].rstrip(chr(92))}…" ({len(value):,} characters)'
-    text = _json(value)
-    return text if len(text) <= longest else text[:longest] + "…"
-
-
-def _json(value: Any) -> str:
-    return clean(msgspec.json.encode(value).decode())
-
-
 Tone = Literal["success", "doubt", "limit", "failure", "cancelled", "question"]
 """`doubt`: reported as done although calls had failed before it."""
 
@@ -311,12 +266,36 @@ def failure_words(failure: AttemptFailed) -> str:
     return failure.message + wait
 
 
-def actions_line(actions: Sequence[str], most: int = 8) -> str:
-    """What was done, in a line: the same thing once, with how often."""
-    counts = Counter(actions)
-    shown = [f"{action} x{times}" if times > 1 else action for action, times in counts.items()]
-    more = [f"and {len(shown) - most} more"] if len(shown) > most else []
-    return " · ".join([*shown[:most], *more])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Savings:
+    """What was never paid for: output that was not written, and calls that were not made."""
+
+    tokens: int = 0
+    calls: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return saved_words(self.tokens, self.calls)
+
+
+Saved = Callable[[], Savings | None]
+"""Asked at the end of each run what its cuts have saved; None if nobody knows."""
+
+
+def savings_of(chunks: Iterable[AnyChunk]) -> Savings:
+    """What the chunks after cuts amount to, 4 characters a token."""
+    rest = summarize_drained(chunks)
+    return Savings(tokens=rest.output_tokens, calls=rest.calls)
+
+
+def _plain(reason: str) -> str:
+    return reason.removeprefix("custom:").replace("_", " ")
+
+
+def _some(*parts: str) -> tuple[str, ...]:
+    return tuple(part for part in parts if part)
+
+
+# ---- what a run used
 
 
 def figures(outcome: Outcome) -> str:
@@ -398,12 +377,57 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
-def _plain(reason: str) -> str:
-    return reason.removeprefix("custom:").replace("_", " ")
+# ---- calls, results and decisions
 
 
-def _some(*parts: str) -> tuple[str, ...]:
-    return tuple(part for part in parts if part)
+def actions_line(actions: Sequence[str], most: int = 8) -> str:
+    """What was done, in a line: the same thing once, with how often."""
+    counts = Counter(actions)
+    shown = [f"{action} x{times}" if times > 1 else action for action, times in counts.items()]
+    more = [f"and {len(shown) - most} more"] if len(shown) > most else []
+    return " · ".join([*shown[:most], *more])
+
+
+def brief(name: str, written: str) -> str:
+    """A call in a few words: its name and the first argument that is short enough to be one."""
+    short = [value.strip('"') for _, value in arguments(written, 60) if value.startswith('"') and value.endswith('"')]
+    return f"{one_line(name, 60)} {short[0]}" if short else one_line(name, 60)
+
+
+def first_lines(text: str, most: int) -> tuple[list[str], int]:
+    """The first lines of the text, and how many more there are. Blank lines at its ends do not count."""
+    lines = clean(text).strip("\n").rstrip().split("\n")
+    if len(lines) == most + 1:
+        most += 1  # one more line says more than that there is one more line
+    return lines[:most], max(0, len(lines) - most)
+
+
+def last_lines(text: str, most: int) -> list[str]:
+    """The last lines of the text that are not blank, under a line that says how many there are before them."""
+    lines = [line for line in clean(text).split("\n") if line.strip()]
+    return lines if len(lines) <= most else [f"… {len(lines) - most:,} lines before", *lines[-most:]]
+
+
+def arguments(written: str, longest: int) -> list[tuple[str, str]]:
+    """Names and values of a call's arguments, each value in one line of at most so many characters."""
+    try:
+        given: Any = msgspec.json.decode(written or "{}")
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        given = None
+    if not isinstance(given, dict):
+        return [("", one_line(written, longest))]
+    return [(one_line(str(name), 40), _value(value, longest)) for name, value in given.items()]
+
+
+def _value(value: Any, longest: int) -> str:
+    if isinstance(value, str) and len(value) > longest:
+        return f'{_json(value[:longest])[:longest].rstrip(chr(92))}…" ({len(value):,} characters)'
+    text = _json(value)
+    return text if len(text) <= longest else text[:longest] + "…"
+
+
+def _json(value: Any) -> str:
+    return clean(msgspec.json.encode(value).decode())
 
 
 def trace_lines(decision: Decision) -> Iterator[tuple[str, str, str]]:
@@ -424,24 +448,3 @@ def value_of(value: Any) -> str:
             return str(len(value)) if value else "none"
         case _:
             return one_line(str(value), 40)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Savings:
-    """What was never paid for: output that was not written, and calls that were not made."""
-
-    tokens: int = 0
-    calls: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return saved_words(self.tokens, self.calls)
-
-
-Saved = Callable[[], Savings | None]
-"""Asked at the end of each run what its cuts have saved; None if nobody knows."""
-
-
-def savings_of(chunks: Iterable[AnyChunk]) -> Savings:
-    """What the chunks after cuts amount to, 4 characters a token."""
-    rest = summarize_drained(chunks)
-    return Savings(tokens=rest.output_tokens, calls=rest.calls)
