@@ -18,7 +18,7 @@ from ..console import endstop
 
 SUMMARY = "The port in config.ini is 8080 now; it was 3000."
 DONE = call("finish_task", summary=SUMMARY)
-UNKNOWN = "Cut at finish_task: nobody knows whether anything would have come after it"
+UNKNOWN = "Cut at finish_task: whether anything would have followed is unknown"
 
 
 async def record_of(tmp_path: Path, script: list[Any], *, drain: bool = False, **options: Any) -> Path:

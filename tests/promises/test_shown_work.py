@@ -79,7 +79,7 @@ def ending(**fields: Any) -> EndingText:
             {"stop_reason": "judged", "accepted_by": ("m:strict_judge",)},
             "success",
             "Reported as done",
-            "taken for done by the judge strict_judge, not checked",
+            "judged complete by strict_judge, not checked",
         ),
         (
             {"accepted_by": ("m:tests_pass", "user")},
@@ -91,13 +91,13 @@ def ending(**fields: Any) -> EndingText:
             {"failed_calls": ("edit_file",)},
             "doubt",
             "Reported as done",
-            "reported by the agent, not checked; before it edit_file failed, and no later call made up for that",
+            "reported by the agent, not checked; edit_file failed earlier, and no later call made up for it",
         ),
         (
             {"evaluation": {"name": "m:check", "error": "it hung"}},
             "success",
             "Reported as done",
-            "reported by the agent, not checked; its evaluation gave no verdict",
+            "reported by the agent, not checked; the evaluation gave no verdict",
         ),
         (
             {"verdict": "passed", "evaluation": {"name": "m:check"}},
@@ -149,4 +149,4 @@ async def test_A3_a_completion_after_a_failed_edit_says_so_in_replay_and_audit(t
     replayed = await endstop("replay", record)
     audited = await endstop("audit", record)
     for told in (replayed.err, audited.out):
-        assert "before it edit_file failed, and no later call made up for that" in " ".join(told.split())
+        assert "edit_file failed earlier, and no later call made up for it" in " ".join(told.split())

@@ -1,4 +1,7 @@
-"""How a run's end is told to people, in whatever view: the honest word for it, and how to go on."""
+"""Text that all views share: how a run ended and how to go on, what it used, and calls and results in short.
+
+Everything that comes from a model, a tool or a provider is cleaned before it is shown (`_sanitize.py`).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ from ...records.format import summarize_drained
 from ...replay.diff import RECORD_ENDS
 
 Tone = Literal["success", "doubt", "limit", "failure", "cancelled", "question"]
-"""`doubt`: reported as done although calls had failed before it."""
+"""How an ending looks. `doubt`: the work was reported as done although calls had failed before."""
 
 _LIMITS = {
     "step_limit": ("Stopped at the step limit", "Allow more steps: --max-steps N."),
@@ -27,78 +30,80 @@ _LIMITS = {
     "cost_limit": ("Stopped at the cost limit", "Allow a higher cost in the policy, under [limits]."),
     "time_limit": ("Stopped at the time limit", "Allow more time in the policy, under [limits]."),
     "tool_call_limit": ("Stopped at the limit of tool calls", "Allow more calls in the policy, under [limits]."),
-    "stuck": ("Stopped: going round in circles", "Say in the prompt what the model should do differently."),
-    "degenerate": ("Stopped: the response repeated itself", "Try again, another model, or another temperature."),
+    "stuck": ("Stopped: stuck in a loop", "Say in the prompt what the model should do differently."),
+    "degenerate": ("Stopped: the response repeated itself", "Run again, or use another model or temperature."),
     "compaction_stalled": ("Stopped: the context is full", "Use a model with a larger context, or a smaller task."),
-    "completion_rejected": ("Stopped: completion not accepted", "Say in the prompt what has to be true at the end."),
-    "no_answer": ("Stopped without an answer", "Try again, or another model."),
-    "invalid_calls": ("Stopped: nothing but invalid calls", "Try another model, or describe the tools better."),
+    "completion_rejected": (
+        "Stopped: completion not accepted",
+        "Say in the prompt what must be true when the task is done.",
+    ),
+    "no_answer": ("Stopped without an answer", "Run again, or use another model."),
+    "invalid_calls": ("Stopped: nothing but invalid calls", "Use another model, or describe the tools better."),
 }
 
 _FAILURES = {
-    "auth": "Check the key: it is missing, wrong or not allowed to use this model.",
+    "auth": "Check the API key: it is missing, wrong, or has no access to this model.",
     "not_found": "Check the model's name (--model) and the endpoint (--api-base).",
-    "quota": "The account has no money or no allowance left: add credit, or use another key or model.",
+    "quota": "The account has no credit or quota left: add credit, or use another key or model.",
     "rate_limit": "Wait and run again, or use another key or model.",
-    "connection": "Is the endpoint running, and is --api-base right?",
-    "timeout": "The endpoint is slow or stuck: run again, or use another one.",
-    "server": "The provider has trouble of its own: run again later, or use another one.",
+    "connection": "Check that the endpoint is running and that --api-base is right.",
+    "timeout": "The endpoint is slow or hangs: run again, or use another one.",
+    "server": "The provider returned a server error. Retry later or use another provider.",
     "context_overflow": "Use a model with a larger context, or a smaller task.",
-    "bad_request": "The provider refused the request as it is: see its message above.",
-    "protocol": "Does the endpoint speak OpenAI's chat completions? See --api-base and --provider.",
-    "interrupted": "The connection broke off: run again.",
-    "degenerate": "Try again, another model, or another temperature.",
-    "cancelled": "The request was cut off from outside: run again.",
+    "bad_request": "The provider rejected the request: see its message above.",
+    "protocol": "Check that the endpoint speaks OpenAI's chat completions API: see --api-base and --provider.",
+    "interrupted": "The connection was lost during the response: run again.",
+    "degenerate": "Run again, or use another model or temperature.",
+    "cancelled": "The request was cancelled from outside: run again.",
 }
 """What to do about a provider's error, by its kind (`providers/errors.py`)."""
 
-
 _CAUSES = {
     "interrupt": "You stopped it with Ctrl-C.",
-    "shutdown": "The process was told to end.",
-    "race": "Another model was first.",
+    "shutdown": "The process was asked to stop.",
+    "race": "Another model finished first.",
     RECORD_ENDS: "The record ends here.",
 }
 _UNDONE = "The task was not reported as done."
 
 
-_NO_VERDICT = "its evaluation gave no verdict"
+_NO_VERDICT = "the evaluation gave no verdict"
 _GO_ON = '"Go on."'
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """Where a run is recorded, and what stands on the command line again when somebody goes on from it."""
+    """The record of a run, and the options to repeat in a command that resumes it."""
 
     path: str
     options: str = ""
 
     def resume(self, what: str = _GO_ON) -> str:
-        """The command that goes on from here."""
+        """The command that resumes it; `what` is the prompt or the answers, as written in a shell."""
         return " ".join(_some("endstop run --resume", quote(self.path), what, self.options))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndingText:
-    """The end of a run, as people are told it."""
+    """How a run ended, in words."""
 
     tone: Tone
     title: str
     text: str
     """The answer, the question, or what happened."""
     answered_above: bool = False
-    """True if `text` is what was streamed last, word for word."""
+    """Whether `text` is exactly what was streamed last, so that a view need not repeat it."""
     advice: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
     work: str = ""
-    """What is known of the work, and by whom; empty if nobody said that it was done."""
+    """Whether the work is done and who says so; empty if nobody reported it as done."""
     work_tone: Tone = "success"
 
 
 def ending_of(
     outcome: Outcome, failure: AttemptFailed | None = None, cause: str = "", recorded: Recorded | None = None
 ) -> EndingText:
-    """The words for an outcome; `failure` is the provider's last error, `cause` why it was cancelled."""
+    """The words for an outcome. `failure`: the provider's last error; `cause`: why the run was cancelled."""
     reason = outcome.stop_reason
     work, tone = _known(outcome), work_tone(outcome.work, outcome.failed_calls)
     go_on = f"Go on from here: {recorded.resume()}" if recorded is not None else ""
@@ -128,12 +133,12 @@ def ending_of(
             return EndingText(tone="failure", title=title, text=failure_words(failure), advice=_some(advice, go_on))
         case "cancelled":
             text = _CAUSES.get(cause, outcome.detail)
-            advised = () if cause == RECORD_ENDS else _some(_UNDONE, go_on)  # a replay knows no more than that
+            advised = () if cause == RECORD_ENDS else _some(_UNDONE, go_on)  # a replay knows nothing after that
             return EndingText(tone="cancelled", title="Cancelled", text=text, advice=advised)
         case "awaiting_input":
             questions = "\n\n".join(question.text for question in outcome.questions)
             confirming = bool(outcome.questions) and all(q.confirms is not None for q in outcome.questions)
-            title = "Please confirm" if confirming else "A question to you"
+            title = "Please confirm" if confirming else "A question for you"
             return EndingText(
                 tone="question",
                 title=title,
@@ -144,7 +149,7 @@ def ending_of(
 
 
 def _title(outcome: Outcome) -> str:
-    """Says no more than is known: only a check makes a report of completion a completion."""
+    """Claims no more than is known: a task is complete only if an evaluation checked it."""
     if outcome.stop_reason in ("text_final", "handled"):
         return "Answered, but wrong" if outcome.work == "wrong" else "Answered"
     if outcome.work == "checked":
@@ -163,7 +168,7 @@ def _known(outcome: Outcome) -> str:
 
 
 def work_tone(work: Work | None, failed_calls: Sequence[str]) -> Tone:
-    """The tone of what is known of the work."""
+    """The tone of `work_words`."""
     if work == "wrong":
         return "failure"
     return "doubt" if work == "said" and failed_calls else "success"
@@ -177,9 +182,9 @@ def work_words(
     failed_calls: Sequence[str] = (),
     evaluated_by: str | None = None,
 ) -> str:
-    """What is known of the work, and who says so; empty if nobody said that it was done.
+    """Whether the work is done and who says so; empty if nobody reported it as done.
 
-    evaluated_by: the evaluator's name, None if there was none. The others are as in an outcome.
+    evaluated_by: the evaluator's name; None without an evaluation. The others are fields of `Outcome`.
     """
     no_verdict = _NO_VERDICT if evaluated_by is not None else ""
     match work:
@@ -195,54 +200,54 @@ def work_words(
 
 
 def _said_by(stop_reason: str, accepted_by: Sequence[str]) -> str:
-    """Who says that the work is done: the agent, and whoever was asked and agreed."""
+    """Who says that the work is done: the agent, and the gates or the user that accepted it."""
     names = " and ".join("the user" if name == "user" else short_name(name) for name in accepted_by)
     match stop_reason:
         case "handled":
             return "answered by a handler"
         case "judged":
-            return f"taken for done by the judge {names}".rstrip()
+            return f"judged complete by {names}".rstrip()
         case _:
             return f"reported by the agent, accepted by {names}" if names else "reported by the agent"
 
 
 def failed_before(names: Sequence[str], most: int = 4) -> str:
-    """Why a report of completion is doubtful."""
+    """Why a report of completion is in doubt: these calls failed before it."""
     shown = ", ".join(one_line(name, 40) for name in names[:most])
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"before it {shown}{more} failed, and no later call made up for that"
+    return f"{shown}{more} failed earlier, and no later call made up for it"
 
 
 def _how_to_answer(outcome: Outcome, recorded: Recorded | None, confirming: bool) -> tuple[str, ...]:
     if recorded is None:
         return (
-            "The task is not done: run again with your answer in the prompt. "
-            "With --record FILE, endstop run --resume FILE --answer TEXT could go on from here.",
+            "The task is not done. Run it again with your answer in the prompt. "
+            "With --record FILE, you could answer with: endstop run --resume FILE --answer TEXT.",
         )
     text = "yes" if confirming else "..."
     if len(outcome.questions) == 1:
         answers = f'--answer "{text}"'
     else:
         answers = " ".join(f'--answer {quote(question.call_id)}="..."' for question in outcome.questions)
-    also = "A no hands it back to the model, with what you say; what is neither is asked again." if confirming else ""
+    also = "No hands it back to the model, with your text; any other answer asks you again." if confirming else ""
     return _some(f"Answer it: {recorded.resume(answers)}", also)
 
 
 def cut_words(name: str, response: ResponseFinished) -> str:
-    """What is known of a response that was left at the completion call of this name."""
+    """What is known of a response that was cut at the completion call of this name."""
     rest = response.after_cut
     if response.cut_at_end or response.raw_finish or (rest is not None and rest.whole and rest == CutOff()):
         return f"The response ended with {name}: nothing was cut off"
     if rest is None:
-        return f"Cut at {name}: nobody knows whether anything would have come after it"
+        return f"Cut at {name}: whether anything would have followed is unknown"
     if not (rest.output_tokens or rest.calls):
-        return f"Cut at {name}: nothing came after it for as long as it was read"
+        return f"Cut at {name}: nothing followed while the rest was read"
     least = "" if rest.whole else "at least "
     return f"Cut at {name}, which saved {least}{saved_words(rest.output_tokens, rest.calls)}"
 
 
 def saved_words(output_tokens: int, calls: Sequence[str]) -> str:
-    """Output that was not paid for, and calls that were not made."""
+    """The output that was not generated and the calls that were not made."""
     parts = [f"about {counted(output_tokens, 'output token')}"] if output_tokens else []
     if calls:
         names = [f"{one_line(name, 40)} x{n}" if n > 1 else one_line(name, 40) for name, n in Counter(calls).items()]
@@ -251,7 +256,7 @@ def saved_words(output_tokens: int, calls: Sequence[str]) -> str:
 
 
 def short_name(name: str) -> str:
-    """The short name of a function that stands in a record by its qualified one; a command is called by itself."""
+    """A qualified name from a record without its module; a command is shown as it was written."""
     short = name.rpartition(":")[2] if "Command" not in name else name.partition(":")[2]
     command = _COMMAND.fullmatch(short)
     return f"`{command[1]}`" if command else short
@@ -261,14 +266,14 @@ _COMMAND = re.compile(r"""Command(?:Gate|Evaluator)\(['"](.*)['"]\)""", re.DOTAL
 
 
 def failure_words(failure: AttemptFailed) -> str:
-    """What the provider said, and how long it asks to wait."""
-    wait = f" (it asks to wait {failure.retry_after:g} s)" if failure.retry_after is not None else ""
+    """The provider's message, and the delay that it asked for."""
+    wait = f" (retry after {failure.retry_after:g} s)" if failure.retry_after is not None else ""
     return failure.message + wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Savings:
-    """What was never paid for: output that was not written, and calls that were not made."""
+    """What a cut saved: output tokens that were not generated and calls that were not made."""
 
     tokens: int = 0
     calls: tuple[str, ...] = ()
@@ -278,11 +283,11 @@ class Savings:
 
 
 Saved = Callable[[], Savings | None]
-"""Asked at the end of each run what its cuts have saved; None if nobody knows."""
+"""Called at the end of a run: what its cuts saved, or None if that is unknown."""
 
 
 def savings_of(chunks: Iterable[AnyChunk]) -> Savings:
-    """What the chunks after cuts amount to, 4 characters a token."""
+    """The savings of cuts, from the chunks that were read after them; tokens are estimated at 4 characters each."""
     rest = summarize_drained(chunks)
     return Savings(tokens=rest.output_tokens, calls=rest.calls)
 
@@ -307,7 +312,7 @@ def figures(outcome: Outcome) -> str:
 
 
 def spent(usage: Usage, limits: Mapping[str, LimitUse]) -> tuple[str, ...]:
-    """Tokens and money, and all else that has a hard limit besides the run's steps, each with what is allowed."""
+    """Tokens, cost and whatever else has a hard limit, each with its limit; without the run's steps."""
     hard = {name: use for name, use in limits.items() if not use.soft and name != "steps"}
     if "input_tokens" in hard or "output_tokens" in hard:
         used = {"input_tokens": f"{usage.input_tokens:,} tokens in", "output_tokens": f"{usage.output_tokens:,} out"}
@@ -318,7 +323,7 @@ def spent(usage: Usage, limits: Mapping[str, LimitUse]) -> tuple[str, ...]:
 
 
 def allowances(policy: Policy) -> tuple[str, ...]:
-    """What is allowed besides the run's steps."""
+    """The limits of a policy besides the run's steps."""
     run = {name: getattr(policy.limits, name) for name in STOP_REASONS if name != "steps"}
     session = {name: getattr(policy.session_limits, name) for name in STOP_REASONS}
     return (
@@ -358,12 +363,12 @@ def tokens(usage: Usage) -> str:
 
 
 def cost(usage: Usage) -> str:
-    """What it cost, if a price is known."""
+    """The cost in US dollars; empty if no price is known."""
     return "" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
 
 
 def duration(milliseconds: float) -> str:
-    """So long, as people say it."""
+    """`950 ms`, `12.5 s`, `2 min 05 s`."""
     seconds = milliseconds / 1000
     if seconds < 1:
         return f"{milliseconds:.0f} ms"
@@ -381,7 +386,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def actions_line(actions: Sequence[str], most: int = 8) -> str:
-    """What was done, in a line: the same thing once, with how often."""
+    """Actions in one line; an action that was done several times is shown once, with its count."""
     counts = Counter(actions)
     shown = [f"{action} x{times}" if times > 1 else action for action, times in counts.items()]
     more = [f"and {len(shown) - most} more"] if len(shown) > most else []
@@ -389,27 +394,27 @@ def actions_line(actions: Sequence[str], most: int = 8) -> str:
 
 
 def brief(name: str, written: str) -> str:
-    """A call in a few words: its name and the first argument that is short enough to be one."""
+    """A call in a few words: its name and the first text argument that is short enough."""
     short = [value.strip('"') for _, value in arguments(written, 60) if value.startswith('"') and value.endswith('"')]
     return f"{one_line(name, 60)} {short[0]}" if short else one_line(name, 60)
 
 
 def first_lines(text: str, most: int) -> tuple[list[str], int]:
-    """The first lines of the text, and how many more there are. Blank lines at its ends do not count."""
+    """The first lines of the text, and how many more there are. Blank lines at both ends are dropped."""
     lines = clean(text).strip("\n").rstrip().split("\n")
     if len(lines) == most + 1:
-        most += 1  # one more line says more than that there is one more line
+        most += 1  # instead of a line that says "1 more line"
     return lines[:most], max(0, len(lines) - most)
 
 
 def last_lines(text: str, most: int) -> list[str]:
-    """The last lines of the text that are not blank, under a line that says how many there are before them."""
+    """The last lines that are not blank, below a line with the number of lines before them."""
     lines = [line for line in clean(text).split("\n") if line.strip()]
-    return lines if len(lines) <= most else [f"… {len(lines) - most:,} lines before", *lines[-most:]]
+    return lines if len(lines) <= most else [f"… {len(lines) - most:,} earlier lines", *lines[-most:]]
 
 
 def arguments(written: str, longest: int) -> list[tuple[str, str]]:
-    """Names and values of a call's arguments, each value in one line of at most so many characters."""
+    """Names and values of a call's arguments; each value in one line of at most `longest` characters."""
     try:
         given: Any = msgspec.json.decode(written or "{}")
     except (msgspec.DecodeError, ValueError, RecursionError):
@@ -431,14 +436,14 @@ def _json(value: Any) -> str:
 
 
 def trace_lines(decision: Decision) -> Iterator[tuple[str, str, str]]:
-    """For each rule that was asked: its name, what it saw, what it said ("" if nothing)."""
+    """For each rule of a decision's trace: its name, the facts that it saw, and its verdict ("" for none)."""
     for considered in decision.trace:
         saw = " ".join(f"{name}={value_of(value)}" for name, value in considered.saw.items())
         yield considered.rule, saw, considered.said
 
 
 def value_of(value: Any) -> str:
-    """A fact in a few words."""
+    """A fact's value in a few words."""
     match value:
         case None:
             return "none"

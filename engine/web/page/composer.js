@@ -54,7 +54,7 @@ function form(title, verb, send, more = []) {
 }
 
 function answerForm(question, place, send) {
-  const made = form(question.text || "A question to you", "Answer", send);
+  const made = form(question.text || "A question for you", "Answer", send);
   made.classList.add("question");
   made.querySelector("label").prepend(h("strong", { class: "asks" }, question.confirms != null ? "Please confirm" : "It asks you"));
   for (const issue of question.pending_issues ?? []) made.querySelector("label").append(h("small", {}, `\nstill open: ${issue}`));

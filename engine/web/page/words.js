@@ -35,34 +35,34 @@ const LIMITS = {
   cost_limit: ["Stopped at the cost limit", "Allow a higher cost in the policy, or go on from here."],
   time_limit: ["Stopped at the time limit", "Allow more time in the policy, or go on from here."],
   tool_call_limit: ["Stopped at the limit of tool calls", "Allow more calls in the policy, or go on from here."],
-  stuck: ["Stopped: going round in circles", "Go on, and say what the model should do differently."],
-  degenerate: ["Stopped: the response repeated itself", "Try again, another model, or another temperature."],
+  stuck: ["Stopped: stuck in a loop", "Go on, and say what the model should do differently."],
+  degenerate: ["Stopped: the response repeated itself", "Go on from here, or use another model or temperature."],
   compaction_stalled: ["Stopped: the context is full", "Use a model with a larger context, or a smaller task."],
-  completion_rejected: ["Stopped: completion not accepted", "Go on, and say what has to be true at the end."],
-  no_answer: ["Stopped without an answer", "Try again, or another model."],
-  invalid_calls: ["Stopped: nothing but invalid calls", "Try another model, or describe the tools better."],
+  completion_rejected: ["Stopped: completion not accepted", "Go on, and say what must be true when the task is done."],
+  no_answer: ["Stopped without an answer", "Go on from here, or use another model."],
+  invalid_calls: ["Stopped: nothing but invalid calls", "Use another model, or describe the tools better."],
 };
 
 const FAILURES = {
-  auth: "The server's key is missing, wrong or not allowed to use this model.",
+  auth: "The server's API key is missing, wrong, or has no access to this model.",
   not_found: "Check the model's name and the endpoint that the server was started with.",
-  quota: "The account has no money or no allowance left: add credit, or use another key or model.",
+  quota: "The account has no credit or quota left: add credit, or use another key or model.",
   rate_limit: "Wait and go on from here, or use another key or model.",
-  connection: "Is the model's endpoint running, and is its address right?",
-  timeout: "The endpoint is slow or stuck: go on from here, or use another one.",
-  server: "The provider has trouble of its own: go on from here later.",
+  connection: "Check that the model's endpoint is running and that its address is right.",
+  timeout: "The endpoint is slow or hangs: go on from here, or use another one.",
+  server: "The provider returned a server error. Go on from here later, or use another provider.",
   context_overflow: "Use a model with a larger context, or a smaller task.",
-  bad_request: "The provider refused the request as it is: see its message above.",
-  protocol: "Does the endpoint speak OpenAI's chat completions?",
-  interrupted: "The connection broke off: go on from here.",
+  bad_request: "The provider rejected the request: see its message above.",
+  protocol: "Check that the endpoint speaks OpenAI's chat completions API.",
+  interrupted: "The connection was lost during the response: go on from here.",
 };
 
 const CAUSES = {
   caller: "It was cancelled from outside.",
-  disconnect: "Its reader went away.",
+  disconnect: "The client disconnected.",
   timeout: "It took longer than was allowed.",
-  shutdown: "The server was told to end.",
-  race: "Another model was first.",
+  shutdown: "The server was asked to stop.",
+  race: "Another model finished first.",
 };
 
 /** What is known of the work: as decision/outcome.py derives it. */
@@ -76,12 +76,12 @@ function known(outcome) {
   const by = called(evaluation?.name ?? "") || "an evaluation";
   if (work === "checked") return ["good", "✔", `checked by ${by}: passed`];
   if (work === "wrong") return ["bad", "✘", `wrong: checked by ${by}, failed`];
-  const silent = evaluation ? "its evaluation gave no verdict" : "";
+  const silent = evaluation ? "the evaluation gave no verdict" : "";
   if (!work) return ["warn", "■", silent];
   const names = accepted.map((name) => (name === "user" ? "you" : called(name))).join(" and ");
-  const who = { handled: "answered by a handler", judged: `taken for done by the judge ${names}` }[reason]
+  const who = { handled: "answered by a handler", judged: `judged complete by ${names}` }[reason]
     ?? "reported by the agent" + (names && `, accepted by ${names}`);
-  const doubt = failed.length ? `before it ${oneLine(failed.join(", "), 160)} failed, and no later call made up for that` : "";
+  const doubt = failed.length ? `${oneLine(failed.join(", "), 160)} failed earlier, and no later call made up for it` : "";
   return [doubt ? "warn" : "good", doubt ? "!" : "✔", [`${who}, not checked`, silent, doubt].filter(Boolean).join("; ")];
 }
 
@@ -91,7 +91,7 @@ export function cutWords({ call = "the completion", ended, rest }) {
   const words = [tokens && `about ${counted(tokens, "output token")}`, calls.length && `${counted(calls.length, "tool call")} (${oneLine(calls.join(", "), 200)})`]
     .filter(Boolean).join(" and ");
   if (ended || (rest && whole && !words)) return ["The response ended here", `nothing was cut off after ${call}`];
-  return ["Cut here", words ? `this saved ${whole ? "" : "at least "}${words}` : `nobody knows whether anything would have come after ${call}`];
+  return ["Cut here", words ? `this saved ${whole ? "" : "at least "}${words}` : `whether anything would have followed ${call} is unknown`];
 }
 
 /** The end of a run as people are told it: tone, sign, title, what is known of the work (`who`), text, advice. */
@@ -123,7 +123,7 @@ export function ending(run) {
     default: {
       const asked = outcome.questions ?? [];
       const confirming = asked.length > 0 && asked.every((question) => question.confirms != null);
-      return { tone: "main", sign: "?", title: confirming ? "Please confirm" : "A question to you",
+      return { tone: "main", sign: "?", title: confirming ? "Please confirm" : "A question for you",
         text: asked.map((question) => question.text).join("\n\n"), advice: "The run waits for the answer, and goes on from it." };
     }
   }
@@ -131,7 +131,7 @@ export function ending(run) {
 
 export function failureWords(failure) {
   const status = failure.status ? `${failure.status}: ` : "";
-  const wait = failure.retry_after != null ? ` (it asks to wait ${failure.retry_after} s)` : "";
+  const wait = failure.retry_after != null ? ` (retry after ${failure.retry_after} s)` : "";
   return `${failure.kind}: ${status}${failure.message}${wait}`;
 }
 

@@ -52,7 +52,7 @@ async def test_the_winners_answer_is_all_that_stands_on_stdout_and_the_loser_is_
     assert (done.code, done.out) == (0, "The port is 8080.\n")
     assert "> fast" in done.err
     assert "the winner is fast" in done.err
-    assert "slow | cancelled (cancelled): Another model was first." in done.err
+    assert "slow | cancelled (cancelled): Another model finished first." in done.err
 
 
 async def test_json_is_one_object_with_every_racer_in_it(tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ async def test_the_racers_stand_side_by_side_and_then_there_is_a_table(columns: 
     assert text.count("fast · won") == 1
     assert text.count("▸ fast") == 1
     assert "the winner is fast" in text
-    assert "Another model was first." in text
+    assert "Another model finished first." in text
     assert text.count("┏━ ✔ fast") == 1
     assert terminal.cursor_shown
     assert all(len(line.rstrip()) <= columns for line in terminal.lines)

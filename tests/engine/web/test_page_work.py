@@ -79,7 +79,7 @@ def test_A3_a_report_after_a_failed_edit_is_amber_with_the_reason_and_the_larges
     shown.scripts["fails"] = [[call("write_file", path="x")], [call("task_done", summary=SUMMARY)]]
     begin(page, "fails")
     card = page.wait_for_selector(".card.success.warn[data-work=said]")
-    assert "before it write_file failed, and no later call made up for that" in card.text_content()
+    assert "write_file failed earlier, and no later call made up for it" in card.text_content()
     sizes = page.evaluate(
         "[...document.querySelectorAll('main *')].filter((one) => one.checkVisibility() && one.textContent.trim())"
         ".map((one) => [parseFloat(getComputedStyle(one).fontSize), one.closest('.card') !== null])"
@@ -94,7 +94,7 @@ def test_A3_a_report_after_a_failed_edit_is_amber_with_the_reason_and_the_larges
 @pytest.mark.parametrize(
     ("response", "head", "words"),
     [
-        ({}, "Cut here", "nobody knows whether anything would have come after task_done"),
+        ({}, "Cut here", "whether anything would have followed task_done is unknown"),
         ({"cut_at_end": True}, "The response ended here", "nothing was cut off after task_done"),
         ({"raw_finish": "tool_calls"}, "The response ended here", "nothing was cut off after task_done"),
         ({"after_cut": {}}, "The response ended here", "nothing was cut off after task_done"),

@@ -112,7 +112,7 @@ async def test_a_limit_a_failure_and_a_question_each_say_how_to_go_on() -> None:
     cases = {
         ("--max-steps", "1"): ([call("nothing")], "■ Stopped at the step limit", "--max-steps N"),
         ("--max-steps", "2"): ([b"data: nonsense\n\n"], "✘ Failed", "--api-base"),
-        ("--max-steps", "3"): ([call("ask_user", question="Which one?")], "? A question to you", "Which one?"),
+        ("--max-steps", "3"): ([call("ask_user", question="Which one?")], "? A question for you", "Which one?"),
     }
     for arguments, (response, title, advice) in cases.items():
         async with (

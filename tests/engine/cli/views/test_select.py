@@ -80,7 +80,7 @@ def test_every_kind_of_provider_error_comes_with_advice(kind: str) -> None:
     failed = AttemptFailed(attempt="1.1", kind=kind, message="what it said", retry_after=7.0)
     ending = ending_of(outcome(status="failed", stop_reason="provider_error"), failed)
     assert ending.advice
-    assert ending.text == "what it said (it asks to wait 7 s)"
+    assert ending.text == "what it said (retry after 7 s)"
 
 
 def test_figures_speak_like_people() -> None:
