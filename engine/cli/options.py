@@ -1,4 +1,4 @@
-"""Options that several commands share, so that they read the same in each."""
+"""Options that several commands share, and the values that are built from them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .factory import RETRIES
 def add_command(
     commands: Any, name: str, help: str, command: Callable[[argparse.Namespace], int], epilog: str = ""
 ) -> argparse.ArgumentParser:
-    """The parser of one command. What stands in `epilog` keeps its lines."""
+    """Add a command and return its parser. The line breaks of `epilog` are kept."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=help,
@@ -31,7 +31,7 @@ def add_command(
 
 
 def add_agent(parser: argparse.ArgumentParser) -> None:
-    """What makes an agent: model, tools, and when it stops."""
+    """Options of an agent: its model, its tools and when it stops."""
     model = parser.add_argument_group("model")
     add_model(model)
     add_sampling(model)
@@ -42,46 +42,52 @@ def add_agent(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model(model: argparse._ArgumentGroup) -> None:
-    """Which model, how it is reached, what it costs, and what is done about it when it fails."""
-    model.add_argument("--model", metavar="M", help="its name, as litellm or the endpoint knows it")
-    model.add_argument("--api-base", metavar="URL", help="an OpenAI-compatible endpoint, up to and with /v1")
-    model.add_argument("--provider", choices=("litellm", "openai"), help="how to reach it; else decided by --api-base")
+    """Which model, how to reach it, what it costs, and what to do when it fails."""
+    model.add_argument("--model", metavar="M", help="the name of the model, as litellm or the endpoint knows it")
+    model.add_argument("--api-base", metavar="URL", help="the URL of an OpenAI-compatible endpoint, including /v1")
+    model.add_argument(
+        "--provider",
+        choices=("litellm", "openai"),
+        help="how to reach the model (default: openai with --api-base, else litellm)",
+    )
     add_retries_and_timeouts(model)
     model.add_argument(
-        "--price", metavar="IN,OUT", help="US dollars per million tokens, where litellm's list is wrong or has none"
+        "--price",
+        metavar="IN,OUT",
+        help="prices in US dollars per million tokens, where litellm's list is wrong or has none",
     )
 
 
 def add_retries_and_timeouts(model: argparse._ArgumentGroup) -> None:
-    """What is done about a provider that fails or hangs."""
+    """What to do when a provider fails or hangs."""
     model.add_argument(
         "--retries",
         type=int,
         default=RETRIES,
         metavar="N",
-        help=f"ask again so often after an error that may pass (default {RETRIES})",
+        help=f"how often to retry after a temporary error (default {RETRIES})",
     )
     model.add_argument(
         "--first-timeout",
         type=float,
         default=FIRST_SECONDS,
         metavar="S",
-        help=f"seconds to the first content of a response (default {FIRST_SECONDS:g})",
+        help=f"seconds to wait for the first content of a response (default {FIRST_SECONDS:g})",
     )
     model.add_argument(
         "--content-timeout",
         type=float,
         default=BETWEEN_SECONDS,
         metavar="S",
-        help=f"seconds from one piece of content to the next (default {BETWEEN_SECONDS:g})",
+        help=f"seconds to wait between two pieces of content (default {BETWEEN_SECONDS:g})",
     )
     model.add_argument(
-        "--response-timeout", type=float, metavar="S", help="seconds that one response may take (default: no bound)"
+        "--response-timeout", type=float, metavar="S", help="seconds that one response may take (default: no limit)"
     )
 
 
 def add_sampling(model: argparse._ArgumentGroup) -> None:
-    """What goes into every request beside the conversation."""
+    """What every request contains besides the conversation."""
     model.add_argument("--tool-choice", choices=("auto", "required", "none"), help="default: auto")
     model.add_argument("--temperature", type=float, metavar="T", help="passed to the model")
     model.add_argument("--seed", type=int, metavar="N", help="passed to the model")
@@ -89,45 +95,45 @@ def add_sampling(model: argparse._ArgumentGroup) -> None:
         "--max-tokens",
         type=int,
         metavar="N",
-        help="output tokens of one response: passed to the model, and held here, too, by an estimate",
+        help="output tokens of one response: passed to the model, and also enforced here by an estimate",
     )
     add_finish_words(model)
 
 
 def add_finish_words(parser: argparse._ArgumentGroup | argparse.ArgumentParser) -> None:
-    """What words of the provider's mean that are not in the table."""
+    """Finish reasons of a provider that endstop does not know."""
     parser.add_argument(
         "--finish-word",
         action="append",
         default=[],
         metavar="WORD=MEANING",
-        help="what a finish word of the provider means that is not known: stop, length, ...; repeatable",
+        help="the meaning of a finish reason that endstop does not know: stop, length, ...; repeatable",
     )
 
 
 def parse_finish_words(args: argparse.Namespace) -> dict[str, FinishReason]:
-    """The finish words that were given. Raises WrongUse for what is none."""
+    """The value of `--finish-word`. Raises WrongUse."""
     words = {}
     for text in args.finish_word:
         word, sign, meaning = text.rpartition("=")
         if not sign:
-            raise WrongUse(f"--finish-word {text}: write WORD=MEANING, as done=stop")
+            raise WrongUse(f"--finish-word {text}: write WORD=MEANING, as in done=stop")
         words[word] = meaning
     return check_finish_words(words)
 
 
 def sampling_settings(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings that were given."""
+    """The sampling options that were given, as settings for a request."""
     settings = {"temperature": args.temperature, "seed": args.seed, "max_tokens": args.max_tokens}
     return {name: value for name, value in settings.items() if value is not None}
 
 
 def add_tools(
     tools: argparse._ArgumentGroup | argparse.ArgumentParser,
-    workspace: str = "let the model list, read, search and change files in DIR",
-    commands: str = "let it run commands in the workspace, too",
+    workspace: str = "let the model list, read, search and edit files in DIR",
+    commands: str = "also let the model run commands in the workspace",
 ) -> None:
-    """The user's own tools, and those of the workspace."""
+    """The user's own tools, and the tools of a workspace."""
     tools.add_argument(
         "--tools", action="append", default=[], metavar="FILE", help="a Python file or module with tools; repeatable"
     )
@@ -138,20 +144,22 @@ def add_tools(
         action="append",
         default=[],
         metavar="NAME",
-        help="an environment variable that commands see besides PATH, HOME and the like; repeatable",
+        help="an environment variable to pass to commands, besides PATH, HOME and a few others; repeatable",
     )
 
 
 def add_presets(tools: argparse._ArgumentGroup) -> None:
-    """The tools that are offered without being asked for."""
-    tools.add_argument("--no-presets", action="store_true", help="offer neither finish_task nor ask_user")
+    """The tools that are offered by default."""
+    tools.add_argument("--no-presets", action="store_true", help="do not offer finish_task and ask_user")
 
 
 def add_stopping(ending: argparse._ArgumentGroup) -> None:
-    """When a run stops, and who says whether it was good."""
-    ending.add_argument("--policy", metavar="P", help="chat, agent (default), strict, or a TOML file")
-    ending.add_argument("--max-steps", type=int, metavar="N", help="hard limit of model steps in a run (default: 30)")
-    ending.add_argument("--no-closing", action="store_true", help="where a run is exhausted, do not ask for a summary")
+    """When a run stops, and who evaluates it."""
+    ending.add_argument("--policy", metavar="P", help="the policy: chat, agent (default), strict, or a TOML file")
+    ending.add_argument("--max-steps", type=int, metavar="N", help="the hard limit of steps in a run (default 30)")
+    ending.add_argument(
+        "--no-closing", action="store_true", help="do not ask the model for a summary when a limit is reached"
+    )
     ending.add_argument(
         "--gate",
         action="append",
@@ -159,45 +167,49 @@ def add_stopping(ending: argparse._ArgumentGroup) -> None:
         metavar="CMD",
         help="a command that must succeed before a completion is accepted; runs in the workspace; repeatable",
     )
-    ending.add_argument("--evaluate", metavar="CMD", help="a command that says whether the work was good")
+    ending.add_argument("--evaluate", metavar="CMD", help="a command that checks the work after the run")
     ending.add_argument(
         "--evaluate-plain",
         metavar="CMD",
-        help="the same as a line for the shell that gets no arguments; ENDSTOP_AGENT_WORKSPACE, ENDSTOP_RES_LOG_FILE, "
-        "ENDSTOP_GROUNDTRUTH_WORKSPACE and ENDSTOP_LAUNCH_TIME are set for it",
+        help="the same as a shell command line without arguments; it sees ENDSTOP_AGENT_WORKSPACE, "
+        "ENDSTOP_RES_LOG_FILE, ENDSTOP_GROUNDTRUTH_WORKSPACE and ENDSTOP_LAUNCH_TIME",
     )
-    ending.add_argument("--reference-workspace", metavar="DIR", help="a folder for it to compare the workspace with")
+    ending.add_argument(
+        "--reference-workspace", metavar="DIR", help="a folder for the evaluation to compare the workspace with"
+    )
 
 
 def add_output(output: argparse._ArgumentGroup | argparse.ArgumentParser, json: str, answer: str) -> None:
-    """What is printed."""
+    """What the command prints. `json`, `answer`: the help texts of `--json` and `--quiet`."""
     output.add_argument("--json", action="store_true", help=json)
     output.add_argument("--quiet", action="store_true", help=answer)
 
 
 def add_record_paths(parser: argparse.ArgumentParser) -> None:
-    """Many records, on many cores."""
+    """The records to read, and on how many cores."""
     parser.add_argument(
         "records",
         nargs="+",
         metavar="RECORDS",
-        help="records, or folders that are searched for *.jsonl and *.jsonl.zst",
+        help="records, or folders to search for *.jsonl and *.jsonl.zst",
     )
-    parser.add_argument("--processes", type=int, metavar="N", help="worker processes (default: one a core)")
+    parser.add_argument("--processes", type=int, metavar="N", help="worker processes (default: one per core)")
     add_output(parser, "print one JSON object", "show no progress")
 
 
 def add_indexed_records(parser: argparse.ArgumentParser) -> None:
-    """Many records, of which is remembered what was made of them."""
+    """The records to read, and the index that caches the results of each."""
     add_record_paths(parser)
-    parser.add_argument("--index", metavar="FILE", help="where results are kept for the next time (default: the cache)")
-    parser.add_argument("--no-index", action="store_true", help="read every record anew, and keep nothing")
+    parser.add_argument(
+        "--index", metavar="FILE", help="the file that caches results for the next time (default: in the cache folder)"
+    )
+    parser.add_argument("--no-index", action="store_true", help="read every record again and cache nothing")
 
 
 def add_redaction(parser: argparse.ArgumentParser | argparse._ArgumentGroup, where: str | None) -> None:
-    """What of users, models and tools does not get into `where`. Each of the options switches redaction on.
+    """What to hide in `where`; each option switches redaction on.
 
-    Without `where` redaction is what the command is for, and the options say only what is redacted besides.
+    Without `where`, the command itself redacts, and the options say what to hide in addition.
     """
     prefix = "" if where is None else "redact-"
     if where is not None:
@@ -209,7 +221,7 @@ def add_redaction(parser: argparse.ArgumentParser | argparse._ArgumentGroup, whe
         action="append",
         default=[],
         metavar="WORD",
-        help="hide this word or name, too; repeatable",
+        help="also hide this word or name; repeatable",
     )
     parser.add_argument(
         f"--{prefix}pattern",
@@ -217,50 +229,50 @@ def add_redaction(parser: argparse.ArgumentParser | argparse._ArgumentGroup, whe
         action="append",
         default=[],
         metavar="NAME=REGEX",
-        help="hide what this matches, too, as [redacted:NAME:...]; repeatable",
+        help="also hide what this matches, as [redacted:NAME:...]; repeatable",
     )
     parser.add_argument(
-        f"--{prefix}phones", dest="redact_phones", action="store_true", help="hide what may be a telephone number, too"
+        f"--{prefix}phones", dest="redact_phones", action="store_true", help="also hide what may be a phone number"
     )
 
 
 def build_redaction(args: argparse.Namespace) -> Redaction | None:
-    """The redaction that was chosen; None for none. Raises WrongUse."""
+    """The redaction that the options ask for, if any. Raises WrongUse."""
     if not (args.redact or args.redact_words or args.redact_patterns or args.redact_phones):
         return None
     patterns = {}
     for written in args.redact_patterns:
         name, equals, pattern = written.partition("=")
         if not (equals and name.isidentifier() and pattern):
-            raise WrongUse(f"{written!r} is no pattern with a name: write NAME=REGEX, as in ticket='T-[0-9]+'")
+            raise WrongUse(f"{written!r} is not a named pattern: write NAME=REGEX, as in ticket='T-[0-9]+'")
         patterns[name] = pattern
     kinds = KINDS if args.redact_phones else DEFAULT_KINDS
     return Redaction(kinds=tuple(kinds), patterns=patterns, words=args.redact_words)
 
 
 def add_queue(group: argparse._ArgumentGroup) -> None:
-    """The queue that processes share."""
+    """The queue that several processes share."""
     group.add_argument(
         "--queue",
         default="dbos",
         metavar="Q",
-        help="who hands out the sessions: dbos (the default, in the database of --store), dbos:URL for another "
+        help="the queue that distributes sessions: dbos (default: in the database of --store), dbos:URL for another "
         "database, or temporal://HOST:PORT/NAMESPACE",
     )
     group.add_argument(
         "--max-running-everywhere",
         type=int,
         metavar="N",
-        help="sessions that may run at once in all workers together (dbos; default: any number)",
+        help="sessions that may run at once in all workers together (dbos; default: no limit)",
     )
 
 
 def add_lease(group: argparse._ArgumentGroup) -> None:
-    """When a process is taken for dead."""
+    """When a process counts as dead."""
     group.add_argument(
         "--lease",
         type=float,
         default=LEASE,
         metavar="S",
-        help=f"seconds after which a process that is not heard of is taken for dead (default {LEASE:g})",
+        help=f"seconds without a heartbeat after which a process counts as dead (default {LEASE:g})",
     )

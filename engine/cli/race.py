@@ -52,64 +52,66 @@ from .views.race import RaceView
 from .views.select import choose_race_view
 
 BEST_FIRST: tuple[Status, ...] = ("awaiting_input", "exhausted", "failed")
-"""What the exit code tells where nobody won."""
+"""The exit code is that of the first of these statuses that a run has, if nobody won."""
 
-_HELP = "let models race on one prompt, side by side"
+_HELP = "run several models on one prompt, side by side; the first good completion wins"
 _EPILOG = """\
 The first model that completes wins, and the others are cancelled; with --compare all run to their end. A run that
 completes but fails its evaluation wins only if none of the others does better.
 
---api-base and --provider stand once for all models, or once for each, in the order of the models:
+Give --api-base and --provider once for all models, or once for each, in the order of the models:
   endstop race "..." --model small --api-base http://127.0.0.1:8001/v1 --model large --api-base http://127.0.0.1:8002/v1
   endstop race "..." --model gpt-5 --api-base - --model local --api-base http://127.0.0.1:8001/v1
 
-Each racer works in a copy of the workspace; the workspace itself is not touched. The winner's copy is kept, and its
-place is told; if nobody won, or with --keep, all of them are. Tools from --tools are shared by all racers.
+Each racer works in a copy of the workspace; the workspace itself is not touched. The winner's copy is kept and its
+path is shown; if nobody won, or with --keep, all copies are kept. Tools from --tools are shared by all racers.
 
 exit codes:
   0    there is a winner
-  2    wrong use, before the first request
-  3    nobody won, and the best of them exhausted a limit
-  4    all of them failed
-  5    nobody won, and one waits for an answer of the user
+  2    usage error, before the first request
+  3    nobody won, and at least one run reached a limit
+  4    all runs failed
+  5    nobody won, and one run waits for an answer of the user
   6    there is a winner, but its evaluation failed
   130  cancelled before anybody won
 
-The winner's answer goes to stdout, all else to stderr.
+The winner's answer goes to stdout, everything else to stderr.
 """
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = add_command(commands, "race", _HELP, command, _EPILOG)
-    parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to do; read from stdin if left out")
+    parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="the task; read from stdin if omitted")
     race = parser.add_argument_group("race")
-    race.add_argument("--compare", action="store_true", help="let all of them run to their end")
+    race.add_argument("--compare", action="store_true", help="let all models run to the end")
     model = parser.add_argument_group("models")
     repeated: dict[str, Any] = {"action": "append", "default": []}
-    model.add_argument("--model", **repeated, metavar="M", help="a model that races; give two or more")
-    model.add_argument("--api-base", **repeated, metavar="URL", help="an OpenAI-compatible endpoint; - for none")
-    model.add_argument("--provider", **repeated, choices=("litellm", "openai"), help="how to reach it")
+    model.add_argument("--model", **repeated, metavar="M", help="a model; give two or more")
+    model.add_argument(
+        "--api-base", **repeated, metavar="URL", help="the URL of its OpenAI-compatible endpoint; - for none"
+    )
+    model.add_argument("--provider", **repeated, choices=("litellm", "openai"), help="how to reach the model")
     add_retries_and_timeouts(model)
     add_sampling(model)
     tools = parser.add_argument_group("tools")
-    add_tools(tools, "each racer works in a copy of DIR", "let them run commands in their workspaces, too")
-    tools.add_argument("--keep", action="store_true", help="keep all copies of the workspace, not only the winner's")
+    add_tools(tools, "let each model work in its own copy of DIR", "also let the models run commands in their copies")
+    tools.add_argument("--keep", action="store_true", help="keep every copy of the workspace, not only the winner's")
     add_presets(tools)
     ending = parser.add_argument_group("when to stop")
     add_stopping(ending)
     output = parser.add_argument_group("output")
-    output.add_argument("--record", metavar="FOLDER", help="write a record of each run into this folder")
-    add_output(output, "print how it ended as one JSON object", "show nothing but the answer")
+    output.add_argument("--record", metavar="FOLDER", help="write the record of each run to this folder")
+    add_output(output, "print the result as one JSON object", "show only the answer")
 
 
 def command(args: argparse.Namespace) -> int:
-    """Race; gives the exit code. Raises WrongUse."""
+    """Run the race and return the exit code. Raises WrongUse."""
     std_streams = StdStreams()
     prompt = read_prompt(args.prompt, "race")
     providers = build_providers(args)
     if args.keep and args.workspace is None:
-        raise WrongUse("--keep keeps the copies of a workspace: name it with --workspace DIR")
+        raise WrongUse("--keep keeps the copies of a workspace: give one with --workspace DIR")
     names = racer_names(providers)
     view = choose_race_view(std_streams, names, prompt, quiet=args.quiet)
     with WorkspaceCopies(args.workspace) as copies:
@@ -131,7 +133,7 @@ async def _race(
 ) -> int:
     with ShutdownSignals(view) as interrupts, closing(view):
         async with AsyncExitStack() as held:
-            for racer in racers:  # what can never work is found out before the first request
+            for racer in racers:  # reports what cannot work before the first request
                 await held.enter_async_context(racer.engine)
             racing = Racing(jobs, compare=args.compare)
             interrupts.attach(racing)
@@ -150,7 +152,7 @@ async def _race(
 
 
 def race_exit_code(race: RaceResult) -> int:
-    """The winner's; where nobody won, that of whoever came nearest, but for an interrupted race."""
+    """The winner's exit code; if nobody won, 130 for an interrupted race, else that of the best run."""
     if race.winner is not None:
         return exit_code(race.winner.outcome)
     statuses = {result.outcome.status for result in race.results}
@@ -160,7 +162,7 @@ def race_exit_code(race: RaceResult) -> int:
 
 
 def as_json(race: RaceResult, racers: Sequence[Racer], copies: WorkspaceCopies) -> str:
-    """The race as one line of JSON."""
+    """The result of the race as one line of JSON."""
     told = [
         {
             "racer": result.id,
@@ -184,7 +186,7 @@ def as_json(race: RaceResult, racers: Sequence[Racer], copies: WorkspaceCopies) 
 
 
 def _notes(race: RaceResult, racers: Sequence[Racer], copies: WorkspaceCopies, record: str | None) -> list[str]:
-    """Where things lie."""
+    """Where the workspaces and the records are."""
     notes = [f"the workspace of {racer.name}: {racer.workspace}" for racer in racers if racer.workspace in copies.kept]
     if race.winner is not None and len(notes) == 1:
         notes = [f"the winner's workspace: {racers[race.winner.number].workspace}"]
@@ -194,14 +196,14 @@ def _notes(race: RaceResult, racers: Sequence[Racer], copies: WorkspaceCopies, r
 # From the options of `endstop race` to racers: an engine each, with a workspace that is its own copy.
 
 NONE = "-"
-"""Stands for no endpoint where others have one."""
+"""The value of `--api-base` for a model without an endpoint of its own."""
 
 Watch = Callable[[int, Event | Lagged], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Racer:
-    """One of those who race."""
+    """One model of the race."""
 
     name: str
     engine: Engine
@@ -212,7 +214,7 @@ def build_providers(args: argparse.Namespace) -> list[Provider]:
     """The providers for `--model`, `--api-base` and `--provider`: one for all, or one for each model in its order."""
     models = args.model
     if len(models) < 2:
-        raise WrongUse("a race needs two models or more: give --model A --model B")
+        raise WrongUse("a race needs at least two models: give --model A --model B")
     bases = _for_each("--api-base", args.api_base, models)
     reached = _for_each("--provider", args.provider, models)
     first, between = args.first_timeout, args.content_timeout
@@ -229,13 +231,13 @@ def _for_each(option: str, given: Sequence[str], models: Sequence[str]) -> list[
     if len(given) != len(models):
         raise WrongUse(
             f"{option} is given {len(given)} times for {len(models)} models: give it once for all of them, or once for "
-            "each, in the order of the models" + (f" ({NONE} where there is none)" if option == "--api-base" else "")
+            "each, in the order of the models" + (f" ({NONE} for none)" if option == "--api-base" else "")
         )
     return list(given)
 
 
 def racer_names(providers: Sequence[Provider]) -> list[str]:
-    """A name for each racer: its model's, with a number where two have the same."""
+    """A name for each racer: its model's name, numbered where two are the same."""
     taken: Counter[str] = Counter()
     return [numbered(provider.model, taken) for provider in providers]
 
@@ -243,7 +245,7 @@ def racer_names(providers: Sequence[Provider]) -> list[str]:
 def build_racers(
     args: argparse.Namespace, names: Sequence[str], providers: Sequence[Provider], copies: WorkspaceCopies, watch: Watch
 ) -> list[Racer]:
-    """An engine for each provider. All that cannot work raises WrongUse."""
+    """An engine for each provider. Raises WrongUse for whatever cannot work."""
     policy = load_policy("agent" if args.policy is None else args.policy, closing=True)
     policy = with_limits(policy, args.max_steps, args.max_tokens, closing=not args.no_closing)
     shared = load_tools(args.tools)
@@ -273,9 +275,9 @@ def _show_event(watch: Watch, number: int, event: Event | Lagged, run: Run) -> N
 
 
 class WorkspaceCopies:
-    """Copies of a workspace in a temporary folder, one for each racer; at the end all go but those that are `kept`.
+    """A copy of the workspace for each racer, in a temporary folder; on exit, all but those in `kept` are removed.
 
-    Without a workspace there are none.
+    Without a workspace, there are no copies.
     """
 
     def __init__(self, workspace: str | None) -> None:
@@ -290,7 +292,7 @@ class WorkspaceCopies:
             if self._folder.is_relative_to(Path(self._workspace).resolve()):
                 self._folder.rmdir()
                 raise WrongUse(
-                    f"--workspace {self._workspace} holds the folder for temporary files: name a smaller one"
+                    f"--workspace {self._workspace} contains the folder for temporary files: give a smaller folder"
                 )
         return self
 
@@ -303,7 +305,7 @@ class WorkspaceCopies:
                 self._folder.rmdir()  # if nothing is left in it
 
     def copy(self, name: str) -> Path | None:
-        """One more copy."""
+        """Make a copy; None without a workspace."""
         if self._workspace is None or self._folder is None:
             return None
         try:

@@ -33,49 +33,51 @@ _HELP = "run an agent on a prompt until the work is done"
 _EPILOG = """\
 exit codes:
   0    completed
-  2    wrong use, before the first request
-  3    exhausted: a limit was reached, or the model went round in circles
+  2    usage error, before the first request
+  3    exhausted: a limit was reached, or the model was stuck in a loop
   4    failed: the provider or the engine gave up
   5    awaiting input: the model asked a question
   6    completed, but the evaluation failed
-  130  cancelled, by Ctrl-C for instance
+  130  cancelled, for example by Ctrl-C
 
-The answer goes to stdout, all else to stderr.
+The answer goes to stdout, everything else to stderr.
 
---resume takes model, policy, tools' names and settings from the record; --api-base, --provider, --tools, --workspace,
---gate, --evaluate and --evaluate-plain stand in no record and are given again.
+--resume takes the model, the policy, the names of the tools and the settings from the record. A record does not hold
+--api-base, --provider, --tools, --workspace, --gate, --evaluate and --evaluate-plain: give them again.
 """
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = add_command(commands, "run", _HELP, command, _EPILOG)
-    parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to do; read from stdin if left out")
+    parser.add_argument("prompt", nargs="?", metavar="PROMPT", help="the task; read from stdin if omitted")
     add_agent(parser)
-    again = parser.add_argument_group("going on")
-    again.add_argument("--resume", metavar="RECORD", help="go on from this record, and append to it")
+    again = parser.add_argument_group("resuming")
+    again.add_argument("--resume", metavar="RECORD", help="resume the session of this record, and append to the record")
     again.add_argument(
         "--answer",
         action="append",
         default=[],
         metavar="TEXT",
-        help="the answer to its open question; CALL_ID=TEXT where there are several; repeatable",
+        help="the answer to the open question, CALL_ID=TEXT if there are several; repeatable",
     )
     output = parser.add_argument_group("output")
-    output.add_argument("--record", metavar="FILE", help="write every event to a new file, for `endstop replay`")
-    output.add_argument("--drain", action="store_true", help="read the rest of cut responses into the record")
+    output.add_argument("--record", metavar="FILE", help="write every event to a new file (see `endstop replay`)")
+    output.add_argument(
+        "--drain", action="store_true", help="read the rest of responses that were cut, into the record"
+    )
     add_redaction(output, "the record")
-    output.add_argument("--explain", action="store_true", help="show each decision with all that was considered")
-    add_output(output, "print the outcome as one JSON object", "show nothing but the answer")
+    output.add_argument("--explain", action="store_true", help="show each decision with every rule that was considered")
+    add_output(output, "print the outcome as one JSON object", "show only the answer")
 
 
 def command(args: argparse.Namespace) -> int:
-    """Run it; gives the exit code. Raises WrongUse."""
+    """Run the agent and return the exit code. Raises WrongUse."""
     std_streams = StdStreams()
     if args.resume is None:
         check_record(args.record, args.drain)
         if args.answer:
-            raise WrongUse("--answer answers a recorded question: name the record with --resume RECORD")
+            raise WrongUse("--answer answers a recorded question: give its record with --resume RECORD")
         engine = build_engine(args, None)
         session = engine.session(record=args.record, drain=args.drain)
         return run_to_end(_run([partial(session.start, read_prompt(args.prompt))], None, args, std_streams))
@@ -100,7 +102,7 @@ async def _run(
         recorded=Recorded(record, options_to_repeat(args)) if record else None,
     )
     with ShutdownSignals(view) as interrupts, closing(view):
-        for start in starts[:-1]:  # each of them only hands its answer in and waits for the next
+        for start in starts[:-1]:  # each run only takes one answer, and then waits for the next
             run = start()
             interrupts.attach(run)
             async with run:
@@ -121,7 +123,7 @@ async def _run(
 
 
 async def watched(run: Run, view: RunView, seen: Sequence[Event] = ()) -> Outcome:
-    """Show a run to its end, also one that dies without a last event. `seen`: what happened before it was killed."""
+    """Show a run to its end, even if it fails without a last event. `seen`: its events before the process was killed."""
     watching = asyncio.create_task(_watch(run, view, seen))
     try:
         outcome = await run.wait()
