@@ -1,4 +1,4 @@
-"""`endstop audit`: what happened in one session, and what would have ended it."""
+"""`endstop audit`: what happened in one session, and when each policy would have ended it."""
 
 from __future__ import annotations
 
@@ -24,41 +24,47 @@ from .views.audit import parts_of
 from .views.tables import show
 from .views.text import counted
 
-_HELP = "tell what happened in one session: where it was done, what came after, what would have ended it"
+_HELP = "show what happened in one session: when the work was done, what came after, what would have ended it"
 _EPILOG = """\
-TRANSCRIPT is a record, or a transcript of another loop in any format that `endstop import` reads.
+TRANSCRIPT is a record, or a transcript of another agent in any format that `endstop import` reads.
 
 examples:
   endstop audit run.jsonl
   endstop audit trajectory.traj --policy strict
   endstop audit sessions.jsonl --session task-7 --completion hand_in
 
-exit codes: 0 done, 2 wrong use, or nothing that can be read
+exit codes: 0 done, 2 usage error, or no session could be read
 """
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = add_command(commands, "audit", _HELP, command, _EPILOG)
-    parser.add_argument("transcript", metavar="TRANSCRIPT", help="a record, or a transcript of another loop")
-    parser.add_argument("--session", metavar="ID", help="which one, where there are many (default: the first)")
-    parser.add_argument("--format", choices=(*FORMATS, AUTO), default=AUTO, help="default: by what is in it")
+    parser.add_argument("transcript", metavar="TRANSCRIPT", help="a record, or a transcript of another agent")
+    parser.add_argument("--session", metavar="ID", help="the session to show if there are several (default: the first)")
     parser.add_argument(
-        "--completion", action="append", default=[], metavar="NAME", help="the tool that means that the work is done"
+        "--format", choices=(*FORMATS, AUTO), default=AUTO, help="the format of a transcript (default: detected)"
+    )
+    parser.add_argument(
+        "--completion",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="the tool that reports the work as done; repeatable",
     )
     parser.add_argument(
         "--policy",
         action="append",
         default=[],
         metavar="P",
-        help="chat, agent, strict, or a TOML file; repeatable (default: the three)",
+        help="the policy to test: chat, agent, strict, or a TOML file; repeatable (default: these three)",
     )
     parser.add_argument("--every-step", action="store_true", help="show every step of long runs")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def command(args: argparse.Namespace) -> int:
-    """Audit; gives the exit code. Raises WrongUse."""
+    """Show the audit and return the exit code. Raises WrongUse."""
     std_streams = StdStreams()
     policies = [load_policy(name, closing=True) for name in args.policy or POLICIES]
     if not Path(args.transcript).is_file():
@@ -72,7 +78,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _foreign(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
-    """Of a transcript of another loop."""
+    """The audit of a transcript of another agent."""
     chosen = _chosen(args, found_in(args.transcript, args.format))
     foreign = chosen.foreign
     events = events_of(foreign, chosen.id, chosen.format, Kinds(completion=tuple(args.completion)))
@@ -80,7 +86,7 @@ def _foreign(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
 
 
 def _chosen(args: argparse.Namespace, results: Iterable[Found | Skipped]) -> Found:
-    """The session that is meant; of all others no more than an id is kept. Raises WrongUse if there is none."""
+    """The session to show. Raises WrongUse if there is none."""
     chosen: Found | None = None
     ids: list[str] = []
     why = "it holds no session"
@@ -99,5 +105,5 @@ def _chosen(args: argparse.Namespace, results: Iterable[Found | Skipped]) -> Fou
         raise WrongUse(f"{args.transcript} has no session {args.session!r}; it has {', '.join(ids[:10])}")
     if args.session is None and len(ids) > 1:
         holds = f"{args.transcript} holds {counted(len(ids), 'session')}"
-        print(f"endstop: {holds}; this is the first, {chosen.id}: name another with --session", file=sys.stderr)
+        print(f"endstop: {holds}; showing the first, {chosen.id}; choose another with --session", file=sys.stderr)
     return chosen

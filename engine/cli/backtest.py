@@ -1,4 +1,4 @@
-"""`endstop backtest`: recorded sessions under other policies, without a model."""
+"""`endstop backtest`: test other policies on recorded sessions, without a model."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from .views.text import counted
 
 _HELP = "test other stopping policies on recorded sessions, without a model"
 _EPILOG = """\
-Each policy is asked at every step of every record. A session is
-  same      it would have ended at the same step
-  earlier   it would have ended before; what the record used after that is saved
-  later     it would have gone on past the recorded end: how far is unknown
-  diverges  it would have said something to the model that the record did not: what follows is unknown
-  refused   it cannot work with the tools that were offered
-Only what is known is counted as saved. Without --policy the three shipped ones are tested.
+Each policy decides at every step of every record. A session is
+  same      if it would have ended at the same step
+  earlier   if it would have ended before; what the record used after that step is saved
+  later     if it would have continued past the recorded end; how far is unknown
+  diverges  if the policy would have sent the model a message that is not in the record; what follows is unknown
+  refused   if the policy does not work with the tools that were offered
+Only what is certain counts as saved. Without --policy, the three built-in policies are tested.
 
 examples:
   endstop backtest records/ --policy strict
   endstop backtest records/ --policy mine.toml --against agent
   endstop backtest records/ --sweep limits.steps=5:40:5 --html sweep.html
 
-exit codes: 0 done, 2 wrong use, or nothing that could be read
+exit codes: 0 done, 2 usage error, or no record could be read
 """
 
 
@@ -45,20 +45,24 @@ def add_to(commands: Any) -> None:
     parser = add_command(commands, "backtest", _HELP, command, _EPILOG)
     add_indexed_records(parser)
     parser.add_argument(
-        "--policy", action="append", default=[], metavar="P", help="chat, agent, strict, or a TOML file; repeatable"
+        "--policy",
+        action="append",
+        default=[],
+        metavar="P",
+        help="the policy to test: chat, agent, strict, or a TOML file; repeatable",
     )
-    parser.add_argument("--against", metavar="Q", help="a policy to compare the others with, beside the record")
+    parser.add_argument("--against", metavar="Q", help="also compare the policies with this one")
     parser.add_argument(
         "--sweep",
         metavar="SETTING=A:B:STEP",
-        help="test the policy (default: agent) with this setting at each of these values; or SETTING=V,V,V",
+        help="test the policy (default agent) with each of these values of one setting; or SETTING=V,V,V",
     )
-    parser.add_argument("--html", metavar="FILE", help="write a page in one file, with the curve of a sweep")
-    parser.add_argument("--each", metavar="FILE", help="write one line of JSON for each session and policy")
+    parser.add_argument("--html", metavar="FILE", help="also write an HTML page, with the curve of a sweep")
+    parser.add_argument("--each", metavar="FILE", help="also write one line of JSON for each session and policy")
 
 
 def command(args: argparse.Namespace) -> int:
-    """Test; gives the exit code. Raises WrongUse."""
+    """Run the backtest and return the exit code. Raises WrongUse."""
     swept, policies = _policies(args.policy, args.sweep)
     against = None if args.against is None else _named(args.against)
     std_streams = StdStreams()
@@ -93,7 +97,7 @@ def command(args: argparse.Namespace) -> int:
 
 @contextmanager
 def _lines_to(given: str | None) -> Iterator[Callable[[str, SessionCase], None] | None]:
-    """Where each case is written, one a line."""
+    """A function that writes each case as a line of JSON; None without a file."""
     if given is None:
         yield None
         return

@@ -1,4 +1,4 @@
-"""`endstop import`: sessions of other loops become records."""
+"""`endstop import` and `endstop export`: sessions of other agents to records, and records to other formats."""
 
 from __future__ import annotations
 
@@ -25,21 +25,20 @@ from ..records.reader import read_record
 from .options import add_command, add_finish_words, add_output, add_redaction, build_redaction, parse_finish_words
 from .views.text import counted
 
-_IMPORT_HELP = "make records of other loops' sessions"
+_IMPORT_HELP = "convert sessions of other agents to records"
 _IMPORT_EPILOG = """\
-JSON and JSON Lines are told apart by what stands in a file, and each file may hold many sessions. Each session
-becomes one record in DIR, under a name made of its own id. A record that is there already is never written over,
-unless --force says so. What is lost in an import is listed.
+JSON and JSON Lines are detected, and a file may hold many sessions. Each session becomes one record in DIR, named after
+its id. Existing records are kept unless --force is given. Whatever the import cannot keep is listed.
 
 examples:
   endstop import auto sessions.jsonl -o records
   endstop import swe-agent trajectories/ -o records
   endstop import openai log.json -o records --completion hand_in --question ask_boss
 
-exit codes: 0 imported, 2 wrong use, or nothing was imported
+exit codes: 0 imported, 2 usage error, or nothing was imported
 """
 SHOWN = 5
-"""So many of the sessions that were skipped are shown; `--json` has all of them."""
+"""How many skipped sessions are listed; `--json` lists all."""
 
 
 def add_to(commands: Any) -> None:
@@ -53,35 +52,35 @@ def add_import(commands: Any) -> None:
     parser = add_command(commands, "import", _IMPORT_HELP, import_sessions, _IMPORT_EPILOG)
     formats = "; ".join(f"{format.name}: {format.says}" for format in sorted(FORMATS.values(), key=lambda f: f.name))
     parser.add_argument(
-        "format", metavar="FORMAT", choices=(*sorted(FORMATS), AUTO), help=f"{formats}; {AUTO}: by what is in the data"
+        "format", metavar="FORMAT", choices=(*sorted(FORMATS), AUTO), help=f"{formats}; {AUTO}: detected from the data"
     )
-    parser.add_argument("files", nargs="+", metavar="FILE", help="files, folders (with all below them), or - for stdin")
-    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder for the records")
+    parser.add_argument(
+        "files", nargs="+", metavar="FILE", help="files, folders (searched recursively), or - for stdin"
+    )
+    parser.add_argument("-o", "--output", required=True, metavar="DIR", help="the folder to write the records to")
     parser.add_argument(
         "--completion",
         action="append",
         default=[],
         metavar="NAME",
-        help="the tool that means that the work is done, instead of guessing by its name; repeatable",
+        help="the tool that reports the work as done (default: guessed from the names); repeatable",
     )
     parser.add_argument(
         "--question",
         action="append",
         default=[],
         metavar="NAME",
-        help="the tool that asks the user, instead of guessing by its name; repeatable",
+        help="the tool that asks the user (default: guessed from the names); repeatable",
     )
     add_finish_words(parser)
     parser.add_argument("--compress", action="store_true", help="write compressed records (.jsonl.zst)")
-    parser.add_argument("--force", action="store_true", help="replace records that are there already")
+    parser.add_argument("--force", action="store_true", help="replace existing records")
     add_redaction(parser, "the records")
-    add_output(
-        parser, "print the result as one JSON object", "show nothing but the result and the sessions that were lost"
-    )
+    add_output(parser, "print the result as one JSON object", "show only the result and the sessions that were skipped")
 
 
 def import_sessions(args: argparse.Namespace) -> int:
-    """Import; gives the exit code. Raises WrongUse."""
+    """Import sessions and return the exit code. Raises WrongUse."""
     std_streams = StdStreams()
     kinds = Kinds(
         completion=tuple(args.completion), question=tuple(args.question), finish_words=parse_finish_words(args)
@@ -92,7 +91,7 @@ def import_sessions(args: argparse.Namespace) -> int:
     imported = [result for result in results if isinstance(result, Imported)]
     skipped = [result for result in results if isinstance(result, Skipped)]
     unused = kinds.unused(importer.tools)
-    if not (args.quiet and args.json):  # the JSON names all of it
+    if not (args.quiet and args.json):  # the JSON has all of it
         for line in _told(imported, skipped, unused, args.quiet):
             print(line, file=sys.stderr)
     if args.json:
@@ -109,7 +108,7 @@ def _found(files: list[str], format: str) -> Iterator[Found | Skipped]:
         if file != "-":
             yield from found_in(file, format)
         elif sys.stdin is None:
-            raise WrongUse("-: there is no stdin to read from")
+            raise WrongUse("-: stdin is closed")
         else:
             yield from found_in_stream(sys.stdin.buffer, format)
 
@@ -123,7 +122,7 @@ def _summary(folder: str, imported: list[Imported]) -> str:
 
 
 def _told(imported: list[Imported], skipped: list[Skipped], unused: list[str], quiet: bool) -> Iterator[str]:
-    """What is said besides the result. A session that was lost is told in any case: no record shows it."""
+    """Everything to report besides the result. Skipped sessions are reported even if `quiet`: no record shows them."""
     yield from _told_amiss(skipped, bool(imported))
     if not quiet:
         yield from _told_skipped(skipped)
@@ -132,10 +131,10 @@ def _told(imported: list[Imported], skipped: list[Skipped], unused: list[str], q
 
 
 def _told_amiss(skipped: list[Skipped], imported: bool) -> Iterator[str]:
-    """Sessions of which no record could be made."""
+    """Sessions that could not be converted."""
     amiss = [result for result in skipped if not (result.aside or result.known)]
     if not imported and len(amiss) == 1:
-        amiss = []  # told as the reason why nothing was imported
+        amiss = []  # it is the reason that `_nothing` gives
     for result in amiss[:SHOWN]:
         yield f"skipped: {_where(result)}: {one_line(result.why, 300)}"
     if len(amiss) > SHOWN:
@@ -147,9 +146,9 @@ def _told_skipped(skipped: list[Skipped]) -> Iterator[str]:
     known = [result for result in skipped if result.known]
     if known:
         sessions = counted(len(known), "session")
-        yield f"left as it is: {sessions} of which there is a record already (--force replaces them)"
+        yield f"kept: existing records of {sessions} (--force replaces them)"
     if aside:
-        yield f"passed over: {counted(len(aside), 'file')} that hold no sessions, as {_where(aside[0])}"
+        yield f"ignored: {counted(len(aside), 'file')} without sessions, such as {_where(aside[0])}"
 
 
 def _where(result: Skipped) -> str:
@@ -166,20 +165,20 @@ def _words(kind: str) -> str:
     group, named, name = kind.partition(": ")
     if named and group in GROUPS:
         return GROUPS[group].format(one_line(name, 60))
-    return LOST.get(kind, "things of other kinds: left out")
+    return LOST.get(kind, "other items: left out")
 
 
 def _told_unused(unused: list[str]) -> Iterator[str]:
     for name in unused:
-        yield f"note: no session knows a tool called {one_line(name, 60)!r}"
+        yield f"note: no session has a tool called {one_line(name, 60)!r}"
 
 
 def _nothing(folder: str, skipped: list[Skipped]) -> str:
     if not skipped:
-        return "nothing was imported: there are no files in what was named"
+        return "nothing was imported: no files were found"
     known = [result for result in skipped if result.known]
     if len(known) == len([result for result in skipped if not result.aside]):
-        return f"nothing was imported: {folder} holds records of all sessions already; --force replaces them"
+        return f"nothing was imported: {folder} already holds records of all sessions; --force replaces them"
     first = next((result for result in skipped if not (result.aside or result.known)), skipped[0])
     return f"nothing was imported: {_where(first)}: {one_line(first.why, 300)}"
 
@@ -200,18 +199,18 @@ def _as_json(folder: str, imported: list[Imported], skipped: list[Skipped], unus
 
 # `endstop export`: a record as other programs read sessions.
 
-_EXPORT_HELP = "write a record as other programs read sessions"
+_EXPORT_HELP = "convert a record to a format of other programs"
 _EXPORT_EPILOG = """\
   openai   OpenAI's messages: one JSON object with `messages`, which `endstop import openai` reads again
   atif     a trajectory of the Agent Trajectory Interchange Format, version 1.7 (Harbor, Terminal-Bench)
 
-What the export cannot carry is listed.
+Whatever the format cannot express is listed.
 
 examples:
   endstop export openai run.jsonl
   endstop export atif run.jsonl -o trajectory.json
 
-exit codes: 0 exported, 2 wrong use
+exit codes: 0 exported, 2 usage error
 """
 
 Export = Callable[[str, Sequence[Event]], tuple[dict[str, Any], Counter[str]]]
@@ -221,15 +220,15 @@ EXPORTS: dict[str, Export] = {"openai": to_openai.exported, "atif": to_atif.expo
 def add_export(commands: Any) -> None:
     """Add `export` to the parser's subcommands."""
     parser = add_command(commands, "export", _EXPORT_HELP, export_record, _EXPORT_EPILOG)
-    parser.add_argument("format", metavar="FORMAT", choices=tuple(EXPORTS), help="openai or atif")
+    parser.add_argument("format", metavar="FORMAT", choices=tuple(EXPORTS), help="the format: openai or atif")
     parser.add_argument("record", metavar="RECORD", help="a file written by `endstop run --record` or `endstop import`")
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write it (default: stdout)")
-    parser.add_argument("--force", action="store_true", help="write over the file if it is there already")
-    parser.add_argument("--quiet", action="store_true", help="do not list what the format has no place for")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: stdout)")
+    parser.add_argument("--force", action="store_true", help="overwrite the file if it exists")
+    parser.add_argument("--quiet", action="store_true", help="do not list what the format cannot express")
 
 
 def export_record(args: argparse.Namespace) -> int:
-    """Export; gives the exit code. Raises WrongUse."""
+    """Export a record and return the exit code. Raises WrongUse."""
     std_streams = StdStreams()
     record = read_record(args.record)
     events = [event for run in record.runs for event in run.events]
@@ -264,6 +263,6 @@ def _write(output: str, text: bytes, force: bool, record: str) -> None:
         with open(path, "wb" if force else "xb") as file:
             file.write(text)
     except FileExistsError:
-        raise WrongUse(f"-o {output} exists already: name another file, or write over it with --force") from None
+        raise WrongUse(f"-o {output} exists already: name another file, or overwrite it with --force") from None
     except OSError as error:
         raise WrongUse(f"cannot write {output}: {error.strerror}") from None

@@ -1,4 +1,4 @@
-"""What became of a command, as its exit code; what went wrong is said on stderr."""
+"""The exit codes of the commands, and the errors that they print to stderr."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from ..decision.errors import error_text
 from ..process.shutdown import INTERRUPT_EXIT_CODE
 
 WRONG_USE = 2
-"""The exit code for a mistake on the command line, as for any other wrong use."""
+"""A mistake on the command line, or anything else that cannot work: nothing was run."""
 
 CRASHED = 4
+"""An error of the operating system, or a bug."""
 
 EXIT_CODES: dict[Status, int] = {
     "completed": 0,
@@ -23,11 +24,11 @@ EXIT_CODES: dict[Status, int] = {
     "cancelled": 130,
 }
 EVALUATION_FAILED = 6
-"""The exit code of a run that completed and did not pass its evaluation."""
+"""The run completed and failed its evaluation."""
 
 
 def run_command(args: argparse.Namespace) -> int:
-    """Run the command that was given."""
+    """Run the command of these arguments and return its exit code."""
     try:
         code: int = args.command(args)
         return code
@@ -47,7 +48,7 @@ def run_command(args: argparse.Namespace) -> int:
 
 
 def exit_code(outcome: Outcome) -> int:
-    """The process's exit code for this outcome."""
+    """The exit code for the outcome of a run."""
     if outcome.status == "completed" and outcome.verdict == "failed":
         return EVALUATION_FAILED
     return EXIT_CODES[outcome.status]

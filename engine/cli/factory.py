@@ -1,6 +1,6 @@
-"""From what stands on the command line to what the engine takes: provider, tools, policy, prompt.
+"""Builds what an engine needs from command-line options: provider, tools, policy, gates, prompt.
 
-Everything that cannot work raises WrongUse, before any request is made.
+Whatever cannot work raises WrongUse before any request is made.
 """
 
 from __future__ import annotations
@@ -51,20 +51,20 @@ def build_provider(
             raise WrongUse(f"{option} is {given:g}: use seconds above 0")
     if not model or not model.strip():
         raise WrongUse(
-            "no model: name one with --model, as in --model anthropic/claude-sonnet-4-5, "
-            "or --model NAME --api-base http://localhost:8000/v1 for an endpoint of your own"
+            "no model: give one with --model, as in --model anthropic/claude-sonnet-4-5, "
+            "or --model NAME --api-base http://localhost:8000/v1 for your own endpoint"
         )
     if api_base is not None and not api_base.strip():
-        raise WrongUse("--api-base is empty: write it as http://host:port/v1")
+        raise WrongUse("--api-base is empty: give a URL such as http://host:port/v1")
     if provider == "openai" or (api_base is not None and provider is None):
         if api_base is None and not os.environ.get("OPENAI_API_KEY", "").strip():
-            raise WrongUse(f"model {model!r} at api.openai.com needs a key: set OPENAI_API_KEY, or give --api-base")
+            raise WrongUse(f"model {model!r} at api.openai.com needs a key: set OPENAI_API_KEY, or use --api-base")
         return OpenAICompatible(model, api_base or OPENAI, first_timeout=first, read_timeout=between)
     return LiteLLM(model, api_base=api_base, first_timeout=first, timeout=between)
 
 
 RETRIES = 2
-"""So often is asked again after an error that may pass."""
+"""Retries after a temporary error."""
 
 
 def with_retries(provider: Provider, retries: int, seconds: float | None) -> Provider:
@@ -81,7 +81,7 @@ def with_retries(provider: Provider, retries: int, seconds: float | None) -> Pro
 
 
 def build_prices(given: str | None, provider: Provider, recorded: RunStarted | None) -> Prices:
-    """What the model costs: by `--price IN,OUT[,CACHED]`, else by the record that is gone on from, else as listed."""
+    """The model's prices: from `--price IN,OUT[,CACHED]`, else from the record to resume, else from litellm's list."""
     if given is None:
         if recorded is None or recorded.endpoint != getattr(provider, "endpoint", ""):
             return Prices()
@@ -95,14 +95,14 @@ def build_prices(given: str | None, provider: Provider, recorded: RunStarted | N
 
 
 def load_policy(given: str, *, closing: bool = False) -> Policy:
-    """The policy for `--policy NAME|FILE`. `closing`: what holds where a file says nothing of a closing step."""
+    """The policy for `--policy NAME|FILE`. `closing`: whether to make a closing step if a file does not say."""
     if given in POLICIES:
         return replace(POLICIES[given], closing=closing)
     return _policy_from_file(given, closing)
 
 
 def with_limits(policy: Policy, max_steps: int | None, max_tokens: int | None = None, *, closing: bool) -> Policy:
-    """The policy with `--max-steps` and `--max-tokens` over its own, and without a closing step by `--no-closing`."""
+    """The policy with `--max-steps`, `--max-tokens` and `--no-closing` applied."""
     if max_tokens is not None:
         if max_tokens < 1:
             raise WrongUse(f"--max-tokens is {max_tokens}: use 1 or more")
@@ -120,22 +120,22 @@ def with_limits(policy: Policy, max_steps: int | None, max_tokens: int | None = 
 
 
 def load_tools(places: Iterable[str]) -> list[Tool]:
-    """Every Tool in these Python files, modules and YAML files, in the order in which they stand there."""
+    """All tools in these Python files, modules and YAML files, in the order of their definition."""
     found: dict[int, Tool] = {}
     for place in places:
         here = _load_tools_from(place)
         if not here:
-            raise WrongUse(f"--tools {place}: no tool in it; put @tool on the functions that the model may call")
+            raise WrongUse(f"--tools {place}: it defines no tools; put @tool on the functions that the model may call")
         found.update((id(tool), tool) for tool in here)
     return list(found.values())
 
 
 def build_gates(commands: Iterable[str], folder: str | None, env: Sequence[str]) -> list[CommandGate]:
-    """The gates for `--gate CMD`; each runs in the workspace if there is one."""
+    """The gates for `--gate CMD`; they run in the workspace if there is one."""
     gates = []
     for command in commands:
         if not command.strip():
-            raise WrongUse("--gate is empty: write a command, as in --gate 'pytest -q'")
+            raise WrongUse("--gate is empty: give a command, as in --gate 'pytest -q'")
         _check_shell(command)
         gates.append(CommandGate(command, folder, env=env))
     return gates
@@ -145,19 +145,19 @@ _COMMAND_NAME = re.compile(r"[\w.+-]+")
 
 
 def _check_shell(command: str, option: str = "--gate") -> None:
-    """Refuse what no shell can run: text that it cannot read, or a first word that it does not know.
+    """Refuse what the shell cannot run: a syntax error, or an unknown command.
 
-    A path is not looked at, since the model may be about to write that file.
+    A path as the first word is not checked: the model may still write that file.
     """
     read = subprocess.run(["/bin/sh", "-n", "-c", command], capture_output=True, text=True, check=False)
     if read.returncode:
         why = read.stderr.strip().rpartition(": ")[2]
-        raise WrongUse(f"{option} {command!r} is no command for the shell: {why}")
+        raise WrongUse(f"{option} {command!r} is not a valid shell command: {why}")
     word = command.split()[0]
     if _COMMAND_NAME.fullmatch(word):
         known = subprocess.run(["/bin/sh", "-c", 'command -v -- "$1"', "sh", word], capture_output=True, check=False)
         if known.returncode:
-            raise WrongUse(f"{option} {command!r}: there is no command {word!r}")
+            raise WrongUse(f"{option} {command!r}: command not found: {word!r}")
 
 
 def build_evaluator(
@@ -168,28 +168,28 @@ def build_evaluator(
         raise WrongUse(f"--reference-workspace {reference}: no such folder")
     if plain is not None:
         if command is not None:
-            raise WrongUse("--evaluate and --evaluate-plain are two evaluations: give one of them")
+            raise WrongUse("--evaluate and --evaluate-plain cannot be combined")
         if not plain.strip():
-            raise WrongUse("--evaluate-plain is empty: write a command, as in --evaluate-plain 'grep -q 8080 a.ini'")
+            raise WrongUse("--evaluate-plain is empty: give a command, as in --evaluate-plain 'grep -q 8080 a.ini'")
         _check_shell(plain, "--evaluate-plain")
         return CommandEvaluator(plain, workspace=workspace, reference=reference, plain=True)
     if command is None:
         if reference is not None:
-            raise WrongUse("--reference-workspace is for the evaluation: name its command with --evaluate CMD")
+            raise WrongUse("--reference-workspace needs an evaluation: give its command with --evaluate CMD")
         return None
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise WrongUse(f"--evaluate {command!r} is no command: {error}") from None
+        raise WrongUse(f"--evaluate {command!r} is not a valid command: {error}") from None
     if not words:
-        raise WrongUse("--evaluate is empty: write a command, as in --evaluate 'python check.py'")
+        raise WrongUse("--evaluate is empty: give a command, as in --evaluate 'python check.py'")
     if shutil.which(words[0]) is None:
-        raise WrongUse(f"--evaluate {command!r}: there is no command {words[0]!r}")
+        raise WrongUse(f"--evaluate {command!r}: command not found: {words[0]!r}")
     return CommandEvaluator(command, workspace=workspace, reference=reference)
 
 
 def preset_tools(tools: Iterable[Tool], wanted: bool) -> list[Tool]:
-    """The tools that are offered besides the user's own, whose names come first."""
+    """The preset tools to offer; a tool of the user replaces the preset of its name."""
     if not wanted:
         return []
     taken = {tool.name for tool in tools}
@@ -200,21 +200,19 @@ def build_workspace_tools(folder: str | None, allow_run: bool, env: Sequence[str
     """The workspace tools for `--workspace`, `--allow-run` and `--env`."""
     for name in env:
         if not name or "=" in name:
-            raise WrongUse(f"--env {name}: write the name of a variable alone, as in --env DATABASE_URL")
+            raise WrongUse(f"--env {name}: give only the name of a variable, as in --env DATABASE_URL")
     if folder is None:
         if allow_run:
-            raise WrongUse("--allow-run lets the model run commands in a workspace: name it with --workspace DIR")
+            raise WrongUse("--allow-run needs a workspace: give it with --workspace DIR")
         return []
     return list(workspace_tools(folder, allow_run=allow_run, env=env))
 
 
 def read_prompt(given: str | None, command: str = "run") -> str:
-    """The prompt: from the command line, or from stdin if that is no terminal."""
+    """The prompt from the command line, or from stdin unless that is a terminal."""
     if given is None or given == "-":
         if sys.stdin is None or (given is None and sys.stdin.isatty()):
-            raise WrongUse(
-                f'no prompt: write it after `endstop {command}`, as in endstop {command} "...", or pipe it in'
-            )
+            raise WrongUse(f'no prompt: give it as in endstop {command} "...", or pipe it in')
         text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
     else:
         text = os.fsencode(given).decode("utf-8", "replace")
@@ -224,24 +222,24 @@ def read_prompt(given: str | None, command: str = "run") -> str:
 
 
 def check_record(given: str | None, drain: bool) -> None:
-    """Refuse a `--record` that cannot be one. A record is one session: a file that holds one is not written to."""
+    """Refuse a `--record` that cannot be written. A record is one session, so a file that has content is refused."""
     if given is None:
         if drain:
             raise WrongUse("--drain reads the rest of cut responses into the record: add --record FILE")
         return
     path = Path(given)
     if path.is_dir():
-        raise WrongUse(f"--record {given} is a folder: name a file in it")
+        raise WrongUse(f"--record {given} is a folder: give a file in it")
     if path.is_file() and path.stat().st_size > 0:
-        raise WrongUse(f"--record {given} exists already, and a record is one session: name another file")
+        raise WrongUse(f"--record {given} already exists, and a record holds one session: give another file")
 
 
 def _policy_from_file(given: str, closing: bool) -> Policy:
     if not given.strip():
-        raise WrongUse(f"--policy is empty: name one of {', '.join(POLICIES)}, or a TOML file")
+        raise WrongUse(f"--policy is empty: give one of {', '.join(POLICIES)}, or a TOML file")
     path = Path(given)
     if path.is_dir():
-        raise WrongUse(f"--policy {given} is a folder: name a TOML file in it")
+        raise WrongUse(f"--policy {given} is a folder: give a TOML file in it")
     if not path.is_file():
         if path.suffix == ".toml" or os.sep in given:
             raise WrongUse(f"--policy {given}: no such file")
@@ -249,11 +247,11 @@ def _policy_from_file(given: str, closing: bool) -> Policy:
     try:
         data = tomllib.loads(path.read_text("utf-8"))
     except UnicodeDecodeError:
-        raise WrongUse(f"--policy {given} is no TOML file: it is no text in UTF-8") from None
-    except ValueError as error:  # TOMLDecodeError, or a number of more digits than Python reads
-        raise WrongUse(f"--policy {given} is no valid TOML: {error}") from None
+        raise WrongUse(f"--policy {given} is not a TOML file: it is not UTF-8 text") from None
+    except ValueError as error:  # TOMLDecodeError, or a number with more digits than Python reads
+        raise WrongUse(f"--policy {given} is not valid TOML: {error}") from None
     except RecursionError:
-        raise WrongUse(f"--policy {given} is no policy: its values are nested too deeply") from None
+        raise WrongUse(f"--policy {given} is not a policy: its values are nested too deeply") from None
     except OSError as error:
         raise WrongUse(f"--policy {given} cannot be read: {error.strerror}") from None
     data.setdefault("name", path.stem)
@@ -284,20 +282,20 @@ def _import_module(place: str) -> ModuleType:
         raise WrongUse(f"--tools {place}: {error}") from None
     except ModuleNotFoundError as error:
         if error.name and (place == error.name or place.startswith(error.name + ".")):
-            raise WrongUse(f"--tools {place}: neither a Python file nor a module that can be imported") from None
-        raise WrongUse(f"--tools {place}: it needs a module that is not installed: {error.name}") from None
+            raise WrongUse(f"--tools {place}: neither a Python file nor an importable module") from None
+        raise WrongUse(f"--tools {place}: it imports a module that is not installed: {error.name}") from None
     except (Exception, SystemExit) as error:
         raise WrongUse(f"--tools {place} cannot be imported: {error_text(error)}{_error_location(error)}") from None
 
 
 def _module_from_file(path: Path) -> ModuleType:
-    """The file as a module of its own; modules that lie beside it can be imported."""
+    """The file as a module, which can import modules from its own folder."""
     if not path.is_file():
         raise WrongUse("no such file")
     name = f"endstop_tools_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
-        raise WrongUse("no Python file")
+        raise WrongUse("not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.resolve().parent))
@@ -306,7 +304,7 @@ def _module_from_file(path: Path) -> ModuleType:
 
 
 def _error_location(error: BaseException) -> str:
-    """Where in the user's file it happened."""
+    """File and line where the user's code raised the error."""
     traceback = error.__traceback__
     place = ""
     while traceback is not None:

@@ -1,7 +1,6 @@
-"""`endstop`: what people and scripts type. Each subcommand is a file of its own in this folder.
+"""The `endstop` command: parses the command line and runs a subcommand, each in a module of its own.
 
-stdout is the answer or the one JSON object; everything else goes to stderr. Exit code 2 is wrong use, before the
-first request.
+stdout gets the answer or one JSON object, and stderr everything else. See `exit_codes.py` for the exit codes.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ MODULES = {
 """The module of each command, in this package. Its `add_to(commands)` adds the command's parser."""
 
 RUNS = frozenset({"run", "race", "replay", "serve", "worker"})
-"""Those in whose process a model's commands are started."""
+"""Commands whose process may start commands for a model."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; gives the exit code. A console script: it may end the process if a tool of it hangs."""
+    """Run a command and return its exit code. Ends the process itself if a thread of a tool hangs."""
     others = threading.enumerate()
     reopen_closed_streams()
     words = sys.argv[1:] if argv is None else argv
@@ -46,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser(words: Sequence[str]) -> Parser:
-    """The parser of the command that is meant, so that one need not wait for the others; of all, if none is."""
+    """A parser of the command in `words`; of all commands, which takes longer to import, if it is none of them."""
     parser = Parser(prog="endstop", description="The agent loop that knows when to stop.", allow_abbrev=False)
     parser.add_argument("--version", action="version", version=f"endstop {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -60,20 +59,20 @@ def _parser(words: Sequence[str]) -> Parser:
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse's, with hints for misspelt commands, options and values. The parsers of commands are of this kind, too.
+    """An argument parser that suggests corrections for misspelt commands, options and values.
 
-    argparse knows hints of its own only from Python 3.14 on.
+    argparse itself does so only from Python 3.14 on. The parsers of subcommands are of this class, too.
     """
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """What was given. Whatever is left over is a mistake, told here, where the command's options are known."""
+        """Parse as argparse does, but report unknown arguments here, where the options of the subcommand are known."""
         given, left = super().parse_known_args(args, namespace)
         if left:
-            self.error(self._about(left))
+            self.error(self._unrecognized(left))
         return given, left
 
     def error(self, message: str) -> NoReturn:
-        """Say it in one line, and leave."""
+        """Print the error in one line and exit."""
         print(f"{self.prog}: {' '.join(message.split())}; see `{self.prog} --help`", file=sys.stderr)
         sys.exit(WRONG_USE)
 
@@ -83,17 +82,17 @@ class Parser(argparse.ArgumentParser):
             hint = did_you_mean(str(value), known) or f" (choose from {', '.join(known)})"
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}{hint}")
 
-    def _about(self, left: Sequence[str]) -> str:
+    def _unrecognized(self, left: Sequence[str]) -> str:
         options = [word for word in left if word.startswith("-") and word != "-"]
         if not options:
-            return f"unrecognized arguments: {' '.join(left)} (a text with spaces stands in quotes)"
+            return f"unrecognized arguments: {' '.join(left)} (put text with spaces in quotes)"
         hints = (did_you_mean(word.partition("=")[0], self._option_string_actions) for word in options)
         told = [f"{word}{hint}" for word, hint in zip(options, hints, strict=True)]
         return f"unrecognized arguments: {' '.join(told)}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint, `" (did you mean '--model'?)"`; empty where nothing is near."""
+    """A suggestion, `" (did you mean '--model'?)"`; empty if nothing is similar."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 

@@ -1,4 +1,4 @@
-"""`endstop redact`: records again, without what nobody else is to read."""
+"""`endstop redact`: copies of records without secrets and personal data."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from .views.tables import progress
 from .views.text import counted
 
 FAILED = 1
-_HELP = "write records again, without secrets and personal data"
+_HELP = "copy records without secrets and personal data"
 _EPILOG = """\
-Keys, tokens, private keys, passwords in addresses, e-mail addresses and card numbers become [redacted:KIND:MARK] in
-every text of users, models and tools; the same text gets the same mark. What has no form of its own, such as names,
-is hidden by --word. Read the copies before you hand them on: no search finds everything. Pictures stay as they are.
-A copy replays as its record does, and bears its name; folders keep their folders.
+Keys, tokens, private keys, passwords in URLs, e-mail addresses and card numbers become [redacted:KIND:MARK] in every
+text of users, models and tools; the same text always gets the same mark. Use --word for names and other text that no
+pattern finds. Read the copies before you share them: no search finds everything. Images are not changed.
+A copy replays like its record. It has the same file name, in the same folder structure.
 
 examples:
   endstop redact records/ -o clean/
   endstop redact run.jsonl -o clean/ --word "Jane Doe" --pattern ticket='T-[0-9]+'
 
-exit codes: 0 all are written, 1 some are not, 2 wrong use
+exit codes: 0 all copies were written, 1 some were not, 2 usage error
 """
 
 
@@ -81,17 +81,17 @@ def _copy(path: Path, targets: dict[Path, Path], redaction: Redaction) -> Redact
 
 
 def _targets(places: Sequence[str], output: Path) -> dict[Path, Path]:
-    """Each record with the place of its copy. Raises WrongUse where two would have one."""
+    """The path of each record's copy. Raises WrongUse if two copies would have the same."""
     targets: dict[Path, Path] = {}
     taken: dict[Path, Path] = {}
     for place in places:
         if Path(place).is_dir() and output.resolve().is_relative_to(Path(place).resolve()):
-            raise WrongUse(f"{output} is in {place}, so the copies would be taken for records: name another folder")
+            raise WrongUse(f"{output} is inside {place}, so the copies would be read as records: name another folder")
         for path in find_records([place]):
             target = output / (path.relative_to(place) if Path(place).is_dir() else path.name)
             other = taken.setdefault(target, path)
             if other != path:
-                raise WrongUse(f"{other} and {path} would both be written to {target}: redact them into two folders")
+                raise WrongUse(f"{other} and {path} would both be written to {target}: use two output folders")
             targets[path] = target
     return targets
 

@@ -1,4 +1,4 @@
-"""`endstop replay`: a record through the real engine, and whether it decided the same."""
+"""`endstop replay`: run a record through the engine again, and compare every decision."""
 
 from __future__ import annotations
 
@@ -39,12 +39,18 @@ from .views.text import Recorded
 
 DIVERGED = 1
 
-_HELP = "play a record again and prove that the decisions are the same"
+_HELP = "replay a record through the engine and check that every decision is the same"
 _EPILOG = """\
-exit codes: 0 the same, 1 a divergence, 2 wrong use, 130 cancelled
+exit codes: 0 the same, 1 a divergence, 2 usage error, 130 cancelled
 
-keys of --step: Enter or space makes the next step, n goes on to the next decision, r to the next run, g NUMBER to a
-step (also back), m shows the messages of the step's request, e explains decisions or no longer, q leaves.
+keys of --step:
+  Enter, space  make the next step
+  n             go on to the next decision
+  r             go on to the next run
+  g NUMBER      go to a step, also back
+  m             show the messages of the step's request
+  e             switch explanations of decisions on or off
+  q             quit
 """
 
 
@@ -52,31 +58,35 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = add_command(commands, "replay", _HELP, command, _EPILOG)
     parser.add_argument("record", metavar="RECORD", help="a file written by `endstop run --record`")
-    looking = parser.add_argument_group("looking on")
+    looking = parser.add_argument_group("watching")
     looking.add_argument("--step", action="store_true", help="stop before each step and wait for a key")
     looking.add_argument(
         "--from",
         dest="beginning",
         metavar="SEQ",
-        help="show it from this event on; RUN_ID:SEQ or RUN_NUMBER:SEQ where there are several runs",
+        help="show the replay from this event on; RUN_ID:SEQ or RUN_NUMBER:SEQ if there are several runs",
     )
-    looking.add_argument("--pace", action="store_true", help="as slowly as it was recorded")
-    looking.add_argument("--explain", action="store_true", help="show each decision with all that was considered")
+    looking.add_argument("--pace", action="store_true", help="replay at the recorded speed")
+    looking.add_argument(
+        "--explain", action="store_true", help="show each decision with every rule that was considered"
+    )
     tools = parser.add_argument_group("tools")
-    tools.add_argument("--live-tools", action="store_true", help="run the tools anew instead of their recorded answers")
-    add_tools(tools, "the folder in which live workspace tools work", "let live tools run commands in the workspace")
+    tools.add_argument(
+        "--live-tools", action="store_true", help="run the tools again instead of using their recorded results"
+    )
+    add_tools(tools, "the folder for live workspace tools", "also let live tools run commands in the workspace")
     output = parser.add_argument_group("output")
-    add_output(output, "print the report as one JSON object", "show nothing but the result")
+    add_output(output, "print the result as one JSON object", "show only the result")
 
 
 def command(args: argparse.Namespace) -> int:
-    """Replay; gives the exit code. Raises WrongUse."""
+    """Replay a record and return the exit code. Raises WrongUse."""
     std_streams = StdStreams()
     if not args.live_tools and (args.tools or args.workspace or args.allow_run):
-        raise WrongUse("--tools, --workspace and --allow-run are for live tools: add --live-tools")
+        raise WrongUse("--tools, --workspace and --allow-run need --live-tools")
     if args.step:
         if args.quiet:
-            raise WrongUse("--step stops to be looked at, and --quiet shows nothing: leave out one of them")
+            raise WrongUse("--step shows each step and --quiet shows nothing: leave out one of them")
         check_terminal(std_streams.stderr)
     tools = [*load_tools(args.tools), *build_workspace_tools(args.workspace, args.allow_run, args.env)]
     writing = is_being_written(args.record)
@@ -87,7 +97,7 @@ def command(args: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _ReplayRequest:
-    """What is to be played, and how."""
+    """What to replay, and how."""
 
     options: argparse.Namespace
     record: SessionRecord
@@ -112,7 +122,7 @@ async def _replay(wanted: _ReplayRequest, std_streams: StdStreams) -> int:
         shown = ReplayStepper(view, record, explain=args.explain, live=args.live_tools, leave=early_exit.leave)
         keys = KeyReader(shown.press, view.restore_terminal)
     runs: list[ReplayedRun] = []
-    # Nothing is lost by early_exit a replay, so no run is attached to the signals.
+    # No run is attached to the signals: leaving a replay loses nothing.
     with ShutdownSignals(_ViewWithKeys(view, keys)), closing(view), keys or nullcontext(), early_exit:
         await _play(wanted, shown, runs)
     unseen = beginning is not None and not (args.quiet or shown.begun or early_exit.left)
@@ -130,7 +140,7 @@ async def _replay(wanted: _ReplayRequest, std_streams: StdStreams) -> int:
 
 
 async def _play(wanted: _ReplayRequest, shown: ReplayDisplay, runs: list[ReplayedRun]) -> None:
-    """Play the record, and again from an earlier place as often as somebody goes back to one."""
+    """Replay the record; start again from an earlier event whenever the user goes back to one."""
     args, beginning = wanted.options, wanted.beginning
     while True:
         played = replayed_runs(
@@ -151,14 +161,14 @@ async def _play(wanted: _ReplayRequest, shown: ReplayDisplay, runs: list[Replaye
 
 
 class _EarlyExit:
-    """Leaving before the end: what is entered is cut short, and nobody outside notices."""
+    """A context that `leave` ends at once: the cancellation is not seen outside of it."""
 
     def __init__(self) -> None:
         self.left = False
         self._task = asyncio.current_task()
 
     def leave(self) -> None:
-        """Cut it short."""
+        """Cancel what runs in the context."""
         if not self.left and self._task is not None:
             self.left = True
             self._task.cancel()
@@ -176,25 +186,25 @@ class _EarlyExit:
 
 
 class _ViewWithKeys:
-    """The view, and the keys that are read beside it."""
+    """The view together with the keys, for signals."""
 
     def __init__(self, view: RunView, keys: KeyReader | None) -> None:
         self._view = view
         self._keys = keys
 
     def show_stopping(self) -> None:
-        """The user has asked to stop."""
+        """The user asked to stop."""
         self._view.show_stopping()
 
     def restore_terminal(self) -> None:
-        """Leave the terminal usable at once."""
+        """Make the terminal usable at once."""
         if self._keys is not None:
             self._keys.restore()
         self._view.restore_terminal()
 
 
 def _width(std_streams: StdStreams) -> int:
-    """Columns of where the report goes."""
+    """Columns of the terminal that the result is printed to."""
     try:
         return os.get_terminal_size(std_streams.stdout).columns
     except OSError:

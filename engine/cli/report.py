@@ -1,4 +1,4 @@
-"""`endstop report`: many records in figures, with what they advise."""
+"""`endstop report`: metrics of many records, and what they suggest to change."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .views.tables import indexed, progress, show
 from .views.text import counted
 from .views.timeline_page import SessionSection
 
-_HELP = "what many records tell: endings, steps, waste, false positives and negatives, cost"
+_HELP = "summarize many records: endings, steps, waste, false positives and negatives, cost"
 _EPILOG = """\
-Ratings are CSV with a head, or JSON Lines. A line has the id of a session or a run (session_id, session, run_id, run
-or id), a rating (good, bad, pass, fail, yes, no, 0 to 1, or with its scale: 4.5/5, or 4.5 beside a `scale` of 5), a
+Ratings are CSV with a header line, or JSON Lines. A line has the id of a session or a run (session_id, session, run_id,
+run or id) and a rating (good, bad, pass, fail, yes, no, 0 to 1, or with a scale: 4.5/5, or 4.5 and a `scale` of 5), a
 kind of task, or both:
   session_id,rating,kind
   session_1,good,look_up
@@ -36,7 +36,7 @@ examples:
   endstop report records/ --html report.html
   endstop report before/ after/ --baseline agent --ratings ratings.csv
 
-exit codes: 0 done, 2 wrong use, or nothing that could be read
+exit codes: 0 done, 2 usage error, or no record could be read
 """
 MOST_SESSIONS = 5000
 
@@ -45,20 +45,20 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = add_command(commands, "report", _HELP, command, _EPILOG)
     add_indexed_records(parser)
-    parser.add_argument("--html", metavar="FILE", help="write a page in one file, with a timeline of each session")
+    parser.add_argument("--html", metavar="FILE", help="also write an HTML page, with a timeline of each session")
     parser.add_argument(
         "--sessions",
         type=int,
         default=DEFAULT_SESSIONS,
         metavar="N",
-        help=f"so many sessions on the page, the most telling ones (default {DEFAULT_SESSIONS})",
+        help=f"how many sessions to show on the page, the most interesting ones (default {DEFAULT_SESSIONS})",
     )
-    parser.add_argument("--baseline", metavar="NAME", help="compare the other recorded policies with this one")
-    parser.add_argument("--ratings", metavar="FILE", help="the users' own rating of sessions and runs")
+    parser.add_argument("--baseline", metavar="NAME", help="compare the other policies in the records with this one")
+    parser.add_argument("--ratings", metavar="FILE", help="a file with the users' ratings of sessions and runs")
 
 
 def command(args: argparse.Namespace) -> int:
-    """Report; gives the exit code. Raises WrongUse."""
+    """Make the report and return the exit code. Raises WrongUse."""
     if not 0 <= args.sessions <= MOST_SESSIONS:
         raise WrongUse(f"--sessions is {args.sessions}: use 0 to {MOST_SESSIONS:,}")
     std_streams = StdStreams()

@@ -123,7 +123,7 @@ async def _run(
 
 
 async def watched(run: Run, view: RunView, seen: Sequence[Event] = ()) -> Outcome:
-    """Show a run to its end, even if it fails without a last event. `seen`: its events before the process was killed."""
+    """Show a run to its end, even if it fails without a last event. `seen`: its events before a kill."""
     watching = asyncio.create_task(_watch(run, view, seen))
     try:
         outcome = await run.wait()

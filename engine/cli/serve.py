@@ -1,4 +1,4 @@
-"""`endstop serve`: the server, ready to use."""
+"""`endstop serve`: the HTTP server, with or without worker processes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ PORT = 8642
 GRACE_SECONDS = 10.0
 MAX_RUNNING = 1000
 RATE = 100.0
-_HELP = "serve sessions over HTTP, with a page that shows them live"
+_HELP = "serve sessions over HTTP, with a web page that shows them live"
 _EPILOG = """\
 exit codes:
-  0    stopped by SIGTERM; running sessions got --grace and ended as cancelled
-  2    wrong use: a port in use, a store that cannot be opened, no token for other machines
-  130  stopped by Ctrl-C; a second one leaves at once
+  0    stopped by SIGTERM; sessions still running after --grace were cancelled
+  2    usage error, such as a port in use, a store that cannot be opened, or no token for --host
+  130  stopped by Ctrl-C; a second Ctrl-C exits at once
 
-It answers at this machine only, unless people show a token: a file for --tokens has a line OWNER:TOKEN for each, or
-the environment has ENDSTOP_TOKEN for one. Without --model it shows what is stored and starts nothing.
+The server listens on this machine only, unless clients need a token: the file for --tokens has a line OWNER:TOKEN for
+each owner, or the environment variable ENDSTOP_TOKEN has the only token. Without --model it shows stored sessions and
+starts none.
 """
 
 
@@ -34,26 +35,32 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = add_command(commands, "serve", _HELP, command, _EPILOG)
     server = parser.add_argument_group("server")
-    server.add_argument("--host", default="127.0.0.1", metavar="H", help="where to listen (default 127.0.0.1)")
-    server.add_argument("--port", type=int, default=PORT, metavar="N", help=f"default {PORT}; 0 for any that is free")
+    server.add_argument("--host", default="127.0.0.1", metavar="H", help="the address to listen on (default 127.0.0.1)")
+    server.add_argument(
+        "--port", type=int, default=PORT, metavar="N", help=f"the port to listen on (default {PORT}; 0: any free port)"
+    )
     server.add_argument(
         "--store",
         metavar="S",
-        help="where sessions are kept: a file, or a postgresql:// URL (default: sessions.db in the state folder)",
+        help="where to store sessions: a file, or a postgresql:// URL (default: sessions.db in the state folder)",
     )
-    server.add_argument("--tokens", metavar="FILE", help="who may ask: a line OWNER:TOKEN for each")
+    server.add_argument("--tokens", metavar="FILE", help="a file of bearer tokens, with a line OWNER:TOKEN for each")
     server.add_argument(
-        "--cors", action="append", default=[], metavar="ORIGIN", help="whose web pages may ask, too; repeatable"
+        "--cors",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="also allow requests from pages of this origin; repeatable",
     )
     server.add_argument(
         "--grace",
         type=float,
         default=GRACE_SECONDS,
         metavar="S",
-        help=f"seconds that running sessions get to end at a stop (default {GRACE_SECONDS:g})",
+        help=f"seconds that running sessions get to end when the server stops (default {GRACE_SECONDS:g})",
     )
-    server.add_argument("--keep-days", type=float, metavar="N", help="forget ended sessions after so many days")
-    server.add_argument("--keep-sessions", type=int, metavar="N", help="keep so many ended sessions, the latest")
+    server.add_argument("--keep-days", type=float, metavar="N", help="delete ended sessions after this many days")
+    server.add_argument("--keep-sessions", type=int, metavar="N", help="keep only this many ended sessions, the latest")
     server.add_argument(
         "--max-running",
         type=int,
@@ -66,26 +73,26 @@ def add_to(commands: Any) -> None:
         type=float,
         default=RATE,
         metavar="N",
-        help=f"requests a second of each owner, or without tokens each address (default {RATE:g}; 0: any number)",
+        help=f"requests per second for each owner, or without tokens for each address (default {RATE:g}; 0: no limit)",
     )
-    server.add_argument("--no-page", action="store_true", help="show no page")
-    server.add_argument("--quiet", action="store_true", help="log no requests")
+    server.add_argument("--no-page", action="store_true", help="do not serve the web page")
+    server.add_argument("--quiet", action="store_true", help="do not log requests")
     fleet = parser.add_argument_group("several processes")
     fleet.add_argument(
         "--workers",
         type=int,
         metavar="N",
-        help="run sessions in N processes of their own, which a queue hands them to, together with every other "
-        "`endstop worker` on the same --store; 0: only in those",
+        help="run sessions in N worker processes, which share a queue with every other `endstop worker` on the "
+        "same --store; 0: only in those",
     )
     add_queue(fleet)
     add_lease(fleet)
     add_agent(parser)
-    add_redaction(parser.add_argument_group("what is kept"), "the store")
+    add_redaction(parser.add_argument_group("redaction"), "the store")
 
 
 def command(args: argparse.Namespace) -> int:
-    """Serve until a signal; gives the exit code. Raises WrongUse."""
+    """Serve until a signal and return the exit code. Raises WrongUse."""
     from ..web.server import HttpServer
     from .worker_process import build_queue, keep_workers_alive
 
@@ -112,7 +119,7 @@ def command(args: argparse.Namespace) -> int:
 
 
 def _agents(args: argparse.Namespace) -> dict[str, Engine]:
-    """The engine under its name; none if no model was named."""
+    """The engine as the agent `default`; no agent without a model."""
     if not (args.model or args.api_base or args.provider):
         return {}
     return {"default": build_engine(args)}
@@ -124,11 +131,11 @@ def _check(args: argparse.Namespace) -> None:
     if args.workers is not None and args.workers < 0:
         raise WrongUse(f"--workers is {args.workers}: use 0 or more")
     if args.workers and not (args.model or args.api_base or args.provider):
-        raise WrongUse("--workers need a model: name it with --model")
+        raise WrongUse("--workers needs a model: give one with --model")
     if args.rate < 0:
         raise WrongUse(f"--rate is {args.rate:g}: use 0 or more")
     if args.store is not None and not args.store.strip():
-        raise WrongUse("--store is empty: name a file or a URL")
+        raise WrongUse("--store is empty: give a file or a URL")
 
 
 def default_store() -> str:
@@ -139,5 +146,5 @@ def default_store() -> str:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise WrongUse(f"no sessions can be kept in {folder}: {error.strerror}; name a place with --store") from None
+        raise WrongUse(f"cannot create {folder}: {error.strerror}; choose another place with --store") from None
     return str(folder / "sessions.db")

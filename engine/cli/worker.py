@@ -9,15 +9,15 @@ from .options import add_agent, add_command, add_lease, add_queue, add_redaction
 
 MAX_RUNNING = 100
 GRACE_SECONDS = 10.0
-_HELP = "take sessions from the queue and run them"
+_HELP = "run sessions from the queue of a shared store"
 _EPILOG = """\
 exit codes:
-  0    stopped by SIGTERM; sessions that were still running after --grace go on in another worker
-  2    wrong use: no PostgreSQL, a queue that is not there, a schema of a newer endstop
-  130  stopped by Ctrl-C; a second one leaves at once
+  0    stopped by SIGTERM; sessions still running after --grace go on in another worker
+  2    usage error, such as a store that is not PostgreSQL, an unreachable queue, or the schema of a newer endstop
+  130  stopped by Ctrl-C; a second Ctrl-C exits at once
 
-Give all workers the same model, tools and policy. `endstop serve --workers 0` on the same --store takes the requests
-and shows the sessions.
+Give all workers the same model, tools and policy. `endstop serve --workers 0` on the same --store accepts requests and
+shows the sessions.
 """
 
 
@@ -25,13 +25,13 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser's subcommands."""
     parser = add_command(commands, "worker", _HELP, command, _EPILOG)
     worker = parser.add_argument_group("worker")
-    worker.add_argument("--store", metavar="S", help="the postgresql:// URL of the database that all share")
+    worker.add_argument("--store", metavar="S", help="the postgresql:// URL of the database that all workers share")
     worker.add_argument(
         "--max-running",
         type=int,
         default=MAX_RUNNING,
         metavar="N",
-        help=f"sessions that this worker runs at once (default {MAX_RUNNING})",
+        help=f"sessions that this worker may run at once (default {MAX_RUNNING})",
     )
     add_queue(worker)
     add_lease(worker)
@@ -40,15 +40,15 @@ def add_to(commands: Any) -> None:
         type=float,
         default=GRACE_SECONDS,
         metavar="S",
-        help=f"seconds that running sessions get to end at a stop before others go on with them "
+        help=f"seconds that running sessions get to end when the worker stops, before other workers take them over "
         f"(default {GRACE_SECONDS:g})",
     )
     add_agent(parser)
-    add_redaction(parser.add_argument_group("what is kept"), "the store")
+    add_redaction(parser.add_argument_group("redaction"), "the store")
 
 
 def command(args: argparse.Namespace) -> int:
-    """Work until a signal; gives the exit code. Raises WrongUse."""
+    """Work until a signal and return the exit code. Raises WrongUse."""
     from .worker_process import run_worker
 
     return run_worker(args)

@@ -1,4 +1,7 @@
-"""The process of a worker: it takes sessions from the queue until it is told to stop."""
+"""Worker processes: what runs in one, and how `endstop serve --workers N` keeps N of them alive.
+
+Imported only when a worker or a server starts: it imports SQLAlchemy.
+"""
 
 from __future__ import annotations
 
@@ -26,27 +29,27 @@ from .hardening import harden_process
 
 _FORMS = "dbos, dbos:URL of a PostgreSQL database, or temporal://HOST:PORT/NAMESPACE"
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds before a worker that died is started again; each is twice the one before, while it lives no longer."""
+"""Seconds before a dead worker is restarted. The pause doubles as long as workers die within `LONGEST_PAUSE`."""
 LEAVING_SECONDS = 10.0
-"""How long workers may take to leave after their grace."""
+"""Seconds that a worker may take to exit after its grace period, before it is killed."""
 
 
 def run_worker(args: argparse.Namespace) -> int:
-    """Work until a signal; gives the exit code. Raises WrongUse."""
+    """Work until a signal and return the exit code. Raises WrongUse."""
     return run_to_end(WorkerProcess(args).work(), new_event_loop())
 
 
 class WorkerProcess:
-    """The process of `endstop worker`; also that of a worker which `endstop serve` has started."""
+    """A worker process, started by a user or by `endstop serve --workers`."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         if args.max_running < 1:
             raise WrongUse(f"--max-running is {args.max_running}: use 1 or more")
         if not (args.model or args.api_base or args.provider):
-            raise WrongUse("a worker needs a model: name it with --model")
+            raise WrongUse("a worker needs a model: give one with --model")
         self._store = args.store
         self._service = Service(
-            queue=build_queue(args),  # before the engine: it takes longer, and this may be refused
+            queue=build_queue(args),  # first: the engine takes longer to build, and this may be refused
             engine=build_engine(args),
             store=args.store,
             grace=args.grace,
@@ -56,7 +59,7 @@ class WorkerProcess:
         )
 
     async def work(self) -> int:
-        """Work until a signal; gives the exit code. Raises WrongUse."""
+        """Work until a signal and return the exit code. Raises WrongUse."""
         with log_to_stderr():
             return await self._work()
 
@@ -80,7 +83,7 @@ class WorkerProcess:
 
 
 def _stop_with_parent(daemon: DaemonProcess) -> None:
-    """Stop when the server that has started this worker is gone."""
+    """Stop when the server that started this worker has exited."""
     parent, loop = parent_process(), asyncio.get_running_loop()
     assert parent is not None
     pipe = parent.sentinel
@@ -94,7 +97,7 @@ def _stop_with_parent(daemon: DaemonProcess) -> None:
 
 
 def build_queue(args: argparse.Namespace) -> Queue:
-    """The queue that was named, not open yet. Raises WrongUse."""
+    """The queue for `--queue`, not open yet. Raises WrongUse."""
     most = args.max_running_everywhere
     if most is not None and most < 1:
         raise WrongUse(f"--max-running-everywhere is {most}: use 1 or more")
@@ -107,7 +110,7 @@ def build_queue(args: argparse.Namespace) -> Queue:
         case "temporal":
             if most is not None:
                 raise WrongUse(
-                    "--max-running-everywhere: Temporal has no such limit; give each worker its --max-running"
+                    "--max-running-everywhere does not work with Temporal: limit each worker with --max-running"
                 )
             return _temporal(args.queue, args.lease)
         case _:
@@ -128,7 +131,7 @@ def _temporal(url: str, lease: float) -> Queue:
 
 
 def _shared_store(args: argparse.Namespace) -> str:
-    """The store, which several processes can have open."""
+    """The store, if several processes can share it. Raises WrongUse."""
     store: str | None = args.store
     if store is None or file_at(store) is not None:
         raise WrongUse(
@@ -140,7 +143,7 @@ def _shared_store(args: argparse.Namespace) -> str:
 
 @asynccontextmanager
 async def keep_workers_alive(args: argparse.Namespace, count: int, died: Callable[[], None]) -> AsyncIterator[None]:
-    """Keep so many workers going, with these options; `died` is told when one is dead."""
+    """Keep `count` workers alive, with these options. `died` is called when one has died."""
     tasks = [asyncio.create_task(_keep_worker_alive(args, died)) for _ in range(count)]
     try:
         yield
@@ -163,14 +166,14 @@ async def _keep_worker_alive(args: argparse.Namespace, died: Callable[[], None])
             await _wait_for_exit(process)
         finally:
             await _stop_worker(process, args.grace + LEAVING_SECONDS)
-        print(f"endstop: worker {process.pid} is dead (exit code {process.exitcode})", file=sys.stderr, flush=True)
+        print(f"endstop: worker {process.pid} died (exit code {process.exitcode})", file=sys.stderr, flush=True)
         died()
         pause = FIRST_PAUSE if loop.time() - began > LONGEST_PAUSE else min(2 * pause, LONGEST_PAUSE)
         await asyncio.sleep(pause)
 
 
 async def _wait_for_exit(process: BaseProcess) -> None:
-    """Wait until it is dead, without a thread for it."""
+    """Wait until the process has exited; takes no thread."""
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     loop.add_reader(process.sentinel, ended.set)
@@ -191,7 +194,7 @@ async def _stop_worker(process: BaseProcess, seconds: float) -> None:
 
 
 def _run_in_child(args: argparse.Namespace) -> None:
-    """A worker's process."""
+    """The main function of a worker process."""
     harden_process()
     args.command = run_worker
     code = run_command(args)

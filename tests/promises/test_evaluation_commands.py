@@ -72,8 +72,8 @@ async def test_F14_the_command_line_takes_a_plain_command(tmp_path: Path) -> Non
     ("options", "why"),
     [
         (("--evaluate-plain", " "), "--evaluate-plain is empty"),
-        (("--evaluate-plain", "grep '"), "is no command for the shell"),
-        (("--evaluate-plain", "no-such-command-here x"), "there is no command 'no-such-command-here'"),
+        (("--evaluate-plain", "grep '"), "is not a valid shell command"),
+        (("--evaluate-plain", "no-such-command-here x"), "command not found: 'no-such-command-here'"),
         (("--evaluate-plain", "true", "--evaluate", "true"), "give one of them"),
     ],
 )

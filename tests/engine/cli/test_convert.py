@@ -73,7 +73,7 @@ async def test_it_reads_from_stdin_and_from_folders(tmp_path: Path) -> None:
     done = await endstop("import", "auto", "-", folder, "-o", tmp_path / "out", stdin=text)
     assert done.code == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["s1.jsonl", "stdin.1.jsonl", "stdin.2.jsonl"]
-    assert "passed over: 1 file that hold no sessions" in done.err
+    assert "ignored: 1 file without sessions" in done.err
 
 
 async def test_a_second_import_changes_nothing_unless_it_is_forced(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ async def test_a_second_import_changes_nothing_unless_it_is_forced(tmp_path: Pat
     before = (tmp_path / "out" / "s1.jsonl").read_bytes()
     done = await endstop(*arguments)
     assert done.code == 2
-    assert "holds records of all sessions already; --force replaces them" in done.err
+    assert "already holds records of all sessions; --force replaces them" in done.err
     assert (tmp_path / "out" / "s1.jsonl").read_bytes() == before
     assert (await endstop(*arguments, "--force", "--completion", "hand_in")).code == 0
     assert (tmp_path / "out" / "s1.jsonl").read_bytes() != before
@@ -125,7 +125,7 @@ async def test_wrong_use_of_an_import_is_said_in_a_line(tmp_path: Path) -> None:
 async def test_a_tool_that_nobody_knows_is_pointed_out(tmp_path: Path) -> None:
     source = write(tmp_path / "d.json", SESSION)
     done = await endstop("import", "openai", source, "-o", tmp_path / "out", "--completion", "handin")
-    assert "note: no session knows a tool called 'handin'" in done.err
+    assert "note: no session has a tool called 'handin'" in done.err
 
 
 # ---- export

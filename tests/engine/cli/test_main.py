@@ -312,13 +312,13 @@ WRONG = {
     "an unknown policy": (lambda folder: ["Hi", "--policy", "agnet"], "did you mean 'agent'"),
     "a policy file that is missing": (lambda folder: ["Hi", "--policy", "my.toml"], "my.toml: no such file"),
     "a policy that is a folder": (lambda folder: ["Hi", "--policy", folder], "is a folder"),
-    "a policy that is no text": (lambda folder: ["Hi", "--policy", _bytes(folder)], "it is no text in UTF-8"),
+    "a policy that is no text": (lambda folder: ["Hi", "--policy", _bytes(folder)], "it is not UTF-8 text"),
     "a policy from a list": (lambda folder: ["Hi", "--policy", _policy(folder, "base = ['a']")], "unknown base ['a']"),
     "a policy with an unknown key": (
         lambda folder: ["Hi", "--policy", _policy(folder, "[limits]\nstep = 3")],
         "policy.toml, [limits]: unknown key 'step' (did you mean 'steps'?)",
     ),
-    "a policy that is no TOML": (lambda folder: ["Hi", "--policy", _policy(folder, "limits")], "no valid TOML"),
+    "a policy that is no TOML": (lambda folder: ["Hi", "--policy", _policy(folder, "limits")], "not valid TOML"),
     "a policy with a wrong value": (
         lambda folder: ["Hi", "--policy", _policy(folder, "[limits]\nsteps = 0")],
         "policy.toml: limits.steps is 0",
@@ -342,7 +342,7 @@ WRONG = {
     "a tools file that is missing": (lambda folder: ["Hi", "--tools", "nowhere.py"], "nowhere.py: no such file"),
     "a tools module that is missing": (
         lambda folder: ["Hi", "--tools", "no.such"],
-        "neither a Python file nor a module",
+        "neither a Python file nor an importable module",
     ),
     "a record in a folder that is missing": (lambda folder: ["Hi", "--record", folder / "a" / "b"], "No such file"),
     "draining into nothing": (lambda folder: ["Hi", "--drain"], "--record FILE"),

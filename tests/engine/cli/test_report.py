@@ -34,7 +34,7 @@ async def some(folder: Path) -> Path:
     await scenes.talkative(folder / "late.jsonl", good=True)
     await scenes.handed_back(folder / "back.jsonl", good=True)
     await scenes.repeating(folder / "again.jsonl")
-    await scenes.with_limits(folder / "limited.jsonl", good=True)
+    await scenes.limited(folder / "limited.jsonl", good=True)
     await scenes.play(folder / "two.jsonl", ["One.", [call("fails", path="x")], "Two."], runs=2)
     return folder
 
