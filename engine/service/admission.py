@@ -13,6 +13,12 @@ from ..records.event_redaction import Redact, TextRedactor
 from .active import ActiveSession, ActiveSessions
 from .errors import Conflict, TooMany, Unavailable, Unknown, busy, too_many_of_yours
 
+# What a service is given, checked before anything is begun.
+
+TITLE = 120
+"""Characters of the first prompt that a session is known by."""
+_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
+
 
 class Admission:
     """Gives a session its place among the live ones, or refuses it."""
@@ -61,35 +67,6 @@ class Admission:
         return active
 
 
-# What a service is given, checked before anything is begun.
-
-TITLE = 120
-"""Characters of the first prompt that a session is known by."""
-_ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
-
-
-def title_of(prompt: str) -> str:
-    """What people know a session by: the beginning of its first prompt, in one line."""
-    return one_line(prompt.lstrip()[: 4 * TITLE], TITLE)
-
-
-def redacted(text: str, redact: Redact | None) -> str:
-    """What of a text the store may keep."""
-    return text if redact is None else TextRedactor(redact).text(text)
-
-
-def new_id() -> str:
-    """A session's id."""
-    return f"session_{uuid4().hex[:12]}"
-
-
-def check_id(id: str) -> str:
-    """An id that somebody else has made. Raises WrongUse."""
-    if not _ID.fullmatch(id):
-        raise WrongUse(f"{id[:100]!r} cannot name a session: use 1 to 100 letters, digits, '-', '_', '.' and ':'")
-    return id
-
-
 def check_not_blank(what: str, text: str) -> None:
     """Refuse a text without a word in it."""
     if not text.strip():
@@ -108,3 +85,25 @@ def check_positive(**numbers: float) -> None:
     for name, number in numbers.items():
         if not number > 0:
             raise WrongUse(f"{name} is {number!r}: use a number above 0")
+
+
+def check_id(id: str) -> str:
+    """An id that somebody else has made. Raises WrongUse."""
+    if not _ID.fullmatch(id):
+        raise WrongUse(f"{id[:100]!r} cannot name a session: use 1 to 100 letters, digits, '-', '_', '.' and ':'")
+    return id
+
+
+def new_id() -> str:
+    """A session's id."""
+    return f"session_{uuid4().hex[:12]}"
+
+
+def title_of(prompt: str) -> str:
+    """What people know a session by: the beginning of its first prompt, in one line."""
+    return one_line(prompt.lstrip()[: 4 * TITLE], TITLE)
+
+
+def redacted(text: str, redact: Redact | None) -> str:
+    """What of a text the store may keep."""
+    return text if redact is None else TextRedactor(redact).text(text)

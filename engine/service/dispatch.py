@@ -32,6 +32,8 @@ from .supervisor import RunSupervisor, clock_of
 
 REST_SECONDS = 5.0
 """So long the store of a run that is over may take until its session is called busy."""
+RESUBMIT_LIMIT = 50
+"""Runs that have waited for longest, which are looked at each time: a long queue is no reason to doubt all of it."""
 
 
 class RunInput(Struct, frozen=True, kw_only=True):
@@ -56,23 +58,6 @@ class RunInput(Struct, frozen=True, kw_only=True):
                 return session.start_answer(self.call_id, self.text, run_id=run_id)
             case "resume":
                 return session.start_resumed()
-
-
-async def check_is_new(store: Store, session_id: str) -> None:
-    """Refuse a name that a session has already. Raises Conflict."""
-    if await store.session(session_id) is not None:
-        raise Conflict("exists", f"there is a session {session_id!r} already: go on with it, or name another")
-
-
-def check_can_start(session: StoredSession, run_input: RunInput) -> None:
-    """Refuse what the session's state forbids. Raises Conflict."""
-    id, status = session.id, session.status
-    if status == "interrupted" and run_input.opening != "resume":
-        raise Conflict("interrupted", f"session {id}: its run was interrupted: resume it first")
-    if status != "interrupted" and run_input.opening == "resume":
-        raise Conflict("not_interrupted", f"session {id} is {status}: somebody has just resumed it")
-    if run_input.answering not in (None, *(question.call_id for question in session.questions)):
-        raise Conflict("answered", f"session {id}: somebody has just answered this question")
 
 
 class LocalDispatcher:
@@ -141,10 +126,6 @@ class LocalDispatcher:
         finally:
             self._supervisor.release(active)
         return await self._queries.session(id)
-
-
-RESUBMIT_LIMIT = 50
-"""Runs that have waited for longest, which are looked at each time: a long queue is no reason to doubt all of it."""
 
 
 class QueueDispatcher:
@@ -276,3 +257,20 @@ class QueueDispatcher:
         except ConnectionError as error:
             log_warning("a run is not in the queue yet", run_id=job.run_id, error=str(error))
         return await self._queries.session(job.session_id)
+
+
+async def check_is_new(store: Store, session_id: str) -> None:
+    """Refuse a name that a session has already. Raises Conflict."""
+    if await store.session(session_id) is not None:
+        raise Conflict("exists", f"there is a session {session_id!r} already: go on with it, or name another")
+
+
+def check_can_start(session: StoredSession, run_input: RunInput) -> None:
+    """Refuse what the session's state forbids. Raises Conflict."""
+    id, status = session.id, session.status
+    if status == "interrupted" and run_input.opening != "resume":
+        raise Conflict("interrupted", f"session {id}: its run was interrupted: resume it first")
+    if status != "interrupted" and run_input.opening == "resume":
+        raise Conflict("not_interrupted", f"session {id} is {status}: somebody has just resumed it")
+    if run_input.answering not in (None, *(question.call_id for question in session.questions)):
+        raise Conflict("answered", f"session {id}: somebody has just answered this question")

@@ -21,13 +21,20 @@ from .event_buffer import EventBuffer
 from .membership import LeaseKeeper
 
 T = TypeVar("T")
-
 CLEANUP_SECONDS = 15.0
 """How long runs that were cancelled may take to tidy up before they are left behind."""
 FIRST_RETRY, LONGEST_RETRY = 0.25, 10.0
 """Seconds between tries to store what could not be stored; each is twice the one before."""
 FLUSH_INTERVAL = 0.1
 """Seconds after which readers of other processes see what a run does, where runs are handed out by a queue."""
+
+
+# Messages that came too late for the run that they were said to: the session's next run begins by itself for them.
+
+CONTINUES_BY_ITSELF = frozenset({"completed", "exhausted"})
+"""After a run with such a status, the next one begins by itself if there are messages that it did not hear."""
+StartRun = Callable[[ActiveSession, list[Message]], Awaitable[None]]
+"""Begins a run with messages that the session's run before did not hear."""
 
 
 class RunSupervisor:
@@ -260,28 +267,6 @@ class RunSupervisor:
             self.release(active)
 
 
-def _fail_start(active: ActiveSession, begun: asyncio.Future[None], error: Exception) -> bool:
-    """No run has come of it; whether anybody is still there to be told, and to release it."""
-    active.has_run = False
-    if begun.cancelled():
-        return False
-    begun.set_exception(error)
-    return True
-
-
-def clock_of(engine: Engine) -> Callable[[], str]:
-    """Gives the time of day as stores and records hold it."""
-    return lambda: engine.clock.wall().isoformat(timespec="milliseconds")
-
-
-# Messages that came too late for the run that they were said to: the session's next run begins by itself for them.
-
-CONTINUES_BY_ITSELF = frozenset({"completed", "exhausted"})
-"""After a run with such a status, the next one begins by itself if there are messages that it did not hear."""
-StartRun = Callable[[ActiveSession, list[Message]], Awaitable[None]]
-"""Begins a run with messages that the session's run before did not hear."""
-
-
 class LateMessages:
     """Finds such messages, and has a run begin for them. elsewhere: runs are also made by other processes."""
 
@@ -334,3 +319,17 @@ class LateMessages:
                 await self.start_run_for(
                     ActiveSession(session.id, session.owner, session.agent, message_texts={message.id: text}), messages
                 )
+
+
+def clock_of(engine: Engine) -> Callable[[], str]:
+    """Gives the time of day as stores and records hold it."""
+    return lambda: engine.clock.wall().isoformat(timespec="milliseconds")
+
+
+def _fail_start(active: ActiveSession, begun: asyncio.Future[None], error: Exception) -> bool:
+    """No run has come of it; whether anybody is still there to be told, and to release it."""
+    active.has_run = False
+    if begun.cancelled():
+        return False
+    begun.set_exception(error)
+    return True

@@ -46,6 +46,15 @@ _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s]+")
 """What browsers send as `Origin`: scheme, host, and maybe port."""
 
 
+# Signals in an app that embeds the service: it hears that the process is about to stop before its server does.
+#
+# A server such as uvicorn waits for open responses before it ends the lifespan. Streams of running sessions would
+# keep it waiting, and only the lifespan's end would stop the sessions. So the service begins to stop at the signal
+# itself, and whoever wanted the signal before gets it, too.
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
 def web(
     service: Service,
     *,
@@ -197,15 +206,6 @@ def _cors(origins: Collection[str]) -> list[Middleware]:
 
 async def _handle_http_exception(request: Request, error: Exception) -> Response:
     return error_response(error)
-
-
-# Signals in an app that embeds the service: it hears that the process is about to stop before its server does.
-#
-# A server such as uvicorn waits for open responses before it ends the lifespan. Streams of running sessions would
-# keep it waiting, and only the lifespan's end would stop the sessions. So the service begins to stop at the signal
-# itself, and whoever wanted the signal before gets it, too.
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager

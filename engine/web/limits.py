@@ -16,6 +16,22 @@ MAX_BUCKETS = 10_000
 """So many owners or clients are remembered, the latest ones."""
 
 
+# How late the event loop is, so that readers give way to runs.
+#
+# When there is more to do than the machine can, everything in the loop is late, runs included. What readers cost can
+# wait: who is told three events at once costs as much as who is told one. So while the loop is late, readers are
+# written to less often, in larger portions, and what is gained goes to the runs.
+
+CHECK_SECONDS = 0.1
+"""Seconds between two looks."""
+TOLERATED_SECONDS = 0.004
+"""Being so many seconds late is nothing to speak of."""
+STRETCH_FACTOR = 20.0
+"""So many times the lateness is what readers wait longer."""
+MAX_INTERVAL = 1.0
+"""The longest that they wait."""
+
+
 class WebLimits(Struct, frozen=True, kw_only=True):
     """Limits of the server. How many sessions may run is a setting of the service."""
 
@@ -110,22 +126,6 @@ class RequestRates:
         self._buckets.move_to_end(who)
         if after := bucket.lacking(1):
             raise TooMany("rate", "too many requests a second: slow down", after)
-
-
-# How late the event loop is, so that readers give way to runs.
-#
-# When there is more to do than the machine can, everything in the loop is late, runs included. What readers cost can
-# wait: who is told three events at once costs as much as who is told one. So while the loop is late, readers are
-# written to less often, in larger portions, and what is gained goes to the runs.
-
-CHECK_SECONDS = 0.1
-"""Seconds between two looks."""
-TOLERATED_SECONDS = 0.004
-"""Being so many seconds late is nothing to speak of."""
-STRETCH_FACTOR = 20.0
-"""So many times the lateness is what readers wait longer."""
-MAX_INTERVAL = 1.0
-"""The longest that they wait."""
 
 
 class LoopLag:

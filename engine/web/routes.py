@@ -49,22 +49,6 @@ from .session_routes import (
 )
 from .sse import MEDIA_TYPE as SSE
 
-# The routes about the server itself: agents, health.
-
-
-async def list_agents(context: RequestContext) -> Response:
-    """The agents that sessions can be started with."""
-    return json_response(
-        AgentListResponse(agents=[agent_response(name, engine) for name, engine in context.service.agents.items()])
-    )
-
-
-async def read_health(context: RequestContext) -> Response:
-    """Whether the server takes new runs."""
-    service = context.service
-    return json_response(HealthResponse(status="stopping" if service.stopping else "ok", running=service.running))
-
-
 JSON = "application/json"
 
 
@@ -97,10 +81,25 @@ class Operation:
     needs_token: bool = True
 
 
+# The routes about the server itself: agents, health.
+
+
+async def list_agents(context: RequestContext) -> Response:
+    """The agents that sessions can be started with."""
+    return json_response(
+        AgentListResponse(agents=[agent_response(name, engine) for name, engine in context.service.agents.items()])
+    )
+
+
+async def read_health(context: RequestContext) -> Response:
+    """Whether the server takes new runs."""
+    service = context.service
+    return json_response(HealthResponse(status="stopping" if service.stopping else "ok", running=service.running))
+
+
 SESSION = "/sessions/{session_id}"
 RUN = "/runs/{run_id}"
 _NOTHING_LEFT = {204: "The run has ended, and the reader has seen its last event."}
-
 OPERATIONS = (
     Operation(method="POST", path="/sessions", handler=start_session, id="start_session", tag="sessions",
               body=SessionRequest, status=201, response=SessionResponse),

@@ -42,6 +42,21 @@ CLOSE_SECONDS = 5.0
 """How long what is still being sent may take once all runs have ended."""
 
 
+# One connection of the server: uvicorn's, with what it leaves to a proxy in front.
+#
+# A request has so long to come in whole, and its head so many bytes; beyond a number of connections the next ones are
+# refused; what a reader does not take stays small, and its connection can be broken off.
+
+REQUEST_SECONDS = 30.0
+"""How long a request may take to come in."""
+HEAD_BYTES = 64 * 1024
+"""How long the head of a request may be."""
+LINGER_SECONDS = 5.0
+"""How long what is left of a body may come in once the app has given it up."""
+SEND_BUFFER = 256 * 1024
+"""What the system keeps of what a reader has not taken. Left to itself, it would be megabytes for each."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class HttpServer:
     """What `endstop serve` was told."""
@@ -164,127 +179,6 @@ class GracefulServer(Server):
         return await super().on_tick(counter)
 
 
-class _BindAddress(NamedTuple):
-    """Where to listen."""
-
-    family: int
-    protocol: int
-    address: tuple[Any, ...]
-
-
-def _resolve(host: str, port: int) -> _BindAddress:
-    """The first address of this name. Raises WrongUse."""
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (socket.gaierror, UnicodeError):
-        raise WrongUse(f"--host {host}: there is no such host") from None
-    family, _, protocol, _, address = found[0]
-    return _BindAddress(family, protocol, address)
-
-
-def _listen(place: _BindAddress, host: str, port: int) -> socket.socket:
-    """A socket that listens at this place. Raises WrongUse."""
-    listening = socket.socket(place.family, socket.SOCK_STREAM, place.protocol)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(place.address)
-        listening.listen(2048)
-    except OSError as error:
-        listening.close()
-        raise WrongUse(_bind_error(error, host, port)) from None
-    return listening
-
-
-def _bind_error(error: OSError, host: str, port: int) -> str:
-    match error.errno:
-        case errno.EADDRINUSE:
-            return f"--port {port} is in use: name another one, or --port 0 for any that is free"
-        case errno.EADDRNOTAVAIL:
-            return f"--host {host} is no address of this machine"
-        case errno.EACCES:
-            return f"--port {port} needs rights that this process does not have: name one above 1023"
-        case _:
-            return f"--host {host} --port {port}: {error.strerror}"
-
-
-async def _open(service: Service) -> None:
-    try:
-        await service.__aenter__()
-    except StoreError as error:
-        raise WrongUse(f"--store cannot be used: {error}") from None
-    except ConnectionError as error:
-        raise WrongUse(f"--queue cannot be used: {error}") from None
-
-
-def _raise_file_limit() -> int:
-    """Allow this process as many open files as the system lets it; gives how many that are."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
-    if soft != resource.RLIM_INFINITY and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-        return most
-    return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
-
-
-def _display_store(store: str) -> str:
-    """The place of the store, without a password."""
-    return mask_url(store) if "://" in store else os.path.abspath(store)
-
-
-# One server on a file of SQLite: a second one would take for dead what the first one runs, and mark it interrupted.
-#
-# The lock lies in a file of its own, `NAME-lock` beside the store: SQLite gives up its locks on a file as soon as
-# anybody in the process closes that file. The system lets go of it when the process ends, however that comes about. A
-# process that embeds a `Service` takes no such lock, and neither does a server on PostgreSQL.
-
-
-@contextmanager
-def lock_store(path: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Hold the store at this path; None is one that is no file. Raises WrongUse if another server holds it."""
-    held = None if path is None else _lock(os.fspath(path))
-    try:
-        yield
-    finally:
-        if held is not None:
-            os.close(held)
-
-
-def _lock(path: str) -> int | None:
-    """The open lock; None where there can be none, such as in a folder that is missing: opening the store tells why."""
-    with suppress(OSError):
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    try:
-        held = os.open(f"{path}-lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(held)
-        raise WrongUse(
-            f"--store {path} is in use by another endstop serve: use that one, or give this one a --store of its own"
-        ) from None
-    except OSError:  # a file system without such locks
-        os.close(held)
-        return None
-    return held
-
-
-# One connection of the server: uvicorn's, with what it leaves to a proxy in front.
-#
-# A request has so long to come in whole, and its head so many bytes; beyond a number of connections the next ones are
-# refused; what a reader does not take stays small, and its connection can be broken off.
-
-REQUEST_SECONDS = 30.0
-"""How long a request may take to come in."""
-HEAD_BYTES = 64 * 1024
-"""How long the head of a request may be."""
-LINGER_SECONDS = 5.0
-"""How long what is left of a body may come in once the app has given it up."""
-SEND_BUFFER = 256 * 1024
-"""What the system keeps of what a reader has not taken. Left to itself, it would be megabytes for each."""
-
-
 class Connection(HttpToolsProtocol):
     """A connection. For `uvicorn --http` or `Config(http=Connection)`, also around an app of your own."""
 
@@ -381,3 +275,109 @@ class Connection(HttpToolsProtocol):
 async def _too_many_connections(scope: Scope, receive: Receive, send: Send) -> None:
     headers = {"Connection": "close", "Retry-After": "1"}
     await problem_response(503, "connections", "the server has too many connections", headers)(scope, receive, send)
+
+
+# One server on a file of SQLite: a second one would take for dead what the first one runs, and mark it interrupted.
+#
+# The lock lies in a file of its own, `NAME-lock` beside the store: SQLite gives up its locks on a file as soon as
+# anybody in the process closes that file. The system lets go of it when the process ends, however that comes about. A
+# process that embeds a `Service` takes no such lock, and neither does a server on PostgreSQL.
+
+
+@contextmanager
+def lock_store(path: str | os.PathLike[str] | None) -> Iterator[None]:
+    """Hold the store at this path; None is one that is no file. Raises WrongUse if another server holds it."""
+    held = None if path is None else _lock(os.fspath(path))
+    try:
+        yield
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def _lock(path: str) -> int | None:
+    """The open lock; None where there can be none, such as in a folder that is missing: opening the store tells why."""
+    with suppress(OSError):
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    try:
+        held = os.open(f"{path}-lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(held)
+        raise WrongUse(
+            f"--store {path} is in use by another endstop serve: use that one, or give this one a --store of its own"
+        ) from None
+    except OSError:  # a file system without such locks
+        os.close(held)
+        return None
+    return held
+
+
+class _BindAddress(NamedTuple):
+    """Where to listen."""
+
+    family: int
+    protocol: int
+    address: tuple[Any, ...]
+
+
+def _resolve(host: str, port: int) -> _BindAddress:
+    """The first address of this name. Raises WrongUse."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (socket.gaierror, UnicodeError):
+        raise WrongUse(f"--host {host}: there is no such host") from None
+    family, _, protocol, _, address = found[0]
+    return _BindAddress(family, protocol, address)
+
+
+def _listen(place: _BindAddress, host: str, port: int) -> socket.socket:
+    """A socket that listens at this place. Raises WrongUse."""
+    listening = socket.socket(place.family, socket.SOCK_STREAM, place.protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(place.address)
+        listening.listen(2048)
+    except OSError as error:
+        listening.close()
+        raise WrongUse(_bind_error(error, host, port)) from None
+    return listening
+
+
+def _bind_error(error: OSError, host: str, port: int) -> str:
+    match error.errno:
+        case errno.EADDRINUSE:
+            return f"--port {port} is in use: name another one, or --port 0 for any that is free"
+        case errno.EADDRNOTAVAIL:
+            return f"--host {host} is no address of this machine"
+        case errno.EACCES:
+            return f"--port {port} needs rights that this process does not have: name one above 1023"
+        case _:
+            return f"--host {host} --port {port}: {error.strerror}"
+
+
+async def _open(service: Service) -> None:
+    try:
+        await service.__aenter__()
+    except StoreError as error:
+        raise WrongUse(f"--store cannot be used: {error}") from None
+    except ConnectionError as error:
+        raise WrongUse(f"--queue cannot be used: {error}") from None
+
+
+def _raise_file_limit() -> int:
+    """Allow this process as many open files as the system lets it; gives how many that are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        return most
+    return MAX_OPEN_FILES if soft == resource.RLIM_INFINITY else soft
+
+
+def _display_store(store: str) -> str:
+    """The place of the store, without a password."""
+    return mask_url(store) if "://" in store else os.path.abspath(store)

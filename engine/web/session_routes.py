@@ -53,12 +53,6 @@ async def read_session(context: RequestContext) -> Response:
     return json_response(session_response(session, await context.service.runs(id, owner=context.owner)))
 
 
-async def delete_session(context: RequestContext) -> Response:
-    """Forget a session with all that belongs to it."""
-    await context.service.delete(context.id("session"), owner=context.owner)
-    return Response(status_code=204)
-
-
 async def start_run(context: RequestContext) -> Response:
     """Start another run in a session."""
     body: RunRequest = context.body
@@ -99,6 +93,12 @@ async def resume_run(context: RequestContext) -> Response:
     return json_response(session_response(session), 201)
 
 
+async def delete_session(context: RequestContext) -> Response:
+    """Forget a session with all that belongs to it."""
+    await context.service.delete(context.id("session"), owner=context.owner)
+    return Response(status_code=204)
+
+
 async def session_events(context: RequestContext) -> Response:
     """The events of all runs of a session; the stream stays open for the next run."""
     id = context.id("session")
@@ -112,18 +112,6 @@ async def session_record(context: RequestContext) -> Response:
     session = await context.service.session(context.id("session"), owner=context.owner)
     headers = {"Content-Disposition": f'attachment; filename="{session.id}.jsonl"'}
     return context.stream(context.service.record(session), "application/jsonl", headers=headers)
-
-
-async def resume_position(context: RequestContext, session_id: str) -> tuple[str, int] | None:
-    """After which event of which run a session's stream is resumed. Raises Refused: 400 if there is none such."""
-    last = context.last_event_id
-    if not last:
-        return None
-    run_id, seen = parse_session_event_id(last)
-    runs = {run.id: run for run in await context.service.runs(session_id, owner=context.owner)}
-    if run_id not in runs:
-        raise unknown_run()
-    return run_id, resume_seq(seen, runs[run_id])
 
 
 # The routes of runs: read one, follow its events, get its outcome.
@@ -160,3 +148,15 @@ async def run_outcome(context: RequestContext) -> Response:
     if found is None:
         raise Conflict("running", f"run {id} is still going: ask again, with ?wait=SECONDS, or follow its events")
     return json_response(found)
+
+
+async def resume_position(context: RequestContext, session_id: str) -> tuple[str, int] | None:
+    """After which event of which run a session's stream is resumed. Raises Refused: 400 if there is none such."""
+    last = context.last_event_id
+    if not last:
+        return None
+    run_id, seen = parse_session_event_id(last)
+    runs = {run.id: run for run in await context.service.runs(session_id, owner=context.owner)}
+    if run_id not in runs:
+        raise unknown_run()
+    return run_id, resume_seq(seen, runs[run_id])

@@ -25,6 +25,14 @@ RETRY = b"retry: 1000\n\n"
 HEARTBEAT = b": heartbeat\n\n"
 MAX_CHUNK = 64 * 1024
 """Bytes that are handed on at once, or one event if that is larger."""
+_NUMBER = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,6}))?")
+
+
+class EventId(NamedTuple):
+    """The event that a reader saw last: its number, and how often its run had been resumed before it."""
+
+    number: int
+    resumed: int
 
 
 async def encode_sse(portions: AsyncGenerator[Frames, None], *, with_run: bool) -> AsyncGenerator[bytes, None]:
@@ -36,6 +44,12 @@ async def encode_sse(portions: AsyncGenerator[Frames, None], *, with_run: bool) 
                 yield HEARTBEAT
             for chunk in _chunks(portion, with_run):
                 yield chunk
+
+
+def event_id(frame: Frame, with_run: bool) -> str:
+    """An event's id: its number; after a point how often its run was resumed before it, if it was."""
+    number = f"{frame.seq}.{frame.resumed}" if frame.resumed else f"{frame.seq}"
+    return f"{frame.run_id}:{number}" if with_run else number
 
 
 def _chunks(portion: Frames, with_run: bool) -> Iterator[bytes]:
@@ -56,25 +70,9 @@ def _event(frame: Frame, with_run: bool) -> bytes:
     return b"id: %b\ndata: %b\n\n" % (event_id(frame, with_run).encode(), frame.line)
 
 
-def event_id(frame: Frame, with_run: bool) -> str:
-    """An event's id: its number; after a point how often its run was resumed before it, if it was."""
-    number = f"{frame.seq}.{frame.resumed}" if frame.resumed else f"{frame.seq}"
-    return f"{frame.run_id}:{number}" if with_run else number
-
-
 def _gap(missed: Gap) -> bytes:
     """It has no id: a reader that comes back is told again, unless it has read on."""
     return b"event: lagged\ndata: %b\n\n" % msgspec.json.encode(missed)
-
-
-_NUMBER = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,6}))?")
-
-
-class EventId(NamedTuple):
-    """The event that a reader saw last: its number, and how often its run had been resumed before it."""
-
-    number: int
-    resumed: int
 
 
 def parse_run_event_id(last_event_id: str, run_id: str) -> EventId:

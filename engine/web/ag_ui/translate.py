@@ -29,6 +29,27 @@ CUT_OFF = "The run ended before there was a result."
 REQUESTED_AGAIN = "The process was killed while the model was answering: the response is void and requested again."
 
 
+# What has been said in AG-UI and what of it is open: keeps to the protocol's legal order whatever it is told.
+#
+# Everything that is opened is closed, nothing twice; an identifier is never used again; every call has one result,
+# but for an open question. A call without a result would look to the reader like one of its own tools, left for it to
+# run.
+
+VOID = "void"
+"""The status, in a result's metadata, of a call that came to nothing: its attempt failed, or the run ended before."""
+AGAIN = "Void: the same call was made again."
+
+
+# How a run ends in AG-UI: our status as its outcome or error, what was used by model, open questions as interrupts.
+
+PAUSED = "endstop:paused"
+"""The id of the interrupt of a run that waits without having asked a question, by a user's own rule."""
+INPUT_REQUIRED = "input_required"
+CONFIRMATION = "confirmation"
+TEXT: dict[str, Any] = {"type": "string"}
+YES_NO_OR_TEXT: dict[str, Any] = {"type": ["boolean", "string"]}
+
+
 class AgUiTranslator:
     """The translator of one reader's stream, of one run or of a session's runs one after another.
 
@@ -301,18 +322,6 @@ HANDLERS: dict[type, Callable[[AgUiTranslator, Any], None]] = {
 """How each of our events is told, first line of the docstring; those that are missing here go out as CUSTOM."""
 
 
-# What has been said in AG-UI and what of it is open: keeps to the protocol's legal order whatever it is told.
-#
-# Everything that is opened is closed, nothing twice; an identifier is never used again; every call has one result,
-# but for an open question. A call without a result would look to the reader like one of its own tools, left for it to
-# run.
-
-VOID = "void"
-"""The status, in a result's metadata, of a call that came to nothing: its attempt failed, or the run ended before."""
-
-AGAIN = "Void: the same call was made again."
-
-
 class VoidIds(Struct, frozen=True, rename="camel"):
     """What of a stream is void, by its ids there."""
 
@@ -512,14 +521,31 @@ class StreamState:
         self.end_step()
 
 
-# How a run ends in AG-UI: our status as its outcome or error, what was used by model, open questions as interrupts.
+class UsageByModel:
+    """What each model used in one run."""
 
-PAUSED = "endstop:paused"
-"""The id of the interrupt of a run that waits without having asked a question, by a user's own rule."""
-INPUT_REQUIRED = "input_required"
-CONFIRMATION = "confirmation"
-TEXT: dict[str, Any] = {"type": "string"}
-YES_NO_OR_TEXT: dict[str, Any] = {"type": ["boolean", "string"]}
+    def __init__(self) -> None:
+        self._by_model: dict[str, Usage] = {}
+
+    def add(self, model: str, usage: Usage | None) -> None:
+        """One more attempt or verdict."""
+        if usage is not None:
+            self._by_model[model] = self._by_model.get(model, Usage()) + usage
+
+    def entries(self) -> tuple[protocol.TokenUsage, ...]:
+        """One entry a model; none for what used nothing."""
+        return tuple(
+            protocol.TokenUsage(
+                model=model or None,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                total_tokens=usage.input_tokens + usage.output_tokens,
+                cached_input_tokens=usage.cached_tokens or None,
+                reasoning_tokens=usage.reasoning_tokens or None,
+            )
+            for model, usage in self._by_model.items()
+            if usage.input_tokens or usage.output_tokens
+        )
 
 
 def terminal_event(
@@ -564,30 +590,3 @@ def _interrupt(question: Question, call: str) -> protocol.Interrupt:
         response_schema=YES_NO_OR_TEXT if confirms else TEXT,
         metadata={"endstop": more} if confirms else None,
     )
-
-
-class UsageByModel:
-    """What each model used in one run."""
-
-    def __init__(self) -> None:
-        self._by_model: dict[str, Usage] = {}
-
-    def add(self, model: str, usage: Usage | None) -> None:
-        """One more attempt or verdict."""
-        if usage is not None:
-            self._by_model[model] = self._by_model.get(model, Usage()) + usage
-
-    def entries(self) -> tuple[protocol.TokenUsage, ...]:
-        """One entry a model; none for what used nothing."""
-        return tuple(
-            protocol.TokenUsage(
-                model=model or None,
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-                total_tokens=usage.input_tokens + usage.output_tokens,
-                cached_input_tokens=usage.cached_tokens or None,
-                reasoning_tokens=usage.reasoning_tokens or None,
-            )
-            for model, usage in self._by_model.items()
-            if usage.input_tokens or usage.output_tokens
-        )
