@@ -1,4 +1,4 @@
-"""Sessions that live longer than a request: kept in a store, read by any number of readers."""
+"""The service: runs sessions in the background, stores them, and lets any number of readers follow them."""
 
 from .errors import Conflict, Refusal, TooMany, Unavailable, Unknown
 from .event_buffer import Frame

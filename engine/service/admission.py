@@ -1,4 +1,4 @@
-"""Who may run: agents by their names, one run a session, and no more sessions at once than the limits allow."""
+"""Admission: which agent a session runs with, whether it may run now, and whether what it is given is valid."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from ..records.event_redaction import Redact, TextRedactor
 from .active import ActiveSession, ActiveSessions
 from .errors import Conflict, TooMany, Unavailable, Unknown, busy, too_many_of_yours
 
-# What a service is given, checked before anything is begun.
-
 TITLE = 120
-"""Characters of the first prompt that a session is known by."""
+"""Characters of the first prompt that become the title of its session."""
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 class Admission:
-    """Gives a session its place among the live ones, or refuses it."""
+    """Makes a session active, or refuses to: one run per session, and no more sessions than the limits allow."""
 
     def __init__(
         self,
@@ -34,10 +32,10 @@ class Admission:
         self._active_sessions = active_sessions
         self._max_running = max_running
         self.max_running_each = max_running_each
-        """How many sessions of one owner may run; None for any number."""
+        """How many sessions of one owner may run at once; None: any number."""
 
     def agent(self, name: str | None) -> tuple[str, Engine]:
-        """The agent of this name, or the default one."""
+        """The agent with this name; None: the default agent. Raises Unknown, and Unavailable if there are no agents."""
         if not self._agents:
             raise Unavailable("no_model", "this server has no model: start it with --model, as in --model openai/gpt-5")
         chosen = next(iter(self._agents)) if name is None else name
@@ -46,20 +44,23 @@ class Admission:
         return chosen, self._agents[chosen]
 
     def check_open(self) -> None:
-        """Refuse to begin anything once the service is about to stop."""
+        """Raises Unavailable once the service is stopping."""
         if self._active_sessions.stopping:
-            raise Unavailable("stopping", "the server is about to stop: try again in a moment")
+            raise Unavailable("stopping", "the server is stopping: try again in a moment")
 
     def admit(self, session_id: str, owner: str, agent: str, answering: str | None = None) -> ActiveSession:
-        """Take the place of a session that is about to run."""
+        """Make a session active that is about to run. Raises Unavailable, Conflict or TooMany.
+
+        answering: the call id of the question whose answer starts the run.
+        """
         self.check_open()
         present = self._active_sessions.by_session(session_id)
         if present is not None and answering is not None and present.answering == answering:
-            raise Conflict("answered", f"session {session_id}: somebody has just answered this question")
+            raise Conflict("answered", f"session {session_id}: this question has just been answered")
         if present is not None:
             raise busy(session_id)
         if len(self._active_sessions) >= self._max_running:
-            raise TooMany("sessions", f"{self._max_running} sessions are running, which is as many as may: try later")
+            raise TooMany("sessions", f"{self._max_running} sessions are running, and no more may: try again later")
         if self.max_running_each is not None and self._active_sessions.count_of(owner) >= self.max_running_each:
             raise too_many_of_yours(self.max_running_each)
         active = ActiveSession(session_id, owner, agent, answering)
@@ -68,42 +69,42 @@ class Admission:
 
 
 def check_not_blank(what: str, text: str) -> None:
-    """Refuse a text without a word in it."""
+    """Raises WrongUse if the text is blank."""
     if not text.strip():
-        raise WrongUse(f"the {what} is empty: say something")
+        raise WrongUse(f"the {what} is empty: write some text")
 
 
 def check_not_negative(**numbers: float | None) -> None:
-    """Refuse numbers below 0, with their names."""
+    """Raises WrongUse for a number below 0."""
     for name, number in numbers.items():
         if number is not None and not number >= 0:
             raise WrongUse(f"{name} is {number!r}: use a number of 0 or more")
 
 
 def check_positive(**numbers: float) -> None:
-    """Refuse numbers that are not above 0, with their names."""
+    """Raises WrongUse for a number that is not above 0."""
     for name, number in numbers.items():
         if not number > 0:
             raise WrongUse(f"{name} is {number!r}: use a number above 0")
 
 
 def check_id(id: str) -> str:
-    """An id that somebody else has made. Raises WrongUse."""
+    """The id, if it is a valid session id. Raises WrongUse."""
     if not _ID.fullmatch(id):
         raise WrongUse(f"{id[:100]!r} cannot name a session: use 1 to 100 letters, digits, '-', '_', '.' and ':'")
     return id
 
 
 def new_id() -> str:
-    """A session's id."""
+    """A new session id."""
     return f"session_{uuid4().hex[:12]}"
 
 
 def title_of(prompt: str) -> str:
-    """What people know a session by: the beginning of its first prompt, in one line."""
+    """The title of a session: the start of its first prompt, in one line."""
     return one_line(prompt.lstrip()[: 4 * TITLE], TITLE)
 
 
 def redacted(text: str, redact: Redact | None) -> str:
-    """What of a text the store may keep."""
+    """The text as it may be stored."""
     return text if redact is None else TextRedactor(redact).text(text)

@@ -1,7 +1,8 @@
-"""Where runs are asked for that a queue hands out: they begin wherever a process takes them.
+"""Dispatchers: they start the runs that callers ask for, in this process or through a queue.
 
-The store has a run before the queue does, and all that its job needs. So whoever dies in between leaves a run that
-waits, and that the others put into the queue after a while.
+There are two because they promise different things. `LocalDispatcher` starts the run here and returns once its first
+event is stored, so that the caller sees why a run could not start. `QueueDispatcher` returns once the run is stored as
+queued; a worker starts it, in any process. They share no more than the checks at the end of this file.
 """
 
 from __future__ import annotations
@@ -28,29 +29,27 @@ from .history import load_session
 from .queries import SessionQueries
 from .supervisor import RunSupervisor, clock_of
 
-# Beginning a session's runs in this process, as soon as they are asked for.
-
 REST_SECONDS = 5.0
-"""So long the store of a run that is over may take until its session is called busy."""
+"""Seconds to wait until the end of a finished run is stored; after that the session counts as busy."""
 RESUBMIT_LIMIT = 50
-"""Runs that have waited for longest, which are looked at each time: a long queue is no reason to doubt all of it."""
+"""Queued runs that are resubmitted at a time, oldest first. A run may wait for long just because the queue is long."""
 
 
 class RunInput(Struct, frozen=True, kw_only=True):
-    """What a session's next run begins with."""
+    """What the next run of a session starts with: a prompt, an answer to a question, or nothing (a resumed run)."""
 
     opening: Literal["prompt", "answer", "resume"]
     text: str = ""
     call_id: str = ""
-    """With `answer`: whose question it answers."""
+    """The question that is answered; only with `answer`."""
 
     @property
     def answering(self) -> str | None:
-        """The question that is answered."""
+        """The call id of the question that is answered, if the run starts with an answer."""
         return self.call_id if self.opening == "answer" else None
 
-    def begin(self, session: Session, run_id: str | None = None) -> Run:
-        """The run. Raises WrongUse."""
+    def start(self, session: Session, run_id: str | None = None) -> Run:
+        """Start the run. Raises WrongUse if the session does not allow it."""
         match self.opening:
             case "prompt":
                 return session.start(self.text, run_id=run_id)
@@ -61,7 +60,7 @@ class RunInput(Struct, frozen=True, kw_only=True):
 
 
 class LocalDispatcher:
-    """Runs begin in this process."""
+    """Starts runs in this process, as soon as they are asked for."""
 
     def __init__(
         self, queries: SessionQueries, active_sessions: ActiveSessions, admission: Admission, supervisor: RunSupervisor
@@ -72,18 +71,24 @@ class LocalDispatcher:
         self._supervisor = supervisor
 
     async def start_session(self, new: NewSession, engine: Engine, prompt: str, *, named: bool) -> StoredSession:
-        """A new session with its first run; returns once its beginning is stored."""
+        """Start a new session with its first run; returns once the first event is stored.
+
+        named: whether the caller chose the id, so that it may be taken.
+        """
         active = self._admission.admit(new.id, new.owner, new.agent)
         return await self._supervisor.shielded(self._start_session(active, engine, new, prompt, named=named))
 
     async def start_run(self, session_id: str, owner: str | None, run_input: RunInput) -> StoredSession:
-        """A session's next run; returns once its beginning is stored."""
+        """Start the next run of a session; returns once the first event is stored."""
         stored = await self.session_at_rest(session_id, owner)
         active = self._admission.admit(session_id, stored.owner, stored.agent, run_input.answering)
         return await self._supervisor.shielded(self._start_run(active, run_input))
 
     async def session_at_rest(self, session_id: str, owner: str | None) -> StoredSession:
-        """The session; where readers know that its run is over, once the store knows it, too."""
+        """The session, once the store knows as much as readers do.
+
+        Readers may have seen the end of a run before it is stored; this waits for it, at most `REST_SECONDS`.
+        """
         stored = await self._queries.session(session_id, owner=owner)
         active = self._active_sessions.by_session(session_id)
         if active is None or active.run is None or not active.run.finished:
@@ -93,7 +98,7 @@ class LocalDispatcher:
         return await self._queries.session(session_id, owner=owner)
 
     async def delete(self, session_id: str) -> None:
-        """Forget a session that rests."""
+        """Delete a session that is not running."""
         await self._queries.store.delete(session_id)
 
     async def _start_session(
@@ -122,14 +127,18 @@ class LocalDispatcher:
             check_can_start(stored, run_input)
             _, engine = self._admission.agent(stored.agent)
             session = await load_session(self._queries.store, engine, id)
-            await self._supervisor.start_run(active, session, engine, lambda: run_input.begin(session))
+            await self._supervisor.start_run(active, session, engine, lambda: run_input.start(session))
         finally:
             self._supervisor.release(active)
         return await self._queries.session(id)
 
 
 class QueueDispatcher:
-    """Puts runs into the store and into the queue."""
+    """Stores runs as queued and submits them to the queue.
+
+    The store gets a run, with its job, before the queue does. If the process dies in between, the run waits in the
+    store until `resubmit_lost` of any process finds it.
+    """
 
     def __init__(self, queries: SessionQueries, queue: Queue, admission: Admission, supervisor: RunSupervisor) -> None:
         self._queries = queries
@@ -139,7 +148,7 @@ class QueueDispatcher:
         self._supervisor = supervisor
 
     async def start_session(self, new: NewSession, engine: Engine, prompt: str, *, named: bool) -> StoredSession:
-        """A new session with its first run; returns once no crash can lose it."""
+        """Store a new session with its first run as queued; from then on no crash can lose it."""
         self._admission.check_open()
         if named:
             await check_is_new(self._store, new.id)
@@ -147,7 +156,7 @@ class QueueDispatcher:
         return await self._supervisor.shielded(self._put_admitted(job, engine, new))
 
     async def start_run(self, session_id: str, owner: str | None, run_input: RunInput) -> StoredSession:
-        """A session's next run; returns once no crash can lose it."""
+        """Store the next run of a session as queued; from then on no crash can lose it."""
         self._admission.check_open()
         stored = await self._queries.session(session_id, owner=owner)
         check_can_start(stored, run_input)
@@ -155,11 +164,11 @@ class QueueDispatcher:
         return await self._supervisor.shielded(self._put_admitted(await self._job(stored, run_input), engine))
 
     async def session_at_rest(self, session_id: str, owner: str | None) -> StoredSession:
-        """The session as the store knows it: nobody knows more of it."""
+        """The session as stored: with a queue no process knows more than the store."""
         return await self._queries.session(session_id, owner=owner)
 
     async def start_run_for(self, before: ActiveSession, messages: list[Message]) -> None:
-        """A run whose prompt are messages that the session's run before did not hear."""
+        """Queue a run whose prompt is made of messages that the previous run did not get."""
         _, engine = self._admission.agent(before.agent)
         job = Job(
             run_id=new_run_id(),
@@ -172,7 +181,7 @@ class QueueDispatcher:
         await self._put(job, engine)
 
     async def delete(self, session_id: str) -> None:
-        """Forget a session that rests, with what the queue may still keep of its runs."""
+        """Delete a session that is not running, and what the queue still keeps of its runs."""
         runs = await self._store.runs(session_id)
         await self._store.delete(session_id)
         with suppress(ConnectionError):
@@ -180,24 +189,28 @@ class QueueDispatcher:
                 await self._queue.drop(run.id)
 
     async def adopt(self, orphans: Sequence[Orphan]) -> None:
-        """Let other processes go on with runs whose own one died."""
+        """Hand the runs of dead processes to other processes."""
         waiting = await self._store.requeue([orphan.session_id for orphan in orphans])
         for orphan in orphans:
             if orphan.session_id in waiting:
-                log_warning("a run goes on elsewhere", run_id=orphan.run_id, session_id=orphan.session_id)
+                log_warning(
+                    "a run of a dead process was put back into the queue",
+                    run_id=orphan.run_id,
+                    session_id=orphan.session_id,
+                )
                 await self._recover(orphan)
 
     async def hand_over(self, jobs: Sequence[Job]) -> None:
-        """Let other processes go on with what this one leaves."""
+        """Hand the unfinished runs of this process to other processes."""
         try:
             await self._store.requeue([job.session_id for job in jobs])
             for job in jobs:
                 await self._queue.recover(job.run_id)
-        except OSError as error:  # they find out once its lease is over
-            log_warning("the others are not told what is left", error=str(error))
+        except OSError as error:  # the others notice when the lease of this process expires
+            log_warning("unfinished runs could not be put back into the queue yet", error=str(error))
 
     async def resubmit_lost(self, seconds: float) -> None:
-        """See to runs that have waited for so long: perhaps nobody has put them into the queue."""
+        """Resubmit runs that have been queued for `seconds`: their submission to the queue may have been lost."""
         for orphan in (await self._store.queued(seconds))[:RESUBMIT_LIMIT]:
             await self._recover(orphan)
 
@@ -210,11 +223,11 @@ class QueueDispatcher:
         try:
             await self._queue.recover(orphan.run_id)
             await self._queue.submit(job)
-        except ConnectionError as error:  # it is looked for again
-            log_warning("a run is not in the queue yet", run_id=job.run_id, error=str(error))
+        except ConnectionError as error:  # resubmit_lost tries again
+            log_warning("a run could not be submitted to the queue yet", run_id=job.run_id, error=str(error))
 
     async def _job(self, stored: StoredSession, run_input: RunInput) -> Job:
-        """The job of a run; one that was interrupted before it had begun gets its own again."""
+        """The job of the next run; a run that was interrupted before it started keeps its job."""
         run = await self._store.run(stored.run_id or "") if run_input.opening == "resume" else None
         if run is not None and run.job is not None:
             return msgspec.json.decode(run.job, type=Job)
@@ -228,7 +241,10 @@ class QueueDispatcher:
         )
 
     async def _put_admitted(self, job: Job, engine: Engine, new: NewSession | None = None) -> StoredSession:
-        """A run that somebody asks for: one that begins by itself goes on where one of its owner's has just ended."""
+        """Queue a run, within the limit of its owner.
+
+        A run that starts by itself (`start_run_for`) needs no limit: a run of the same owner has just ended.
+        """
         most_each = self._admission.max_running_each
         try:
             return await self._put(job, engine, new, most_each=most_each)
@@ -254,23 +270,23 @@ class QueueDispatcher:
             raise busy(job.session_id) from None
         try:
             await self._queue.submit(job)
-        except ConnectionError as error:
-            log_warning("a run is not in the queue yet", run_id=job.run_id, error=str(error))
+        except ConnectionError as error:  # resubmit_lost tries again
+            log_warning("a run could not be submitted to the queue yet", run_id=job.run_id, error=str(error))
         return await self._queries.session(job.session_id)
 
 
 async def check_is_new(store: Store, session_id: str) -> None:
-    """Refuse a name that a session has already. Raises Conflict."""
+    """Raises Conflict if there is a session with this id."""
     if await store.session(session_id) is not None:
-        raise Conflict("exists", f"there is a session {session_id!r} already: go on with it, or name another")
+        raise Conflict("exists", f"session {session_id!r} exists already: start a run in it, or use another id")
 
 
 def check_can_start(session: StoredSession, run_input: RunInput) -> None:
-    """Refuse what the session's state forbids. Raises Conflict."""
+    """Raises Conflict if the state of the session does not allow the next run to start like this."""
     id, status = session.id, session.status
     if status == "interrupted" and run_input.opening != "resume":
-        raise Conflict("interrupted", f"session {id}: its run was interrupted: resume it first")
+        raise Conflict("interrupted", f"session {id}: its run was interrupted; resume it first")
     if status != "interrupted" and run_input.opening == "resume":
-        raise Conflict("not_interrupted", f"session {id} is {status}: somebody has just resumed it")
+        raise Conflict("not_interrupted", f"session {id} is {status}: it has just been resumed")
     if run_input.answering not in (None, *(question.call_id for question in session.questions)):
-        raise Conflict("answered", f"session {id}: somebody has just answered this question")
+        raise Conflict("answered", f"session {id}: this question has just been answered")

@@ -1,8 +1,8 @@
-"""What a service answers when it does not do what it was asked.
+"""Errors of the service: why it refuses to do something.
 
-Refusal                 whose text says what is wrong and what to do
-├── Unknown            no such session, run or agent, or it is somebody else's
-├── Conflict           the session is not in a state for it; `code` says which
+Refusal                 the text says what is wrong and what to do
+├── Unknown            there is no such session, run or agent, or it belongs to somebody else
+├── Conflict           the state of the session does not allow it; `code` says which state
 ├── TooMany            a limit of the service is reached; it may work later
 └── Unavailable        the service is stopping, or has no model
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 
 class Refusal(Exception):
-    """Not done. `code` is a short word for programs."""
+    """The service refuses. `code` is a short word for programs, `detail` a sentence for people."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -20,18 +20,21 @@ class Refusal(Exception):
 
 
 class Unknown(Refusal):
-    """There is no such thing, or not for this owner: `session`, `run`, `agent`."""
+    """There is no such thing, or it belongs to another owner. Codes: `session`, `run`, `agent`."""
 
 
 class Conflict(Refusal):
-    """The state forbids it.
+    """The state of the session does not allow it.
 
-    `busy`, `running`, `not_running`, `interrupted`, `not_interrupted`, `no_open_question`, `answered`, `exists`.
+    Codes: `busy`, `running`, `not_running`, `interrupted`, `not_interrupted`, `no_open_question`, `answered`, `exists`.
     """
 
 
 class TooMany(Refusal):
-    """`sessions`, `subscribers`, `rate`; `after` is in how many seconds it may work, where that is known."""
+    """A limit is reached. Codes: `sessions`, `subscribers`, `rate`.
+
+    after: seconds until it may work; None: not known.
+    """
 
     def __init__(self, code: str, detail: str, after: float | None = None) -> None:
         super().__init__(code, detail)
@@ -39,14 +42,14 @@ class TooMany(Refusal):
 
 
 class Unavailable(Refusal):
-    """`stopping`, `no_model`, `store`."""
+    """The service cannot do it now. Codes: `stopping`, `not_open`, `no_model`."""
 
 
 def too_many_of_yours(most: int) -> TooMany:
-    """An owner has as many sessions going on as may be."""
-    return TooMany("sessions", f"{most} of your sessions are running, or wait to: wait for one to end")
+    """The owner has reached the limit of running sessions."""
+    return TooMany("sessions", f"{most} of your sessions are running or queued, and no more may: wait for one to end")
 
 
 def busy(session_id: str) -> Conflict:
-    """The session has a run already."""
-    return Conflict("busy", f"session {session_id} is running: wait for its end, say something to it, or cancel it")
+    """The session already has a run."""
+    return Conflict("busy", f"session {session_id} is running: wait for its end, send it a message, or cancel it")

@@ -1,7 +1,7 @@
-"""The tape of a run: each of its events, encoded once, for the store and for every reader.
+"""Event buffer of a run: each event is encoded once, for the store and for every reader.
 
-It is the journal of the run. Readers hold no more than a number; what has fallen off the tape's beginning they read
-from the store, so a reader that is slow costs nothing and misses nothing that was stored.
+The run writes to it as to a record. A reader holds only the number of its last event. What is no longer in the buffer
+it reads from the store, so a slow reader costs nothing and misses nothing that was stored.
 """
 
 from __future__ import annotations
@@ -20,36 +20,38 @@ from ..records.format import DrainedChunk, encode_line
 from ..store.base import Batch, Diverged, Held, Store
 
 RETRY_SECONDS = 0.5
-"""Seconds between two tries to store what a run waits for."""
+"""Seconds between attempts to store what a run waits for."""
 MIN_FRAMES = 1024
-"""At least so many of the latest events stay on the tape."""
+"""The latest events that always stay in the buffer."""
 COMMIT_EVENTS = 256
-"""So many events are handed to the store, all at once, also where no flush asks for it."""
+"""So many unstored events are committed at once, even without a flush."""
 READ_FRAMES = 256
-"""So many frames a reader gets at once: those of one that is stuck are held until it is dropped."""
+"""The most frames that a reader gets at once. Those of a stuck reader stay in memory until it is dropped."""
 _INDEXED = (RunStarted, RunResumed, RunFinished, MessageAdded)
+"""Events from which the store fills columns besides the event itself."""
 
 
 class Frame(Struct, frozen=True):
-    """One event for a reader. `line` is the event's line of a record, without its newline."""
+    """One event for a reader."""
 
     run_id: str
     seq: int
     line: bytes
+    """The event as a line of a record, without the newline."""
     last: bool = False
-    """Whether it is the terminal event of its run."""
+    """Whether it is the last event of its run, `RUN_FINISHED`."""
     resumed: int = 0
-    """How often its run was resumed before it."""
+    """How often the run had been resumed before this event."""
 
 
 class EventBuffer:
-    """One run's events.
+    """The events of one run.
 
-    heard: ids of messages that the run's prompt is made of.
+    message_ids: ids of messages that are part of the prompt.
     resumed: how often the run has been resumed, this time included.
-    sure: waits until this process certainly has the run; raises RunLost if it has it no more.
-    spread: seconds after which an event is handed to the store also where no flush asks for it. With it a flush waits
-        for a store that is away, as long as it takes, instead of ending the run.
+    check_ownership: waits until this process certainly owns the run; raises RunLost if it no longer does.
+    flush_interval: seconds until an event is stored even without a flush. With it a flush waits for an unreachable
+        store, however long, instead of ending the run. None: only a flush and `COMMIT_EVENTS` store events.
     """
 
     path: str | None = None
@@ -62,23 +64,23 @@ class EventBuffer:
         *,
         now: Callable[[], str],
         redact: Redact | None = None,
-        heard: Sequence[str] = (),
+        message_ids: Sequence[str] = (),
         resumed: int = 0,
         check_ownership: Callable[[], Awaitable[None]] | None = None,
         flush_interval: float | None = None,
     ) -> None:
         self.run_id = run_id
         self.first = 1
-        """The number of the oldest event that is on the tape."""
+        """Number of the oldest event in the buffer."""
         self.last = 0
-        """The number of the latest event."""
+        """Number of the latest event; 0 before the first."""
         self.closed = False
-        """True once the terminal event is on it."""
+        """True once the last event of the run has been written."""
         self._store = store
         self._session_id = session_id
         self._now = now
         self._redactor = None if redact is None else StreamRedactor(redact)
-        self._heard = tuple(heard)
+        self._message_ids = tuple(message_ids)
         self._resumed = resumed
         self._check_ownership = check_ownership
         self._flush_interval = flush_interval
@@ -86,9 +88,9 @@ class EventBuffer:
         self._lost_reason: str | None = None
         self._frames: list[Frame] = []
         self.notifier = Notifier()
-        """For readers: told of each event."""
+        """Notified of each event."""
         self._pending: list[bytes] = []
-        """Lines that the store does not have, from number `_stored + 1` on."""
+        """Lines that are not stored yet, from number `_stored + 1` on."""
         self._stored = 0
         self._indexed: list[Event] = []
         self._commit_task: asyncio.Task[None] | None = None
@@ -97,12 +99,12 @@ class EventBuffer:
     # ---- writing
 
     def write(self, event: Event | DrainedChunk) -> None:
-        """Take an event. Returns at once, whoever reads. Raises RunLost if the run was given up."""
+        """Add an event. Returns at once, however slow readers and store are. Raises RunLost after `give_up`."""
         if self._lost_reason is not None:
             raise RunLost(self._lost_reason)
         if isinstance(event, DrainedChunk):
-            return  # nobody reads on after a cut here
-        if not self.last:  # a run that goes on does not begin with 1
+            return  # what a model still sent after a cut is not part of a stored run
+        if not self.last:  # a resumed run does not start with event 1
             self.first, self.last, self._stored = event.seq, event.seq - 1, event.seq - 1
         line = encode_line(event)
         self.last += 1
@@ -121,13 +123,13 @@ class EventBuffer:
         self.notifier.notify()
 
     def give_up(self, why: str) -> None:
-        """Give the run up: nothing more is taken, nor handed to the store."""
+        """Take no more events, and start no more commits: another process owns the run."""
         self._lost_reason = why
 
     async def stop(self, why: str) -> None:
-        """The same, and wait until what was handed to the store is written or refused.
+        """Give up, and wait until the commit under way is written or refused.
 
-        Before that nobody in this process may go on with the run: the store would take it for this one.
+        Until then nobody in this process may continue the run: the store could not tell the two apart.
         """
         self.give_up(why)
         if self._commit_task is not None:
@@ -144,14 +146,18 @@ class EventBuffer:
             self._indexed.append(event)
 
     def _drop_stored(self) -> None:
-        """Of the oldest frames, as far as the store has them: without it a reader would miss them."""
+        """Drop the oldest frames, but none that is not stored: a reader would miss it."""
         number = min(len(self._frames) - MIN_FRAMES, self._stored + 1 - self.first)
         if len(self._frames) >= 2 * MIN_FRAMES and number > 0:
             del self._frames[:number]
             self.first += number
 
     async def flush(self) -> None:
-        """Wait until the store has all that was written. Raises StoreError once, and then never again; and RunLost."""
+        """Wait until all events so far are stored.
+
+        Raises StoreError the first time that the store fails, and not again: the run ends with that error. Raises
+        RunLost if this process no longer owns the run.
+        """
         target = self._stored + len(self._pending)
         while self._stored < target:
             try:
@@ -173,19 +179,19 @@ class EventBuffer:
             raise RunLost(self._lost_reason)
 
     async def drain(self) -> None:
-        """The same, and raises StoreError each time: for who tries again until it works."""
+        """Store everything. Unlike `flush` it raises StoreError each time, so that the caller can try again."""
         while self._pending:
             await asyncio.shield(self._commit_task or self._start_commit())
 
     def close(self) -> None:
-        """The run is over; what a redaction still holds back is let go."""
+        """The run is over: add the events that the redaction was still holding back."""
         if self._redactor is not None:
             for written in self._redactor.flush():
                 assert not isinstance(written, DrainedChunk)
                 self._append(written, encode_line(written))
 
     def _start_commit(self) -> asyncio.Task[None]:
-        """Begin to store what is there. A task of its own: who waits for it may be cancelled, and it may not."""
+        """Start to store what is pending. It is a task of its own, so that a cancelled waiter does not cancel it."""
         self._commit_task = task = asyncio.create_task(self._commit())
         task.add_done_callback(_mark_retrieved)
         return task
@@ -201,19 +207,19 @@ class EventBuffer:
             if not (batch.started or batch.resumed) or self._flush_interval is not None:
                 self.give_up(str(error))
                 raise RunLost(str(error)) from None
-            raise  # it has not begun, and whoever asked for it is told
+            raise  # the run has not started: the caller gets the error
         finally:
             self._commit_task = None
         del self._pending[: batch.last_seq - self._stored]
         self._stored = batch.last_seq
         self._indexed = [event for event in self._indexed if event.seq > batch.last_seq]
-        self._heard = ()
+        self._message_ids = ()
         self._drop_stored()
 
     def _batch(self) -> Batch:
         last = self._stored + len(self._pending)
         finished = next((e.outcome for e in self._indexed if isinstance(e, RunFinished)), None)
-        said = [e.message_id for e in self._indexed if isinstance(e, MessageAdded) and e.message_id]
+        delivered = [e.message_id for e in self._indexed if isinstance(e, MessageAdded) and e.message_id]
         return Batch(
             session_id=self._session_id,
             run_id=self.run_id,
@@ -225,39 +231,36 @@ class EventBuffer:
             resumed=any(isinstance(e, RunResumed) for e in self._indexed),
             finished=finished,
             questions=finished.questions if finished is not None else (),
-            heard=(*self._heard, *said),
+            heard=(*self._message_ids, *delivered),
         )
 
     # ---- reading
 
     def after(self, seq: int) -> list[Frame]:
-        """The next frames after number `seq`, which is not before the tape's beginning; no more than `PORTION`."""
-        place = seq + 1 - self.first
-        return self._frames[place : place + READ_FRAMES]
+        """The frames after number `seq`, at most `READ_FRAMES`. `seq + 1` must not be before `first`."""
+        start = seq + 1 - self.first
+        return self._frames[start : start + READ_FRAMES]
 
 
 def _mark_retrieved(task: asyncio.Task[None]) -> None:
-    """A failure that nobody waits for is no news: the next flush meets it again."""
+    """Keep asyncio from warning of a failure that nobody awaited: the next flush meets it again."""
     if not task.cancelled():
         task.exception()
 
 
-# Something that others wait for to happen again and again.
-
-
 class Notifier:
-    """Who waits is woken at the next `tell`. Telling never waits.
+    """Wakes those who wait for something that happens again and again.
 
-    Read `count` before you look at what the news is about, and wait with it: then nothing told meanwhile is lost.
+    To miss nothing, read `count` first, then look at what may have changed, and then `wait` since that count.
     """
 
     def __init__(self) -> None:
         self.count = 0
-        """How often it was told."""
+        """How often `notify` was called."""
         self._waiting: set[asyncio.Future[bool | None]] = set()
 
     def notify(self) -> None:
-        """Let everybody look who waits."""
+        """Wake everybody who waits. Never blocks."""
         self.count += 1
         if self._waiting:
             waiting, self._waiting = self._waiting, set()
@@ -266,7 +269,7 @@ class Notifier:
                     future.set_result(None)
 
     async def wait(self, seconds: float, since: int) -> bool:
-        """Wait until there is news after number `since`, or so many seconds; whether there is."""
+        """Wait, at most `seconds`, until `count` is no longer `since`; False after a timeout."""
         if self.count != since:
             return True
         loop = asyncio.get_running_loop()

@@ -1,7 +1,7 @@
-"""Reading: the events of a run or a session, from wherever they are, each exactly once and in order.
+"""Following the events of a run or a session: each exactly once and in order.
 
-What is on a tape comes from there, what was before it from the store, and only what is in neither becomes a `Missed`.
-Who reads gets everything that is there at once, so a reader that is slow reads in larger portions.
+Events come from the event buffer of the run, older ones from the store; what neither has becomes a `Gap`. A reader gets
+all that is there at once, so a slow reader gets more events at a time.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from .active import ActiveSessions
 from .event_buffer import Frame
 
 HEARTBEAT_SECONDS = 15.0
-"""After so many seconds without an event, a reader gets an empty portion."""
+"""Seconds without an event after which a reader gets an empty sequence."""
 _TERMINAL = b'{"type":"RUN_FINISHED"'
 
 
 class Gap(Struct, frozen=True):
-    """Stands where events are missing: neither tape nor store has them."""
+    """Stands for events that are lost: neither the event buffer nor the store has them."""
 
     run_id: str
     missed: int
-    """How many there were."""
+    """How many events are lost."""
     next_seq: int
-    """The number of the event that follows."""
+    """Number of the event that follows."""
 
 
 Frames = Sequence[Frame | Gap]
+"""What a reader gets at a time; empty after a while without events."""
 
 
 class EventReader:
-    """Reads for any number of readers at once. `beat`: see `BEAT`."""
+    """Reads events for any number of readers at once. `heartbeat`: see `HEARTBEAT_SECONDS`."""
 
     def __init__(self, store: Store, active_sessions: ActiveSessions, heartbeat: float = HEARTBEAT_SECONDS) -> None:
         self._store = store
@@ -42,9 +43,9 @@ class EventReader:
         self._heartbeat = heartbeat
 
     async def run(self, run_id: str, session_id: str, after: int = 0) -> AsyncGenerator[Frames, None]:
-        """A run's events after number `after`, up to its terminal event.
+        """The events of a run after number `after`, up to its last.
 
-        A run that was interrupted is waited for, because it may go on, until the service stops.
+        An interrupted run may be resumed, so this waits for it until the service stops.
         """
         seq = after
         while True:
@@ -65,7 +66,7 @@ class EventReader:
                 yield ()
 
     async def session(self, session_id: str, after: tuple[str, int] | None = None) -> AsyncGenerator[Frames, None]:
-        """The events of all runs of a session after event `run_id:seq`; stays until the service stops."""
+        """The events of all runs of a session after event `after` (run id, number), until the service stops."""
         run_id, seq = after or ("", 0)
         number = 0
         while True:
@@ -84,7 +85,7 @@ class EventReader:
                 yield ()
 
     async def _stored(self, run_id: str, seq: int) -> Frames:
-        """What comes next, from the store; if that has nothing, the gap before the tape."""
+        """The next stored events; if there are none, the gap before the event buffer."""
         frames: list[Frame | Gap] = []
         pages = await self._store.pages(run_id, after=seq)
         run = await self._store.run(run_id) if pages else None
@@ -104,11 +105,11 @@ class EventReader:
         return frames
 
     async def _is_over(self, run_id: str, seq: int) -> bool:
-        """Whether nothing can come after this event."""
+        """Whether no event can follow number `seq`."""
         run: StoredRun | None = await self._store.run(run_id)
         if run is None:
             return True
         if run.status not in (*GOING, "interrupted"):
             return run.last_seq <= seq
         session = await self._store.session(run.session_id)
-        return session is None or session.run_id != run_id  # it has no end, and nobody goes on with it any more
+        return session is None or session.run_id != run_id  # it was interrupted, and the session has gone on without it

@@ -1,4 +1,4 @@
-"""From what the store holds to a session that can go on."""
+"""Reading the past of a session from the store: to continue the session, or to find an answer in it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..store.base import Page, Store
 
 
 async def load_session(store: Store, engine: Engine, session_id: str) -> Session:
-    """The session as its stored runs left it."""
+    """The session as its stored runs left it, ready for its next run."""
     session = engine.session(session_id)
     runs = []
     for run in await store.runs(session_id):
@@ -27,7 +27,7 @@ async def load_session(store: Store, engine: Engine, session_id: str) -> Session
 
 
 async def was_answered(store: Store, session_id: str, call_id: str) -> bool:
-    """Whether a run of this session began with the answer to this question."""
+    """Whether a run of this session started with a clear answer to this question."""
     for run in await store.runs(session_id):
         if run.prompt is not None:
             continue

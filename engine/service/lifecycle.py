@@ -1,28 +1,30 @@
-"""What a service opens, keeps and closes: its store, its place among the processes, its engines, its queue."""
+"""Lifecycle of a service: opens and closes store, queue, engines and lease, and does the chores in between."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from time import monotonic
 
 from .._logging import log_warning
 from ..decision import WrongUse
 from ..durability import Queue
 from ..engine import Engine
-from ..store.base import Orphan, Store
+from ..store.base import Orphan, Store, StoreError
 from .active import ActiveSessions
 from .dispatch import QueueDispatcher
 from .membership import QUEUE, RETRY_SECONDS, LeaseKeeper
 from .supervisor import RunSupervisor
 from .worker import QueueWorker
 
-HOUR = 3600.0
+FORGET_SECONDS = 3600.0
+"""Seconds between two deletions of old sessions."""
 
 
 class Lifecycle:
-    """The life of a service. Made by it."""
+    """Opens and closes what a service consists of. The service makes one for itself."""
 
     def __init__(
         self,
@@ -50,21 +52,24 @@ class Lifecycle:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has been opened, and not closed since."""
+        """Whether the service is open."""
         return self._stack is not None
 
     def use_queue(self, queue: Queue, dispatcher: QueueDispatcher, worker: QueueWorker | None, at_once: int) -> None:
-        """Have runs handed out by a queue; `hands` are those of this process, if it does any."""
+        """Let a queue distribute the runs.
+
+        worker: takes runs in this process, at most `at_once`; None: this process only submits runs.
+        """
         self._queue, self._dispatcher, self._worker, self._at_once = queue, dispatcher, worker, at_once
 
-    def add_context(self, made: Callable[[], AbstractContextManager[None]]) -> None:
-        """From now on enter what this makes whenever it is opened, and leave it when it is closed."""
-        self._contexts.append(made)
+    def add_context(self, make: Callable[[], AbstractContextManager[None]]) -> None:
+        """Enter the context manager that `make` gives whenever the service opens, and leave it when it closes."""
+        self._contexts.append(make)
 
     async def open(self) -> None:
-        """Open all of it. Raises WrongUse, StoreError, and ConnectionError if the queue is away."""
+        """Open everything. Raises WrongUse if it is open already, StoreError, or ConnectionError (from the queue)."""
         if self._stack is not None:
-            raise WrongUse("the service is open already: enter it once, in the lifespan of the app")
+            raise WrongUse("the service is already open: enter it only once, in the lifespan of the app")
         async with AsyncExitStack() as stack:
             await self._store.open()
             stack.push_async_callback(self._store.close)
@@ -77,25 +82,25 @@ class Lifecycle:
             self._store.listen(self._on_store_changes)
             for chore in (self._forget_old_sessions(), self._resubmit_lost_runs()):
                 stack.callback(asyncio.create_task(chore).cancel)
-            for made in self._contexts:
-                stack.enter_context(made())
+            for make in self._contexts:
+                stack.enter_context(make())
             self._stack = stack.pop_all()
 
     def check_peers(self) -> None:
-        """Look for dead processes now."""
+        """Look for dead processes now, and not only at the next renewal of the lease."""
         self._lease_keeper.renew_now()
 
     async def close(self) -> None:
-        """Close all of it."""
+        """Close everything. Does nothing if it is closed."""
         stack, self._stack = self._stack, None
         if stack is not None:
             await stack.aclose()
 
-    # ---- this process's place
+    # ---- membership
 
     @asynccontextmanager
     async def _keep_membership(self) -> AsyncIterator[None]:
-        """Hold a place among the processes, and another one whenever it was lost."""
+        """Be a member of the processes on this store; join again, under a new id, whenever membership was lost."""
         joined: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         leaving = asyncio.Event()
         holding = asyncio.create_task(self._rejoin_forever(joined, leaving))
@@ -114,7 +119,7 @@ class Lifecycle:
                 if not joined.done():
                     joined.set_exception(error)
                     return
-                log_warning("no place among the processes yet", error=str(error))
+                log_warning("this process could not join the others on the store yet", error=str(error))
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _join_once(self, joined: asyncio.Future[None], leaving: asyncio.Event) -> None:
@@ -128,21 +133,21 @@ class Lifecycle:
                         joined.set_result(None)
                     await _wait_any(leaving, self._lease_keeper.evicted)
             finally:
-                if self._lease_keeper.evicted.is_set():  # whatever else fails: before this process has a place again
+                if self._lease_keeper.evicted.is_set():  # even if something failed: before this process joins again
                     await self._supervisor.give_up_all("this process was taken for dead")
             if self._dispatcher is not None and self._worker is not None and not self._lease_keeper.evicted.is_set():
                 await self._dispatcher.hand_over(self._worker.unfinished)
-            with suppress(OSError):  # the queue is away: what is left there does no harm
+            with suppress(OSError):  # the queue is unreachable: what is left there does no harm
                 await self._drop_finished(0.0)
 
     async def _adopt(self, orphans: list[Orphan]) -> None:
         if self._dispatcher is not None:
             await self._dispatcher.adopt(orphans)
-        elif not any(QUEUE in other.about for other in await self._store.processes()):  # else they see to it
+        elif not any(QUEUE in other.about for other in await self._store.processes()):  # else that process adopts them
             await self._store.interrupt([orphan.session_id for orphan in orphans])
 
     def _on_store_changes(self, session_ids: frozenset[str] | None) -> None:
-        """Other processes have changed these sessions, or perhaps any."""
+        """Other processes have changed these sessions (None: possibly any)."""
         self._active_sessions.notify(session_ids)
         self._supervisor.apply_changes(session_ids)
 
@@ -153,10 +158,10 @@ class Lifecycle:
                 await self._dispatcher.resubmit_lost(2 * self._lease_keeper.lease)
                 await self._drop_finished(self._lease_keeper.lease)
             except OSError as error:
-                log_warning("the store or the queue is away", error=str(error))
+                log_warning("the store or the queue is unreachable", error=str(error))
 
     async def _drop_finished(self, older_than: float) -> None:
-        """Let the queue forget what runs of this process left there: the store has all of them."""
+        """Delete finished runs of this process from the queue; the store has all of them."""
         if self._queue is None or self._worker is None:
             return
         finished = self._worker.finished
@@ -164,19 +169,31 @@ class Lifecycle:
             await self._queue.drop(finished[0][1])
             finished.popleft()
 
-    # ---- what is forgotten
+    # ---- old sessions
 
     async def _forget_old_sessions(self) -> None:
-        """Forget what is older than it may be, now and every hour."""
+        """Delete sessions that are too old or too many, now and every hour."""
         if self._keep_days is None and self._keep_sessions is None:
             return
         while True:
-            await self._supervisor.forget_old(self._keep_days, self._keep_sessions)
-            await asyncio.sleep(HOUR)
+            try:
+                await self._store.forget(before=self._oldest_to_keep(), keep=self._keep_sessions)
+            except StoreError as error:
+                log_warning("old sessions could not be deleted", error=str(error))
+            await asyncio.sleep(FORGET_SECONDS)
+
+    def _oldest_to_keep(self) -> str | None:
+        """Sessions whose last event is before this time are deleted; None: none."""
+        if self._keep_days is None:
+            return None
+        try:
+            return (datetime.now(UTC) - timedelta(days=self._keep_days)).isoformat(timespec="milliseconds")
+        except OverflowError:  # before the year 1: no session is that old
+            return None
 
 
 async def _wait_any(*events: asyncio.Event) -> None:
-    """Wait until one of them is set."""
+    """Wait until one of these events is set."""
     waiting = [asyncio.create_task(event.wait()) for event in events]
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)

@@ -1,8 +1,8 @@
-"""The place of a process among those that share a store.
+"""Membership of a process among those that share a store: keeps its lease and evicts dead processes.
 
-Each process has a lease in the store and renews it. A process whose lease was given up by another one can write nothing
-more there, so whatever it was doing when it froze ends with it. A store that is away makes nobody dead: who could not
-renew itself judges the others only after a whole lease, in which they had the time to come back, too.
+Each process renews a lease in the store. When it expires, another process evicts its owner, which can then write
+nothing more: whatever a frozen process was doing ends with its lease. An unreachable store must not make anybody look
+dead: a process that could not renew its own lease evicts nobody for one more lease, so that others can renew theirs.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ from ..store.base import Orphan, Process, Store, StoreError
 from ..store.leases import give_up_dead, this_process
 
 RENEWALS_PER_LEASE = 3
-"""A lease is renewed so often before it would be over."""
+"""How often a lease is renewed before it would expire."""
 RETRY_SECONDS = 0.1
-"""Seconds between two looks at a store that was away."""
-
+"""Seconds between attempts to reach the store."""
 QUEUE = "queue"
-"""Stands in what is known of a process that works with a queue: it sees to it that runs go on."""
+"""Key in `Process.about` of a process with a queue: it hands the runs of dead processes to the queue."""
 AdoptOrphans = Callable[[list[Orphan]], Awaitable[None]]
-"""Told of sessions that no process holds any more."""
+"""Takes care of sessions whose process is dead."""
 
 
 class LeaseKeeper:
-    """Enrols this process, keeps it enrolled, and finds out which others are dead.
+    """Registers this process in the store, renews its lease, and evicts processes whose lease has expired.
 
-    kind: what this process is for, for people. lease: seconds, more than 0. about: what others may want to know.
+    kind: what the process is called for people.
+    lease: seconds until an unrenewed lease expires; more than 0.
+    about: what other processes may want to know of this one.
     """
 
     def __init__(
@@ -47,14 +48,17 @@ class LeaseKeeper:
         self.lease = lease
         self._renew_requested = asyncio.Event()
         self.evicted = asyncio.Event()
-        """Set once it was given up: nothing of it reaches the store any more."""
+        """Set once another process has evicted this one: the store refuses all it writes."""
         self._held_until = 0.0
         self._evicts_from = 0.0
         self._eviction: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def join(self, adopt: AdoptOrphans) -> AsyncIterator[Process]:
-        """Take a place, under a new name, and keep it. Raises StoreError if the store is away."""
+        """Register this process under a new id, and renew its lease until the block ends.
+
+        adopt: takes care of what dead processes leave. Raises StoreError if the store is unreachable.
+        """
         began = monotonic()
         process = this_process(self._kind, lease_seconds=self.lease)
         process = replace(process, about={**process.about, **self._about})
@@ -73,14 +77,14 @@ class LeaseKeeper:
                 await self._store.leave(process.id)
 
     async def check_ownership(self) -> None:
-        """Wait until this process certainly has its place. Raises RunLost if it has it no more."""
+        """Wait until the lease is certainly valid. Raises RunLost once this process has been evicted."""
         while monotonic() >= self._held_until and not self.evicted.is_set():
             await asyncio.sleep(RETRY_SECONDS)
         if self.evicted.is_set():
-            raise RunLost("this process was taken for dead: its sessions go on elsewhere")
+            raise RunLost("this process was taken for dead, as its lease expired: its sessions are continued elsewhere")
 
     def renew_now(self) -> None:
-        """Renew the lease and look at the others now."""
+        """Renew the lease now, and look for dead processes."""
         self._renew_requested.set()
 
     # ---- inside
@@ -92,32 +96,34 @@ class LeaseKeeper:
                 await asyncio.wait_for(self._renew_requested.wait(), pause)
             self._renew_requested.clear()
             began = monotonic()
-            if began > self._held_until:  # frozen, or the store was away: the others may have been, too
+            if began > self._held_until:  # this process was frozen, or the store unreachable: maybe for the others, too
                 self._evicts_from = began + self.lease
             try:
                 if not await self._store.renew(process.id):
-                    log_warning("this process was taken for dead", process=process.id)
+                    log_warning("this process was taken for dead, as its lease expired", process=process.id)
                     self.evicted.set()
                     return
-                self._held_until = began + self.lease  # from before the store was asked: it may have taken its time
-                if self._eviction is None or self._eviction.done():  # beside: a queue may take longer than a lease
+                self._held_until = began + self.lease  # counted from before the request, which may have been slow
+                if (
+                    self._eviction is None or self._eviction.done()
+                ):  # a task of its own: a queue may take longer than a lease
                     self._eviction = asyncio.create_task(self._try_evict_dead(adopt))
                 pause = self.lease / RENEWALS_PER_LEASE
             except StoreError as error:
-                log_warning("the store is away", error=str(error))
+                log_warning("the store is unreachable", error=str(error))
                 pause = RETRY_SECONDS
 
     async def _try_evict_dead(self, adopt: AdoptOrphans) -> None:
-        """The same judging, whatever goes wrong: it is done again with the next renewal."""
+        """Evict dead processes, and log any failure: the next renewal tries again."""
         try:
             await self._evict_dead(adopt)
         except Exception as error:
-            log_warning("what others have left is not seen to yet", error=error_text(error))
+            log_warning("sessions of dead processes could not be taken over yet", error=error_text(error))
 
     async def _evict_dead(self, adopt: AdoptOrphans) -> None:
-        """Give up those that are dead, and see to what they have left."""
+        """Evict dead processes and adopt their sessions."""
         for dead in await give_up_dead(self._store, by_lease=monotonic() >= self._evicts_from):
-            log_warning("a process is dead", process=dead.id, host=dead.host, pid=dead.pid)
+            log_warning("evicted a dead process", process=dead.id, host=dead.host, pid=dead.pid)
         orphans = await self._store.orphans()
         if orphans:
             await adopt(orphans)

@@ -1,4 +1,4 @@
-"""What can be read of sessions, whether they run or rest."""
+"""Queries: reading sessions, runs, outcomes, events and records, whether a session is running or not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .follow import EventReader, Frames
 
 
 class SessionQueries:
-    """Sessions, runs, outcomes, events, records. `owner`: whose they must be; None for anybody's."""
+    """The reading half of the service. `owner` in its methods: whose session it must be; None: anybody's."""
 
     def __init__(self, store: Store, active_sessions: ActiveSessions, heartbeat: float) -> None:
         self.store = store
@@ -25,7 +25,7 @@ class SessionQueries:
         self._reader = EventReader(store, active_sessions, heartbeat)
 
     async def session(self, session_id: str, *, owner: str | None = None) -> StoredSession:
-        """A session. Raises Unknown, also for one that is somebody else's."""
+        """A session. Raises Unknown if there is none, or it belongs to somebody else."""
         stored = await self.store.session(session_id)
         if stored is None or owner not in (None, stored.owner):
             raise Unknown("session", f"there is no session {session_id[:100]!r}")
@@ -40,12 +40,12 @@ class SessionQueries:
         limit: int = 50,
         before: str | None = None,
     ) -> tuple[list[StoredSession], str | None]:
-        """Sessions, newest first, and where the next page begins."""
+        """One page of sessions, newest first, and the `before` of the next page; None: there is none."""
         wanted = Wanted(owner=owner, status=status, agent=agent, limit=limit, before=before)
         return await self.store.sessions(wanted)
 
     async def run(self, run_id: str, *, owner: str | None = None) -> StoredRun:
-        """A run. Raises Unknown, also for one that is somebody else's."""
+        """A run. Raises Unknown if there is none, or it belongs to somebody else."""
         stored = await self.store.run(run_id)
         session = None if stored is None else await self.store.session(stored.session_id)
         if stored is None or session is None or owner not in (None, session.owner):
@@ -58,7 +58,7 @@ class SessionQueries:
         return [self._now(run) for run in await self.store.runs(session_id)]
 
     async def outcome(self, run_id: str, *, wait: float = 0, owner: str | None = None) -> Outcome | None:
-        """A run's outcome; None if it is still going on after `wait` seconds."""
+        """The outcome of a run; None if it has none after `wait` seconds."""
         stored = await self.run(run_id, owner=owner)
         active = self._active_sessions.by_run(run_id)
         if active is None:
@@ -71,7 +71,7 @@ class SessionQueries:
         return active.run.outcome if active.run is not None and active.run.finished else None
 
     async def _stored_outcome(self, run: StoredRun, wait: float) -> Outcome | None:
-        """The outcome of a run that is over, or that another process makes."""
+        """The outcome of a run that has ended, or that another process has."""
         deadline = asyncio.get_running_loop().time() + wait
         notifier = self._active_sessions.notifier_of(run.session_id)
         while True:
@@ -83,20 +83,20 @@ class SessionQueries:
             await notifier.wait(left, seen)
 
     def _now(self, run: StoredRun) -> StoredRun:
-        """The run with the number of its latest event, which readers may have seen before the store has it."""
+        """The run, with the number of its latest event: readers may see an event before it is stored."""
         buffer = self._active_sessions.buffer_of(run.id)
         return run if buffer is None else replace(run, last_seq=max(run.last_seq, buffer.last))
 
     def follow_run(self, run: StoredRun, after: int = 0) -> AsyncGenerator[Frames, None]:
-        """A run's events after number `after`, in portions; an empty one now and then while nothing happens."""
+        """The events of a run after number `after`, as they come; an empty sequence while nothing happens."""
         return self._reader.run(run.id, run.session_id, after)
 
     def follow_session(self, session_id: str, after: tuple[str, int] | None = None) -> AsyncGenerator[Frames, None]:
-        """The events of all runs of a session after event `run_id:seq`, also of those to come."""
+        """The events of all runs of a session, future ones included, after event `after` (run id, number)."""
         return self._reader.session(session_id, after)
 
     async def record(self, session: StoredSession) -> AsyncGenerator[bytes, None]:
-        """The session as a record, in pieces."""
+        """The session as a record file, in pieces."""
         header = Header(session_id=session.id, created_at=session.created_at, engine=__version__)
         yield encode_line(header) + b"\n"
         for run in await self.store.runs(session.id):

@@ -1,14 +1,14 @@
-"""The service: sessions that live longer than a request, kept in a store and watched by any number of readers.
+"""The service: runs sessions in the background, stores them, and lets any number of readers follow them.
 
     service = Service(engine, store="sessions.db")
     async with service:
         session = await service.start("Set the port to 8080")
-        async for portion in service.follow_run(session.run_id):
+        async for frames in service.follow_run(await service.run(session.run_id)):
             ...
 
-The service owns the runs: whoever started one may leave. It knows no HTTP; `web/` puts it behind URLs. Several
-services, in processes of their own, may share a store on PostgreSQL: each session runs in one of them, and all of them
-can read it, talk to it and cancel it. With a queue a run begins wherever a process has room, and goes on elsewhere
+A run does not end with the request that started it. The service knows nothing of HTTP; `web/` adds that. Several
+processes, each with a service, may share a store on PostgreSQL: a session runs in one of them, and all of them can read
+it, send it messages and cancel it. With a queue a run starts in any process that has room, and continues in another one
 when its process dies.
 """
 
@@ -48,23 +48,24 @@ from .worker import QueueWorker
 
 
 class Service(SessionQueries):
-    """Runs agents for many, and keeps what they did. Use it as an async context manager, or through `lifespan`.
+    """Runs sessions for many users. Use it as an async context manager, or through `lifespan`.
 
-    engine: the agent, or several by their names, of which the first is the default. Without any (`{}`) nothing can be
-        started, but what is stored can be read.
-    store: where sessions are kept: a path or `sqlite:///` URL, a `postgresql://` URL, or a store.
+    engine: the agent, or several by name, of which the first is the default. With none (`{}`) no session can be
+        started, but stored ones can be read.
+    store: where sessions are stored: a path or `sqlite:///` URL, a `postgresql://` URL, or a store.
     grace: seconds that running sessions get to end by themselves when the service stops; 0 or more.
     max_running: sessions that may run at once in this process.
-    max_running_each: of one owner; with a queue, in all processes together, and those that wait count, too.
-    keep_days: ended sessions are forgotten so many days after their last event; None: never.
-    keep_sessions: so many ended sessions are kept, the latest; None: all.
-    beat: seconds after which a reader without news gets an empty portion.
-    queue: hands runs out to all processes that work for it; see `durable/`. None: runs begin in this process.
-    works: whether this process takes runs from the queue, `max_running` at once.
-    lease: seconds after which the other processes on the store take this one for dead; more than 0.
+    max_running_each: sessions of one owner that may run at once; None: any number. With a queue it holds for all
+        processes together, and queued sessions count as well.
+    keep_days: days after its last event when an ended session is deleted; None: never.
+    keep_sessions: how many ended sessions are kept, the latest ones; None: all.
+    heartbeat: seconds without an event after which a reader gets an empty sequence.
+    queue: distributes runs to all processes that work for it; see `durable/`. None: runs start in this process.
+    works: whether this process takes runs from the queue, at most `max_running` at once.
+    lease: seconds without a sign of life after which other processes on the store take this one for dead; more than 0.
     kind: what this process is called for people.
 
-    `owner` in its methods is whose session it is; None stands for anybody: for use in your own process.
+    `owner` in its methods is the owner that the session must belong to; None, for use in your own process: any.
     Methods raise the refusals of `errors.py`, WrongUse for what can never work, and StoreError.
     """
 
@@ -117,7 +118,7 @@ class Service(SessionQueries):
             self._lifecycle.use_queue(queue, dispatcher, worker, max_running)
         self._deadline: asyncio.Task[None] | None = None
 
-    # ---- its life
+    # ---- lifecycle
 
     async def __aenter__(self) -> Service:
         await self._lifecycle.open()
@@ -133,43 +134,43 @@ class Service(SessionQueries):
 
     @asynccontextmanager
     async def lifespan(self, app: Any = None) -> AsyncIterator[dict[str, Any]]:
-        """The service's life as the lifespan of an ASGI app; the app's requests find it in their state."""
+        """The lifespan of an ASGI app that opens this service; requests find it as `request.state.endstop`."""
         async with self:
             yield {"endstop": self}
 
-    def add_context(self, made: Callable[[], AbstractContextManager[None]]) -> None:
-        """From now on enter what this makes whenever the service is opened, and leave it when that closes."""
-        self._lifecycle.add_context(made)
+    def add_context(self, make: Callable[[], AbstractContextManager[None]]) -> None:
+        """Enter the context manager that `make` gives whenever the service opens, and leave it when it closes."""
+        self._lifecycle.add_context(make)
 
     @property
     def is_open(self) -> bool:
-        """Whether it has been entered."""
+        """Whether the service is open."""
         return self._lifecycle.is_open
 
     @property
     def stopping(self) -> bool:
-        """Whether no run begins any more."""
+        """Whether the service is stopping: it starts no more runs."""
         return self._active_sessions.stopping
 
     @property
     def running(self) -> int:
-        """How many sessions are running."""
+        """How many sessions are running in this process."""
         return len(self._active_sessions)
 
     def begin_stopping(self) -> None:
-        """Start no more runs; those that are going on get the grace, and then end as cancelled. Returns at once."""
+        """Start no more runs, and cancel those that have not ended after the grace. Returns at once."""
         if self._deadline is None:
             self._active_sessions.stop()
             self._deadline = asyncio.create_task(self._supervisor.stop(self._grace))
 
-    # ---- what can be done with a session
+    # ---- sessions
 
     async def start(
         self, prompt: str, *, owner: str | None = None, agent: str | None = None, session_id: str | None = None
     ) -> StoredSession:
-        """Begin a session with its first run; returns once its beginning is stored.
+        """Start a session with its first run; returns once its start is stored.
 
-        session_id: what it is to be called, if you know better: 1 to 100 letters, digits, `-`, `_`, `.` and `:`.
+        session_id: an id of your own, 1 to 100 letters, digits, `-`, `_`, `.` and `:`; None: the service makes one.
         """
         id = new_id() if session_id is None else check_id(session_id)
         name, engine = self._admission.agent(agent)
@@ -180,7 +181,7 @@ class Service(SessionQueries):
         return await self._dispatcher.start_session(new, engine, prompt, named=session_id is not None)
 
     async def start_run(self, session_id: str, prompt: str, *, owner: str | None = None) -> StoredSession:
-        """Say something new in a session that rests; a question that is open is then closed as unanswered."""
+        """Start the next run of a session, with a new prompt. An open question is closed as unanswered."""
         check_not_blank("prompt", prompt)
         self._check_open()
         return await self._dispatcher.start_run(session_id, owner, RunInput(opening="prompt", text=prompt))
@@ -188,20 +189,20 @@ class Service(SessionQueries):
     async def answer(
         self, session_id: str, text: str, *, call_id: str | None = None, owner: str | None = None
     ) -> StoredSession:
-        """Answer an open question; `call_id` says which, where there are several."""
+        """Answer an open question: the next run starts with it. `call_id`: which question, if there are several."""
         check_not_blank("answer", text)
         stored = await self._dispatcher.session_at_rest(session_id, owner)
         active = self._active_sessions.by_session(session_id)
         if active is not None and active.answering is not None and call_id in (None, active.answering):
-            raise Conflict("answered", f"session {session_id}: somebody has just answered this question")
+            raise Conflict("answered", f"session {session_id}: this question has just been answered")
         ids = [question.call_id for question in stored.questions] if stored.status == "awaiting_input" else []
         if not ids or (call_id is not None and call_id not in ids):
             if call_id is not None and await was_answered(self.store, session_id, call_id):
-                raise Conflict("answered", f"session {session_id}: question {call_id} was answered before")
+                raise Conflict("answered", f"session {session_id}: question {call_id} has been answered already")
             waiting = f" (open: {', '.join(ids)})" if ids else ""
-            raise Conflict("no_open_question", f"session {session_id} waits for no such answer{waiting}")
+            raise Conflict("no_open_question", f"session {session_id} has no such open question{waiting}")
         if call_id is None and len(ids) > 1:
-            raise WrongUse(f"several questions are open: name one with call_id ({', '.join(ids)})")
+            raise WrongUse(f"several questions are open: say which with call_id ({', '.join(ids)})")
         chosen = call_id or ids[0]
         self._check_open()
         return await self._dispatcher.start_run(
@@ -209,7 +210,7 @@ class Service(SessionQueries):
         )
 
     async def resume(self, session_id: str, *, owner: str | None = None) -> StoredSession:
-        """Let a run go on whose process died: finished steps and calls are not repeated."""
+        """Continue a run whose process died. Finished steps and calls are not repeated."""
         stored = await self.session(session_id, owner=owner)
         if stored.status != "interrupted":
             raise Conflict("not_interrupted", f"session {session_id} is {stored.status}: there is nothing to resume")
@@ -217,10 +218,10 @@ class Service(SessionQueries):
         return await self._dispatcher.start_run(session_id, owner, RunInput(opening="resume"))
 
     async def send_message(self, session_id: str, text: str, *, owner: str | None = None) -> str:
-        """Say something to a run while it goes on; gives the message's id.
+        """Send a message to the run that is going on; returns the id of the message.
 
-        It is heard before the next request. If the run ends before that, the session's next run hears it, which
-        begins by itself where the run had done its work.
+        The model gets it with the next request. If the run ends before that, the next run of the session gets it; it
+        starts by itself if the run completed or reached a limit.
         """
         check_not_blank("message", text)
         known = await self.session(session_id, owner=owner)
@@ -230,7 +231,7 @@ class Service(SessionQueries):
         else:
             under_way = not active.run.finished
         if not under_way:
-            raise Conflict("not_running", f"session {session_id} is not running: go on with a new prompt")
+            raise Conflict("not_running", f"session {session_id} is not running: start a run with a new prompt")
         _, engine = self._admission.agent(known.agent)
         id, stored = f"message_{uuid4().hex[:12]}", redacted(text, engine.redact)
         message = Message(id=id, session_id=session_id, text=stored, created_at=clock_of(engine)())
@@ -247,9 +248,9 @@ class Service(SessionQueries):
         return id
 
     async def cancel(self, session_id: str, cause: str = "caller", *, owner: str | None = None) -> StoredSession:
-        """End what is running; cancelling it again changes nothing.
+        """Cancel the run that is going on; again changes nothing.
 
-        Of a session that runs elsewhere the process that has it is told; one that waits ends as soon as it is taken.
+        If another process has the run, it is asked to cancel it; a queued run ends as soon as a process takes it.
         """
         stored = await self.session(session_id, owner=owner)
         active = self._active_sessions.by_session(session_id)
@@ -260,7 +261,7 @@ class Service(SessionQueries):
         return stored
 
     async def delete(self, session_id: str, *, owner: str | None = None) -> None:
-        """Forget a session that rests, with all its runs."""
+        """Delete a session that is not running, with all its runs."""
         stored = await self._dispatcher.session_at_rest(session_id, owner)
         if self._active_sessions.by_session(session_id) is not None or stored.status in GOING:
             raise Conflict("running", f"session {session_id} is running: cancel it first")
@@ -268,11 +269,11 @@ class Service(SessionQueries):
         self._active_sessions.notifier_of(session_id).notify()
 
     def check_peers(self) -> None:
-        """Look for processes that are dead now, and not only once the time for it has come."""
+        """Look for dead processes now, and not only at the next renewal of the lease."""
         self._lifecycle.check_peers()
 
     # ---- inside
 
     def _check_open(self) -> None:
         if not self.is_open:
-            raise WrongUse("the service is not open: enter it with `async with`, or give the app its `lifespan`")
+            raise WrongUse("the service is not open: use `async with service`, or give its `lifespan` to the app")

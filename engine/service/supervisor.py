@@ -1,11 +1,10 @@
-"""Driving runs: from the moment a session's place is taken until the store has the run's last event."""
+"""Supervision of runs, from their start until their last event is stored."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
@@ -22,26 +21,22 @@ from .membership import LeaseKeeper
 
 T = TypeVar("T")
 CLEANUP_SECONDS = 15.0
-"""How long runs that were cancelled may take to tidy up before they are left behind."""
+"""How long cancelled runs may take to clean up before the service stops without them."""
 FIRST_RETRY, LONGEST_RETRY = 0.25, 10.0
-"""Seconds between tries to store what could not be stored; each is twice the one before."""
+"""Seconds between attempts to write to a store that fails; the pause doubles each time."""
 FLUSH_INTERVAL = 0.1
-"""Seconds after which readers of other processes see what a run does, where runs are handed out by a queue."""
-
-
-# Messages that came too late for the run that they were said to: the session's next run begins by itself for them.
-
+"""With a queue: seconds until an event is stored, so that readers in other processes see it."""
 CONTINUES_BY_ITSELF = frozenset({"completed", "exhausted"})
-"""After a run with such a status, the next one begins by itself if there are messages that it did not hear."""
+"""Statuses of a run after which a message that it did not get starts the next run by itself."""
 StartRun = Callable[[ActiveSession, list[Message]], Awaitable[None]]
-"""Begins a run with messages that the session's run before did not hear."""
+"""Starts a run whose prompt is made of messages that the previous run of the session did not get."""
 
 
 class RunSupervisor:
-    """Drives the runs of a service, each in a task of its own: whoever asked for one may leave.
+    """Runs each run of a service in a task of its own, so that it does not end with the request that started it.
 
-    shared: other processes may go on with its runs, so that one may stand still while the store is away, and may be
-        left as it is when this process stops.
+    shared: there is a queue, and other processes can continue the runs of this one. So a run may wait while the store
+        is unreachable, and is left as it is when this process stops.
     """
 
     def __init__(
@@ -56,11 +51,11 @@ class RunSupervisor:
         self._gave_up = asyncio.Event()
 
     async def shielded(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do this to its end, also if whoever waits for it leaves: a beginning is never left half done."""
+        """Finish `work` even if the caller is cancelled: starting a run must not stop halfway."""
         return await asyncio.shield(self._spawn(work))
 
     async def discard(self, active: ActiveSession) -> None:
-        """Forget a session whose first run never began. Until the store has done it, the session keeps its place."""
+        """Delete a session whose first run never started. Its id stays taken until the store has deleted it."""
         try:
             await self._store.delete(active.session_id)
         except StoreError:
@@ -73,9 +68,13 @@ class RunSupervisor:
         session: Session,
         engine: Engine,
         begin: Callable[[], Run],
-        heard: Sequence[str] = (),
+        message_ids: Sequence[str] = (),
     ) -> None:
-        """Begin a run and return once its beginning is stored. `heard`: messages that its prompt is made of."""
+        """Start a run and return once its first event is stored.
+
+        begin: makes the run.
+        message_ids: ids of messages that are part of the prompt, and so are not delivered again.
+        """
         run = begin()
         before = await self._store.run(run.id) if session.interrupted or self._shared else None
         unheard = await self._store.unheard(session.id)
@@ -87,7 +86,7 @@ class RunSupervisor:
             run.id,
             now=now,
             redact=engine.redact,
-            heard=heard,
+            message_ids=message_ids,
             resumed=resumed,
             check_ownership=self._lease_keeper.check_ownership,
             flush_interval=FLUSH_INTERVAL if self._shared else None,
@@ -97,7 +96,7 @@ class RunSupervisor:
         if before is not None and before.cancel is not None:
             active.cancel(before.cancel)
         for message in unheard:
-            if message.id in heard:
+            if message.id in message_ids:
                 active.message_texts[message.id] = message.text
             else:
                 active.deliver(message)
@@ -108,27 +107,27 @@ class RunSupervisor:
         await begun
 
     def release(self, active: ActiveSession) -> None:
-        """Give a session's place free again, if no run has come of it."""
+        """Make room for another run of the session if this one never started."""
         if not active.has_run:
             self._active_sessions.remove(active)
 
     def deliver_late(self, active: ActiveSession) -> None:
-        """A message came as the run was ending: see to it that a run hears it."""
+        """A message arrived while this run was ending: make sure that a run gets it."""
         self._spawn(self.late_messages.deliver_late(active))
 
     def deliver_late_elsewhere(self, session: StoredSession, message: Message, text: str) -> None:
-        """The same for a run of another process."""
+        """A message arrived for a run of another process, which may be ending: make sure that a run gets it."""
         self._spawn(self.late_messages.deliver_late_elsewhere(session, message, text))
 
     async def stop(self, grace: float) -> None:
-        """Let runs end by themselves for so many seconds, then as cancelled, and wait until they are stored.
+        """Wait `grace` seconds for runs to end, then cancel them, and wait until all of it is stored.
 
-        Runs that another process may go on with are left as they are after that time.
+        With a queue the runs are not cancelled but left to other processes.
         """
         await self._wait_idle(grace)
         for active in self._active_sessions:
             if self._shared:
-                active.give_up("this process stops")
+                active.give_up("this process is stopping")
             else:
                 active.cancel("shutdown")
         await self._wait_idle(CLEANUP_SECONDS)
@@ -136,29 +135,16 @@ class RunSupervisor:
         await self._wait_idle(CLEANUP_SECONDS)
 
     async def give_up_all(self, why: str) -> None:
-        """Give up every run: other processes go on with them."""
+        """Leave every run to other processes."""
         for active in self._active_sessions:
             active.give_up(why)
         await self._wait_idle(CLEANUP_SECONDS)
 
     def apply_changes(self, session_ids: Collection[str] | None) -> None:
-        """Others have changed these sessions, or perhaps any: see what they want of those that run here."""
+        """Cancel runs and deliver messages as other processes asked; session_ids: those changed, None: maybe all."""
         for active in self._active_sessions:
             if session_ids is None or active.session_id in session_ids:
                 self._spawn(self._apply_requests(active))
-
-    async def forget_old(self, days: float | None, keep: int | None) -> None:
-        """Forget ended sessions that are too old or too many."""
-        before = None
-        if days is not None:
-            with suppress(OverflowError):  # before the calendar begins: nothing is as old
-                before = (datetime.now(UTC) - timedelta(days=days)).isoformat(timespec="milliseconds")
-        try:
-            await self._store.forget(before=before, keep=keep)
-        except StoreError as error:
-            log_warning("old sessions could not be forgotten", error=str(error))
-
-    # ---- inside
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         task = asyncio.create_task(work)
@@ -167,7 +153,7 @@ class RunSupervisor:
         return task
 
     async def _wait_idle(self, seconds: float) -> None:
-        """Wait until nothing goes on any more, what has begun meanwhile included, for so many seconds at most."""
+        """Wait until no task is left, including those started meanwhile, at most `seconds`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self._tasks:
@@ -195,7 +181,7 @@ class RunSupervisor:
                 if not _fail_start(active, begun, error):
                     self._active_sessions.remove(active)
                 return
-            log_warning("a run died", run_id=run.id, error=error_text(error))
+            log_warning("a run failed unexpectedly", run_id=run.id, error=error_text(error))
         messages: list[Message] = []
         try:
             await self._retry("the end of a run could not be stored yet", buffer.drain, run_id=buffer.run_id)
@@ -208,7 +194,7 @@ class RunSupervisor:
             await self.late_messages.start_run_for(active, messages)
 
     async def _lose(self, active: ActiveSession, buffer: EventBuffer, why: str, *, begun: bool) -> None:
-        """Let go of a run that another process has, or nobody if there is no queue: then somebody must resume it."""
+        """Let go of a run that this process no longer owns. Without a queue nobody continues it: a user resumes it."""
         await buffer.stop(why)
         active.lost_reason = why
         if begun and not self._shared:
@@ -219,7 +205,7 @@ class RunSupervisor:
         if active.run is None:
             active.changed_elsewhere = True
             return
-        with suppress(StoreError):  # whoever asked will have to ask again
+        with suppress(StoreError):  # the next change of the session tries again
             run = await self._store.run(active.run.id)
             if run is not None and run.cancel is not None:
                 active.cancel(run.cancel)
@@ -229,14 +215,16 @@ class RunSupervisor:
     async def _discard_later(self, active: ActiveSession) -> None:
         delete = partial(self._store.delete, active.session_id)
         try:
-            await self._retry("a session without a run is not forgotten yet", delete, session_id=active.session_id)
+            await self._retry(
+                "a session whose run never started could not be deleted yet", delete, session_id=active.session_id
+            )
         finally:
             self._active_sessions.remove(active)
 
     async def _retry(self, what: str, work: Callable[[], Awaitable[object]], **about: str) -> None:
-        """Try until the store does it, or the service gives up: the next start finds what is left (as `running`).
+        """Repeat `work` until the store accepts it or the service stops; logs `what` after each failure.
 
-        Raises RunLost.
+        What is not stored by then is found as `running` at the next start. Raises RunLost.
         """
         wait = FIRST_RETRY
         while True:
@@ -268,7 +256,10 @@ class RunSupervisor:
 
 
 class LateMessages:
-    """Finds such messages, and has a run begin for them. elsewhere: runs are also made by other processes."""
+    """Messages that arrived too late for the run they were sent to: the next run of the session starts for them.
+
+    begin: starts that run. elsewhere: other processes have runs of these sessions, too.
+    """
 
     def __init__(self, store: Store, active_sessions: ActiveSessions, begin: StartRun, *, elsewhere: bool) -> None:
         self._store = store
@@ -277,7 +268,7 @@ class LateMessages:
         self._elsewhere = elsewhere
 
     async def pending(self, active: ActiveSession) -> list[Message]:
-        """Messages that a run of its own is to hear."""
+        """Messages that the ended run of this session did not get and that start the next one."""
         run = active.run
         if (
             self._active_sessions.stopping
@@ -293,26 +284,29 @@ class LateMessages:
         return [] if self._active_sessions.stopping else messages
 
     async def start_run_for(self, before: ActiveSession, messages: list[Message]) -> None:
-        """Have a run begin for these."""
+        """Start a run for these messages."""
         try:
             await self.begin(before, messages)
         except Exception as error:
-            log_warning("messages are left for the session's next run", session_id=before.session_id, error=str(error))
+            log_warning("messages wait for the next run of the session", session_id=before.session_id, error=str(error))
 
     async def deliver_late(self, active: ActiveSession) -> None:
-        """A message came as this run was ending."""
+        """Wait for the end of this run, and start the next one if it did not get its messages."""
         await active.ended.wait()
         messages = await self.pending(active)
         if messages and self._active_sessions.by_session(active.session_id) is None:
             await self.start_run_for(active, messages)
 
-    async def deliver_late_elsewhere(self, said_to: StoredSession, message: Message, text: str) -> None:
-        """A message was said to a run of another process, which may have looked for messages before it was stored."""
+    async def deliver_late_elsewhere(self, sent_to: StoredSession, message: Message, text: str) -> None:
+        """Start a run if the run of another process ended without seeing this message.
+
+        That process may have looked for messages just before this one was stored.
+        """
         if not self._elsewhere:
             return
-        with suppress(StoreError):  # then the session's next run hears it
-            session = await self._store.session(said_to.id)
-            if session is None or session.run_id != said_to.run_id or session.status not in CONTINUES_BY_ITSELF:
+        with suppress(StoreError):  # then the next run of the session gets it
+            session = await self._store.session(sent_to.id)
+            if session is None or session.run_id != sent_to.run_id or session.status not in CONTINUES_BY_ITSELF:
                 return
             messages = await self._store.unheard(session.id)
             if messages and not self._active_sessions.stopping:
@@ -322,12 +316,12 @@ class LateMessages:
 
 
 def clock_of(engine: Engine) -> Callable[[], str]:
-    """Gives the time of day as stores and records hold it."""
+    """A function that gives the time of the engine's clock as ISO 8601, as stores and records hold it."""
     return lambda: engine.clock.wall().isoformat(timespec="milliseconds")
 
 
 def _fail_start(active: ActiveSession, begun: asyncio.Future[None], error: Exception) -> bool:
-    """No run has come of it; whether anybody is still there to be told, and to release it."""
+    """Report to the caller that the run did not start; False if the caller has left and cannot release the session."""
     active.has_run = False
     if begun.cancelled():
         return False

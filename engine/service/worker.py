@@ -1,4 +1,4 @@
-"""Doing what a queue hands out: a run that begins here, or that goes on here because its process died."""
+"""The worker of a queue: starts runs in this process, and continues runs whose process died."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from .membership import LeaseKeeper
 from .supervisor import RunSupervisor
 
 RETRY_SECONDS = 0.5
-"""Seconds between two looks at a session that somebody else still holds, or at a store that is away."""
+"""Seconds between attempts to claim a session that another process holds, or to reach the store."""
 
 
 class QueueWorker:
-    """Does jobs in this process, any number at once."""
+    """Does the jobs that the queue hands to this process; any number of them at once."""
 
     def __init__(
         self,
@@ -44,12 +44,12 @@ class QueueWorker:
         self._supervisor = supervisor
         self._lease_keeper = lease_keeper
         self.unfinished: list[Job] = []
-        """Jobs that this process was given and leaves to others."""
+        """Jobs that this process leaves to others because it is stopping."""
         self.finished: deque[tuple[float, str]] = deque()
-        """Runs that are over, and when they were: the queue may forget them once it knows that, too."""
+        """When runs ended, and their ids. The queue may drop them once it has noticed that itself."""
 
     async def run_job(self, job: Job, steps: Steps) -> None:
-        """Make the run of a job, and return once the store has its end. Raises RunLost."""
+        """Do the run of a job; returns once its end is stored. Raises RunLost if another process has to continue it."""
         while True:
             try:
                 if await self._run_once(job, steps):
@@ -58,12 +58,12 @@ class QueueWorker:
             except RunLost as error:
                 await self._hand_back(job)
                 raise RunLost(str(error)) from None
-            except StoreError as error:  # away: the run waits for it, whatever it takes
+            except StoreError as error:  # unreachable: the run waits, however long
                 log_warning("a run waits for the store", run_id=job.run_id, error=str(error))
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _run_once(self, job: Job, steps: Steps) -> bool:
-        """Do it once; whether the run is over. One that was set aside is not: somebody may resume it at any time."""
+        """Try once; whether the run is over. An interrupted run is not: a user may resume it at any time."""
         stored = await self._claim(job)
         if stored is None:
             found = await self._store.run(job.run_id)
@@ -75,10 +75,10 @@ class QueueWorker:
             run_input = RunInput(opening=job.opening, text=job.text, call_id=job.call_id)
             if session.interrupted:
                 run_input = RunInput(opening="resume")
-            run = run_input.begin(session, job.run_id)
+            run = run_input.start(session, job.run_id)
             await self._supervisor.start_run(active, session, engine, lambda: run, job.heard)
         except (WrongUse, Refusal) as error:
-            log_warning("a run cannot go on", run_id=job.run_id, session_id=job.session_id, error=str(error))
+            log_warning("a run cannot be continued", run_id=job.run_id, session_id=job.session_id, error=str(error))
             await self._store.set_aside(job.session_id, str(error))
             return False
         finally:
@@ -89,10 +89,10 @@ class QueueWorker:
         return True
 
     async def _claim(self, job: Job) -> StoredSession | None:
-        """The session, held by this process; None if there is nothing left to do. Raises StoreError, RunLost."""
+        """Claim the session for this process; None if the run is over. Raises StoreError, and RunLost when stopping."""
         while not self._active_sessions.stopping:
             here = self._active_sessions.by_session(job.session_id)
-            if here is not None:  # the same process gets a run again that it is about to lose
+            if here is not None:  # the queue gave back a run that this process is about to lose
                 await here.ended.wait()
             run = await self._store.run(job.run_id)
             if run is None or run.status not in GOING:
@@ -101,15 +101,15 @@ class QueueWorker:
                 return await self._store.claim(job.session_id, job.run_id)
             except Held:
                 await asyncio.sleep(RETRY_SECONDS)
-        raise RunLost("this process stops")
+        raise RunLost("this process is stopping")
 
     async def _hand_back(self, job: Job) -> None:
-        """Leave a run to others. If this process stops they are told once it takes nothing more (`left`)."""
+        """Leave a run to others. A process that is stopping does so once it takes no more jobs (`unfinished`)."""
         if self._active_sessions.stopping:
             self.unfinished.append(job)
         elif not self._lease_keeper.evicted.is_set():
-            with suppress(StoreError):  # then it is looked for after a while
-                await self._store.requeue([job.session_id])  # the queue has given it to somebody else
+            with suppress(StoreError):  # then resubmit_lost finds it after a while
+                await self._store.requeue([job.session_id])  # the queue has given it to another process
 
     async def _load(self, job: Job, steps: Steps) -> tuple[Session, Engine]:
         _, engine = self._admission.agent(job.agent)
@@ -119,10 +119,10 @@ class QueueWorker:
 
 
 class FencedSteps:
-    """Steps whose work begins only while this process certainly has its place.
+    """Steps that do their work only while the lease of this process is certainly valid.
 
-    The queue is asked whose the run is before it begins a step. A process that freezes between its answer and the work
-    would do the work when it wakes, though somebody else has done it long since; here nothing is waited for in between.
+    The queue confirms that the run is ours before a step. A process that freezes right after that would do the work
+    when it wakes up, long after another process has done it. So the lease is checked last, right before the work.
     """
 
     def __init__(self, steps: Steps, lease_keeper: LeaseKeeper) -> None:
