@@ -53,10 +53,10 @@ class EventReader:
             notifier = self._active_sessions.notifier_of(session_id) if buffer is None else buffer.notifier
             seen = notifier.count
             in_buffer = buffer is not None and seq + 1 >= buffer.first
-            portion = buffer.after(seq) if buffer is not None and in_buffer else await self._stored(run_id, seq)
-            if portion:
-                yield portion
-                latest = portion[-1]
+            frames = buffer.after(seq) if buffer is not None and in_buffer else await self._stored(run_id, seq)
+            if frames:
+                yield frames
+                latest = frames[-1]
                 if isinstance(latest, Frame) and latest.last:
                     return
                 seq = latest.seq if isinstance(latest, Frame) else latest.next_seq - 1
@@ -76,8 +76,8 @@ class EventReader:
             number = next((run.number - 1 for run in runs if run.id == run_id), number)
             run = next((run for run in runs if run.number > number), None)
             if run is not None:
-                async for portion in self.run(run.id, session_id, seq if run.id == run_id else 0):
-                    yield portion
+                async for frames in self.run(run.id, session_id, seq if run.id == run_id else 0):
+                    yield frames
                 run_id, number, seq = "", run.number, 0
             elif (not runs or self._active_sessions.stopping) and self._active_sessions.by_session(session_id) is None:
                 return

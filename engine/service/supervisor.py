@@ -100,11 +100,11 @@ class RunSupervisor:
                 active.message_texts[message.id] = message.text
             else:
                 active.deliver(message)
-        begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._spawn(self._supervise(active, run, buffer, begun))
+        first_stored: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._spawn(self._supervise(active, run, buffer, first_stored))
         if active.changed_elsewhere:
             self._spawn(self._apply_requests(active))
-        await begun
+        await first_stored
 
     def release(self, active: ActiveSession) -> None:
         """Make room for another run of the session if this one never started."""
@@ -160,25 +160,25 @@ class RunSupervisor:
                     await asyncio.wait(self._tasks)
 
     async def _supervise(
-        self, active: ActiveSession, run: Run, buffer: EventBuffer, begun: asyncio.Future[None]
+        self, active: ActiveSession, run: Run, buffer: EventBuffer, first_stored: asyncio.Future[None]
     ) -> None:
         started = False
         try:
             async with run:
                 self._active_sessions.run_started(active, run)
                 started = True
-                if not begun.cancelled():
-                    begun.set_result(None)
+                if not first_stored.cancelled():
+                    first_stored.set_result(None)
                 await run.wait()
         except RunLost as error:
-            await self._lose(active, buffer, str(error), begun=started)
+            await self._lose(active, buffer, str(error), started=started)
             if not started:
-                _fail_start(active, begun, error)
+                _fail_start(active, first_stored, error)
             self._active_sessions.remove(active)
             return
         except Exception as error:
             if not started:
-                if not _fail_start(active, begun, error):
+                if not _fail_start(active, first_stored, error):
                     self._active_sessions.remove(active)
                 return
             log_warning("a run failed unexpectedly", run_id=run.id, error=error_text(error))
@@ -187,17 +187,17 @@ class RunSupervisor:
             await self._retry("the end of a run could not be stored yet", buffer.drain, run_id=buffer.run_id)
             messages = await self.late_messages.pending(active)
         except RunLost as error:
-            await self._lose(active, buffer, str(error), begun=True)
+            await self._lose(active, buffer, str(error), started=True)
         finally:
             self._active_sessions.remove(active)
         if messages:
             await self.late_messages.start_run_for(active, messages)
 
-    async def _lose(self, active: ActiveSession, buffer: EventBuffer, why: str, *, begun: bool) -> None:
+    async def _lose(self, active: ActiveSession, buffer: EventBuffer, why: str, *, started: bool) -> None:
         """Let go of a run that this process no longer owns. Without a queue nobody continues it: a user resumes it."""
         await buffer.stop(why)
         active.lost_reason = why
-        if begun and not self._shared:
+        if started and not self._shared:
             with suppress(StoreError):
                 await self._store.set_aside(active.session_id, why)
 
@@ -320,10 +320,10 @@ def clock_of(engine: Engine) -> Callable[[], str]:
     return lambda: engine.clock.wall().isoformat(timespec="milliseconds")
 
 
-def _fail_start(active: ActiveSession, begun: asyncio.Future[None], error: Exception) -> bool:
+def _fail_start(active: ActiveSession, first_stored: asyncio.Future[None], error: Exception) -> bool:
     """Report to the caller that the run did not start; False if the caller has left and cannot release the session."""
     active.has_run = False
-    if begun.cancelled():
+    if first_stored.cancelled():
         return False
-    begun.set_exception(error)
+    first_stored.set_exception(error)
     return True

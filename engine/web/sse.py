@@ -35,14 +35,14 @@ class EventId(NamedTuple):
     resumed: int
 
 
-async def encode_sse(portions: AsyncGenerator[Frames, None], *, with_run: bool) -> AsyncGenerator[bytes, None]:
+async def encode_sse(batches: AsyncGenerator[Frames, None], *, with_run: bool) -> AsyncGenerator[bytes, None]:
     """Bytes for the wire. `with_run`: an event's id names its run, too."""
-    async with aclosing(portions):
+    async with aclosing(batches):
         yield RETRY
-        async for portion in portions:
-            if not portion:
+        async for frames in batches:
+            if not frames:
                 yield HEARTBEAT
-            for chunk in _chunks(portion, with_run):
+            for chunk in _chunks(frames, with_run):
                 yield chunk
 
 
@@ -52,10 +52,10 @@ def event_id(frame: Frame, with_run: bool) -> str:
     return f"{frame.run_id}:{number}" if with_run else number
 
 
-def _chunks(portion: Frames, with_run: bool) -> Iterator[bytes]:
+def _chunks(frames: Frames, with_run: bool) -> Iterator[bytes]:
     parts: list[bytes] = []
     size = 0
-    for frame in portion:
+    for frame in frames:
         part = _event(frame, with_run) if isinstance(frame, Frame) else _gap(frame)
         parts.append(part)
         size += len(part)

@@ -1,4 +1,4 @@
-"""A model that is held where a test wants it, and portions of events as numbers."""
+"""A model that is held where a test wants it, and batches of events as numbers."""
 
 from __future__ import annotations
 
