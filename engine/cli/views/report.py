@@ -1,4 +1,4 @@
-"""A report as people read it in a terminal: the most telling line first, then short tables with bars."""
+"""A report in the terminal: the main findings in one line, then short tables with bars."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 def parts_of(report: Report, where: str = "") -> Iterator[RenderableType]:
-    """The report, part by part. `where`: what else was written, and where to."""
+    """The parts of the report. `where`: what else was written, and to which file."""
     from rich.text import Text
 
     figures = report.overall
@@ -56,7 +56,7 @@ def parts_of(report: Report, where: str = "") -> Iterator[RenderableType]:
     if told := ratings_told(report.ratings):
         yield Text(f"\n{told}")
     yield from _distribution("Steps until reported as done", figures.steps_before_done, "steps")
-    yield from _distribution("Used of the allowed steps, in percent", _percents(report), "%")
+    yield from _distribution("Share of the allowed steps used, in percent", _percents(report), "%")
     yield from _sheet(limits(report))
     yield from _sheet(trouble(figures), waste(figures))
     yield from _sheet(spending(figures))
@@ -88,7 +88,7 @@ def _many(name: str) -> str:
 
 
 def _groups(report: Report) -> Iterator[tuple[str, str, dict[str, RunMetrics]]]:
-    """The groups that there is more than one of, and the kinds of task where any is given."""
+    """By model and by policy if there are several, and by kind of task if kinds are known."""
     found = (("By model", "model", report.by_model), ("By policy", "policy", report.by_policy))
     for title, name, by in found:
         if len(by) > 1:
@@ -122,7 +122,7 @@ def _sheet(sheet: Sheet, *notes: str) -> Iterator[RenderableType]:
 
 
 class _Fitting:
-    """A table with as many of its columns as there is room for."""
+    """A table with as many of its columns as fit."""
 
     def __init__(self, sheet: Sheet) -> None:
         self._sheet = sheet
@@ -140,7 +140,7 @@ class _Fitting:
 
 
 def _narrowest(console: Console, options: ConsoleOptions, sheet: Sheet, left_out: set[int]) -> int:
-    """The width of the table with its bars as short as they may be and nothing wrapped."""
+    """The width of the table with the shortest bars and nothing wrapped."""
     from rich.measure import Measurement
 
     table = _table(sheet, left_out, wraps=False)
@@ -182,7 +182,7 @@ def _cell(cell: Cell, is_name: bool) -> RenderableType:
 
 
 class _Drawn:
-    """A bar of as many cells as there is room for, in eighths of a cell."""
+    """A bar as wide as its column, in steps of an eighth of a cell."""
 
     def __init__(self, bar: Bar) -> None:
         self._bar = bar
@@ -203,7 +203,7 @@ class _Drawn:
 
 
 def _distribution(title: str, spread: Distribution, unit: str) -> Iterator[RenderableType]:
-    """A distribution as a table of bars, with its middle in words."""
+    """A distribution as a table of bars, with mean, median and percentile below."""
     if spread.runs < 2 or not spread.bins:
         return
     bins = _merged(spread.bins)
@@ -211,19 +211,19 @@ def _distribution(title: str, spread: Distribution, unit: str) -> Iterator[Rende
     rows = [(_range(one), Bar(one.runs / most), f"{one.runs:,}") for one in bins]
     note = ""
     if spread.mean is not None:
-        note = f"Mean {spread.mean:.1f}, median {spread.median:g}, nine of ten within {spread.p90:,}, "
-        note += f"most {spread.largest:,}."
+        note = f"Mean {spread.mean:.1f}, median {spread.median:g}, 90th percentile {spread.p90:,}, "
+        note += f"maximum {spread.largest:,}."
     yield from _sheet(Sheet(title=title, caption=title, head=(unit, "", "runs"), rows=rows, figures=(2,), note=note))
 
 
 def _percents(report: Report) -> Distribution:
-    """Used of allowed steps, as a distribution of percents."""
+    """The share of the allowed steps that runs used."""
     found = report.overall.limits
     return Distribution(runs=found.runs, bins=found.used_bins)
 
 
 def _merged(bins: Sequence[Bin]) -> list[Bin]:
-    """Bins of one width, not too many, the open one apart."""
+    """At most `BINS` bins of equal width, and the open bin."""
     closed = [one for one in bins if one.high is not None]
     together = -(-len(closed) // BINS) or 1
     merged = []
@@ -245,7 +245,7 @@ def _unmatched(ids: Sequence[str]) -> Iterator[RenderableType]:
 
     if not ids:
         return
-    yield Text(f"\n{counted(len(ids), 'rating')} for no session and no run of these records", style="yellow")
+    yield Text(f"\n{counted(len(ids), 'rating')} without a session or run in these records", style="yellow")
     for id in ids[:BAD_SHOWN]:
         yield Padding(Text(one_line(id, 100)), (0, 0, 0, 2))
     if len(ids) > BAD_SHOWN:

@@ -1,4 +1,4 @@
-"""A report as tables: what the terminal and the page both show, each in its own way."""
+"""The tables of a report, for the terminal (`report.py`) and the page (`report_page.py`)."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from .text import counted
 
 Tone = Literal["main", "good", "warn", "bad", "loop", "quiet"]
 ENDS: dict[str, tuple[str, Tone]] = {
-    "completion": ("by a completion", "main"),
-    "text": ("by plain text", "main"),
-    "limit": ("by a limit", "warn"),
-    "other": ("by something else", "loop"),
-    "unfinished": ("not at all: the record breaks off", "quiet"),
+    "completion": ("with a completion call", "main"),
+    "text": ("with a plain answer", "main"),
+    "limit": ("at a limit", "warn"),
+    "other": ("in another way", "loop"),
+    "unfinished": ("not at all: the record is incomplete", "quiet"),
 }
 KNOWN: dict[str, tuple[str, Tone]] = {
-    "checked": ("checked, and good", "good"),
+    "checked": ("checked and good", "good"),
     "said": ("reported as done, not checked", "main"),
     "said_after_failures": ("reported as done after calls that failed", "warn"),
-    "wrong": ("checked, and wrong", "bad"),
+    "wrong": ("checked and wrong", "bad"),
     "not_said": ("not reported as done", "quiet"),
 }
 
 NAMED = 15
-"""Rows of a table by model, policy or tool; --json has all."""
+"""Rows of a table by model, policy or tool; `--json` has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar in a cell, of this share of its width."""
+    """A cell with a bar. `share`: 0 to 1 of the cell's width."""
 
     share: float
     tone: Tone = "main"
@@ -46,21 +46,21 @@ Cell = str | Bar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sheet:
-    """A table with its words. The first column has names, and figures stand right."""
+    """A table with its title and notes. The first column has names; the columns in `figures` are aligned right."""
 
     title: str
     caption: str
-    """What the rows are."""
+    """Describes the rows, for screen readers."""
     head: tuple[str, ...]
     rows: Sequence[tuple[Cell, ...]]
     figures: tuple[int, ...] = ()
     spare: tuple[int, ...] = ()
-    """Columns that a narrow terminal does without, the first ones first."""
+    """Columns to leave out in a narrow terminal, the least important first."""
     note: str = ""
 
 
 def headline(report: Report) -> str:
-    """How much there is, and what tells most."""
+    """The number of sessions and steps, and the most important findings."""
     figures = report.overall
     many = f"{counted(report.sessions, 'session')}, {counted(figures.steps, 'step')}"
     telling = list(_telling(figures))[:2]
@@ -74,18 +74,18 @@ def _telling(figures: RunMetrics) -> Iterator[str]:
     if wasted is not None and wasted.value >= 0.005:
         yield f"{percent(wasted.value)} of the steps came after the work was reported as done"
     if wrong.share is not None and wrong.share.value >= 0.05:
-        yield f"{of(wrong)} judged runs that were reported as done were not good ({part(wrong)})"
+        yield f"{of(wrong)} evaluated runs that were reported as done were not good ({part(wrong)})"
     if limit.share is not None and limit.share.value >= 0.1:
-        yield f"{part(limit)} of the runs ended by a limit"
+        yield f"{part(limit)} of the runs ended at a limit"
     if repeated is not None and repeated.value >= 0.02:
         yield f"{percent(repeated.value)} of the steps repeated earlier ones"
     if passed.share is not None:
-        yield f"{part(passed)} of the {passed.of:,} judged runs were good"
-    yield f"{part(completion)} of the runs ended by a completion"
+        yield f"{part(passed)} of the {passed.of:,} evaluated runs were good"
+    yield f"{part(completion)} of the runs ended with a completion call"
 
 
 def ratings_told(figures: RatingStatistics) -> str:
-    """The users' own ratings in a sentence; empty if there are none."""
+    """The users' ratings in a sentence; empty if there are none."""
     if not figures.rated or figures.mean is None:
         return ""
     spread = f", standard deviation {figures.deviation:.2f}" if figures.deviation is not None else ""
@@ -102,25 +102,25 @@ def endings(figures: RunMetrics) -> Sheet:
         figures.ended,
         ENDS,
         title="How runs ended",
-        caption="Runs by how they ended, with the 95 % confidence of each share",
+        caption="Runs by how they ended, with the 95 % confidence interval of each share",
         note=f"Stop reasons: {reasons}.",
     )
 
 
 def work(figures: RunMetrics) -> Sheet:
-    """What is known of the work."""
+    """Whether the work was done, as far as is known."""
     return _shares(
         figures.known,
         KNOWN,
         title="What is known of the work",
-        caption="Runs by what is known of their work, with the 95 % confidence of each share",
+        caption="Runs by what is known of their work, with the 95 % confidence interval of each share",
     )
 
 
 def _shares(
     shares: Mapping[str, Proportion], words: Mapping[str, tuple[str, Tone]], *, title: str, caption: str, note: str = ""
 ) -> Sheet:
-    """One row for each kind of run that there is, with its share of all runs."""
+    """One row for each kind that occurs, with its share of all runs."""
     rows: list[tuple[Cell, ...]] = []
     for name, share in shares.items():
         if share.runs:
@@ -142,27 +142,27 @@ def trouble(figures: RunMetrics) -> Sheet:
     wrong, on, again = figures.false_positives, figures.false_negatives, figures.repetition
     rows = [
         _row("false positives", wrong.runs, "bad"),
-        _row("  by a completion", wrong.by_completion, "bad"),
-        _row("  by plain text", wrong.by_text, "bad"),
-        _row("  by something else", wrong.by_other, "bad"),
-        _row("false negatives: went on", on.went_on, "warn", figures.waste.steps, figures.steps),
-        _row("false negatives: by a limit", on.limit_passed, "warn"),
-        _row("repeated themselves", again.runs, "loop", again.steps, figures.steps),
+        _row("  with a completion call", wrong.by_completion, "bad"),
+        _row("  with a plain answer", wrong.by_text, "bad"),
+        _row("  in another way", wrong.by_other, "bad"),
+        _row("false negatives: continued", on.went_on, "warn", figures.waste.steps, figures.steps),
+        _row("false negatives: limit", on.limit_passed, "warn"),
+        _row("repetition", again.runs, "loop", again.steps, figures.steps),
     ]
     judged = figures.judged
-    by = [("the users' rating", judged.by_rating), ("evaluation", judged.by_evaluation), ("reward", judged.by_reward)]
-    told = ", ".join(f"{many:,} by {who}" for who, many in by if many) or "none"
+    by = [("users' ratings", judged.by_rating), ("evaluation", judged.by_evaluation), ("reward", judged.by_reward)]
+    sources = ", ".join(f"{many:,} by {source}" for source, many in by if many)
     note = (
-        "False positives were reported as done and were not good. False negatives went on after that report, or "
-        "were good and ended by a limit. Repeated are the same calls with the same results. "
+        "False positives were reported as done and were not good. False negatives continued after they were reported "
+        "as done, or were good and ended at a limit. Repetition: the same calls with the same results. "
     )
-    note += f"Judged were {judged.passed.of:,} of {counted(figures.runs, 'run')}: {told}."
+    note += f"{judged.passed.of:,} of {counted(figures.runs, 'run')} were evaluated{f': {sources}' if sources else ''}."
     if judged.passed.of:
-        note += f" Good were {of(judged.passed)} ({part(judged.passed)}, 95 % {between(judged.passed.share)})."
+        note += f" {of(judged.passed)} were good ({part(judged.passed)}, 95 % {between(judged.passed.share)})."
     kept = [row for row in rows if row[2] != "-"]
     return Sheet(
         title="What went wrong",
-        caption="Runs, the 95 % confidence of their share, and the steps that it took",
+        caption="Runs, the 95 % confidence interval of their share, and the steps concerned",
         head=("", "", "runs", "share", "95 %", "steps", "of all"),
         rows=kept,
         figures=(2, 3, 4, 5, 6),
@@ -195,7 +195,7 @@ def waste(figures: RunMetrics) -> str:
 
 
 def limits(report: Report) -> Sheet:
-    """Used and allowed steps, and the recommended limits held against the runs."""
+    """Used and allowed steps, and how many runs the recommended limits would have sufficed for."""
     found = report.overall.limits
     rows = []
     for fit in report.recommended.fits:
@@ -212,17 +212,17 @@ def limits(report: Report) -> Sheet:
                 part(fit.within_hard),
             )
         )
-    said = [f"Used were {percent(found.used_share)} of the allowed steps, on average."] if found.runs else []
+    said = [f"On average, runs used {percent(found.used_share)} of the allowed steps."] if found.runs else []
     if found.over.runs:
-        said.append(f"Over a limit went {of(found.over)} runs ({part(found.over)}).")
+        said.append(f"{of(found.over)} runs exceeded a limit ({part(found.over)}).")
     if found.over_passed.of:
-        said.append(f"Of those that were judged, {of(found.over_passed)} were good ({part(found.over_passed)}).")
+        said.append(f"Of those that were evaluated, {of(found.over_passed)} were good ({part(found.over_passed)}).")
     if report.recommended.p90 is not None:
-        said.append(f"Nine of ten runs were reported as done within {counted(report.recommended.p90, 'step')}.")
+        said.append(f"90 % of the runs were reported as done within {counted(report.recommended.p90, 'step')}.")
     counts = bool(report.recommended.fits[0].within_soft.of)
     return Sheet(
         title="Recommended limits",
-        caption="Runs that were reported as done within the recommended limits of steps, by kind of task",
+        caption="Runs that were reported as done within the recommended step limits, by kind of task",
         head=("for", "", "soft, hard", "within soft", "share", "within hard"),
         rows=rows if counts else (),
         figures=(2, 3, 4, 5),
@@ -246,15 +246,15 @@ def spending(figures: RunMetrics) -> Sheet:
     ]
     notes = []
     if spent.estimated_runs:
-        notes.append(f"Tokens of {counted(spent.estimated_runs, 'run')} are in part an estimate.")
+        notes.append(f"The tokens of {counted(spent.estimated_runs, 'run')} are partly estimated.")
     if spent.unpriced_runs:
-        notes.append(f"The cost of {counted(spent.unpriced_runs, 'run')} is not known, and not in it.")
+        notes.append(f"The cost of {counted(spent.unpriced_runs, 'run')} is unknown and not included.")
     if figures.retries:
-        notes.append(f"{counted(figures.retries, 'request')} had to be made again.")
+        notes.append(f"{counted(figures.retries, 'request')} had to be repeated.")
     return Sheet(
         title="Steps, tokens, cost, time",
-        caption="All runs together, and how it is spread over them",
-        head=("", "all", "mean a run", "median", "9 of 10 within", "most"),
+        caption="All runs together, and the distribution over runs",
+        head=("", "all", "mean per run", "median", "90th percentile", "maximum"),
         rows=rows,
         figures=(1, 2, 3, 4, 5),
         spare=(5, 3),
@@ -263,7 +263,7 @@ def spending(figures: RunMetrics) -> Sheet:
 
 
 def groups(title: str, name: str, found: dict[str, RunMetrics]) -> Sheet:
-    """Groups of runs beside each other."""
+    """Groups of runs, compared."""
     rows = []
     for key, one in list(found.items())[:NAMED]:
         done, spent = one.steps_before_done, one.spending
@@ -282,8 +282,8 @@ def groups(title: str, name: str, found: dict[str, RunMetrics]) -> Sheet:
             )
         )
     more = f"And {len(found) - NAMED:,} more: --json lists them all." if len(found) > NAMED else ""
-    head = (name, "runs", "good", "false pos.", "went on", "at limit", "steps to done", "tokens out", "cost", "time")
-    caption = f"{title}: shares of the runs that can tell, and means of a run"
+    head = (name, "runs", "good", "false pos.", "continued", "at limit", "steps to done", "tokens out", "cost", "time")
+    caption = f"{title}: shares of the runs for which it is known, and means per run"
     return Sheet(
         title=title,
         caption=caption,
@@ -327,7 +327,7 @@ def tools(found: dict[str, ToolTotals]) -> Sheet:
 
 
 def comparisons(report: Report) -> list[Sheet]:
-    """Each policy beside the baseline."""
+    """Each policy compared with the baseline."""
     if report.comparison is None:
         return []
     base = report.comparison
@@ -341,20 +341,20 @@ def comparisons(report: Report) -> list[Sheet]:
                 in_unit(one, one.change.value, signed=True),
                 f"{in_unit(one, one.change.low, signed=True).removesuffix(' points')} to "
                 f"{in_unit(one, one.change.high, signed=True).removesuffix(' points')}",
-                "yes" if one.significant else "can be chance",
+                "yes" if one.significant else "may be chance",
             )
             for one in group.differences
         ]
         sheets.append(
             Sheet(
-                title=f"{group.name} beside {base.baseline}",
-                caption=f"{group.name} beside {base.baseline}: a run's mean, or the share of runs",
-                head=("", base.baseline, group.name, "change", "95 %", "sure"),
+                title=f"{group.name} compared with {base.baseline}",
+                caption=f"{group.name} compared with {base.baseline}: means per run, or shares of runs",
+                head=("", base.baseline, group.name, "change", "95 %", "significant"),
                 rows=rows,
                 figures=(1, 2, 3, 4),
                 spare=(5, 2),
-                note=f"{counted(group.runs, 'run')} beside {counted(base.runs, 'run')}, as they are: other tasks or "
-                "models are part of the difference.",
+                note=f"{counted(group.runs, 'run')} compared with {counted(base.runs, 'run')}. Differences between "
+                "their tasks or models are part of the change.",
             )
         )
     return sheets
@@ -370,7 +370,7 @@ def _of_steps(spread: Distribution) -> tuple[str, ...]:
 
 
 def mean_cost(figures: RunMetrics) -> str:
-    """Of a run whose price is known."""
+    """The mean cost of the runs whose price is known."""
     priced = figures.runs - figures.spending.unpriced_runs
     cost = figures.spending.cost_usd
     return dollars(cost / priced) if cost is not None and priced else "-"

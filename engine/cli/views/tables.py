@@ -1,44 +1,44 @@
-"""Tables and text as the answer on stdout: in colour for a terminal, plain for a pipe."""
+"""What commands over many records share: progress, the index, numbers as text, and printing tables."""
 
 from __future__ import annotations
 
+import argparse
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from io import StringIO
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from ..._sanitize import one_line
-from ...analysis.sampling import BadRecord
-from ...process.streams import StdStreams
-from .text import counted
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-import argparse
-import sys
-from collections.abc import Callable
-from contextlib import contextmanager
-from time import monotonic
-
 from ...analysis.comparison import MetricDifference
 from ...analysis.metrics import Proportion
+from ...analysis.sampling import BadRecord
 from ...analysis.statistics import Interval
 from ...decision import WrongUse
 from ...observers.progress import Shown, bar
+from ...process.streams import StdStreams
 from ...records.index import Index
 from ...records.parallel import ProgressCallback
 from .select import can_draw
-from .text import duration
+from .text import counted, duration
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 WIDE = 120
-"""Columns for whoever is no terminal."""
+"""Columns if stdout is not a terminal."""
 NARROWEST = 50
 BAD_SHOWN = 10
-"""Files that are named."""
+"""How many bad files are listed."""
+_STDERR = 2
+_RATE_AFTER = 1.0
+"""Seconds after which the rate and the time left are shown."""
 
 
 def show(std_streams: StdStreams, parts: Iterable[RenderableType]) -> None:
-    """Print each part on a line of its own."""
+    """Print the parts to stdout: in colour to a terminal, plain to a pipe."""
     from rich.console import Console
 
     terminal = std_streams.stdout_is_terminal
@@ -58,7 +58,7 @@ def show(std_streams: StdStreams, parts: Iterable[RenderableType]) -> None:
 
 
 def bad_files(what: str, files: Sequence[BadRecord]) -> Iterator[RenderableType]:
-    """The first of these files and what is wrong with each, under what they have in common."""
+    """A heading with the number of files, and the first of them with what is wrong with each."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -78,14 +78,14 @@ def _columns(std_streams: StdStreams) -> int:
         return WIDE
 
 
-# Figures of many runs in words, the same in the terminal and on a page.
+# ---- numbers, the same in the terminal and on a page
 
 
 def percent(share: float | None) -> str:
     """A share in percent, with a decimal where it is small; `-` for nothing."""
     if share is None:
         return "-"
-    figure = 100 * share + (1e-9 if share >= 0 else -1e-9)  # a half is rounded away from zero
+    figure = 100 * share + (1e-9 if share >= 0 else -1e-9)  # rounds half away from zero
     return f"{figure:.1f} %" if 0 < abs(figure) < 9.95 and round(figure, 1) != round(figure) else f"{figure:.0f} %"
 
 
@@ -126,7 +126,7 @@ def dollars(amount: float | None) -> str:
 
 
 def long(seconds: float) -> str:
-    """A time that may be days."""
+    """A time in seconds, which may be days."""
     if seconds < 3600:
         return duration(1000 * seconds)
     hours = seconds / 3600
@@ -134,7 +134,7 @@ def long(seconds: float) -> str:
 
 
 def in_unit(difference: MetricDifference, value: float, *, signed: bool = False) -> str:
-    """A value of a comparison in its unit."""
+    """A value of a comparison, in its unit."""
     sign = "+" if signed and value > 0 else "-" if value < 0 else ""
     amount = abs(value)
     match difference.unit:
@@ -150,42 +150,38 @@ def in_unit(difference: MetricDifference, value: float, *, signed: bool = False)
             return f"{sign}{amount:.1f}"
 
 
-# What commands over many records share: the bar while they are read, and the index of what was made of them.
-
-_STDERR = 2
-_RATE_AFTER = 1.0
-"""Seconds after which the rate says something."""
+# ---- reading many records
 
 
 @contextmanager
-def progress(given: argparse.Namespace, doing: str) -> Iterator[ProgressCallback | None]:
-    """Whom `each` of `records/parallel.py` may tell how far it is: a bar on stderr, with the rate and the time left.
+def progress(args: argparse.Namespace, doing: str) -> Iterator[ProgressCallback | None]:
+    """A progress bar on stderr, as a callback for `records/parallel.py`; `doing` is the word beside the bar.
 
-    None where stderr is no terminal, and with `--quiet`. `doing`: what is done, in a word.
+    None with `--quiet`, or if stderr is not a terminal.
     """
-    if given.quiet or not can_draw(_STDERR):
+    if args.quiet or not can_draw(_STDERR):
         yield None
         return
     from rich.console import Console
 
     read = _ReadProgress(doing)
     with bar(read.shown, Console(stderr=True), stays=False):
-        yield read.tell
+        yield read.set
 
 
 class _ReadProgress:
-    """How far it is, told by one thread and shown by another."""
+    """How much has been read: set by one thread, shown by another."""
 
     def __init__(self, doing: str) -> None:
         self._doing = doing
-        self._far = (0, 0)
+        self._counts = (0, 0)
         self._began = monotonic()
 
-    def tell(self, done: int, total: int) -> None:
-        self._far = done, total
+    def set(self, done: int, total: int) -> None:
+        self._counts = done, total
 
     def shown(self) -> Shown:
-        (done, total), seconds = self._far, monotonic() - self._began
+        (done, total), seconds = self._counts, monotonic() - self._began
         words = [self._doing]
         if done and seconds >= _RATE_AFTER:
             rate = done / seconds
@@ -194,14 +190,14 @@ class _ReadProgress:
 
 
 @contextmanager
-def indexed(given: argparse.Namespace, make: Callable[[str | None], Index]) -> Iterator[Index | None]:
-    """The index that `--index` and `--no-index` choose. Whatever is wrong with it is told and hinders nobody."""
-    if given.no_index:
-        if given.index is not None:
+def indexed(args: argparse.Namespace, make: Callable[[str | None], Index]) -> Iterator[Index | None]:
+    """The index for `--index` and `--no-index`. Problems with the index are reported, and it is then not used."""
+    if args.no_index:
+        if args.index is not None:
             raise WrongUse("--index and --no-index: give one of the two")
         yield None
         return
-    with make(given.index) as index:
+    with make(args.index) as index:
         yield index
-    if index.problem and not given.quiet:
+    if index.problem and not args.quiet:
         print(f"endstop: {index.problem}", file=sys.stderr)

@@ -53,7 +53,7 @@ async def test_the_most_telling_line_comes_first(tmp_path: Path) -> None:
     assert (done.code, done.err) == (0, "")
     first = done.out.splitlines()[0]
     assert first.startswith(
-        "8 sessions, 32 steps: 13 % of the steps came after the work was reported as done; 1 of 4 judged runs"
+        "8 sessions, 32 steps: 13 % of the steps came after the work was reported as done; 1 of 4 evaluated runs"
     )
     for words in (
         "How runs ended",
@@ -70,7 +70,7 @@ async def test_the_most_telling_line_comes_first(tmp_path: Path) -> None:
 async def test_it_fits_the_terminal(tmp_path: Path, columns: int) -> None:
     folder = await some(tmp_path / "r")
     async with in_terminal("report", folder, "--baseline", "agent", columns=columns) as (terminal, process):
-        await terminal.shows("beside")
+        await terminal.shows("compared with")
         await process.wait()
     written = re.sub(r"\x1b\[[?\d;]*[A-Za-z]", "", terminal.raw).split("\r\n")
     assert max(cell_len(line) for line in written) <= columns
@@ -98,7 +98,7 @@ async def test_bad_files_and_ratings_without_a_session_stand_at_the_end(tmp_path
     (tmp_path / "ratings.csv").write_text("id,rating\nnobody,good\n")
     done = await endstop("report", tmp_path, "--ratings", tmp_path / "ratings.csv")
     assert done.code == 0
-    assert "1 rating for no session and no run of these records\n  nobody\n" in done.out
+    assert "1 rating without a session or run in these records\n  nobody\n" in done.out
     assert "12 files could not be read" in done.out
     assert "bad00.jsonl is no endstop record" in done.out
     assert done.out.rstrip().endswith("and 2 more; --json lists them all")

@@ -48,10 +48,10 @@ async def test_elsewhere_and_with_quiet_nothing_is_shown(tmp_path: Path) -> None
 
 def test_the_rate_and_the_time_left_are_told_once_they_say_something() -> None:
     read = _ReadProgress("testing")
-    read.tell(0, 100)
+    read.set(0, 100)
     assert read.shown() == Shown(0, 100, "testing")
     read._began -= 10
-    read.tell(50, 100)
+    read.set(50, 100)
     words = read.shown().words.split(" · ")
     assert words[:2] == ["testing", "5 a second"]
     assert words[2].endswith("s left")
