@@ -17,8 +17,8 @@ from ..process.shutdown import ShutdownSignals, run_to_end
 from ..process.streams import StdStreams
 from ..records.reader import SessionRecord, read_record
 from ..records.writer import is_being_written
-from ..replay import ReplayedRun, ReplayReport, replayed_runs
-from ..replay.diff import Beginning
+from ..replay import ReplayedRun, ReplayReport, replay_runs
+from ..replay.diff import EventAddress
 from ..tools.tool import Tool
 from .factory import build_workspace_tools, load_tools
 from .options import add_command, add_output, add_tools
@@ -102,7 +102,7 @@ class _ReplayRequest:
     options: argparse.Namespace
     record: SessionRecord
     tools: Sequence[Tool]
-    beginning: Beginning | None
+    beginning: EventAddress | None
     being_written: bool
 
 
@@ -143,13 +143,13 @@ async def _play(wanted: _ReplayRequest, shown: ReplayDisplay, runs: list[Replaye
     """Replay the record; start again from an earlier event whenever the user goes back to one."""
     args, beginning = wanted.options, wanted.beginning
     while True:
-        played = replayed_runs(
+        played = replay_runs(
             wanted.record,
             pace=args.pace,
             tools=wanted.tools,
             live_tools=args.live_tools,
             watcher=None if args.quiet else shown,
-            beginning=beginning,
+            watch_from=beginning,
         )
         try:
             async for run in played:

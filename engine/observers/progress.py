@@ -31,11 +31,13 @@ def progress(fleet: Fleet, console: Console | None = None) -> Iterator[None]:
     """Show how far a fleet is while the block is open. `console`: one of rich's, to draw elsewhere than on stderr."""
     from rich.console import Console
 
-    with bar(lambda: Shown(fleet.finished, fleet.total, told(fleet)), console or Console(stderr=True)):
+    with progress_bar(
+        lambda: BarState(fleet.finished, fleet.total, batch_status(fleet)), console or Console(stderr=True)
+    ):
         yield
 
 
-def told(fleet: Fleet) -> str:
+def batch_status(fleet: Fleet) -> str:
     """How the runs ended so far, how many go on, what they used."""
     usage = fleet.usage
     parts = [f"{many:,} {status.replace('_', ' ')}" for status, many in sorted(fleet.statuses.items())]
@@ -50,11 +52,11 @@ def told(fleet: Fleet) -> str:
 
 # A bar in the terminal, drawn some times a second from a thread of its own: it asks how far things are.
 
-A_SECOND = 8
+REFRESH_PER_SECOND = 8
 """How often the bar is drawn."""
 
 
-class Shown(NamedTuple):
+class BarState(NamedTuple):
     """How far it is."""
 
     done: int
@@ -63,7 +65,7 @@ class Shown(NamedTuple):
 
 
 @contextmanager
-def bar(look: Callable[[], Shown], console: Console, *, stays: bool = True) -> Iterator[None]:
+def progress_bar(look: Callable[[], BarState], console: Console, *, stays: bool = True) -> Iterator[None]:
     """Draw what `look` says while the block is open, and leave it there at the end if it `stays`.
 
     `look` is called from another thread. Where `console` is no terminal there is one line, at the end.
@@ -81,7 +83,7 @@ def bar(look: Callable[[], Shown], console: Console, *, stays: bool = True) -> I
         columns.update(row, completed=shown.done, total=shown.total, words=shown.words)
         return columns.get_renderable()
 
-    with Live(get_renderable=draw, console=console, refresh_per_second=A_SECOND, transient=not stays):
+    with Live(get_renderable=draw, console=console, refresh_per_second=REFRESH_PER_SECOND, transient=not stays):
         yield
     if not console.is_terminal:
         console.print()  # rich leaves the last line open there

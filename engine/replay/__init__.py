@@ -1,5 +1,5 @@
 """Replay: a record through the real engine, and the proof that it decides the same."""
 
-from .replay import ReplayedRun, ReplayReport, Watcher, replay, replayed_runs
+from .replay import ReplayedRun, ReplayReport, Watcher, replay, replay_runs
 
-__all__ = ["ReplayReport", "ReplayedRun", "Watcher", "replay", "replayed_runs"]
+__all__ = ["ReplayReport", "ReplayedRun", "Watcher", "replay", "replay_runs"]

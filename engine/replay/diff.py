@@ -19,12 +19,12 @@ from msgspec.structs import replace
 from ..decision import Decision, Event, GoOn, Outcome, Stop
 from ..decision import events as ev
 from ..records.reader import RecordedRun
-from .recorded import unstreamed
+from .recorded import without_stream_parts
 
 RECORD_ENDS = "the record ends here"
 """The cause by which a replay is cancelled where its record holds nothing more."""
 
-SHOWN = 100
+MAX_TEXT_SHOWN = 100
 """Characters of what would be said to a model."""
 
 _COMPARED: dict[type, tuple[str, ...]] = {
@@ -40,11 +40,11 @@ _COMPARED: dict[type, tuple[str, ...]] = {
     ev.ContextCompacted: ("strategy", "dropped", "keep_results", "in_vain"),
 }
 """The events of which it is said that they differ, and by what. Parts of a stream stand in the whole response."""
-_ONCE = frozenset({ev.ResponseFinished, ev.ToolCallResult, ev.CompletionAccepted, ev.CompletionRejected})
+_ONCE_PER_RUN = frozenset({ev.ResponseFinished, ev.ToolCallResult, ev.CompletionAccepted, ev.CompletionRejected})
 """Those that a run has once only, although its process was killed and it went on in another one."""
 
 
-class Difference(Struct, frozen=True, kw_only=True):
+class EventDifference(Struct, frozen=True, kw_only=True):
     """An event that is not the same in a record and in its replay. None: the one or the other has no such event."""
 
     recorded: Event | None
@@ -64,16 +64,16 @@ class Divergence(Struct, frozen=True, kw_only=True):
     replayed: Decision | None
     what: str
     """In words: which two things differ."""
-    before: Difference | None = None
+    before: EventDifference | None = None
     """The first event before these decisions that differs."""
 
 
-class _Decided(Struct, frozen=True):
+class _RecordedDecision(Struct, frozen=True):
     step: int
     event: ev.DecisionMade
 
 
-class Comparison:
+class ReplayComparison:
     """Takes the events of a replay, one after another."""
 
     def __init__(self, recorded: RecordedRun) -> None:
@@ -81,12 +81,12 @@ class Comparison:
         """How many are the same."""
         self.divergence: Divergence | None = None
         self._recorded = recorded
-        self._events = unstreamed(recorded)
+        self._events = without_stream_parts(recorded)
         self._marks = {spec.name for spec in recorded.started.tools if spec.kind != "ordinary"}
         """Tools whose results stand in events of their own: completions, questions, thoughts."""
         carried = recorded.started.carried
         self._step = carried.steps if carried is not None else 0
-        self._decided, self._last_step = _decided_in(self._events, self._step)
+        self._decided, self._last_step = _decisions_in(self._events, self._step)
         self._next = 0
         self._silent = False
         """Whether the record went on somewhere without a decision, so that its rounds are not the engine's."""
@@ -120,7 +120,7 @@ class Comparison:
         return self.divergence
 
     @property
-    def difference(self) -> Difference | None:
+    def difference(self) -> EventDifference | None:
         """The first event so far that differs."""
         return self._first_difference(self._events, whole=self._recorded.finished is not None)
 
@@ -132,13 +132,13 @@ class Comparison:
             return None
         then = self._decided[self._next] if self._next < len(self._decided) else None
         if (self._last_step if then is None else then.step) > self._step:
-            if isinstance(now, GoOn) and not _acts(now):
+            if isinstance(now, GoOn) and not _instruction_of(now):
                 self._silent = True
                 return None
             return self._diverges(event, None)
         if then is not None:
             self._next += 1
-            if _bare(then.event.decision) != _bare(now):
+            if _without_trace(then.event.decision) != _without_trace(now):
                 return self._diverges(event, then.event)
             self.decisions += 1
             return None
@@ -174,7 +174,7 @@ class Comparison:
             in_what = f", with another {', '.join(other)}" if str(then.decision) == str(now) else ""
             return f"round {then.round}: the record says {then.decision}, the replay {now}{in_what}"
         if self._step < self._last_step:
-            return f"step {self._step}: the record went on, and the engine first {_acts(now)}"
+            return f"step {self._step}: the record went on, and the engine first {_instruction_of(now)}"
         finished = self._recorded.finished
         ended = "" if finished is None else f" as {finished.outcome.stop_reason}"
         return f"step {self._step}: the record ends{ended}, the replay says {now}, by {now.rule}"
@@ -184,23 +184,25 @@ class Comparison:
 
     # ---- events
 
-    def _first_difference(self, then: Sequence[Event], *, whole: bool) -> Difference | None:
+    def _first_difference(self, then: Sequence[Event], *, whole: bool) -> EventDifference | None:
         """The first event that differs. `whole`: the record goes as far as the replay: what it lacks, it lacks."""
         resumed = any(isinstance(event, ev.RunResumed) for event in then)
-        kinds = _ONCE if resumed else frozenset(_COMPARED)
-        was, is_now = _compared(then, kinds), _compared(self._seen, kinds)
+        kinds = _ONCE_PER_RUN if resumed else frozenset(_COMPARED)
+        was, is_now = _by_position(then, kinds), _by_position(self._seen, kinds)
         replayed, recorded = dict(is_now), dict(was)
         lost = next(
             (n for n, (at, e) in enumerate(was) if at not in replayed or self._fields(e, replayed[at])), len(was)
         )
         added = next((n for n, (at, _) in enumerate(is_now) if whole and at not in recorded), len(is_now))
         if added < min(lost, len(is_now)):
-            return Difference(recorded=None, replayed=is_now[added][1])
+            return EventDifference(recorded=None, replayed=is_now[added][1])
         if lost == len(was):
             return None
         place, event = was[lost]
         other = replayed.get(place)
-        return Difference(recorded=event, replayed=other, fields=() if other is None else self._fields(event, other))
+        return EventDifference(
+            recorded=event, replayed=other, fields=() if other is None else self._fields(event, other)
+        )
 
     def _fields(self, one: Event, other: Event) -> tuple[str, ...]:
         names = _COMPARED[type(one)]
@@ -234,45 +236,45 @@ class Comparison:
         return Divergence(round=round, step=self._step, recorded=then, replayed=None, what=what, before=self.difference)
 
 
-def _decided_in(events: Iterable[Event], step: int) -> tuple[list[_Decided], int]:
+def _decisions_in(events: Iterable[Event], step: int) -> tuple[list[_RecordedDecision], int]:
     """The decisions of a recorded run, each with the steps made by then, and the last step."""
-    decided: list[_Decided] = []
+    decided: list[_RecordedDecision] = []
     for event in events:
         if isinstance(event, ev.StepStarted):
             step = event.step - event.closing
         elif isinstance(event, ev.DecisionMade):
-            decided.append(_Decided(step, event))
+            decided.append(_RecordedDecision(step, event))
     return decided, step
 
 
-def _bare(decision: Decision) -> dict[str, Any]:
+def _without_trace(decision: Decision) -> dict[str, Any]:
     """A decision as far as it is done: whatever else was considered, and in whatever words it is told."""
     plain: dict[str, Any] = msgspec.to_builtins(replace(decision, trace=()))
     plain.pop("detail", None)
     return plain
 
 
-def _acts(decision: Decision) -> str:
+def _instruction_of(decision: Decision) -> str:
     """What is done to the model before the next step, in words; empty for nothing."""
     if not isinstance(decision, GoOn):
         return ""
     told = (("tells the model", decision.say), ("reminds the model", decision.remind))
     parts = ["compacts the context"] if decision.compact else []
-    parts += [f"{verb}: {' '.join(text.split())[:SHOWN]}" for verb, text in told if text]
+    parts += [f"{verb}: {' '.join(text.split())[:MAX_TEXT_SHOWN]}" for verb, text in told if text]
     return " and ".join(parts)
 
 
 def _other_fields(then: Decision, now: Decision) -> list[str]:
-    one, other = _bare(then), _bare(now)
+    one, other = _without_trace(then), _without_trace(now)
     return [name for name in {**one, **other} if one.get(name) != other.get(name)]
 
 
 # ---- events
 
 
-def _compared(events: Iterable[Event], kinds: frozenset[type]) -> list[tuple[Place, Event]]:
-    places, begun = Places(), 0
-    found: list[tuple[Place, Event]] = []
+def _by_position(events: Iterable[Event], kinds: frozenset[type]) -> list[tuple[Position, Event]]:
+    places, begun = PositionCounter(), 0
+    found: list[tuple[Position, Event]] = []
     for event in events:
         if type(event) in kinds:
             found.append((places.of(event), event))
@@ -299,10 +301,10 @@ def _up_to_step(events: Sequence[Event], step: int) -> list[Event]:
 # The same event of a record and of its replay has the same place, though their numbers may differ: a replay passes
 # over what a killed process left unfinished, and an older record lacks events that are written today.
 
-Place = tuple[type, int | str, int]
+Position = tuple[type, int | str, int]
 
 
-class Beginning(Struct, frozen=True, kw_only=True):
+class EventAddress(Struct, frozen=True, kw_only=True):
     """The event from which on a replay is shown."""
 
     run: int
@@ -311,7 +313,7 @@ class Beginning(Struct, frozen=True, kw_only=True):
     """Its number in that run."""
 
 
-class Places:
+class PositionCounter:
     """Gives each event of a run its place, one after another."""
 
     def __init__(self) -> None:
@@ -319,7 +321,7 @@ class Places:
         """The latest step that began."""
         self._counts: dict[tuple[type, int | str], int] = {}
 
-    def of(self, event: Event) -> Place:
+    def of(self, event: Event) -> Position:
         """The place of the next event. A step that was asked for again, after a kill, has the places of the first."""
         if isinstance(event, ev.StepStarted):
             self._begin(event.step)
@@ -334,12 +336,12 @@ class Places:
         self.step = step
 
 
-class Awaited:
+class PositionWatch:
     """Watches for a recorded event to come up in the replay of its run."""
 
     def __init__(self, recorded: RecordedRun, seq: int) -> None:
-        places = Places()
-        self._at_or_behind: set[Place] = set()
+        places = PositionCounter()
+        self._at_or_behind: set[Position] = set()
         self._step = 0
         for event in recorded.events:
             place = places.of(event)
@@ -347,7 +349,7 @@ class Awaited:
                 self._at_or_behind.add(place)
             else:
                 self._step = places.step
-        self._places = Places()
+        self._places = PositionCounter()
 
     @property
     def near(self) -> bool:
@@ -359,8 +361,8 @@ class Awaited:
         return self._places.of(event) in self._at_or_behind
 
 
-def recorded_seq(recorded: RecordedRun, replayed: Iterable[Event]) -> int:
+def latest_recorded_seq(recorded: RecordedRun, replayed: Iterable[Event]) -> int:
     """The number that the latest of these events of a replay has in the record; 0 if it has none of them."""
-    there, here = Places(), Places()
+    there, here = PositionCounter(), PositionCounter()
     numbers = {there.of(event): event.seq for event in recorded.events}
     return next((numbers[at] for at in reversed([here.of(event) for event in replayed]) if at in numbers), 0)

@@ -26,17 +26,17 @@ from ..tools.results import CallOutcome
 from ..tools.tool import Tool
 from .diff import RECORD_ENDS
 from .recorded import (
-    RecordedVerdicts,
-    Response,
+    RecordedEffects,
+    RecordedResponse,
     recorded_evaluator,
+    recorded_responses,
     recorded_tools,
-    responses_of,
-    unstreamed,
-    values_of,
+    recorded_values,
     void_calls,
+    without_stream_parts,
 )
 
-OTHERS = 100
+CHECKPOINTS_BEFORE_CANCEL = 100
 """Turns of the event loop in which all else comes as far as it did, before a run is cancelled where its record was."""
 
 
@@ -117,9 +117,9 @@ class Player:
         """Set once the response of the step under way has been read."""
         self._waited: float | None = None
         """Seconds of the record that have been waited for; None before the first wait."""
-        self._responses = responses_of(recorded)
-        self._values = values_of(recorded)
-        events = unstreamed(recorded)
+        self._responses = recorded_responses(recorded)
+        self._values = recorded_values(recorded)
+        events = without_stream_parts(recorded)
         self._begun = {e.call_id for e in events if isinstance(e, ev.ToolExecutionStarted)}
         self._void = void_calls(recorded)
         self._given_up = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "invalid"}
@@ -128,11 +128,11 @@ class Player:
         self._cancelled = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "cancelled"}
         self._cut_off = _cut_off(events)
         self._decided_at = _decided_at(recorded)
-        execute: Execute = self._from_record if live is None else self._live
-        verdicts = RecordedVerdicts(recorded, self.clock.reach)
+        execute: Execute = self._from_record if live is None else self._run_live
+        verdicts = RecordedEffects(recorded, self.clock.reach)
         self.engine = Engine(
             self,
-            tools=recorded_tools(recorded) if live is None else _live(started.tools, live),
+            tools=recorded_tools(recorded) if live is None else _live_tools_of(started.tools, live),
             presets=(),
             policy=started.policy,
             system=started.system,
@@ -155,7 +155,7 @@ class Player:
 
     def start(self, session: Session) -> Run:
         """The run, under the id that it has in the record."""
-        answer = next((e for e in unstreamed(self._recorded) if isinstance(e, ev.QuestionAnswered)), None)
+        answer = next((e for e in without_stream_parts(self._recorded) if isinstance(e, ev.QuestionAnswered)), None)
         if answer is not None and any(question.call_id == answer.call_id for question in session.questions):
             self.run = session.start_answer(answer.call_id, answer.text)
         else:
@@ -171,7 +171,7 @@ class Player:
 
     def _cancel_where_the_record_was(self, event: ev.Event) -> None:
         """Between two steps; inside of one it is cancelled where it waits for what the record does not hold."""
-        if self.run is not None and self._cause is not None and _place(event) in self._cancelled_at:
+        if self.run is not None and self._cause is not None and _step_boundary(event) in self._cancelled_at:
             self.run.cancel(self._cause)
 
     def _decide_where_the_record_did(self, facts: Facts, policy: Policy) -> Decision:
@@ -210,7 +210,7 @@ class Player:
             self.clock.reach(response.end)
             self._streamed.set()
 
-    async def _play(self, response: Response) -> Any:
+    async def _play(self, response: RecordedResponse) -> Any:
         exchange, follower, pauses, reach = response.exchange, self._follower, response.pauses, self.clock.reach
         for number, chunk in enumerate(exchange.chunks):
             at = exchange.times[number]
@@ -261,7 +261,7 @@ class Player:
             await self._hang()
         return CallOutcome(content="The record holds no result of this call.", status="error")
 
-    async def _live(self, call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> Any:
+    async def _run_live(self, call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> Any:
         with anyio.move_on_after(tool.timeout):
             return await execute_here(call, tool, arguments)
         return CallOutcome(content=f"{tool.name} was stopped after {tool.timeout:g} seconds.", status="error")
@@ -270,7 +270,7 @@ class Player:
         """Where the record was cancelled from outside, killed or timed out, so is the replay; elsewhere it returns."""
         assert self.run is not None
         if self._cause is not None or self._recorded.finished is None:
-            for _ in range(OTHERS):
+            for _ in range(CHECKPOINTS_BEFORE_CANCEL):
                 await checkpoint()
             self.run.cancel(self._cause or RECORD_ENDS)
         elif self.run.facts.closing:
@@ -291,7 +291,7 @@ def _check_rules(recorded: RecordedRun, rules: Sequence[Rule]) -> None:
         )
 
 
-def _place(event: ev.Event) -> tuple[str, int] | None:
+def _step_boundary(event: ev.Event) -> tuple[str, int] | None:
     """A place between two steps."""
     match event:
         case ev.StepFinished(step=number) | ev.RoundStarted(round=number):
@@ -310,7 +310,7 @@ def _cancelled_at(events: Sequence[ev.Event]) -> set[tuple[str, int]]:
             case ev.StepStarted() | ev.DecisionMade():
                 place = None
             case _:
-                place = _place(event) or place
+                place = _step_boundary(event) or place
     return {place} if place is not None else set()
 
 
@@ -333,7 +333,7 @@ def _cut_off(events: Sequence[ev.Event]) -> set[str]:
 def _decided_at(recorded: RecordedRun) -> set[int]:
     """The steps directly after which the record holds a decision, or its own end."""
     step, at, refused = 0, set(), False
-    for event in unstreamed(recorded):
+    for event in without_stream_parts(recorded):
         match event:
             case ev.StepStarted(closing=False):
                 step, refused = event.step, False
@@ -347,7 +347,7 @@ def _decided_at(recorded: RecordedRun) -> set[int]:
     return at if refused or cancelled or recorded.finished is None else at | {step}
 
 
-def _live(specs: Sequence[ToolSpec], live: Sequence[Tool]) -> list[Tool]:
+def _live_tools_of(specs: Sequence[ToolSpec], live: Sequence[Tool]) -> list[Tool]:
     offered = {tool.name: tool for tool in (*CONTROL_TOOLS, *live)}
     missing = [spec.name for spec in specs if spec.name not in offered]
     if missing:

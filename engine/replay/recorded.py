@@ -36,7 +36,7 @@ from ..tools.schema import InvalidArguments
 from ..tools.tool import Tool
 
 
-class Value(Struct, frozen=True):
+class RecordedValue(Struct, frozen=True):
     """What a tool returned then, and when (milliseconds since the run began)."""
 
     t: int
@@ -86,7 +86,7 @@ def recorded_tools(recorded: RecordedRun) -> list[Tool]:
     for event in recorded.events:
         kind = type(event)
         if kind in _PARTS:
-            _gather(event, calls)
+            _collect_arguments(event, calls)
         if kind is not ev.ToolCallResult and kind is not ev.ToolCallEnd:
             continue
         match event:
@@ -112,7 +112,7 @@ def recorded_tools(recorded: RecordedRun) -> list[Tool]:
     ]
 
 
-def _gather(event: Event, parts: dict[str, tuple[str, list[str]]]) -> None:
+def _collect_arguments(event: Event, parts: dict[str, tuple[str, list[str]]]) -> None:
     """Add to the name and the arguments of each call, by call id; also of calls whose response failed."""
     match event:
         case ev.ToolCallStart(call_id=id, name=name):
@@ -125,16 +125,16 @@ def _gather(event: Event, parts: dict[str, tuple[str, list[str]]]) -> None:
             pass
 
 
-def values_of(recorded: RecordedRun) -> dict[str, Value]:
+def recorded_values(recorded: RecordedRun) -> dict[str, RecordedValue]:
     """What each call's function returned, by call id. Calls that were cut off have none."""
-    events = unstreamed(recorded)
+    events = without_stream_parts(recorded)
     results = {e.call_id: e for e in events if isinstance(e, ev.ToolCallResult)}
     cut_off = next((e.seq for e in events if isinstance(e, ev.LimitReached)), None)
     kinds = {spec.name: spec.kind for spec in recorded.started.tools}
     completing = {spec.name for spec in recorded.started.tools if spec.completes}
     named = {call.id: call.name for e in events if isinstance(e, ev.ResponseFinished) for call in e.message.calls}
     values = {
-        id: Value(result.t, CallOutcome(content=result.content, status=result.status, images=result.images))
+        id: RecordedValue(result.t, CallOutcome(content=result.content, status=result.status, images=result.images))
         for id, result in results.items()
         if result.status in ("ok", "error", "unknown", "skipped")  # begins early in a replay, and not in the record
         or (result.status == "cancelled" and cut_off is not None and result.seq > cut_off)
@@ -144,7 +144,7 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
             case ev.CompletionAccepted(call_id=id, answer=answer, pending_issues=pending):
                 content = results[id].content if id in results else None
                 phase = values[id].value if id in values else None  # the last one, which the completion itself reports
-                values[id] = Value(
+                values[id] = RecordedValue(
                     event.t,
                     Completion(
                         answer=answer,
@@ -154,34 +154,38 @@ def values_of(recorded: RecordedRun) -> dict[str, Value]:
                     ),
                 )
             case ev.CompletionRejected(call_id=id, reason=reason, by="tool"):
-                values[id] = Value(event.t, Continue(reason, _besides(results.get(id), rejection_message(reason))))
+                values[id] = RecordedValue(
+                    event.t, Continue(reason, _rest_of_content(results.get(id), rejection_message(reason)))
+                )
             case ev.CompletionRejected(call_id=id, by=by) if by != "user" and (
                 by not in ("failed_call", "open_question") or named.get(id) in completing
             ):  # a gate's name: its verdict is recalled
-                besides = _besides(results.get(id), rejection_message(event.reason))
-                values[id] = Value(event.t, Completion(answer="", content=besides))
+                besides = _rest_of_content(results.get(id), rejection_message(event.reason))
+                values[id] = RecordedValue(event.t, Completion(answer="", content=besides))
             case ev.PhaseReported(call_id=id):
-                besides = _besides(results.get(id), noted(event.percentage, event.next_phase))
+                besides = _rest_of_content(results.get(id), noted(event.percentage, event.next_phase))
                 phase = Phase(
                     percentage=event.percentage,
                     summary=event.summary,
                     next_phase=event.next_phase,
                     content=besides,
                 )
-                values[id] = Value(event.t, phase)
+                values[id] = RecordedValue(event.t, phase)
             case ev.QuestionAsked(call_id=id, text=text, confirms=str() as answer, pending_issues=pending):
                 asked = Completion(answer=answer, confirm=text, pending_issues=pending, percentage=event.percentage)
-                values[id] = Value(event.t, asked)
+                values[id] = RecordedValue(event.t, asked)
             case ev.QuestionAsked(call_id=id, text=text) if kinds.get(named.get(id, ""), "question") != "question":
-                values[id] = Value(event.t, NeedsUserInput(text))  # what became of the call when its process died
+                values[id] = RecordedValue(
+                    event.t, NeedsUserInput(text)
+                )  # what became of the call when its process died
             case ev.QuestionAsked(call_id=id, text=text) | ev.ThoughtRecorded(call_id=id, text=text):
-                values[id] = Value(event.t, text)
+                values[id] = RecordedValue(event.t, text)
             case _:
                 pass
     return values
 
 
-def _besides(result: ev.ToolCallResult | None, said: str) -> str | None:
+def _rest_of_content(result: ev.ToolCallResult | None, said: str) -> str | None:
     """What a call's result says after what became of the completion."""
     if result is None or not result.content.startswith(f"{said}\n"):
         return None
@@ -190,13 +194,15 @@ def _besides(result: ev.ToolCallResult | None, said: str) -> str | None:
 
 def void_calls(recorded: RecordedRun) -> set[str]:
     """Calls of attempts that came to nothing. What of them had begun never had a result, and was given up."""
-    failed = {e.attempt for e in unstreamed(recorded) if isinstance(e, ev.AttemptFailed | ev.AttemptRetracted)}
+    failed = {
+        e.attempt for e in without_stream_parts(recorded) if isinstance(e, ev.AttemptFailed | ev.AttemptRetracted)
+    }
     if not failed:
         return set()
     return {e.call_id for e in recorded.events if isinstance(e, ev.ToolCallStart) and e.attempt in failed}
 
 
-def unstreamed(recorded: RecordedRun) -> list[Event]:
+def without_stream_parts(recorded: RecordedRun) -> list[Event]:
     """The events of a run without the parts of streams, which are most of them."""
     return [event for event in recorded.events if type(event) not in ev.STREAM_PARTS]
 
@@ -245,7 +251,7 @@ def recorded_evaluator(recorded: RecordedRun, reach: Callable[[int], None]) -> R
     return None if found is None else RecordedEvaluator(recorded, found, reach)
 
 
-class RecordedVerdicts:
+class RecordedEffects:
     """The verdicts of a recorded run, each given once, in order. `reach` is told when each was given."""
 
     def __init__(self, recorded: RecordedRun, reach: Callable[[int], None]) -> None:
@@ -257,7 +263,7 @@ class RecordedVerdicts:
         begun: int | None = None
         self._responses: dict[int, ev.ResponseFinished] = {}
         self._heard: dict[int, list[ev.MessageAdded]] = {}
-        events = unstreamed(recorded)
+        events = without_stream_parts(recorded)
         self._replies: dict[str, Reply] = {}
         for event in events:
             match event:
@@ -382,7 +388,7 @@ def _answered_late(recorded: RecordedRun, events: Sequence[ev.Event]) -> set[str
 # The responses of a recorded run, each as one stream of chunks with its times.
 
 
-class Response(Struct, frozen=True):
+class RecordedResponse(Struct, frozen=True):
     """One step's response, all attempts in one stream."""
 
     start: int
@@ -396,12 +402,12 @@ class Response(Struct, frozen=True):
     """The chunks before which calls began to run: numbers in the exchange."""
 
 
-def responses_of(recorded: RecordedRun) -> dict[int, Response]:
+def recorded_responses(recorded: RecordedRun) -> dict[int, RecordedResponse]:
     """The responses of a run by step. Of a step that was killed and asked for again, the later one."""
     beside = {e.attempt for e in recorded.events if isinstance(e, ev.AttemptFailed) and e.beside}
     marked = bool(recorded.started.engine) or any(type(event) is ev.ToolCallEnd for event in recorded.events)
-    gathered: dict[str, _Gathered] = {}
-    latest: _Gathered | None = None
+    gathered: dict[str, _ResponseBuilder] = {}
+    latest: _ResponseBuilder | None = None
     for event in recorded.events:
         attempt: str | None = getattr(event, "attempt", None)
         if attempt is not None:
@@ -409,7 +415,7 @@ def responses_of(recorded: RecordedRun) -> dict[int, Response]:
             if (response := gathered.get(step)) is not None:
                 response.take(event)
         elif isinstance(event, ev.StepStarted):
-            latest = gathered[str(event.step)] = _Gathered(beside, marked, event)
+            latest = gathered[str(event.step)] = _ResponseBuilder(beside, marked, event)
         elif isinstance(event, ev.ToolExecutionStarted) and latest is not None:
             latest.pause()
     for rest in recorded.after_cut:
@@ -418,7 +424,7 @@ def responses_of(recorded: RecordedRun) -> dict[int, Response]:
     return {response.step: response.whole() for response in gathered.values() if response.asked}
 
 
-class _Gathered:
+class _ResponseBuilder:
     """One step's response as one stream, in which an attempt that took over is announced as it was then."""
 
     def __init__(self, beside: Collection[str], marked: bool, started: ev.StepStarted) -> None:
@@ -452,7 +458,7 @@ class _Gathered:
                 if attempt not in self._beside:
                     self._started(event)
             case ev.AttemptFailed(beside=True):
-                self._add(event.t, _ended(event))
+                self._add(event.t, _attempt_ended(event))
             case ev.AttemptFailed(kind="cancelled"):
                 pass  # not its end: that came from outside
             case ev.AttemptFailed():
@@ -470,7 +476,7 @@ class _Gathered:
         """Something else happened before what comes next."""
         self._pauses.add(len(self._chunks))
 
-    def whole(self) -> Response:
+    def whole(self) -> RecordedResponse:
         failed = self._failed
         exchange = Exchange(
             attempt=self._attempt,
@@ -481,13 +487,13 @@ class _Gathered:
             failure=None if failed is None else _failure(failed),
             after_cut=tuple(self.after_cut),
         )
-        return Response(self._start, self._end, self._closing, exchange, frozenset(self._pauses))
+        return RecordedResponse(self._start, self._end, self._closing, exchange, frozenset(self._pauses))
 
     def _started(self, event: ev.AttemptStarted) -> None:
         if not self.asked:
             self.asked, self._start, self._attempt = True, event.t, event.attempt
         if self._failed is not None:
-            self._add(self._failed.t, _ended(self._failed))
+            self._add(self._failed.t, _attempt_ended(self._failed))
             self._add(event.t, ModelSelected(event.model))
             self._failed, self._index, self._spoken = None, {}, len(self._chunks)
 
@@ -561,7 +567,7 @@ def _failure(event: ev.AttemptFailed) -> RecordedError:
     )
 
 
-def _ended(event: ev.AttemptFailed) -> AttemptEnded:
+def _attempt_ended(event: ev.AttemptFailed) -> AttemptEnded:
     return AttemptEnded(
         model=event.model,
         kind=event.kind,

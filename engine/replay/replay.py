@@ -21,7 +21,7 @@ from ..records.reader import RecordedRun, SessionRecord, read_record
 from ..run import Run
 from ..session import Session
 from ..tools.tool import Tool
-from .diff import Awaited, Beginning, Comparison, Difference, Divergence
+from .diff import Divergence, EventAddress, EventDifference, PositionWatch, ReplayComparison
 from .player import Player
 
 
@@ -48,7 +48,7 @@ class ReplayedRun(Struct, frozen=True, kw_only=True):
     decisions: int
     """How many were the same as in the record."""
     divergence: Divergence | None
-    difference: Difference | None = None
+    difference: EventDifference | None = None
     """The first event that differs, also where the decisions are the same: an answer of a live tool, for instance."""
     saved_chunks: tuple[AnyChunk, ...] = ()
     """What the record holds of responses after they were cut (made with `drain`)."""
@@ -78,7 +78,7 @@ async def replay(
     live_tools: bool = False,
     rules: Sequence[Rule] = (),
     watcher: Watcher | None = None,
-    beginning: Beginning | None = None,
+    watch_from: EventAddress | None = None,
 ) -> ReplayReport:
     """Play a record again. Raises WrongUse if it is none, or if a live tool that it calls is missing.
 
@@ -87,19 +87,19 @@ async def replay(
     tools: with `live_tools`, what is really run instead of answered from the record.
     rules: a user's own rules and guards that the recorded policies name.
     watcher: is shown each event.
-    beginning: the event from which on it is watched and paced; all before is played at full speed.
+    watch_from: the event from which on it is watched and paced; all before is played at full speed.
     """
     record = path if isinstance(path, SessionRecord) else read_record(path)
     runs = [
         run
-        async for run in replayed_runs(
+        async for run in replay_runs(
             record,
             pace=pace,
             tools=tools,
             live_tools=live_tools,
             rules=rules,
             watcher=watcher,
-            beginning=beginning,
+            watch_from=watch_from,
         )
     ]
     return ReplayReport(
@@ -107,7 +107,7 @@ async def replay(
     )
 
 
-async def replayed_runs(
+async def replay_runs(
     record: SessionRecord,
     *,
     pace: bool = False,
@@ -115,7 +115,7 @@ async def replayed_runs(
     live_tools: bool = False,
     rules: Sequence[Rule] = (),
     watcher: Watcher | None = None,
-    beginning: Beginning | None = None,
+    watch_from: EventAddress | None = None,
 ) -> AsyncIterator[ReplayedRun]:
     """Like `replay`, one run after another. Each goes on from the recorded runs before it, not from the replayed."""
     if tools and not live_tools:
@@ -125,9 +125,9 @@ async def replayed_runs(
         )
     past: Session | None = None
     for number, recorded in enumerate(record.runs):
-        looked_at = watcher if beginning is None or number >= beginning.run else None
-        seq = beginning.seq if beginning is not None and number == beginning.run else 0
-        follower = _Follower(recorded, looked_at, pace and (beginning is None or number >= beginning.run), seq)
+        looked_at = watcher if watch_from is None or number >= watch_from.run else None
+        seq = watch_from.seq if watch_from is not None and number == watch_from.run else 0
+        follower = _Follower(recorded, looked_at, pace and (watch_from is None or number >= watch_from.run), seq)
         player = Player(recorded, follower, live=tools if live_tools else None, rules=rules)
         past = past or player.engine.session(record.header.session_id)
         session = player.engine.session(record.header.session_id)
@@ -159,7 +159,7 @@ class _Follower:
         self._recorded = recorded
         self._watcher = watcher
         self._pace = pace
-        self._awaited = Awaited(recorded, seq) if seq > 1 else None
+        self._awaited = PositionWatch(recorded, seq) if seq > 1 else None
         self._passed: list[Event] = []
         self._seen = 0
         self._looked = asyncio.Event()
@@ -187,7 +187,7 @@ class _Follower:
     async def follow(self, recorded: RecordedRun, run: Run) -> ReplayedRun:
         """Follow a run to its end."""
         self._run = run
-        comparison = Comparison(recorded)
+        comparison = ReplayComparison(recorded)
         async with run:
             if self._awaited is None and self._watcher is not None:
                 self._watcher.begin(recorded, run, ())

@@ -24,7 +24,7 @@ from endstop.hooks import Progress, Verdict
 from endstop.providers import Scripted, call, say
 from endstop.records.reader import RecordedRun
 from endstop.replay import Watcher, player, replay
-from endstop.replay.diff import Beginning, Divergence
+from endstop.replay.diff import Divergence, EventAddress
 from endstop.testing import FakeClock, settle
 from endstop.tools import ask_user, finish_task, task_done
 
@@ -274,7 +274,7 @@ async def test_from_any_event_on_a_replay_is_shown_and_what_came_before_is_hande
     for number, run in enumerate(record.runs):
         for event in run.events:
             onlooker = Onlooker()
-            report = await replay(record, watcher=onlooker, beginning=Beginning(run=number, seq=event.seq))
+            report = await replay(record, watcher=onlooker, watch_from=EventAddress(run=number, seq=event.seq))
             assert report.same
             assert len(onlooker.shown) == len(record.runs) - number
             whole = [*onlooker.passed[0], *onlooker.shown[0]]
@@ -373,5 +373,5 @@ async def test_with_pace_and_a_beginning_only_what_is_shown_is_paced(
     (run,) = read_record(path).runs
     (second,) = [event.seq for event in run.events if isinstance(event, StepStarted) and event.step == 2]
     slept = Slept(monkeypatch)
-    assert (await replay(path, pace=True, beginning=Beginning(run=0, seq=second))).same
+    assert (await replay(path, pace=True, watch_from=EventAddress(run=0, seq=second))).same
     assert slept.seconds == pytest.approx(10, abs=0.1)

@@ -12,7 +12,7 @@ from ..._sanitize import one_line
 from ...decision import Decision, TraceEntry
 from ...decision import events as ev
 from ...replay import ReplayedRun, ReplayReport
-from ...replay.diff import Difference, Divergence
+from ...replay.diff import Divergence, EventDifference
 from .styled_lines import Line, Piece, Shade, beside, folded, plain
 from .text import Recorded, counted, value_of
 
@@ -156,7 +156,7 @@ def evidence_lines(divergence: Divergence, width: int) -> Iterator[Line]:
         yield from _alone(replayed or recorded, width)
 
 
-def difference_lines(difference: Difference, width: int) -> Iterator[Line]:
+def difference_lines(difference: EventDifference, width: int) -> Iterator[Line]:
     """The first event that differs: which, what it was and what it is."""
     for number, row in enumerate(folded(_which(difference), width - 6)):
         yield [("    " if number == 0 else "      ", None), (row, "warning")]
@@ -168,7 +168,7 @@ def difference_lines(difference: Difference, width: int) -> Iterator[Line]:
             yield [(f"      {word:<5}" if number == 0 else " " * 11, "quiet"), (row, None)]
 
 
-def _which(difference: Difference) -> str:
+def _which(difference: EventDifference) -> str:
     event = difference.recorded or difference.replayed
     assert event is not None
     kind = str(type(event).__struct_config__.tag)

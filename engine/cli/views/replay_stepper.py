@@ -18,7 +18,7 @@ from ...decision import AssistantMessage, Event, Message, SystemMessage, ToolRes
 from ...decision import events as ev
 from ...records.reader import RecordedRun, SessionRecord
 from ...replay import Watcher
-from ...replay.diff import Beginning, Divergence, recorded_seq
+from ...replay.diff import Divergence, EventAddress, latest_recorded_seq
 from ...run import Run
 from .base import RunView
 from .replay import divergence_lines
@@ -63,7 +63,7 @@ class ReplayDisplay(Watcher):
 class RestartFrom(Exception):
     """Somebody wants to see again what has passed: the replay is to start anew, from there."""
 
-    def __init__(self, to: Beginning) -> None:
+    def __init__(self, to: EventAddress) -> None:
         super().__init__()
         self.to = to
 
@@ -209,7 +209,7 @@ class ReplayStepper(ReplayDisplay):
     def _id_of(self, events: Sequence[Event]) -> str:
         if self._recorded is None:
             return "its beginning"
-        return f"{one_line(self._recorded.started.run_id, 100)}:{recorded_seq(self._recorded, events)}"
+        return f"{one_line(self._recorded.started.run_id, 100)}:{latest_recorded_seq(self._recorded, events)}"
 
     def _show_messages(self, ahead: ev.StepStarted | None) -> None:
         messages = request_messages(self._record.runs[: self._number], self._events)
@@ -235,7 +235,7 @@ class ReplayStepper(ReplayDisplay):
         if self._live:
             self._word = "tools were really run: there is no way back"
             return False
-        raise RestartFrom(Beginning(run=self._number, seq=self._steps[step]))
+        raise RestartFrom(EventAddress(run=self._number, seq=self._steps[step]))
 
     async def _asked(self, typed: str) -> str:
         self._view.show_prompt((f"go to step {typed}▏", "Enter go · Esc stay"))
@@ -343,7 +343,7 @@ RUNS_LISTED = 4
 """Runs that are listed by name."""
 
 
-def find_event(record: SessionRecord, given: str) -> Beginning:
+def find_event(record: SessionRecord, given: str) -> EventAddress:
     """The event of this name. RUN is a run's id or its number, from 1. Raises WrongUse if the record has none."""
     run, _, seq = given.rpartition(":")
     if not (seq.isascii() and seq.isdigit()):
@@ -352,10 +352,10 @@ def find_event(record: SessionRecord, given: str) -> Beginning:
     events = record.runs[number].events
     if not events[0].seq <= int(seq) <= events[-1].seq:
         raise WrongUse(f"--from {given}: {_range(record.runs[number])}")
-    return Beginning(run=number, seq=int(seq))
+    return EventAddress(run=number, seq=int(seq))
 
 
-def event_id(record: SessionRecord, beginning: Beginning) -> str:
+def event_id(record: SessionRecord, beginning: EventAddress) -> str:
     """The public id of the event."""
     return f"{one_line(record.runs[beginning.run].started.run_id, 100)}:{beginning.seq}"
 

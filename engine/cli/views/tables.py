@@ -17,7 +17,7 @@ from ...analysis.metrics import Proportion
 from ...analysis.sampling import BadRecord
 from ...analysis.statistics import Interval
 from ...decision import WrongUse
-from ...observers.progress import Shown, bar
+from ...observers.progress import BarState, progress_bar
 from ...process.streams import StdStreams
 from ...records.index import Index
 from ...records.parallel import ProgressCallback
@@ -165,7 +165,7 @@ def progress(args: argparse.Namespace, doing: str) -> Iterator[ProgressCallback 
     from rich.console import Console
 
     read = _ReadProgress(doing)
-    with bar(read.shown, Console(stderr=True), stays=False):
+    with progress_bar(read.shown, Console(stderr=True), stays=False):
         yield read.set
 
 
@@ -180,13 +180,13 @@ class _ReadProgress:
     def set(self, done: int, total: int) -> None:
         self._counts = done, total
 
-    def shown(self) -> Shown:
+    def shown(self) -> BarState:
         (done, total), seconds = self._counts, monotonic() - self._began
         words = [self._doing]
         if done and seconds >= _RATE_AFTER:
             rate = done / seconds
             words += [f"{rate:,.0f} a second", f"{duration((total - done) / rate * 1000)} left"]
-        return Shown(done, total, " · ".join(words))
+        return BarState(done, total, " · ".join(words))
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from ...providers.prices import VENDORS
 from ...records.event_redaction import Redact, TextRedactor
 from ...tools.tool import Tool
 
-PROVIDERS: Mapping[str, str] = {
+PROVIDER_NAMES: Mapping[str, str] = {
     "azure": "azure.ai.openai",
     "azure_ai": "azure.ai.inference",
     "bedrock": "aws.bedrock",
@@ -40,10 +40,17 @@ PROVIDERS: Mapping[str, str] = {
     "xai": "x_ai",
 }
 """`gen_ai.provider.name` by litellm's name of a provider, where the two differ."""
-FAMILIES = {"claude": "anthropic", "gpt": "openai", "chatgpt": "openai", "o1": "openai", "o3": "openai", "o4": "openai"}
+MODEL_FAMILIES = {
+    "claude": "anthropic",
+    "gpt": "openai",
+    "chatgpt": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+}
 """The same by how the name of a model begins that names no provider."""
-PORTS = {"http": 80, "https": 443}
-SETTINGS: Mapping[str, tuple[str, type]] = {
+DEFAULT_PORTS = {"http": 80, "https": 443}
+REQUEST_SETTINGS: Mapping[str, tuple[str, type]] = {
     "frequency_penalty": ("gen_ai.request.frequency_penalty", float),
     "max_tokens": ("gen_ai.request.max_tokens", int),
     "max_completion_tokens": ("gen_ai.request.max_tokens", int),
@@ -63,16 +70,16 @@ def provider_name(provider: Provider) -> str:
     endpoint = str(getattr(leaf, "endpoint", ""))
     vendor, slash, _ = leaf.model.partition("/")
     if kind == "LiteLLM" and slash:
-        return PROVIDERS.get(vendor, vendor)
+        return PROVIDER_NAMES.get(vendor, vendor)
     if endpoint:
         host = VENDORS.get(urlsplit(endpoint).hostname or "", "openai")  # whose protocol it speaks
-        return PROVIDERS.get(host, host)
+        return PROVIDER_NAMES.get(host, host)
     if kind == "LiteLLM":
-        return FAMILIES.get(leaf.model.partition("-")[0], "litellm")
+        return MODEL_FAMILIES.get(leaf.model.partition("-")[0], "litellm")
     return kind.lower()
 
 
-def of_provider(provider: Provider) -> dict[str, Any]:
+def provider_attributes(provider: Provider) -> dict[str, Any]:
     """The same for run and request: who answers, which model, and where."""
     told: dict[str, Any] = {
         "gen_ai.provider.name": provider_name(provider),
@@ -81,14 +88,14 @@ def of_provider(provider: Provider) -> dict[str, Any]:
     address = urlsplit(str(getattr(provider, "endpoint", "")))
     if address.hostname:
         told["server.address"] = address.hostname
-        told["server.port"] = address.port or PORTS.get(address.scheme)
+        told["server.port"] = address.port or DEFAULT_PORTS.get(address.scheme)
     return told
 
 
-def of_request(request: Request) -> dict[str, Any]:
+def request_attributes(request: Request) -> dict[str, Any]:
     """The settings of a request, but for its messages."""
     told: dict[str, Any] = {"gen_ai.request.stream": True, "endstop.attempt": request.attempt}
-    for name, (attribute, kind) in SETTINGS.items():
+    for name, (attribute, kind) in REQUEST_SETTINGS.items():
         value = request.settings.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool):
             told[attribute] = kind(value)
@@ -98,7 +105,7 @@ def of_request(request: Request) -> dict[str, Any]:
     return told
 
 
-def of_usage(usage: Usage) -> dict[str, Any]:
+def usage_attributes(usage: Usage) -> dict[str, Any]:
     """Tokens and money. Cached tokens are part of the input, as the conventions want it."""
     return {
         "gen_ai.usage.input_tokens": usage.input_tokens,
@@ -110,7 +117,7 @@ def of_usage(usage: Usage) -> dict[str, Any]:
     }
 
 
-def of_call(call: ToolCall, tool: Tool) -> dict[str, Any]:
+def call_attributes(call: ToolCall, tool: Tool) -> dict[str, Any]:
     """Which tool is called, but for its arguments."""
     return {
         "gen_ai.operation.name": "execute_tool",
@@ -121,7 +128,7 @@ def of_call(call: ToolCall, tool: Tool) -> dict[str, Any]:
     }
 
 
-def of_outcome(outcome: Outcome) -> dict[str, Any]:
+def outcome_attributes(outcome: Outcome) -> dict[str, Any]:
     """How a run ended, but for its answer."""
     return {
         "endstop.stop_reason": outcome.stop_reason,
@@ -129,7 +136,7 @@ def of_outcome(outcome: Outcome) -> dict[str, Any]:
         "endstop.steps": outcome.steps,
         "endstop.verdict": outcome.verdict,
         **({"endstop.work": outcome.work} if outcome.work is not None else {}),
-        **of_usage(outcome.usage),
+        **usage_attributes(outcome.usage),
     }
 
 
@@ -137,11 +144,11 @@ def of_outcome(outcome: Outcome) -> dict[str, Any]:
 #
 # A redaction of the engine's applies here as it does to records. Pictures are named, never copied.
 
-FINISHES = {"tool_calls": "tool_call", "context_full": "length", "retry": "error"}
+FINISH_REASONS = {"tool_calls": "tool_call", "context_full": "length", "retry": "error"}
 """Finish reasons that the schema of output messages names otherwise."""
 
 
-class Content:
+class ContentAttributes:
     """Turns what was said into attributes."""
 
     def __init__(self, redact: Redact | None) -> None:
@@ -157,13 +164,13 @@ class Content:
         """What a run answered."""
         return {"gen_ai.output.messages": _json([{**self._message(AssistantMessage(answer)), "finish_reason": finish}])}
 
-    def asked(self, messages: Sequence[Message]) -> dict[str, Any]:
+    def request(self, messages: Sequence[Message]) -> dict[str, Any]:
         """All that a model was shown."""
         return {"gen_ai.input.messages": _json([self._message(message) for message in messages])}
 
-    def said(self, message: AssistantMessage, finish: FinishReason) -> dict[str, Any]:
+    def response(self, message: AssistantMessage, finish: FinishReason) -> dict[str, Any]:
         """What a model said."""
-        told = {**self._message(message), "finish_reason": FINISHES.get(finish, finish)}
+        told = {**self._message(message), "finish_reason": FINISH_REASONS.get(finish, finish)}
         return {"gen_ai.output.messages": _json([told])}
 
     def arguments(self, call: ToolCall) -> dict[str, Any]:

@@ -15,14 +15,14 @@ from ...decision import AnyChunk, AttemptEnded, FinishReport, ModelSelected, Usa
 from ...decision import events as ev
 from ...providers import Provider, ProviderError, Request, Wrapper
 from ...providers.errors import attempt_ended
-from .attributes import Content, of_provider, of_request, of_usage
-from .spans import Span, Spans
+from .attributes import ContentAttributes, provider_attributes, request_attributes, usage_attributes
+from .spans import SafeSpan, SafeTracer
 
-ASIDE = "aside"
+SIDE_REQUEST = "aside"
 """The attempt's id of a request that is no step: no event speaks of it."""
 
 
-_TELLING = frozenset({ModelSelected, AttemptEnded, FinishReport, UsageReport})
+_RESPONSE_CHUNKS = frozenset({ModelSelected, AttemptEnded, FinishReport, UsageReport})
 """Chunks that say something of the response as a whole."""
 
 
@@ -32,27 +32,27 @@ class TracedProvider(Wrapper):
     def __init__(
         self,
         provider: Provider,
-        spans: Spans,
+        tracer: SafeTracer,
         session_id: str,
-        content: Content | None,
-        opened: Callable[[Chat], None],
+        content: ContentAttributes | None,
+        opened: Callable[[ChatSpan], None],
     ) -> None:
         super().__init__(provider)
-        self._spans = spans
+        self._tracer = tracer
         self._content = content
         self._opened = opened
         self._same = {
             "gen_ai.operation.name": "chat",
             "gen_ai.conversation.id": session_id,
-            **of_provider(provider),
+            **provider_attributes(provider),
         }
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
         """Open one response of the wrapped provider below a span of its own."""
-        span = self._spans.start(f"chat {self.model}", lambda: self._of(request), client=True)
-        chat = Chat(span, self.model, self._content)
-        if request.attempt != ASIDE:
+        span = self._tracer.start_span(f"chat {self.model}", lambda: self._of(request), client=True)
+        chat = ChatSpan(span, self.model, self._content)
+        if request.attempt != SIDE_REQUEST:
             self._opened(chat)
         try:
             with span.current():
@@ -63,22 +63,22 @@ class TracedProvider(Wrapper):
                     finally:
                         await watched.aclose()
         except BaseException as error:
-            chat.failed(error)
+            chat.fail(error)
             raise
         chat.closed = True
-        if request.attempt == ASIDE:
-            chat.settle(None)
+        if request.attempt == SIDE_REQUEST:
+            chat.end(None)
 
     def _of(self, request: Request) -> dict[str, Any]:
         content = self._content
-        told = {} if content is None else content.asked([*request.messages, *request.ephemeral])
-        return {**self._same, **of_request(request), **told}
+        told = {} if content is None else content.request([*request.messages, *request.ephemeral])
+        return {**self._same, **request_attributes(request), **told}
 
 
-class Chat:
+class ChatSpan:
     """What is known of one response."""
 
-    def __init__(self, span: Span, model: str, content: Content | None) -> None:
+    def __init__(self, span: SafeSpan, model: str, content: ContentAttributes | None) -> None:
         self.closed = False
         """Whether the stream was left without an error; whether it was a response is for the run to say."""
         self._span = span
@@ -95,20 +95,20 @@ class Chat:
             if first:
                 first = False
                 self._begun()
-            if type(chunk) in _TELLING:
+            if type(chunk) in _RESPONSE_CHUNKS:
                 self._note(chunk)
             yield chunk
 
     def _begun(self) -> None:
         seconds = monotonic() - self._began
-        self._span.tell(lambda: {"gen_ai.response.time_to_first_chunk": seconds})
+        self._span.set_attributes(lambda: {"gen_ai.response.time_to_first_chunk": seconds})
 
     def _note(self, chunk: AnyChunk) -> None:
         match chunk:
             case ModelSelected(model):
                 self._model = model
             case AttemptEnded():
-                self._attempt_failed(chunk)
+                self._add_failed_attempt(chunk)
             case FinishReport():
                 self._finish = chunk
             case UsageReport():
@@ -116,52 +116,52 @@ class Chat:
             case _:
                 pass
 
-    def failed(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
         """No response: the provider gave up, or somebody cancelled it."""
         if isinstance(error, ProviderError):
-            self._attempt_failed(attempt_ended(error, self._model))
-            self._end(error.kind, str(error))
+            self._add_failed_attempt(attempt_ended(error, self._model))
+            self._end_span(error.kind, str(error))
         elif isinstance(error, Exception):
-            self._end(type(error).__name__, str(error))
+            self._end_span(type(error).__name__, str(error))
         else:
-            self._span.event("endstop.cancelled", {})
-            self._end(None)
+            self._span.add_event("endstop.cancelled", {})
+            self._end_span(None)
 
-    def given_up(self, event: ev.AttemptFailed) -> None:
+    def reject(self, event: ev.AttemptFailed) -> None:
         """The run could make nothing of a stream that had come to its end."""
         if self.closed and self._span.recording:
-            self._attempt_failed(event)
-            self._end(event.kind, event.message)
+            self._add_failed_attempt(event)
+            self._end_span(event.kind, event.message)
 
-    def settle(self, response: ev.ResponseFinished | None) -> None:
+    def end(self, response: ev.ResponseFinished | None) -> None:
         """End the span: with the response as the run has it, or without a run by what the chunks have said."""
         if not self._span.recording:
-            self._end(None)
+            self._end_span(None)
         elif response is None:
-            usage = {} if self._usage is None else of_usage(self._usage.usage)
-            self._span.tell(lambda: {"gen_ai.response.finish_reasons": self._finishes, **usage})
-            self._end(None)
+            usage = {} if self._usage is None else usage_attributes(self._usage.usage)
+            self._span.set_attributes(lambda: {"gen_ai.response.finish_reasons": self._finishes, **usage})
+            self._end_span(None)
         else:
             cut = response.cut_at is not None
-            self._span.tell(
+            self._span.set_attributes(
                 lambda: {
                     "gen_ai.response.finish_reasons": self._finishes,
                     "endstop.cut": cut,
-                    **of_usage(response.usage),
+                    **usage_attributes(response.usage),
                 }
             )
             if self._content is not None:
-                said = self._content.said
-                self._span.tell(lambda: said(response.message, response.finish))
-            self._end(None)
+                response_attributes = self._content.response
+                self._span.set_attributes(lambda: response_attributes(response.message, response.finish))
+            self._end_span(None)
 
     @property
     def _finishes(self) -> list[str] | None:
         """What the model said why it ended; nothing where it was cut before it did."""
         return None if self._finish is None else [self._finish.reason]
 
-    def _attempt_failed(self, ended: AttemptEnded | ev.AttemptFailed) -> None:
-        self._span.event(
+    def _add_failed_attempt(self, ended: AttemptEnded | ev.AttemptFailed) -> None:
+        self._span.add_event(
             "endstop.attempt_failed",
             {
                 "gen_ai.request.model": ended.model or None,
@@ -173,7 +173,7 @@ class Chat:
             },
         )
 
-    def _end(self, error: str | None, detail: str = "") -> None:
-        self._span.tell(lambda: {"gen_ai.response.model": self._model})
+    def _end_span(self, error: str | None, detail: str = "") -> None:
+        self._span.set_attributes(lambda: {"gen_ai.response.model": self._model})
         told = None if error is None or self._content is None else self._content.detail(detail)
         self._span.end(error, detail=told)

@@ -29,9 +29,9 @@ from ...context import Context
 from ...decision import Event, Outcome, ToolCall, WrongUse
 from ...decision import events as ev
 from ...tools.tool import Tool
-from .attributes import Content, of_call, of_outcome, of_provider
-from .chat import Chat, TracedProvider
-from .spans import Span, Spans
+from .attributes import ContentAttributes, call_attributes, outcome_attributes, provider_attributes
+from .chat import ChatSpan, TracedProvider
+from .spans import SafeSpan, SafeTracer
 
 if TYPE_CHECKING:
     from ...engine import Engine
@@ -56,17 +56,19 @@ def traced(
 
     Raises WrongUse if OpenTelemetry is not installed, or the engine is traced already.
     """
-    if any(isinstance(around, Tracing) for around in engine.around):
+    if any(isinstance(around, TracingMiddleware) for around in engine.around):
         raise WrongUse("traced: this engine is traced already; each of its runs would have its spans twice")
     agent = {"gen_ai.agent.name": agent_name or None, "gen_ai.agent.id": agent_id}
-    return engine.within(Tracing(Spans(tracer_provider), agent, Content(engine.redact) if content else None))
+    return engine.within(
+        TracingMiddleware(SafeTracer(tracer_provider), agent, ContentAttributes(engine.redact) if content else None)
+    )
 
 
-class Tracing:
+class TracingMiddleware:
     """Goes around each run of an engine."""
 
-    def __init__(self, spans: Spans, agent: Mapping[str, Any], content: Content | None) -> None:
-        self._spans = spans
+    def __init__(self, tracer: SafeTracer, agent: Mapping[str, Any], content: ContentAttributes | None) -> None:
+        self._tracer = tracer
         self._agent = agent
         self._content = content
 
@@ -76,10 +78,12 @@ class Tracing:
         context = run.context
         assert context is not None, "a run is attached before anything goes around it"
         name = self._agent["gen_ai.agent.name"]
-        span = self._spans.start(f"invoke_agent {name}" if name else "invoke_agent", lambda: self._of_run(run, context))
-        tracer = RunTracer(self._spans, span, self._content)
+        span = self._tracer.start_span(
+            f"invoke_agent {name}" if name else "invoke_agent", lambda: self._of_run(run, context)
+        )
+        tracer = RunTracer(self._tracer, span, self._content)
         error: BaseException | None = None
-        tracer.follow(context, run.session_id)
+        tracer.attach(context, run.session_id)
         try:
             with span.current():
                 yield
@@ -96,65 +100,65 @@ class Tracing:
             "gen_ai.conversation.id": run.session_id,
             "endstop.run_id": run.id,
             **self._agent,
-            **of_provider(context.provider),
+            **provider_attributes(context.provider),
             **({} if self._content is None else self._content.prompt(context.prompt)),
         }
 
-    def _end(self, span: Span, outcome: Outcome | None, error: BaseException | None) -> None:
+    def _end(self, span: SafeSpan, outcome: Outcome | None, error: BaseException | None) -> None:
         if outcome is None:
             span.end(type(error).__name__ if error is not None else None)
             return
-        span.tell(lambda: of_outcome(outcome))
+        span.set_attributes(lambda: outcome_attributes(outcome))
         content = self._content
         if content is not None and outcome.answer:
-            span.tell(lambda: content.answer(outcome.answer, "stop"))
+            span.set_attributes(lambda: content.answer(outcome.answer, "stop"))
         failed = outcome.status == "failed"
         detail = content.detail(outcome.detail) if content is not None and failed else None
         span.end(outcome.stop_reason if failed else None, detail=detail)
 
 
-_TELLING = frozenset({ev.ToolCallResult, ev.QuestionAsked, ev.ResponseFinished, ev.AttemptFailed})
+_SPAN_EVENTS = frozenset({ev.ToolCallResult, ev.QuestionAsked, ev.ResponseFinished, ev.AttemptFailed})
 
 
 class RunTracer:
     """The spans inside of one run, below its own."""
 
-    def __init__(self, spans: Spans, span: Span, content: Content | None) -> None:
-        self._spans = spans
+    def __init__(self, tracer: SafeTracer, span: SafeSpan, content: ContentAttributes | None) -> None:
+        self._tracer = tracer
         self._span = span
         self._content = content
-        self._chat: Chat | None = None
-        self._calls: dict[str, _Call] = {}
+        self._chat: ChatSpan | None = None
+        self._calls: dict[str, _ToolSpan] = {}
 
-    def follow(self, context: Context, session_id: str) -> None:
+    def attach(self, context: Context, session_id: str) -> None:
         """Put itself between the run and its provider and tools, and listen to its events."""
         self._execute = context.execute
         try:
-            context.provider = TracedProvider(context.provider, self._spans, session_id, self._content, self._asked)
+            context.provider = TracedProvider(context.provider, self._tracer, session_id, self._content, self._asked)
         except Exception as error:
-            self._spans.complain(error)
+            self._tracer.warn_once(error)
         context.execute = self.execute
-        context.log.tell(self.hear)
+        context.log.tell(self.on_event)
 
     def close(self) -> None:
         """End what is still open: calls whose results nobody waits for any more."""
         if self._chat is not None:
-            self._chat.settle(None)
+            self._chat.end(None)
         for call in self._calls.values():
-            call.settle("cancelled")
+            call.end("cancelled")
         self._calls.clear()
 
     async def execute(self, call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> Any:
         """Run a call below a span of its own."""
         content = self._content
-        span = self._spans.start(
+        span = self._tracer.start_span(
             f"execute_tool {tool.name}",
-            lambda: {**of_call(call, tool), **({} if content is None else content.arguments(call))},
+            lambda: {**call_attributes(call, tool), **({} if content is None else content.arguments(call))},
             under=self._span,
         )
         if call.id in self._calls:  # of an attempt that is void
-            self._calls.pop(call.id).settle("cancelled")
-        self._calls[call.id] = running = _Call(span, content)
+            self._calls.pop(call.id).end("cancelled")
+        self._calls[call.id] = running = _ToolSpan(span, content)
         try:
             with span.current():
                 return await self._execute(call, tool, arguments)
@@ -164,33 +168,33 @@ class RunTracer:
         finally:
             running.ended = time_ns()
 
-    def hear(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """Finish spans by what the run says of them."""
-        if type(event) not in _TELLING:
+        if type(event) not in _SPAN_EVENTS:
             return
         try:
             match event:
                 case ev.ToolCallResult(call_id=call_id) if call_id in self._calls:
-                    self._calls.pop(call_id).settle(event.status, event.content)
+                    self._calls.pop(call_id).end(event.status, event.content)
                 case ev.QuestionAsked(call_id=call_id) if call_id in self._calls:
-                    self._calls.pop(call_id).settle("open")
+                    self._calls.pop(call_id).end("open")
                 case ev.ResponseFinished() if self._chat is not None:
-                    self._chat.settle(event)
+                    self._chat.end(event)
                 case ev.AttemptFailed() if self._chat is not None:
-                    self._chat.given_up(event)
+                    self._chat.reject(event)
                 case _:
                     pass
         except Exception as error:
-            self._spans.complain(error)
+            self._tracer.warn_once(error)
 
-    def _asked(self, chat: Chat) -> None:
+    def _asked(self, chat: ChatSpan) -> None:
         self._chat = chat
 
 
-class _Call:
+class _ToolSpan:
     """One call that runs, or has run and waits for its result to be known."""
 
-    def __init__(self, span: Span, content: Content | None) -> None:
+    def __init__(self, span: SafeSpan, content: ContentAttributes | None) -> None:
         self._span = span
         self._content = content
         self.error: str | None = None
@@ -198,12 +202,12 @@ class _Call:
         self.ended: int | None = None
         """Nanoseconds since the epoch."""
 
-    def settle(self, status: str, content: str | None = None) -> None:
+    def end(self, status: str, content: str | None = None) -> None:
         """End the span. `status`: of the call's result, or `open` for a question that waits for its answer."""
-        self._span.tell(lambda: {"endstop.tool.status": status})
+        self._span.set_attributes(lambda: {"endstop.tool.status": status})
         if self._content is not None and content is not None:
             result = self._content.result
-            self._span.tell(lambda: result(content))
+            self._span.set_attributes(lambda: result(content))
         error = None
         if status == "error":
             # A call that is cancelled and yet has a result was stopped by its deadline.

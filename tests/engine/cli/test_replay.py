@@ -15,7 +15,7 @@ from endstop.decision.events import ResponseFinished, ToolCallResult
 from endstop.decision.messages import AssistantMessage, ToolCall
 from endstop.providers import Scripted, call, say
 from endstop.records.writer import RecordWriter
-from endstop.replay.diff import Difference, Divergence
+from endstop.replay.diff import Divergence, EventDifference
 from endstop.testing import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
@@ -187,7 +187,7 @@ def test_where_only_one_side_decided_its_trace_stands_alone(side: str) -> None:
 def test_an_event_that_one_side_lacks_is_told_as_not_there() -> None:
     call = ToolCall("c", "look", '{"place": 1}')
     event = ResponseFinished(seq=7, step=2, message=AssistantMessage("Hm", (call,)), finish="tool_calls")
-    for before in (Difference(recorded=event, replayed=None), Difference(recorded=None, replayed=event)):
+    for before in (EventDifference(recorded=event, replayed=None), EventDifference(recorded=None, replayed=event)):
         told = "\n".join(plain(line) for line in divergence_lines(a_divergence(before=before), 80))
         assert "RESPONSE_FINISHED of step 2" in told
         assert "not there" in told

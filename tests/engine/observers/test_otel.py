@@ -16,7 +16,7 @@ import pytest
 from endstop import Completion, Engine, Redaction, Tool, tool
 from endstop.decision import Compaction, Image, Limits, Policy, ToolCall, Usage, UsageReport, WrongUse
 from endstop.observers import traced
-from endstop.observers.otel.attributes import of_call, of_provider, provider_name
+from endstop.observers.otel.attributes import call_attributes, provider_attributes, provider_name
 from endstop.providers import (
     Chaos,
     Fallback,
@@ -669,14 +669,14 @@ def test_providers_have_the_conventions_names(provider: Any, name: str) -> None:
 
 
 def test_an_address_that_was_set_by_hand_is_told_without_its_password() -> None:
-    told = of_provider(OpenAICompatible("qwen", "http://user:pass@127.0.0.1:81/v1"))
+    told = provider_attributes(OpenAICompatible("qwen", "http://user:pass@127.0.0.1:81/v1"))
     assert (told["server.address"], told["server.port"]) == ("127.0.0.1", 81)
     assert "pass" not in str(told)
 
 
 def test_tools_whose_names_changed_are_told_by_the_new_one() -> None:
     renamed: Tool = finish_task.renamed("done")
-    assert of_call(ToolCall("c", "done"), renamed)["gen_ai.tool.name"] == "done"
+    assert call_attributes(ToolCall("c", "done"), renamed)["gen_ai.tool.name"] == "done"
 
 
 async def test_a_response_that_is_read_on_after_its_cut_was_cut_all_the_same(seen: Seen, tmp_path: Path) -> None:

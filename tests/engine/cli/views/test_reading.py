@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 
 from endstop.cli.views.tables import _ReadProgress
-from endstop.observers.progress import Shown, bar
+from endstop.observers.progress import BarState, progress_bar
 from rich.console import Console
 
 from ....console import PATIENCE, endstop
@@ -49,7 +49,7 @@ async def test_elsewhere_and_with_quiet_nothing_is_shown(tmp_path: Path) -> None
 def test_the_rate_and_the_time_left_are_told_once_they_say_something() -> None:
     read = _ReadProgress("testing")
     read.set(0, 100)
-    assert read.shown() == Shown(0, 100, "testing")
+    assert read.shown() == BarState(0, 100, "testing")
     read._began -= 10
     read.set(50, 100)
     words = read.shown().words.split(" · ")
@@ -60,7 +60,7 @@ def test_the_rate_and_the_time_left_are_told_once_they_say_something() -> None:
 def test_a_bar_draws_what_it_is_told_and_gives_the_terminal_back_when_the_work_breaks() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=80, color_system=None)
     try:
-        with bar(lambda: Shown(3, 7, "of something"), console, stays=False):
+        with progress_bar(lambda: BarState(3, 7, "of something"), console, stays=False):
             raise KeyError("mine")
     except KeyError:
         pass
