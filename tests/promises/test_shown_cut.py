@@ -133,7 +133,7 @@ async def test_F10_a_thought_stands_apart_and_a_confirmation_that_was_given_leav
     await session.answer(asked.questions[0].call_id, "yes")
     lines = await told(path)
     assert "think: There is one port." in lines
-    assert "task_done -> waits for your word" in lines
+    assert "task_done -> waits for your answer" in lines
     assert "accepted by the user" in lines
     assert "running" not in lines
 

@@ -1,1 +1,1 @@
-"""Showing a run to people while it goes on: live in a terminal, in plain lines elsewhere."""
+"""What the commands show: runs, races and replays as they happen; reports, backtests and audits as tables and pages."""

@@ -1,8 +1,8 @@
-"""The live view: a run as people watch it in a terminal.
+"""The live view: a run in a terminal, while it goes on.
 
-What has happened is printed once and scrolls like any output. Only the few lines at the bottom change: the row of
-text that is being written, the calls that are under way, and the status. So nothing flickers, nothing is printed
-twice, and the scrollback tells the whole narrator. The completion gets the one heavy frame of the screen.
+Whatever has happened is printed once and scrolls away like any output. Only a few lines at the bottom change: the row
+of text that is being written, the running calls, and the status. So nothing flickers or is printed twice, and the
+scrollback has everything. Only the completion gets a heavy frame.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from .text import (
 )
 
 WIDEST = 100
-"""Columns that are used of a wider terminal: longer lines are hard to read."""
+"""Columns to use at most: longer lines are hard to read."""
 RESULT_LINES = 6
 PROMPT_LINES = 8
 CALLS_SHOWN = 4
@@ -69,7 +69,7 @@ _RESULTS: dict[ResultStatus, tuple[str, str, str]] = {
 
 
 class LiveView(ScreenView, RunView):
-    """Shows a run in the terminal that `std_streams.stderr` is."""
+    """Shows a run in the terminal at `std_streams.stderr`."""
 
     def __init__(
         self, std_streams: StdStreams, *, explain: bool, saved: Saved, recorded: Recorded | None = None
@@ -82,7 +82,7 @@ class LiveView(ScreenView, RunView):
         self._waiting: Sequence[str] = ()
         self._writing: _Writing | None = None
         self._block = ""
-        """What was printed last: a blank line stands between blocks of different kinds."""
+        """The kind of the last printed block: blocks of different kinds are separated by a blank line."""
 
     def show(self, event: Event | Lagged) -> None:
         """Show one more event."""
@@ -92,18 +92,18 @@ class LiveView(ScreenView, RunView):
             self._narrator.feed(event)
 
     def skip(self, events: Sequence[Event], *, inside: bool = False) -> None:
-        """Take in events that were shown elsewhere or are passed over."""
+        """Process events without showing them."""
         self._screen.open()
         with self._screen.drawing:
             self._heard = monotonic()
             self._narrator.skip(events, inside=inside)
 
     def set_explain(self, on: bool) -> None:
-        """From now on show each decision with all that was considered, or do not."""
+        """From now on, show each decision with every rule that was considered; or no longer."""
         self._narrator.explain = on
 
     def print_lines(self, draw: Callable[[int], Iterable[Line]]) -> None:
-        """Print lines that are no event's."""
+        """Print lines that belong to no event."""
         self._screen.open()
         with self._screen.drawing:
             self.end_writing()
@@ -114,16 +114,16 @@ class LiveView(ScreenView, RunView):
             self._print(Text("\n", no_wrap=True, overflow="ellipsis").join(rows), "said")
 
     def show_prompt(self, lines: Sequence[str]) -> None:
-        """Show at the foot what is waited for, instead of the status."""
+        """Show what the user is asked for instead of the status line."""
         with self._screen.drawing:
             self._waiting = lines
             if self._screen.is_open:
                 self._screen.refresh()
 
-    # ---- telling
+    # ---- called by the narrator
 
     def begin(self, started: RunStarted) -> None:
-        """The prompt, the model, the policy."""
+        """Print the prompt, the model, the policy and its limits."""
         shown: list[RenderableType] = []
         if started.prompt:
             lines, more = first_lines(started.prompt, PROMPT_LINES)
@@ -137,7 +137,7 @@ class LiveView(ScreenView, RunView):
         self._print(Panel(Group(*shown), box=box.ROUNDED, border_style="dim", padding=(0, 2), width=self._width), "run")
 
     def step(self, number: int, closing: bool) -> None:
-        """A rule across, with what was used so far at its right."""
+        """Print a horizontal rule with the step, and what was used so far."""
         left = " closing step " if closing else f" step {number} of {self._narrator.allowed} "
         used = self._narrator.spent(self._narrator.t)
         timed = self._narrator.policy.limits.seconds is not None
@@ -147,7 +147,7 @@ class LiveView(ScreenView, RunView):
         self._print(Text(f"──{left}{rule}{right}──", style="dim", no_wrap=True, overflow="crop"), "step")
 
     def write(self, kind: Kind, delta: str) -> None:
-        """Rows that are full are printed, the last one is written on in the region."""
+        """Print rows that are full; the last row stays in the region."""
         if self._writing is None or self._writing.kind != kind:
             self.end_writing()
             self._writing = _Writing(kind)
@@ -162,11 +162,11 @@ class LiveView(ScreenView, RunView):
         self._writing = None
 
     def call(self, call: Call) -> None:
-        """The call in a line, the beginning of its result under it."""
+        """Print the call in a line, and the beginning of its result below."""
         style, glyph, word = _RESULTS[call.status]
         word = call.word or word
         if call.kind == "completion" and call.status == "ok":
-            style = "dim"  # that it was taken says nothing about the work
+            style = "dim"  # an accepted call says nothing about the work
         took = duration(call.ended - call.began) if call.running and call.ended - call.began >= 100 else ""
         head = self._call_line(call, Text(glyph, style=style), " · ".join(part for part in (word, took) if part))
         lines, more = first_lines(call.result, RESULT_LINES)
@@ -182,11 +182,11 @@ class LiveView(ScreenView, RunView):
         self._print(Group(*shown), "call")
 
     def thought(self, text: str) -> None:
-        """A thought on a card of its own, in a colour that no end of a run has but a question."""
+        """Print the thought in a frame."""
         self._print(self._card("◇ think", [Text(clean(text).strip())]), "think")
 
     def round(self, round: Round) -> None:
-        """A round on a card: the plan, what became of each step, and the thought about it."""
+        """Print the round in a frame: the plan with the result of each step, and the thought about it."""
         shown: list[RenderableType] = []
         for step in round.steps:
             style, glyph, word = _RESULTS.get(step.status, ("dim", "○", step.status or "not run"))  # type: ignore[call-overload]
@@ -217,7 +217,7 @@ class LiveView(ScreenView, RunView):
         )
 
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
-        """How far it is, as a bar."""
+        """Print the reported percentage as a bar."""
         full = round(20 * min(100, max(0, percentage)) / 100)
         bar = Text.assemble(("  ◔ ", "blue"), ("━" * full, "blue"), ("━" * (20 - full), "dim"))
         bar.append(f" {percentage} % reported as done", style="bold")
@@ -229,7 +229,7 @@ class LiveView(ScreenView, RunView):
         self._print(Group(*shown), "phase")
 
     def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
-        """The note, in its colour, and what stands under it."""
+        """Print the note in its colour, and its body."""
         shown: list[RenderableType] = [Padding(Text(text, style=SHADES[shade]), (0, 0, 0, 2))]
         under = Text("\n".join(body), style="dim", no_wrap=True, overflow="ellipsis")
         if body:
@@ -237,7 +237,7 @@ class LiveView(ScreenView, RunView):
         self._print(Group(*shown), "note")
 
     def decided(self, round: int, decision: Decision) -> None:
-        """The decision, and each rule that was asked for it."""
+        """Print the decision, and each rule that was considered."""
         head = Text.assemble("  ⚖ ", (f"round {round}: ", "dim"), (str(decision), "bold"))
         shown: list[RenderableType] = [head]
         for rule, saw, said in trace_lines(decision):
@@ -252,7 +252,7 @@ class LiveView(ScreenView, RunView):
         self._print(Group(*shown), "decision")
 
     def end(self, ending: EndingText, outcome: Outcome) -> None:
-        """The panel of the end: heavy for a report of completion, and green where nothing speaks against it."""
+        """Print how the run ended; the frame is heavy if the work was reported as done, and green if it is not in doubt."""
         colour, glyph, frame = _TONES[ending.tone]
         shown: list[RenderableType] = []
         if ending.work:
@@ -293,7 +293,7 @@ class LiveView(ScreenView, RunView):
         return max(20, min(WIDEST, self._screen.console.width))
 
     def _print(self, what: RenderableType, block: str) -> None:
-        """Print for good, above the region; with a blank line before a block of another kind."""
+        """Print above the region, with a blank line before a block of another kind."""
         apart = block == "end" or (self._block != "step" and (block != self._block or block in ("think", "run")))
         with self._screen.drawing:
             if self._block and apart:
@@ -324,7 +324,7 @@ class LiveView(ScreenView, RunView):
         return line
 
     def _bottom(self) -> RenderableType:
-        """The region: the row that is being written, calls under way, the status."""
+        """The region: the row that is being written, the running calls and the status."""
         shown: list[RenderableType] = []
         writing = self._writing
         if writing is not None and writing.row.strip():
@@ -341,7 +341,7 @@ class LiveView(ScreenView, RunView):
         return Group(*shown, Text(""), self._foot() if self._waiting and not self._stopping else self._status())
 
     def _foot(self) -> Text:
-        """What is waited for; the first line is what matters most."""
+        """What the user is asked for; the first line is the most important."""
         first, *others = [row for line in self._waiting for row in rows_of(line, self._width - 4)]
         return Text("\n").join(
             [Text(f"  {first}", style="bold blue"), *(Text(f"  {row}", style="dim") for row in others)]
@@ -350,21 +350,21 @@ class LiveView(ScreenView, RunView):
     def _status(self) -> Text:
         narrator = self._narrator
         if self._stopping:
-            doing, style = "stopping · Ctrl-C again to leave at once", "magenta"
+            doing, style = "stopping · press Ctrl-C again to exit at once", "magenta"
         else:
-            doing, style = narrator.doing, ""
+            doing, style = narrator.activity, ""
         line = Text(f"  {spinner(monotonic())} ", no_wrap=True)
         line.append(doing, style=style)
         if narrator.facts.steps:
             line.append(f" · step {narrator.facts.steps} of {narrator.allowed}", style="dim")
         for part in narrator.spent(narrator.t + round((monotonic() - self._heard) * 1000)):
             line.append(f" · {part}", style="dim")
-        line.truncate(self._width - 4, overflow="ellipsis")  # room for the terminal's own ^C
+        line.truncate(self._width - 4, overflow="ellipsis")  # leaves room for the ^C that the terminal prints
         return line
 
 
 class _Writing:
-    """Text as it streams in: whole rows come out, the row that is being written stays."""
+    """Text that streams in: full rows come out, the row that is being written stays."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
@@ -372,7 +372,7 @@ class _Writing:
         self._begun = False
 
     def feed(self, delta: str, width: int) -> Iterator[str]:
-        """The rows that this makes whole; blank ones before the first word are left out."""
+        """The rows that are full now, without blank rows before the first word."""
         *lines, self.row = (self.row + clean(delta)).split("\n")
         for line in lines:
             if self._begun or line.strip():

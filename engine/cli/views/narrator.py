@@ -1,7 +1,7 @@
-"""From events to what is worth telling people: what the live view and the plain one have in common.
+"""Turns the events of a run into the few things that people want to see; all views use it.
 
-A view brings the few ways of telling (`Teller`); the narrator knows which event is told how. An event that is in
-neither `_HANDLERS` nor `NOT_NARRATED` is one that somebody forgot, and a test finds it.
+The `EventNarrator` calls the methods of a `RunView`. A test checks that every event is either in `_HANDLERS` or in
+`NOT_NARRATED`.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ from .styled_lines import Shade
 from .text import Recorded, brief, cut_words, ending_of, failure_words, last_lines, short_name, spent
 
 NOTE = 400
-"""Characters of a note."""
+"""Characters of a note's line."""
 BODY = 6
-"""Lines under a note: the last ones, where a command says what is wrong."""
+"""Lines below a note: the last ones, where commands print what is wrong."""
 
 
 class EventNarrator:
-    """What has happened so far, and the telling of it."""
+    """Follows the events of a run and tells a view what to show."""
 
     def __init__(self, view: RunView, *, explain: bool, recorded: Recorded | None = None) -> None:
         self.calls: dict[str, Call] = {}
         """Calls without a result yet, by id."""
-        self.doing = "starting"
-        """What is going on, in a word or two."""
+        self.activity = "starting"
+        """What the run is doing, for a status line."""
         self.facts = Facts()
         self.policy = Policy()
         self.actions: list[str] = []
-        """Calls that may have changed something, in brief."""
+        """Short descriptions of the calls that may have changed something."""
         self.t = 0
         """Milliseconds since the run began."""
         self.explain = explain
-        """Whether decisions are told with all that was considered."""
+        """Whether to show decisions with every rule that was considered."""
         self._view = view
         self._recorded = recorded
-        self._asked: dict[str, str] = {}
-        """Questions that an earlier run left open, by call id."""
+        self._open_questions: dict[str, str] = {}
+        """Open questions of an earlier run, by call id."""
         self._kinds: dict[str, ToolKind] = {}
         self._reading: set[str] = set()
         self._planning: set[str] = set()
         self._round: Round | None = None
         self._rounds = 0
         self._cuts: dict[str, str] = {}
-        """What is to be told of a cut once its completion call is: by call id."""
+        """What to say about a cut after its completion call, by call id."""
         self._failure: ev.AttemptFailed | None = None
         self._cause = ""
 
@@ -65,12 +65,12 @@ class EventNarrator:
         return self.policy.limits.hard_steps
 
     def spent(self, t: int) -> tuple[str, ...]:
-        """What is used at this time, and how much is allowed."""
+        """What is used at this time (milliseconds), with the limits."""
         facts = replace(self.facts, t=t)
         return spent(facts.usage, {one.name: one.use for one in limit_statuses(facts, self.policy)})
 
     def skip(self, events: Sequence[Event], *, inside: bool = False) -> None:
-        """Take in events untold, but for how the run began; with `inside`, also for the step in which they end."""
+        """Process events without showing them, except for the start of the run and, if `inside`, the open step."""
         view, self._view = self._view, (snapshot := ViewSnapshot())
         for event in events:
             self.feed(event)
@@ -80,14 +80,14 @@ class EventNarrator:
         snapshot.show_in(view, inside)
 
     def feed(self, event: Event | Lagged) -> None:
-        """Tell one more event."""
+        """Process one more event."""
         if isinstance(event, Lagged):
-            self._view.note(f"… {event.missed:,} events were not shown: this view was too slow", "quiet")
+            self._view.note(f"… {event.missed:,} events were skipped: the terminal was too slow", "quiet")
             return
         self.facts, self.t = fold(self.facts, event), event.t
-        tell = _HANDLERS.get(type(event))
-        if tell is not None:
-            tell(self, event)
+        handle = _HANDLERS.get(type(event))
+        if handle is not None:
+            handle(self, event)
 
     # ---- the run and its steps
 
@@ -95,7 +95,7 @@ class EventNarrator:
         self.calls.clear()
         self.actions.clear()
         self.policy = event.policy
-        self._asked = {q.call_id: q.text for q in event.carried.questions} if event.carried else {}
+        self._open_questions = {q.call_id: q.text for q in event.carried.questions} if event.carried else {}
         self._kinds = {tool.name: tool.kind for tool in event.tools}
         self._reading = {tool.name for tool in event.tools if tool.reads}
         self._planning = {tool.name for tool in event.tools if takes_plans(tool)}
@@ -105,7 +105,7 @@ class EventNarrator:
 
     def _run_resumed(self, event: ev.RunResumed) -> None:
         if event.interrupted_step is not None:
-            self._void()
+            self._discard_attempt()
         self._view.note("the run goes on where its process was killed", "quiet")
 
     def _message_added(self, event: ev.MessageAdded) -> None:
@@ -117,21 +117,21 @@ class EventNarrator:
         self._view.step(event.step, event.closing)
 
     def _attempt_started(self, event: ev.AttemptStarted) -> None:
-        self.doing = "waiting for the model"
-        self._tell_failure()  # of an earlier one, which was not the end
+        self.activity = "waiting for the model"
+        self._show_failure()  # of an earlier attempt: the run went on
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
         if event.beside:
-            self._note(f"· {event.model} was asked, too", event.message, "quiet")
+            self._note(f"· {event.model} was tried as well", event.message, "quiet")
             return
-        self._void()
+        self._discard_attempt()
         self._failure = event
 
     def _attempt_retracted(self, event: ev.AttemptRetracted) -> None:
-        self._void()
-        self._view.note(f"↺ attempt {event.attempt} is void; another one takes its place", "warning")
+        self._discard_attempt()
+        self._view.note(f"↺ attempt {event.attempt} is void; another one replaces it", "warning")
 
-    def _void(self) -> None:
+    def _discard_attempt(self) -> None:
         self._view.end_writing()
         self.calls.clear()
 
@@ -140,7 +140,7 @@ class EventNarrator:
         if event.cut_at is not None:
             name = next((call.name for call in event.message.calls if call.id == event.cut_at), "the completion")
             self._cuts[event.cut_at] = cut_words(one_line(name, 60), event)
-        self.doing = "running tools" if event.message.calls else "deciding"
+        self.activity = "running tools" if event.message.calls else "deciding"
 
     def _decision_made(self, event: ev.DecisionMade) -> None:
         if self.explain:
@@ -152,13 +152,13 @@ class EventNarrator:
     def _run_finished(self, event: ev.RunFinished) -> None:
         self._view.end_writing()
         self.calls.clear()
-        self._tell_round()
+        self._show_round()
         if event.outcome.stop_reason != "provider_error":
-            self._tell_failure()
+            self._show_failure()
         outcome = complete_outcome(event.outcome, self.facts)
         self._view.end(ending_of(outcome, self._failure, self._cause, self._recorded), outcome)
 
-    def _tell_failure(self) -> None:
+    def _show_failure(self) -> None:
         if self._failure is not None and self._failure.kind != "cancelled":
             what = "the response was cut" if self._failure.kind == "degenerate" else "the request failed"
             self._note(f"✘ {what}", failure_words(self._failure), "bad")
@@ -167,18 +167,18 @@ class EventNarrator:
     # ---- the response
 
     def _text(self, event: ev.TextMessageContent) -> None:
-        self.doing = "writing"
+        self.activity = "writing"
         self._view.write("text", event.delta)
 
     def _reasoning(self, event: ev.ReasoningMessageContent) -> None:
         if event.delta:
-            self.doing = "thinking"
+            self.activity = "thinking"
             self._view.write("reasoning", event.delta)
 
     def _call_started(self, event: ev.ToolCallStart) -> None:
         self._view.end_writing()
         self.calls[event.call_id] = Call(event.name, self._kind(event.name))
-        self.doing = "calling"
+        self.activity = "calling"
 
     def _call_arguments(self, event: ev.ToolCallArgs) -> None:
         if event.call_id in self.calls:
@@ -193,7 +193,7 @@ class EventNarrator:
         if (call := self.calls.get(event.call_id)) is not None:
             call.running, call.began = True, event.t
             if call.kind == "completion":
-                self.doing = "checking whether it is done"
+                self.activity = "checking whether it is done"
 
     def _result(self, event: ev.ToolCallResult) -> None:
         call = self.calls.pop(event.call_id, None) or Call(event.name, self._kind(event.name))
@@ -205,33 +205,33 @@ class EventNarrator:
             self._completion(event.call_id, call)
             return
         if call.kind != "ordinary" and call.status in ("ok", "rejected", "unanswered"):
-            return  # told as what it means: a completion, a phase, a thought, a question
+            return  # shown as what it means: a completion, a phase, a thought, a question
         if call.kind == "ordinary" and call.running and call.name not in self._reading:
             self.actions.append(brief(call.name, call.arguments) + ("" if call.status == "ok" else f" ({call.status})"))
         self._view.end_writing()
         self._view.call(call)
 
     def _completion(self, call_id: str, call: Call) -> None:
-        """A completion call: what it says is told by the end of the run, or by the reason why it was handed back."""
+        """A completion call; its text follows at the end of the run, or in the reason why it was handed back."""
         call.result = ""
         if call.status == "ok":
             if self.facts.accepted != call_id:
-                return  # a phase, which is told as one
+                return  # a phase, shown by `_phase`
             call.written, call.word = [], "accepted"
         self._view.end_writing()
         self._view.call(call)
-        self._tell_cut(call_id)
+        self._show_cut(call_id)
 
-    def _tell_cut(self, call_id: str) -> None:
+    def _show_cut(self, call_id: str) -> None:
         if (words := self._cuts.pop(call_id, None)) is not None:
             self._note(f"✂ {words}", "", "quiet")
 
     def _planned(self, call: Call) -> None:
-        """A plan that was executed: told as a whole once the model has thought about it."""
-        self._tell_round()
+        """A plan that was executed; the round is shown once the model has thought about it."""
+        self._show_round()
         self._rounds += 1
         self._round = Round(self._rounds)
-        self._round.plan(call.arguments, call.result)
+        self._round.add_plan(call.arguments, call.result)
         if call.running and call.status != "invalid":
             self.actions += [
                 step.call + ("" if step.status == "ok" else f" ({step.status})")
@@ -243,7 +243,7 @@ class EventNarrator:
         self._view.end_writing()
         self._view.call(call)
 
-    def _tell_round(self) -> None:
+    def _show_round(self) -> None:
         if self._round is not None:
             self._view.round(self._round)
         self._round = None
@@ -255,29 +255,29 @@ class EventNarrator:
     def _rejected(self, event: ev.CompletionRejected) -> None:
         name = short_name(event.by) if ":" in event.by else ""
         by = f" by {name}" if name and name not in event.reason else ""
-        self._tell(f"↩ not accepted as complete{by}", event.reason, "warning")
+        self._note_text(f"↩ not accepted as complete{by}", event.reason, "warning")
 
     def _phase(self, event: ev.PhaseReported) -> None:
-        summary = event.summary if event.percentage < 100 else ""  # the end of the run says it
+        summary = event.summary if event.percentage < 100 else ""  # shown at the end of the run
         if self._round is None:
             self._view.phase(event.percentage, summary, event.next_phase)
             return
         self._round.percentage, self._round.thought = event.percentage, summary
         self._round.next = event.next_phase or ""
-        self._tell_round()
+        self._show_round()
 
     def _question_asked(self, event: ev.QuestionAsked) -> None:
         call = self.calls.pop(event.call_id, None)
         if call is not None and call.kind == "completion":
-            call.written, call.word, call.running = [], "waits for your word", False
+            call.written, call.word, call.running = [], "waits for your answer", False
             self._view.end_writing()
             self._view.call(call)
-            self._tell_cut(event.call_id)
-        self.doing = "about to ask you"
+            self._show_cut(event.call_id)
+        self.activity = "about to ask you"
 
     def _question_answered(self, event: ev.QuestionAnswered) -> None:
-        if question := self._asked.get(event.call_id):
-            self._tell("? the question", question, "user")
+        if question := self._open_questions.get(event.call_id):
+            self._note_text("? the question", question, "user")
         self._note("▸ your answer", event.text, "user")
 
     # ---- all else
@@ -286,9 +286,9 @@ class EventNarrator:
         name = f"{event.role.replace('_', ' ')} {short_name(event.name)}"
         match event.role, event.said:
             case "gate", "accept":
-                self._note(f"✔ {name}", "accepts it", "good")
+                self._note(f"✔ {name}", "accepted", "good")
             case "gate", _:
-                pass  # the rejection that follows tells why
+                pass  # the rejection that follows has the reason
             case _, "failed":
                 self._note(f"✘ {name} failed", event.detail, "bad")
             case "judge", said:
@@ -299,14 +299,14 @@ class EventNarrator:
 
     def _compacted(self, event: ev.ContextCompacted) -> None:
         sizes = f"{event.before_tokens:,} tokens became {event.after_tokens:,}"
-        how = {"shorten_results": "older results shortened", "summarise": "summed up by the model"}
+        how = {"shorten_results": "older results shortened", "summarise": "summarized by the model"}
         words = how.get(event.strategy, f"{event.dropped:,} of the oldest messages dropped")
         vain = ", which is not enough" if event.in_vain or event.not_enough else ""
         self._note("▸ context compacted", f"{words}, {sizes}{vain}", "warning" if vain else "loop")
 
     def _stage(self, event: ev.StageFinished) -> None:
         if event.stage == "run":
-            self.doing = "evaluating"
+            self.activity = "evaluating"
         if self.explain:
             self._note(f"stage {event.stage}: {event.status}", event.detail, "quiet")
         elif event.status == "skipped":
@@ -322,8 +322,8 @@ class EventNarrator:
     def _kind(self, name: str) -> ToolKind:
         return self._kinds.get(name, "ordinary")
 
-    def _tell(self, head: str, text: str, shade: Shade) -> None:
-        """A note with the first line of the text, and the last ones of the rest under it."""
+    def _note_text(self, head: str, text: str, shade: Shade) -> None:
+        """A note with the first line of the text, and the last lines of the rest below."""
         first, _, rest = clean(text).strip().partition("\n")
         self._view.note(one_line(f"{head}: {first}", NOTE), shade, last_lines(rest, BODY))
 
@@ -362,8 +362,8 @@ _HANDLERS: dict[type, Callable[[EventNarrator, Any], None]] = {
 }
 
 NOT_NARRATED = frozenset(
-    {ev.RoundStarted, ev.StepFinished}  # how the loop is built, not what it does
-    | {ev.ToolCallEnd, ev.FinishReported, ev.UsageReported}  # the result tells it
-    | {ev.CompletionAccepted, ev.BudgetRefused, ev.LimitReached}  # the end of the run tells it
+    {ev.RoundStarted, ev.StepFinished}  # internals of the loop
+    | {ev.ToolCallEnd, ev.FinishReported, ev.UsageReported}  # shown with the result
+    | {ev.CompletionAccepted, ev.BudgetRefused, ev.LimitReached}  # shown at the end of the run
 )
 NARRATED = frozenset(_HANDLERS)

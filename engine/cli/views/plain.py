@@ -1,4 +1,4 @@
-"""The plain view: a run in lines, for logs and pipes. It writes to stderr; the answer goes to stdout."""
+"""The plain view: a run as lines of text on stderr, for logs and pipes. The answer goes to stdout."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ RESULT_LINES = 10
 LINE = 300
 """Characters of one line of a result."""
 WIDTH = 100
-"""Columns where there is no terminal that has any."""
+"""Columns if stderr is not a terminal."""
 
 
 class PlainView(RunView):
-    """Writes one line or a few for each thing that happens."""
+    """Prints a few lines for each thing that happens."""
 
     def __init__(self, *, explain: bool, saved: Saved, recorded: Recorded | None = None) -> None:
         self._narrator = EventNarrator(self, explain=explain, recorded=recorded)
@@ -50,21 +50,21 @@ class PlainView(RunView):
         self._narrator.feed(event)
 
     def skip(self, events: Sequence[Event], *, inside: bool = False) -> None:
-        """Take in events that were shown elsewhere or are passed over."""
+        """Process events without printing them."""
         self._narrator.skip(events, inside=inside)
 
     def set_explain(self, on: bool) -> None:
-        """From now on write each decision with all that was considered, or do not."""
+        """From now on, print each decision with every rule that was considered; or no longer."""
         self._narrator.explain = on
 
     def print_lines(self, draw: Callable[[int], Iterable[Line]]) -> None:
-        """Lines that are no event's."""
+        """Print lines that belong to no event."""
         self.end_writing()
         for line in draw(get_terminal_size((WIDTH, 24)).columns):
             self._line(plain(line))
 
     def show_prompt(self, lines: Sequence[str]) -> None:
-        """What is waited for; a line that stood there the last time is not written again."""
+        """Print what the user is asked for; lines that were printed the last time are not repeated."""
         if lines:
             self.end_writing()
             for line in lines:
@@ -73,13 +73,13 @@ class PlainView(RunView):
             self._waited = lines
 
     def close(self) -> None:
-        """Write what is left."""
+        """Print the text that is left."""
         self.end_writing()
 
-    # ---- telling
+    # ---- called by the narrator
 
     def begin(self, started: RunStarted) -> None:
-        """Which run, which model, which policy."""
+        """Print the run, the model, the policy and its limits."""
         policy = started.policy
         more = "".join(f", {allowed}" for allowed in allowances(policy))
         steps = f"{policy.limits.hard_steps} steps{more}"
@@ -88,11 +88,11 @@ class PlainView(RunView):
             self._line(f"prompt: {one_line(started.prompt, LINE)}")
 
     def step(self, number: int, closing: bool) -> None:
-        """Which step of how many."""
+        """Print the number of the step."""
         self._line("closing step" if closing else f"step {number} of {self._narrator.allowed}")
 
     def write(self, kind: Kind, delta: str) -> None:
-        """Text, line by line."""
+        """Print the text, line by line."""
         if kind != self._kind:
             self.end_writing()
             self._kind = kind
@@ -101,13 +101,13 @@ class PlainView(RunView):
             self._written(line)
 
     def end_writing(self) -> None:
-        """The last line of text, though no line feed ended it."""
+        """Print the last line of the text."""
         if self._row:
             self._written(self._row)
         self._kind, self._row = None, ""
 
     def call(self, call: Call) -> None:
-        """The call, how it went, and the first lines of its result."""
+        """Print the call, its status and the first lines of its result."""
         given = " ".join(f"{name}={value}" if name else value for name, value in arguments(call.arguments, 80))
         took = f" ({duration(call.ended - call.began)})" if call.running else ""
         head = f"{one_line(call.name, 80)} {one_line(given, LINE)}".rstrip()
@@ -119,12 +119,12 @@ class PlainView(RunView):
             self._line(f"    ... {more:,} more lines")
 
     def thought(self, text: str) -> None:
-        """The thought, marked."""
+        """Print the thought, marked as such."""
         for line in clean(text).strip().split("\n"):
             self._line(f"  think: {line}")
 
     def round(self, round: Round) -> None:
-        """The plan, what became of each step, and the thought about it."""
+        """Print the plan with the result of each step, and the thought about it."""
         self._line(f"  round {round.number}" + (f": {one_line(round.goal, LINE)}" if round.goal else ""))
         for step in round.steps:
             result = f": {one_line(step.result, LINE)}" if step.result else ""
@@ -135,26 +135,26 @@ class PlainView(RunView):
             self._line(f"    next: {one_line(round.next, LINE)}")
 
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
-        """How far it is."""
+        """Print the reported percentage."""
         following = f"; next: {one_line(next_phase, LINE)}" if next_phase else ""
         told = f": {one_line(summary, LINE)}" if summary.strip() else ""
         self._line(f"  {percentage} % reported as done{told}{following}")
 
     def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
-        """The note, and what stands under it."""
+        """Print the note and its body."""
         self.end_writing()
         self._line(f"  {text.lstrip('▸✘✔⚖?↺↩◌✂… ')}")
         for line in body:
             self._line(f"    {line[:LINE]}")
 
     def decided(self, round: int, decision: Decision) -> None:
-        """The decision, then each rule that was asked."""
+        """Print the decision, then each rule that was considered."""
         self._line(f"  decision of round {round}: {decision}, by {decision.rule}")
         for rule, saw, said in trace_lines(decision):
             self._line(f"    {rule:20} {said or '-'}" + (f"  [{saw}]" if saw else ""))
 
     def end(self, ending: EndingText, outcome: Outcome) -> None:
-        """How it ended, what it took, how to go on."""
+        """Print how the run ended, what it used and how to go on."""
         told = outcome.detail if outcome.status in ("completed", "awaiting_input") else ending.text
         evaluation = f", evaluation {outcome.verdict}" if outcome.verdict != "not_run" else ""
         self._line(f"{outcome.status} ({outcome.stop_reason}){evaluation}: {one_line(told or ending.title, 1000)}")
@@ -173,7 +173,7 @@ class PlainView(RunView):
         for advice in ending.advice:
             self._line(f"  {advice}")
         if self._recorded is not None:
-            self._line(f"  recorded in {self._recorded.path}; play it again: endstop replay {self._recorded.path}")
+            self._line(f"  recorded in {self._recorded.path}; replay it with: endstop replay {self._recorded.path}")
 
     def _written(self, line: str) -> None:
         if line.strip():

@@ -1,4 +1,4 @@
-"""What shows a race to people: side by side in a terminal, in plain lines elsewhere, or not at all."""
+"""Views of a race: the base class, the plain view, and how the race ended in words."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RaceView(View):
 
 
 class PlainRaceView(RaceView):
-    """One line or a few for each thing that happens, with the racer's name before it."""
+    """Prints a few lines for each thing that happens, with the racer's name before each."""
 
     def __init__(self, names: Sequence[str]) -> None:
         width = max(len(one_line(name, NAME)) for name in names)
@@ -41,7 +41,7 @@ class PlainRaceView(RaceView):
         self._columns[number].show(event)
 
     def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
-        """The table, and who won."""
+        """Print a table of the racers, and who won."""
         for column in self._columns:
             column.close()
         for line in (*aligned(race_table(race)), race_verdict(race), *notes):
@@ -57,20 +57,20 @@ class _PlainColumn(PlainView):
         super()._line(f"{self._name} | {text}")
 
 
-# ---- how it ended, in words
+# ---- how the race ended
 
 HEAD = ("  model", "ended", "steps", "in", "out", "cost", "time", "work")
 
 
 def race_table(race: RaceResult, mark: str = ">") -> list[tuple[str, ...]]:
-    """A row for each racer, under a head; the winner is marked."""
+    """A header row and a row for each racer; the winner is marked."""
     return [HEAD, *(_row(result, result is race.winner, mark) for result in race.results)]
 
 
 def race_verdict(race: RaceResult) -> str:
-    """Who won, and what all of it took."""
+    """Who won, and what all racers used together."""
     used = " · ".join(part for part in (tokens(race.usage), cost(race.usage)) if part)
-    together = f"; together {used}" if used else ""
+    together = f"; total {used}" if used else ""
     if race.winner is None:
         return f"nobody won: no run completed{together}"
     bad = ", though its evaluation failed" if race.winner.outcome.verdict == "failed" else ""
@@ -78,7 +78,7 @@ def race_verdict(race: RaceResult) -> str:
 
 
 def ended(outcome: Outcome) -> str:
-    """The status, and the stop reason where it says more."""
+    """The status, and the stop reason if it says more."""
     reason = outcome.stop_reason.removeprefix("custom:")
     return outcome.status if reason == outcome.status else f"{outcome.status} ({reason})"
 

@@ -1,6 +1,6 @@
-"""The live view of a race: the racers side by side, each with the last lines of what it does.
+"""The live view of a race: the racers side by side, each with its last lines of output.
 
-All of it is one region that is drawn anew. At the end its last state is printed for good, with the table under it.
+The whole view is one region that is redrawn. At the end its last state is printed, with a table of the racers below.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from .terminal import SHADES, ScreenView, rows_of, spinner
 from .text import EndingText, Tone, arguments, counted, duration, first_lines
 
 NARROWEST = 38
-"""Columns that a racer needs; with more racers than fit beside one another, some stand below."""
+"""Columns that a racer needs. Racers that do not fit side by side are shown in further rows."""
 WIDEST = 76
 TALLEST = 18
-"""Lines of a racer, its frame included."""
+"""Lines of a racer, including its frame."""
 
 
 class LiveRaceView(ScreenView, RaceView):
-    """Shows a race in the terminal that `std_streams.stderr` is."""
+    """Shows a race in the terminal at `std_streams.stderr`."""
 
     def __init__(self, std_streams: StdStreams, names: Sequence[str], prompt: str) -> None:
         super().__init__(std_streams, self._side_by_side, self._printed)
@@ -53,10 +53,10 @@ class LiveRaceView(ScreenView, RaceView):
             self._columns[number].show(event)
 
     def finish(self, race: RaceResult, notes: Sequence[str]) -> None:
-        """Leave the racers as they stand, with the table under them and the winner's answer."""
+        """Print the final state of the racers, the table and the winner's answer."""
         self._screen.close()
         for column, result in zip(self._columns, race.results, strict=True):
-            column.settle(result.outcome, won=result is race.winner)
+            column.set_outcome(result.outcome, won=result is race.winner)
         self._console.print(self._side_by_side(whole=True))
         self._console.print(_table(race, self._console.width))
         self._console.print(Text(race_verdict(race), style="bold green" if race.winner else "bold red"))
@@ -79,9 +79,9 @@ class LiveRaceView(ScreenView, RaceView):
         self._console.print(Text(f"¦ {clean(line)}", style="dim", no_wrap=True, overflow="ellipsis"))
 
     def _side_by_side(self, whole: bool = False) -> RenderableType:
-        """All racers; `whole`: each as tall as it needs to be, for good."""
+        """All racers; `whole`: each as tall as it needs to be."""
         size = self._console.size
-        room = size.width - 2  # for the terminal's own ^C, which may come in the middle of any line
+        room = size.width - 2  # leaves room for the ^C that the terminal prints into a line
         beside = max(1, min(len(self._columns), room // NARROWEST))
         below = -(-len(self._columns) // beside)
         width = min(WIDEST, room // beside)
@@ -98,7 +98,7 @@ class LiveRaceView(ScreenView, RaceView):
             grid.add_row(*row, *[""] * (beside - len(row)))
         if whole:
             return grid
-        last = "stopping · Ctrl-C again to leave at once" if self._stopping else ""
+        last = "stopping · press Ctrl-C again to exit at once" if self._stopping else ""
         return Group(grid, Text(last, style="magenta"))
 
 
@@ -120,11 +120,11 @@ _NUMBERS = ("steps", "in", "out", "cost", "time")
 # One racer's part of the screen: the last lines of what it does in a frame, and its state in the last of them.
 
 KEPT = 60
-"""Entries that can still be shown."""
+"""Entries to keep."""
 LONGEST = 2000
-"""Characters of an entry: its end."""
+"""Characters of an entry to keep, from its end."""
 ROOMY = 50
-"""Columns from which on all figures are shown."""
+"""The width from which all numbers are shown."""
 
 _TONES: dict[Tone, tuple[str, str]] = {
     "success": ("green", "✔"),
@@ -137,7 +137,7 @@ _TONES: dict[Tone, tuple[str, str]] = {
 
 
 class RaceColumn(RunView):
-    """A racer as it is shown. A teller of its narrator."""
+    """One racer: the last lines of its output in a frame, with its state below."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -155,21 +155,21 @@ class RaceColumn(RunView):
         self._heard = monotonic()
         self._narrator.feed(event)
 
-    def settle(self, outcome: Outcome, *, won: bool) -> None:
-        """How it ended for good, also where its last events were not seen."""
+    def set_outcome(self, outcome: Outcome, *, won: bool) -> None:
+        """Set how the run ended; its last events may not have been seen."""
         self._outcome, self._won = outcome, won
 
     def needs(self, width: int) -> int:
-        """Lines that it would fill."""
+        """The lines that it needs."""
         return 1 + sum(1 for entry in self._entries for _ in entry.rows(width))
 
     def panel(self, width: int, height: int, now: float) -> Panel:
-        """The racer in so many columns and lines."""
+        """The racer in this many columns and lines; `now` is `time.monotonic()`."""
         inner, lines = width - 4, max(1, height - 3)
         shown = list(self._last(lines, inner))
         blank = [Text("")] * (lines - len(shown))
         colour = "dim" if self._ending is None else _TONES[self._ending.tone][0]
-        won = "green" if self._ending is None else colour  # the winner's work can still be wrong
+        won = "green" if self._ending is None else colour  # the winner's work may still be wrong
         title = Text(one_line(self._name, inner - 8), style=f"bold {won}" if self._won else "bold")
         return Panel(
             Group(*shown, *blank, self._state(now, inner)),
@@ -199,7 +199,7 @@ class RaceColumn(RunView):
             line.append(f" · {counted(outcome.steps, 'step')} · {duration(outcome.duration_ms)}", style="dim")
         else:
             t = narrator.t + round((now - self._heard) * 1000)
-            line.append(f"{spinner(now)} {narrator.doing}")
+            line.append(f"{spinner(now)} {narrator.activity}")
             allowed = f" of {narrator.allowed}" if width > ROOMY else ""
             shown = (f"step {narrator.facts.steps}{allowed}", duration(t // 1000 * 1000 or t), *narrator.spent(t))
             for part in shown[: None if width > ROOMY else 2]:
@@ -210,25 +210,25 @@ class RaceColumn(RunView):
     def _add(self, text: str, style: str = "", *, cut: bool = False, indent: str = "") -> None:
         self._entries.append(_Entry(text, style, cut, indent))
 
-    # ---- telling
+    # ---- called by the narrator
 
     def step(self, number: int, closing: bool) -> None:
-        """A line for each step."""
+        """Add a line for the step."""
         self._add("── closing step" if closing else f"── step {number}", "dim", cut=True)
 
     def write(self, kind: Kind, delta: str) -> None:
-        """Text goes on in one entry."""
+        """Append to the entry of the text."""
         if self._writing is None or kind != self._kind:
             self._writing, self._kind = _Entry("", "dim italic" if kind == "reasoning" else "", False, ""), kind
             self._entries.append(self._writing)
         self._writing.text = (self._writing.text + clean(delta)).lstrip()[-LONGEST:]
 
     def end_writing(self) -> None:
-        """What comes next is another entry."""
+        """Begin another entry with the next text."""
         self._writing = None
 
     def call(self, call: Call) -> None:
-        """The call in a line, the first line of its result under it."""
+        """Add the call, and the first line of its result."""
         given = "  ".join(f"{name}={value}" if name else value for name, value in arguments(call.arguments, 40))
         good = call.status == "ok"
         style = "dim" if call.kind == "completion" and good else "green" if good else "red"
@@ -238,28 +238,28 @@ class RaceColumn(RunView):
             self._add(lines[0].strip(), "dim" if good else "red", cut=True, indent="  ")
 
     def thought(self, text: str) -> None:
-        """The thought, marked."""
+        """Add the thought."""
         self._add(f"◇ {clean(text).strip()}", "blue")
 
     def round(self, round: Round) -> None:
-        """What was planned, in brief, and the thought about it."""
+        """Add the planned calls, and the thought about them."""
         for step in round.steps:
             self._add(f"○ {step.call}", "dim", cut=True, indent="  ")
         self._add(f"◇ {clean(round.thought).strip()}", "blue")
 
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
-        """How far it is."""
+        """Add the reported percentage."""
         told = f": {one_line(summary, 200)}" if summary.strip() else ""
         self._add(f"◔ {percentage} % reported as done{told}", "blue")
 
     def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
-        """The note, in its colour, and the last line under it."""
+        """Add the note in its colour, and the last line of its body."""
         self._add(text, SHADES[shade])
         for line in body[-1:]:
             self._add(line, "dim", cut=True, indent="  ")
 
     def end(self, ending: EndingText, outcome: Outcome) -> None:
-        """How it ended, and its answer."""
+        """Add how the run ended, and its answer."""
         self._ending, self._outcome = ending, outcome
         colour, glyph = _TONES[ending.tone]
         self._add(f"{glyph} {ending.title}", f"bold {colour}")
@@ -270,14 +270,14 @@ class RaceColumn(RunView):
 
 
 class _Entry:
-    """A line, or some text that fills several."""
+    """A line, or a text of several lines."""
 
     def __init__(self, text: str, style: str, cut: bool, indent: str) -> None:
         self.text = text
         self._style, self._cut, self._indent = style, cut, indent
 
     def rows(self, width: int) -> list[Text]:
-        """In rows of this width: cut to one, or as many as it takes; blank ones are left out."""
+        """The rows of this width, without blank ones; a line is cut to one row."""
         text = f"{self._indent}{self.text}"
         if self._cut:
             row = Text(one_line(text, 400) if not self._indent else text, style=self._style, no_wrap=True)

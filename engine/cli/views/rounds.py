@@ -1,8 +1,7 @@
-"""Rounds of a model that plans: each plans some steps, has them executed as one batch, and thinks about the results.
+"""Rounds of a planning model: it plans some steps, has them executed as one batch, and thinks about the results.
 
-A tool takes plans if its schema says so: `steps` that each name a `tool` (`plan_execute_think.py`). Whatever
-its name, a call of it begins a round, and the completion call after it, which reports a phase or ends the run, closes
-it.
+A tool takes plans if the schema of its arguments has `steps` that each name a `tool` (see `plan_execute_think.py`). A
+call of such a tool begins a round; the next completion call, which reports a phase or ends the run, ends it.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from .text import brief
 
 @dataclass(slots=True)
 class PlannedStep:
-    """One step of a plan and what became of it."""
+    """One step of a plan, and its result."""
 
     call: str
     """Tool and arguments, in brief."""
@@ -29,7 +28,7 @@ class PlannedStep:
 
 @dataclass(slots=True)
 class Round:
-    """One round as far as it has come."""
+    """One round, as far as it got."""
 
     number: int
     goal: str = ""
@@ -38,8 +37,8 @@ class Round:
     percentage: int | None = None
     next: str = ""
 
-    def plan(self, arguments: str, result: str) -> None:
-        """Take a plan that was executed, or refused; what is not in its form is left out."""
+    def add_plan(self, arguments: str, result: str) -> None:
+        """Add a plan and its results, as far as both are well-formed."""
         given = _object(arguments)
         self.goal = _word(given.get("goal")) or self.goal
         results = _list(_decoded(result))

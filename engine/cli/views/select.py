@@ -1,4 +1,7 @@
-"""What shows a run to people: live in a terminal, in plain lines elsewhere, or not at all."""
+"""Chooses the view of a run or a race: live in a terminal, plain lines elsewhere, or none.
+
+Does not import rich unless it is needed.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from .text import Recorded, Saved
 def choose_view(
     std_streams: StdStreams, *, quiet: bool, explain: bool, saved: Saved, recorded: Recorded | None = None
 ) -> RunView:
-    """The view that fits where stderr goes: rich for a terminal, plain lines for all else."""
+    """The view of a run that suits stderr: live in a terminal, else plain lines. With `quiet`, it shows nothing."""
     if quiet:
         return RunView()
     if can_draw(std_streams.stderr):
@@ -27,7 +30,7 @@ def choose_view(
 
 
 def choose_race_view(std_streams: StdStreams, names: Sequence[str], prompt: str, *, quiet: bool) -> RaceView:
-    """The view that fits where stderr goes."""
+    """The view of a race that suits stderr; see `choose_view`."""
     if quiet:
         return RaceView()
     if can_draw(std_streams.stderr):
@@ -38,9 +41,9 @@ def choose_race_view(std_streams: StdStreams, names: Sequence[str], prompt: str,
 
 
 def can_draw(descriptor: int) -> bool:
-    """Whether there is a terminal that can be drawn on: one that moves its cursor, has a size and speaks Unicode.
+    """Whether this is a terminal that can move its cursor, has a size and shows Unicode.
 
-    Many containers have a terminal of 0 columns and 0 lines, on which nothing that is drawn would be seen.
+    The terminal of many containers has 0 columns and 0 lines; nothing drawn on it would be visible.
     """
     if not os.isatty(descriptor) or os.environ.get("TERM") in (None, "", "dumb") or not speaks_unicode():
         return False
@@ -51,5 +54,5 @@ def can_draw(descriptor: int) -> bool:
 
 
 def speaks_unicode() -> bool:
-    """Whether what is printed to stderr is encoded as UTF-8."""
+    """Whether stderr is encoded as UTF-8."""
     return (getattr(sys.stderr, "encoding", None) or "").lower().replace("-", "") == "utf8"

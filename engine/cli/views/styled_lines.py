@@ -1,4 +1,4 @@
-"""Lines of shaded pieces, for views with and without colours, and columns of them side by side."""
+"""Lines of text with shades, for views with and without colours; wrapping and columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Line = Sequence[Piece]
 
 
 def cells(text: str) -> int:
-    """Columns that the text fills in a terminal."""
+    """The columns that the text takes in a terminal."""
     if text.isascii():
         return len(text)
     return sum(map(_cells, text))
@@ -30,7 +30,7 @@ def plain(line: Line) -> str:
 
 
 def folded(text: str, width: int) -> list[str]:
-    """The text in rows of at most so many columns, broken at spaces where there are any; one row at least."""
+    """The text in rows of at most `width` columns, broken at spaces if possible; at least one row."""
     rows: list[str] = []
     for line in text.split("\n"):
         rows += _fold(line, max(2, width))
@@ -51,7 +51,7 @@ def _fold(line: str, width: int) -> Iterator[str]:
 
 
 def beside(columns: Sequence[Sequence[Piece]], widths: Sequence[int], gap: int = 2) -> Iterator[Line]:
-    """Columns of rows side by side, each as wide as is said; the last one is not filled up."""
+    """Columns side by side, each padded to its width except the last."""
     for number in range(max(map(len, columns), default=0)):
         line: list[Piece] = []
         for column, width in zip(columns, widths, strict=True):

@@ -1,4 +1,4 @@
-"""What views that draw in a terminal share: the screen with the region that is drawn anew, rows that fit."""
+"""The terminal of live views: a screen with a region at the bottom that is redrawn, and text wrapped to rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .styled_lines import Shade
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 REFRESHES = 12
-"""A second."""
+"""Per second."""
 SHADES: dict[Shade, str] = {
     "quiet": "dim",
     "loop": "magenta",
@@ -26,11 +26,11 @@ SHADES: dict[Shade, str] = {
     "user": "blue",
     "strong": "bold",
 }
-"""How each shade of a story looks."""
+"""The rich style of each shade."""
 
 
 class _Drawn:
-    """A region as it is at the moment of drawing."""
+    """Draws the region when rich asks for it."""
 
     def __init__(self, draw: Callable[[], RenderableType]) -> None:
         self._draw = draw
@@ -40,7 +40,7 @@ class _Drawn:
 
 
 class Terminal(Console):
-    """A console on a descriptor of its own, which asks that descriptor for its size."""
+    """A rich console on a file descriptor; the descriptor gives its size."""
 
     def __init__(self, descriptor: int) -> None:
         file = open(descriptor, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
@@ -53,18 +53,18 @@ class Terminal(Console):
             columns, lines = os.get_terminal_size(self.file.fileno())
         except OSError:
             columns = lines = 0
-        return ConsoleDimensions(columns or 80, lines or 25)  # 0 where nobody knows
+        return ConsoleDimensions(columns or 80, lines or 25)  # 0 if unknown
 
     @size.setter
     def size(self, new_size: tuple[int, int]) -> None:
-        """The terminal decides, nobody else."""
+        """Ignored: only the terminal decides."""
 
 
 class LiveScreen:
-    """A terminal with a region at its foot that is drawn anew; what is printed scrolls away above it.
+    """A terminal with a region at the bottom that is redrawn; what is printed scrolls away above it.
 
-    `draw` gives the region as it should stand now. `printed` gets each line that a tool or a library prints while the
-    screen is open. Both are called from threads, one at a time, with `drawing` held.
+    `draw` returns the region. `printed` gets each line that a tool or a library prints to stdout or stderr while the
+    screen is open. Both are called from threads, one at a time, with the lock `drawing` held.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class LiveScreen:
         self.console = Terminal(std_streams.stderr)
         self.is_open = False
         self.drawing = threading.RLock()
-        """Held while anything is drawn or changed that is drawn: rich's own lock lets a refresh come between measuring
-        and printing."""
+        """Held while anything is drawn, or changed that is drawn. Rich's own lock is not enough: a refresh can come
+        between its measuring and its printing."""
         self._std_streams = std_streams
         self._printed = printed
         self._closing = threading.Event()
@@ -89,7 +89,7 @@ class LiveScreen:
         )
 
     def open(self) -> None:
-        """Draw from now on."""
+        """Begin to draw."""
         if not self.is_open:
             self.is_open = True
             self._std_streams.capture(self._caught)
@@ -97,7 +97,7 @@ class LiveScreen:
             threading.Thread(target=self._refresh, name="endstop view", daemon=True).start()
 
     def close(self) -> None:
-        """Take the region away, and leave the terminal as it was found."""
+        """Remove the region and leave the terminal as it was found."""
         if self.is_open:
             self._std_streams.stop_capture()
             self.is_open = False
@@ -126,7 +126,7 @@ class LiveScreen:
 
 
 class ScreenView(View):
-    """What views that own the terminal have in common: a screen, and what is done about it when a run is stopped."""
+    """A view that draws on a `LiveScreen`."""
 
     def __init__(
         self, std_streams: StdStreams, draw: Callable[[], RenderableType], printed: Callable[[str], None]
@@ -136,7 +136,7 @@ class ScreenView(View):
         self._stopping = False
 
     def show_stopping(self) -> None:
-        """Say that the user's wish has been heard."""
+        """Show that the run is being stopped."""
         self._stopping = True
 
     def restore_terminal(self) -> None:
@@ -149,18 +149,18 @@ class ScreenView(View):
 
 
 def spinner(now: float) -> str:
-    """The sign that something is under way, as it looks at this time (seconds)."""
+    """The character of the spinner at this time (seconds)."""
     return _SPINNER[int(now * REFRESHES) % len(_SPINNER)]
 
 
 def rows_of(text: str, width: int) -> Iterator[str]:
-    """The text in rows of at most so many cells."""
+    """The text in rows of at most `width` cells."""
     for line in text.split("\n"):
         yield from wrapped(line, width)
 
 
 def wrapped(line: str, width: int) -> Iterator[str]:
-    """The line in rows of at most so many cells, broken at spaces where there are any."""
+    """The line in rows of at most `width` cells, broken at spaces if possible."""
     while cell_len(line) > width:
         cells = end = 0
         while cells + cell_len(line[end]) <= width:

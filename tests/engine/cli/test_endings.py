@@ -75,7 +75,7 @@ async def test_a_gate_hands_back_until_its_command_succeeds(tmp_path: Path) -> N
     assert (done.code, done.out, len(server.requests)) == (0, SUMMARY + "\n", 2)
     assert f"not accepted as complete: `{gate}` failed with exit code 1:" in done.err
     assert "    not ready\n" in done.err
-    assert "gate `true`: accepts it" in done.err
+    assert "gate `true`: accepted" in done.err
     assert "not ready" in server.requests[1]["messages"][-1]["content"]
     assert [run.finished is not None for run in read_record(tmp_path / "r.jsonl").runs] == [True]
 
@@ -198,7 +198,7 @@ def test_what_is_not_the_loops_own_is_told(capsys: pytest.CaptureFixture[str]) -
     assert "judge Judge: incomplete: NO, a file is missing" in told
     assert "handler greet failed: ValueError: x" in told
     assert "rule" not in told
-    assert "summed up by the model, 900 tokens became 800, which is not enough" in told
+    assert "summarized by the model, 900 tokens became 800, which is not enough" in told
     assert "evaluate: skipped: the run is failed" in told
     assert "gave no verdict: evaluation by check\n    no verdict within 1 seconds" in told
     assert "40 % reported as done: Read it; next: Change it" in told

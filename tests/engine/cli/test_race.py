@@ -117,7 +117,7 @@ async def test_settings_policy_gates_and_tools_are_those_of_every_racer(tmp_path
     assert done.code == 0
     assert [server.requests[0]["temperature"] for server in (one, other)] == [0.5, 0.5]
     assert done.err.count("look -> ok") == 2
-    assert done.err.count("gate `true`: accepts it") == 2
+    assert done.err.count("gate `true`: accepted") == 2
 
 
 # ---- workspaces
