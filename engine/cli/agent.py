@@ -1,4 +1,8 @@
-"""The engine that was chosen on the command line: model, tools, policy and all that belongs to them."""
+"""The engine for the options of `run`, `serve` and `worker`, and for `endstop run --resume RECORD`.
+
+A resumed run keeps the model, policy, tools and settings of its record unless options replace them. What a record
+cannot hold must be given again: endpoint, functions of tools, gates, evaluator.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +41,7 @@ from .options import build_redaction, parse_finish_words, sampling_settings
 
 
 def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None) -> Engine:
-    """What was chosen: on the command line first, then by the record that the run goes on from. Raises WrongUse."""
+    """The engine for these options; what they leave out comes from the record to resume. Raises WrongUse."""
     started = resumed.started if resumed is not None else None
     if started is None or args.policy is not None:
         policy = load_policy("agent" if args.policy is None else args.policy, closing=True)
@@ -76,108 +80,110 @@ def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None
     )
 
 
-# `endstop run --resume RECORD`: what a record says about how its session goes on.
-#
-# A question waits for its answer, a killed run for its process, and any other session for a new prompt. What was
-# chosen for the last run holds again unless it is given anew; what no record can hold (endpoint, functions of tools,
-# gates, evaluator) has to be brought again.
-
 Start = Callable[[], Run]
 
 
 @dataclass(frozen=True, slots=True)
 class ResumedSession:
-    """A record to go on from."""
+    """A session to resume, from its record.
+
+    An open question waits for its answer, a killed run goes on, and any other session needs a new prompt.
+    """
 
     record: SessionRecord
     questions: tuple[Question, ...]
-    """Those that are open."""
+    """The open questions."""
 
     @property
     def last(self) -> RecordedRun:
-        """The latest run."""
+        """The last run."""
         return self.record.runs[-1]
 
     @property
     def started(self) -> RunStarted:
-        """What was chosen for it."""
+        """The first event of the last run, with its model, policy and tools."""
         return self.last.started
 
     @property
     def killed(self) -> bool:
-        """Whether it has no end."""
+        """Whether the process of the last run was killed: it has no last event."""
         return self.last.finished is None
 
     @property
     def same_run(self) -> bool:
-        """Whether that very run goes on, and no new one begins."""
+        """Whether the last run goes on, instead of a new one beginning."""
         return self.killed and not self.questions
 
     def check(self, args: argparse.Namespace) -> None:
-        """Refuse to go on without what stands in the record by name only: it would end by other rules unnoticed."""
+        """Refuse to resume without what the record has only by name: the run would silently follow other rules."""
         path, functions = self.record.path, self.started.functions
         if self.started.endpoint and args.api_base is None and args.provider is None:
             raise WrongUse(
                 f"{path}: its model was reached at {self.started.endpoint}: give --api-base again, "
-                "or --provider litellm to reach it another way"
+                "or --provider litellm to reach it in another way"
             )
         if "redaction" in functions and build_redaction(args) is None:
-            raise WrongUse(f"{path} was redacted as it was written: give --redact again, with its words and patterns")
+            raise WrongUse(f"{path} was redacted when it was written: give --redact again, with its words and patterns")
         for role, option in (("gate", "gate"), ("evaluator", "evaluate")):
-            brought = getattr(args, option) or (role == "evaluator" and args.evaluate_plain)
-            if (self.killed or self.questions) and role in functions and not brought:
+            is_given = getattr(args, option) or (role == "evaluator" and args.evaluate_plain)
+            if (self.killed or self.questions) and role in functions and not is_given:
                 names = ", ".join(one_line(name.partition(":")[2], 200) for name in functions[role])
-                raise WrongUse(f"{path}: its run began with {names}: give --{option} again, the same or another one")
+                raise WrongUse(
+                    f"{path}: its run began with {names}: give --{option} again, with the same or another command"
+                )
 
     def policy(self, given: Policy) -> Policy:
-        """The policy as given, unless it is that very run that goes on: what its record says must stay true."""
+        """The policy for the resumed run. The last run goes on only with its own policy: its record must stay true."""
         if self.same_run and given != self.started.policy:
             raise WrongUse(
-                f"{self.record.path}: its last run was killed and goes on under the policy that it began with: leave "
+                f"{self.record.path}: its last run was killed and goes on with the policy that it began with: leave "
                 "out --policy, --max-steps, --max-tokens and --no-closing, and give them with a new prompt once it "
                 "has ended"
             )
         return given
 
     def tools(self, own: Sequence[Tool], defaults: Sequence[Tool], *, wanted: bool) -> list[Tool]:
-        """The recorded tools in their order, then what is brought besides; presets come by themselves if `wanted`."""
+        """The recorded tools in their order, then any others. `wanted`: whether to offer the presets."""
         shipped = CONTROL_TOOLS if wanted else ()
-        brought = {tool.name: tool for tool in (*shipped, *own)}
-        missing = [spec.name for spec in self.started.tools if spec.name not in brought]
+        available = {tool.name: tool for tool in (*shipped, *own)}
+        missing = [spec.name for spec in self.started.tools if spec.name not in available]
         if missing:
-            raise WrongUse(f"{self.record.path} offers tools that are not brought now: {_how_to_provide(missing)}")
-        recorded = [brought[spec.name] for spec in self.started.tools]
+            raise WrongUse(f"{self.record.path} offers tools that are missing now: {_how_to_provide(missing)}")
+        recorded = [available[spec.name] for spec in self.started.tools]
         if self.same_run:
             return recorded
         names = {tool.name for tool in recorded}
         return recorded + [tool for tool in (*own, *defaults) if tool.name not in names]
 
     def starts(self, session: Session, prompt: str | None, answers: Sequence[str]) -> list[Start]:
-        """The runs to make, one after another; all but the last only wait for the next answer. Raises WrongUse."""
+        """The runs to start, one after another; each but the last takes one answer and waits for the next.
+
+        Raises WrongUse.
+        """
         path = self.record.path
-        told = self._match_answers(answers)
-        if prompt is not None and told:
-            raise WrongUse("a PROMPT and --answer are two ways to go on: give one of them")
+        answered = self._match_answers(answers)
+        if prompt is not None and answered:
+            raise WrongUse("PROMPT and --answer cannot be combined: give one of them")
         if prompt is not None and self.same_run:
-            raise WrongUse(f"{path}: its last run was killed: let it go on first, without a PROMPT")
-        if prompt is None and not told and self.questions:
+            raise WrongUse(f"{path}: its last run was killed: resume it first, without a PROMPT")
+        if prompt is None and not answered and self.questions:
             raise WrongUse(f"{path} waits for an answer: give it with --answer TEXT\n{_listed(self.questions)}")
-        if prompt is None and not told and not self.killed:
+        if prompt is None and not answered and not self.killed:
             ended = self.last.finished
             how = ended.outcome.stop_reason if ended is not None else ""
             raise WrongUse(f"{path}: its last run has ended ({how}): write a PROMPT to go on with")
         session.recall(self.record.runs)
         starts: list[Start] = [session.start_resumed] if self.killed else []
-        starts += [partial(session.start_answer, call_id, text) for call_id, text in told]
+        starts += [partial(session.start_answer, call_id, text) for call_id, text in answered]
         return starts if prompt is None else [*starts, partial(session.start, prompt)]
 
     def _match_answers(self, answers: Sequence[str]) -> list[tuple[str, str]]:
-        """Each answer with the call id of its question."""
+        """Each answer, with the call id of its question. Raises WrongUse."""
         path, open_ids = self.record.path, [question.call_id for question in self.questions]
-        told: dict[str, str] = {}
+        matched: dict[str, str] = {}
         for answer in answers:
             if not open_ids:
-                raise WrongUse(f"{path}: no question is open, so --answer answers nothing")
+                raise WrongUse(f"{path}: no question is open: leave out --answer")
             named, equals, text = answer.partition("=")
             if not (equals and named in open_ids):
                 if len(open_ids) > 1:
@@ -185,12 +191,12 @@ class ResumedSession:
                         f"{path} has several open questions: write --answer CALL_ID=TEXT\n{_listed(self.questions)}"
                     )
                 named, text = open_ids[0], answer
-            if named in told:
+            if named in matched:
                 raise WrongUse(f"--answer is given twice for {named}")
             if not text.strip():
                 raise WrongUse("--answer is empty")
-            told[named] = text
-        return list(told.items())
+            matched[named] = text
+        return list(matched.items())
 
 
 def read_resumed(path: str) -> ResumedSession:
@@ -203,7 +209,7 @@ def read_resumed(path: str) -> ResumedSession:
 
 
 def options_to_repeat(args: argparse.Namespace) -> str:
-    """What stands on the command line and in no record, to be written again by who goes on."""
+    """The options that no record holds, as they must be repeated to resume the run."""
     written: list[str] = []
     for name in (
         "api_base",

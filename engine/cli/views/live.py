@@ -252,7 +252,7 @@ class LiveView(ScreenView, RunView):
         self._print(Group(*shown), "decision")
 
     def end(self, ending: EndingText, outcome: Outcome) -> None:
-        """Print how the run ended; the frame is heavy if the work was reported as done, and green if it is not in doubt."""
+        """Print how the run ended; the frame is heavy if the work was reported as done, green if nothing is wrong."""
         colour, glyph, frame = _TONES[ending.tone]
         shown: list[RenderableType] = []
         if ending.work:

@@ -1,4 +1,8 @@
-"""What a replay has shown, for people and for programs."""
+"""The result of a replay, as text and as JSON, and a divergence with both decisions.
+
+The two decisions are shown side by side, or one below the other in a narrow terminal. The first rule with a different
+verdict is marked, and so are the facts that differ.
+"""
 
 from __future__ import annotations
 
@@ -18,27 +22,27 @@ from .text import Recorded, counted, value_of
 
 
 class ReplayNotes(Struct, frozen=True, kw_only=True):
-    """What else is to be said of a replay."""
+    """What the result of a replay says besides the comparison."""
 
     left_at: str = ""
-    """The event at which somebody left it; empty if it came to its end."""
+    """The event at which the user quit; empty if the replay ended."""
     diverged: bool = False
-    """Whether the run that was left had diverged."""
+    """Whether the run had diverged before the user quit."""
     not_reached: str = ""
-    """The event from which on it should have been shown, if it ended before."""
+    """The event of `--from`, if the replay ended before it."""
     being_written: bool = False
-    """Whether another process still writes to the record."""
+    """Whether another process is still writing to the record."""
     shown: Collection[str] = ()
-    """Runs whose divergence was shown to whom the report is for."""
+    """Runs whose divergence was already shown."""
 
 
 def is_same(report: ReplayReport, notes: ReplayNotes) -> bool:
-    """Whether nothing differed, as far as the replay came."""
+    """Whether nothing differed, as far as the replay got."""
     return report.same and not notes.diverged
 
 
 def as_json(report: ReplayReport, notes: ReplayNotes) -> str:
-    """The report as one line of JSON."""
+    """The result as one line of JSON."""
     runs = [
         {
             "run_id": run.run_id,
@@ -64,8 +68,8 @@ def as_json(report: ReplayReport, notes: ReplayNotes) -> str:
 
 
 def as_text(report: ReplayReport, notes: ReplayNotes, width: int) -> str:
-    """The report in lines for people."""
-    lines = [line for run in report.runs for line in _told(run, notes, width)]
+    """The result as text, in lines of this width."""
+    lines = [line for run in report.runs for line in _run_lines(run, notes, width)]
     lines += _remarks(report, notes)
     same, decisions = is_same(report, notes), sum(run.decisions for run in report.runs)
     if notes.left_at:
@@ -77,7 +81,7 @@ def as_text(report: ReplayReport, notes: ReplayNotes, width: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _told(run: ReplayedRun, notes: ReplayNotes, width: int) -> Iterator[str]:
+def _run_lines(run: ReplayedRun, notes: ReplayNotes, width: int) -> Iterator[str]:
     run_id = one_line(run.run_id, 100)
     if run.divergence is not None:
         yield f"{run_id}: diverges: {one_line(run.divergence.what, 1000)}"
@@ -94,21 +98,17 @@ def _remarks(report: ReplayReport, notes: ReplayNotes) -> Iterator[str]:
     if notes.not_reached:
         yield f"event {notes.not_reached} was not reached: the replay ended before it"
     if notes.being_written:
-        yield "the record is being written by another process: this is what it held when it was read"
+        yield "another process is writing to the record: this is the result for what it held when it was read"
     elif report.damaged:
         yield f"{counted(len(report.damaged), 'line')} of the record could not be read"
     if report.missing:
         yield f"{counted(len(report.missing), 'attachment')} of the record could not be found"
     if report.runs and report.runs[-1].recorded is None and not (notes.being_written or notes.left_at):
-        yield f"the last run was killed; it goes on with: {Recorded(report.path).resume('')}"
+        yield f"the last run was killed; resume it with: {Recorded(report.path).resume('')}"
 
-
-# A divergence for people: the recorded decision and the replayed one, side by side or one under the other.
-#
-# The first rule whose words differ is marked, and so are the facts that it did not see the same.
 
 WIDE = 90
-"""Columns from which on the two stand side by side."""
+"""The width from which both decisions are shown side by side."""
 LONGEST = 400
 """Characters of one thing that differs."""
 RULE = 30
@@ -117,7 +117,7 @@ _MARK = "▸ "
 
 
 class _Pair(Struct, frozen=True):
-    """What one rule said then, and says now. None where it was not asked."""
+    """The verdicts of one rule in the record and in the replay; None if it was not asked."""
 
     rule: str
     then: TraceEntry | None
@@ -141,7 +141,7 @@ def divergence_lines(divergence: Divergence, width: int) -> Iterator[Line]:
 
 
 def evidence_lines(divergence: Divergence, width: int) -> Iterator[Line]:
-    """What shows it: the first event that differs, and both decisions with what each rule saw and said."""
+    """The evidence: the first event that differs, and both decisions with the facts and verdict of each rule."""
     if divergence.before is not None:
         yield from difference_lines(divergence.before, width)
     recorded, replayed = divergence.recorded, divergence.replayed
@@ -150,20 +150,20 @@ def evidence_lines(divergence: Divergence, width: int) -> Iterator[Line]:
         first = next((pair.rule for pair in pairs if pair.differs), None)
         both = _side_by_side if width >= WIDE else _stacked
         yield from both(recorded, replayed, pairs, first, width)
-    elif recorded is not None or replayed is not None:  # else only what came of the same decisions differs
+    elif recorded is not None or replayed is not None:  # otherwise the decisions agree and only their results differ
         yield from _under("record", _decision(recorded, width - 14))
         yield from _under("replay", _decision(replayed, width - 14))
         yield from _alone(replayed or recorded, width)
 
 
 def difference_lines(difference: EventDifference, width: int) -> Iterator[Line]:
-    """The first event that differs: which, what it was and what it is."""
+    """The first event that differs, as recorded and as replayed."""
     for number, row in enumerate(folded(_which(difference), width - 6)):
         yield [("    " if number == 0 else "      ", None), (row, "warning")]
     sides = (("was", difference.recorded), ("is", difference.replayed))
     for word, event in sides:
-        told = "not there" if event is None else _content(event, difference.fields)
-        rows = folded(one_line(told, LONGEST), width - 11)
+        shown = "not there" if event is None else _content(event, difference.fields)
+        rows = folded(one_line(shown, LONGEST), width - 11)
         for number, row in enumerate(rows):
             yield [(f"      {word:<5}" if number == 0 else " " * 11, "quiet"), (row, None)]
 
@@ -192,7 +192,7 @@ def _which(difference: EventDifference) -> str:
 
 
 def _content(event: Any, fields: Sequence[str]) -> str:
-    """What differs of an event, or all that can be said of it in a line."""
+    """The fields of an event that differ, or its content in a line."""
     if isinstance(event, ev.ResponseFinished):
         return _response(event, fields)
     shown = fields or tuple(
@@ -208,7 +208,7 @@ def _response(event: ev.ResponseFinished, fields: Sequence[str]) -> str:
     if not parts:
         parts = ["nothing but reasoning" if message.reasoning else "nothing"]
     if "truncated" in fields:
-        parts.append("whole" if event.truncated is None else "broken off inside a call")
+        parts.append("complete" if event.truncated is None else "cut off inside a call")
     return " · ".join(parts)
 
 
@@ -259,7 +259,7 @@ def _stacked(
 
 
 def _alone(decision: Decision | None, width: int) -> Iterator[Line]:
-    """The trace of the only decision that has one."""
+    """The trace of the only decision."""
     trace = () if decision is None else decision.trace
     rule = max((len(one_line(one.rule, RULE)) for one in trace), default=0) + len(_MARK)
     room = width - 4 - rule - 2
@@ -275,7 +275,7 @@ def _under(name: str, rows: Sequence[Piece]) -> Iterator[Line]:
 
 
 def _decision_head(first: str | None) -> Piece:
-    """Marked where no rule is, since all of them say the same."""
+    """The row of the decisions, marked if no rule differs."""
     return (f"{_MARK}decision", "bad") if first is None else ("  decision", None)
 
 
@@ -285,12 +285,12 @@ def _decision(decision: Decision | None, width: int) -> list[Piece]:
     rows: list[Piece] = [(row, "strong") for row in folded(one_line(str(decision), LONGEST), width)]
     rows += [(row, "quiet") for row in folded(one_line(f"by {decision.rule}", LONGEST), width)]
     if not decision.trace:
-        rows.append(("no trace of it is recorded", "quiet"))
+        rows.append(("its trace was not recorded", "quiet"))
     return rows
 
 
 def _considered(one: TraceEntry | None, pair: _Pair, width: int) -> list[Piece]:
-    """What a rule said, and the facts that it saw; first those that are not the same on both sides."""
+    """A rule's verdict and the facts that it saw, first those that differ."""
     if one is None:
         return [("not asked", "quiet")]
     other = [name for name in one.saw if name in pair.other_facts]
@@ -316,7 +316,7 @@ def _said(one: TraceEntry | None) -> str | None:
 
 
 def _json(value: Any) -> bytes:
-    return msgspec.json.encode(value)  # as a record holds it: there, a tuple is a list
+    return msgspec.json.encode(value)  # as in a record, where a tuple is a list
 
 
 def _saw(one: TraceEntry | None) -> dict[str, Any]:

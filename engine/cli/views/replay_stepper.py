@@ -1,4 +1,7 @@
-"""`endstop replay`, looked at: from some event on, and with keys step by step."""
+"""Watching a replay: from a given event on, and step by step with keys.
+
+Also reads keys from the terminal, shows the messages of a request, and finds the event of `--from`.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,28 @@ from .replay import divergence_lines
 from .styled_lines import Line, Shade, folded
 from .text import Savings, arguments, counted, first_lines, savings_of
 
-KEYS = "Enter step · n decision · r run · g go to · m messages · e explain · q leave"
+try:
+    import termios
+    import tty
+except ImportError:  # not on every platform
+    _PLATFORM = False
+else:
+    _PLATFORM = True
+
+KEYS = "Enter step · n decision · r run · g go to · m messages · e explain · q quit"
+MESSAGES_SHOWN = 24
+"""How many messages are shown, the newest."""
+ROWS_PER_MESSAGE = 4
+"""Rows of each message."""
+RUNS_LISTED = 4
+"""How many runs an error lists."""
+ENTER, ESCAPE, BACKSPACE = "enter", "escape", "backspace"
+_NAMES = {"\r": ENTER, "\n": ENTER, "\x1b": ESCAPE, "\x7f": BACKSPACE, "\b": BACKSPACE}
+_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[@-~])")
+"""Arrows, function keys and the like."""
+_STDIN = 0
+_PASSED_ON = ("SIGTSTP", "SIGQUIT", "SIGHUP")
+"""Signals that stop or end the process: the terminal is restored before."""
 
 
 class ReplayDisplay(Watcher):
@@ -33,35 +57,35 @@ class ReplayDisplay(Watcher):
 
     def __init__(self, view: RunView) -> None:
         self.begun = False
-        """Whether anything was to be shown yet."""
+        """Whether anything has been shown."""
         self.diverged: set[str] = set()
         """Runs whose divergence was shown."""
         self._view = view
         self._recorded: RecordedRun | None = None
 
     def begin(self, recorded: RecordedRun, run: Run, passed: Sequence[Event]) -> None:
-        """A run is shown from here on."""
+        """Show a run from here on."""
         self.begun, self._recorded = True, recorded
         if passed:
             self._view.skip(passed, inside=True)
 
     async def show(self, event: Event, run: Run) -> None:
-        """One more event."""
+        """Show one more event."""
         self._view.show(event)
 
     def diverge(self, divergence: Divergence) -> None:
-        """Both decisions, where they part."""
+        """Show both decisions where they differ."""
         assert self._recorded is not None
         self.diverged.add(self._recorded.started.run_id)
         self._view.print_lines(partial(divergence_lines, divergence))
 
     def saved(self) -> Savings | None:
-        """What the cuts of the run that is shown have saved, as far as its record knows."""
+        """What the cuts of the run saved, as far as its record knows."""
         return None if self._recorded is None else savings_of(rest.chunk for rest in self._recorded.after_cut)
 
 
 class RestartFrom(Exception):
-    """Somebody wants to see again what has passed: the replay is to start anew, from there."""
+    """The user goes back to an event: the replay must start again from there."""
 
     def __init__(self, to: EventAddress) -> None:
         super().__init__()
@@ -71,8 +95,7 @@ class RestartFrom(Exception):
 class ReplayStepper(ReplayDisplay):
     """Shows a replay, and waits for a key before each step.
 
-    live: whether tools are really run, so that there is no way back.
-    leave: called when somebody wants no more.
+    live: tools really run, so that the replay cannot go back. leave: called when the user quits.
     """
 
     def __init__(
@@ -84,36 +107,36 @@ class ReplayStepper(ReplayDisplay):
         self._live = live
         self._leave = leave
         self._keys: deque[str] = deque()
-        self._news = asyncio.Event()
+        self._key_pressed = asyncio.Event()
         self._until: Literal["here", "step", "decision", "run", "target"] = "step"
-        """What it goes on to before it stops again."""
+        """Where to stop next."""
         self._target = 0
         self._number = 0
         self._steps: dict[int, int] = {}
-        """Where each step of the recorded run begins."""
+        """The first event of each step of the recorded run."""
         self._step = 0
         self._events: list[Event] = []
-        """Those of the run so far."""
+        """The events of the run so far."""
         self._skipped: list[Event] = []
-        """Those that were not shown on the way to the target."""
-        self._word = ""
+        """Events that were not shown on the way to the target."""
+        self._message = ""
 
     def press(self, key: str) -> None:
-        """A key was pressed; "" if no more can come."""
+        """A key was pressed; "" if stdin was closed."""
         if key in ("q", "\x04", ""):
             self._leave()
         self._keys.append(key)
-        self._news.set()
+        self._key_pressed.set()
 
     @property
     def at(self) -> str:
-        """The public id of the event that came last, as the record numbers it."""
+        """The public id of the last event, as numbered in the record."""
         return self._id_of(self._events)
 
-    # ---- looking on
+    # ---- showing
 
     def begin(self, recorded: RecordedRun, run: Run, passed: Sequence[Event]) -> None:
-        """A run is walked through from here on."""
+        """Step through a run from here on."""
         super().begin(recorded, run, passed)
         self._number = next(n for n, one in enumerate(self._record.runs) if one is recorded)
         self._steps = {e.step: e.seq for e in recorded.events if isinstance(e, ev.StepStarted)}
@@ -122,7 +145,7 @@ class ReplayStepper(ReplayDisplay):
         self._until = "here" if passed else "step" if self._until != "decision" else "decision"
 
     async def show(self, event: Event, run: Run) -> None:
-        """One more event, once it is wanted."""
+        """Show one more event, after waiting for a key if it is time to stop."""
         if self._stops_before(event):
             self._show_skipped()
             await self._stop(event)
@@ -139,7 +162,7 @@ class ReplayStepper(ReplayDisplay):
             self._until = "step"
 
     def diverge(self, divergence: Divergence) -> None:
-        """Both decisions; it stops before the next step, wherever it was bound for."""
+        """Show both decisions, and stop before the next step."""
         self._show_skipped()
         self._until = "step"
         super().diverge(divergence)
@@ -161,8 +184,8 @@ class ReplayStepper(ReplayDisplay):
     async def _stop(self, event: Event) -> None:
         ahead = event if isinstance(event, ev.StepStarted) else None
         while True:
-            self._view.show_prompt((self._where(event, ahead), KEYS))
-            self._word = ""
+            self._view.show_prompt((self._position(event, ahead), KEYS))
+            self._message = ""
             match await self._key():
                 case "enter" | " ":
                     self._until = "step"
@@ -188,11 +211,11 @@ class ReplayStepper(ReplayDisplay):
 
     async def _key(self) -> str:
         while not self._keys:
-            self._news.clear()
-            await self._news.wait()
+            self._key_pressed.clear()
+            await self._key_pressed.wait()
         return self._keys.popleft()
 
-    def _where(self, event: Event, ahead: ev.StepStarted | None) -> str:
+    def _position(self, event: Event, ahead: ev.StepStarted | None) -> str:
         last = max(self._steps, default=0)
         if ahead is None:
             place = f"at event {self._id_of([*self._events, event])}" + (
@@ -204,11 +227,11 @@ class ReplayStepper(ReplayDisplay):
             place = f"before step {ahead.step} of {last}"
         runs = len(self._record.runs)
         parts = [place, f"run {self._number + 1} of {runs}" if runs > 1 else "", "explain on" if self._explain else ""]
-        return " · ".join(part for part in (*parts, self._word) if part)
+        return " · ".join(part for part in (*parts, self._message) if part)
 
     def _id_of(self, events: Sequence[Event]) -> str:
         if self._recorded is None:
-            return "its beginning"
+            return "the beginning"
         return f"{one_line(self._recorded.started.run_id, 100)}:{latest_recorded_seq(self._recorded, events)}"
 
     def _show_messages(self, ahead: ev.StepStarted | None) -> None:
@@ -217,15 +240,15 @@ class ReplayStepper(ReplayDisplay):
         self._view.print_lines(partial(message_lines, messages, step))
 
     async def _go_to(self, ahead: ev.StepStarted | None) -> bool:
-        """Ask for a step and be bound for it; False to stay. Raises RestartFrom if it has passed."""
+        """Ask for a step and go to it; False to stay. Raises RestartFrom if the step is in the past."""
         typed = ""
-        while (key := await self._asked(typed)) != ENTER:
+        while (key := await self._ask_key(typed)) != ENTER:
             if key == ESCAPE:
                 return False
             typed = typed[:-1] if key == BACKSPACE else (typed + key)[:9] if key in "0123456789" else typed
         step = int(typed or 0)
         if step not in self._steps:
-            self._word = f"this run has the steps {min(self._steps)} to {max(self._steps)}" if self._steps else ""
+            self._message = f"this run has steps {min(self._steps)} to {max(self._steps)}" if self._steps else ""
             return False
         if step > self._step:
             if ahead is None or step != ahead.step:
@@ -233,65 +256,49 @@ class ReplayStepper(ReplayDisplay):
                 return True
             return False
         if self._live:
-            self._word = "tools were really run: there is no way back"
+            self._message = "tools were really run: cannot go back"
             return False
         raise RestartFrom(EventAddress(run=self._number, seq=self._steps[step]))
 
-    async def _asked(self, typed: str) -> str:
-        self._view.show_prompt((f"go to step {typed}▏", "Enter go · Esc stay"))
+    async def _ask_key(self, typed: str) -> str:
+        self._view.show_prompt((f"go to step {typed}▏", "Enter go · Esc cancel"))
         return await self._key()
 
 
-# KeyReader as they are pressed, one by one, and the terminal as it was found afterwards.
-
-try:
-    import termios
-    import tty
-except ImportError:  # not every platform has them
-    _PLATFORM = False
-else:
-    _PLATFORM = True
-
-ENTER, ESCAPE, BACKSPACE = "enter", "escape", "backspace"
-_NAMES = {"\r": ENTER, "\n": ENTER, "\x1b": ESCAPE, "\x7f": BACKSPACE, "\b": BACKSPACE}
-_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|O[@-~])")
-"""Arrows, function keys and their like."""
-_STDIN = 0
-_PASSED_ON = ("SIGTSTP", "SIGQUIT", "SIGHUP")
-"""Signals that stop or end the process without a word to us: the terminal is put right before."""
+# ---- keys
 
 
 def check_terminal(stderr: int) -> None:
-    """Refuse to wait for keys where none can be pressed, or nobody would see what for."""
+    """Refuse `--step` unless keys can be read and the view be seen. Raises WrongUse."""
     if not _PLATFORM:
-        raise WrongUse("--step reads keys with termios, which this platform does not have: leave it out")
+        raise WrongUse("--step needs termios, which this platform does not have: leave it out")
     missing = [name for name, descriptor in (("stdin", _STDIN), ("stderr", stderr)) if not os.isatty(descriptor)]
     if missing:
         raise WrongUse(
-            f"--step waits for keys in a terminal, and {' and '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} none: leave it out"
+            f"--step needs a terminal, but {' and '.join(missing)} "
+            f"{'is not one' if len(missing) == 1 else 'are not'}: leave it out"
         )
 
 
 class KeyReader:
-    """Reads keys of the terminal on stdin while it is entered, in the event loop.
+    """A context that reads keys from the terminal on stdin, in the event loop.
 
-    `pressed` is called with each key: a character in lower case, or `enter`, `escape`, `backspace`; with "" once
-    nothing more can come. `restore_terminal` is called before the process is stopped or ended by a signal.
+    `pressed` is called with each key: a character in lower case, or `enter`, `escape`, `backspace`; with "" when
+    stdin is closed. `restore_terminal` is called before a signal stops or ends the process.
     """
 
     def __init__(self, pressed: Callable[[str], None], restore_terminal: Callable[[], None]) -> None:
         self._pressed = pressed
         self._restore_terminal = restore_terminal
-        self._found: Any = None
+        self._settings: Any = None
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> KeyReader:
-        self._found = termios.tcgetattr(_STDIN)
+        self._settings = termios.tcgetattr(_STDIN)
         for number in (getattr(signal, name) for name in _PASSED_ON):
             if signal.getsignal(number) is signal.SIG_DFL:
                 self._before[number] = signal.signal(number, self._pass_on)
-        self._take()
+        self._read_unbuffered()
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(_STDIN, self._read)
         return self
@@ -305,21 +312,21 @@ class KeyReader:
             signal.signal(number, before)
 
     def restore(self) -> None:
-        """Leave the terminal as it was found. What was typed and not read is dropped: it was meant for us.
+        """Restore the settings of the terminal. Keys that were not read yet are dropped: they were meant for us.
 
-        At once: `TCSAFLUSH` waits until all that was written has been shown, and a signal that comes then undoes it.
+        Does not wait: with `TCSAFLUSH`, a signal during the wait for pending output would undo it.
         """
-        with suppress(termios.error):  # it is gone
-            termios.tcsetattr(_STDIN, termios.TCSANOW, self._found)
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(_STDIN, termios.TCSANOW, self._settings)
             termios.tcflush(_STDIN, termios.TCIFLUSH)
 
-    def _take(self) -> None:
+    def _read_unbuffered(self) -> None:
         tty.setcbreak(_STDIN, termios.TCSANOW)
 
     def _read(self) -> None:
         try:
             block = os.read(_STDIN, 1024)
-        except OSError:  # how Linux says that a terminal is gone
+        except OSError:  # on Linux, the terminal is gone
             block = b""
         if not block:
             self._loop.remove_reader(_STDIN)
@@ -328,26 +335,23 @@ class KeyReader:
             self._pressed(_NAMES.get(character, character.lower()))
 
     def _pass_on(self, number: int, frame: FrameType | None) -> None:
-        """Put the terminal right, and then let the signal do what it does; after a stop, go on."""
+        """Restore the terminal, then let the signal take effect; continue after a stop."""
         self.restore()
         self._restore_terminal()
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
         signal.signal(number, self._pass_on)
-        self._take()
+        self._read_unbuffered()
 
 
-# An event that somebody names on the command line: SEQ, or RUN:SEQ as events are called in public.
-
-RUNS_LISTED = 4
-"""Runs that are listed by name."""
+# ---- the event of --from
 
 
 def find_event(record: SessionRecord, given: str) -> EventAddress:
-    """The event of this name. RUN is a run's id or its number, from 1. Raises WrongUse if the record has none."""
+    """The event of `--from`: SEQ or RUN:SEQ, where RUN is a run's id or number, from 1. Raises WrongUse."""
     run, _, seq = given.rpartition(":")
     if not (seq.isascii() and seq.isdigit()):
-        raise WrongUse(f"--from {given}: write the number of an event, as in --from 12, or RUN_ID:SEQ")
+        raise WrongUse(f"--from {given}: give the number of an event, as in --from 12, or RUN_ID:SEQ")
     number = _number_of(record, run, given)
     events = record.runs[number].events
     if not events[0].seq <= int(seq) <= events[-1].seq:
@@ -365,13 +369,15 @@ def _number_of(record: SessionRecord, run: str, given: str) -> int:
     if not run and len(runs) == 1:
         return 0
     if not run:
-        raise WrongUse(f"--from {given}: the record holds {counted(len(runs), 'run')}, so say which: {_ranges(runs)}")
+        raise WrongUse(
+            f"--from {given}: the record holds {counted(len(runs), 'run')}, so give one as RUN_ID:SEQ: {_ranges(runs)}"
+        )
     for number, recorded in enumerate(runs):
         if recorded.started.run_id == run:
             return number
     if run.isascii() and run.isdigit() and 1 <= int(run) <= len(runs):
         return int(run) - 1
-    raise WrongUse(f"--from {given}: the record holds no run {run}: {_ranges(runs)}")
+    raise WrongUse(f"--from {given}: the record has no run {run}: {_ranges(runs)}")
 
 
 def _ranges(runs: list[RecordedRun]) -> str:
@@ -383,12 +389,8 @@ def _range(run: RecordedRun) -> str:
     return f"{one_line(run.started.run_id, 100)} has events {run.events[0].seq} to {run.events[-1].seq}"
 
 
-# The messages of a request for people: who says what, shortened, the newest last.
+# ---- the messages of a request
 
-MESSAGES_SHOWN = 24
-"""Messages that are shown, the newest ones."""
-ROWS_PER_MESSAGE = 4
-"""Rows of each."""
 
 _WHO: dict[type, tuple[str, Shade]] = {
     SystemMessage: ("system", "quiet"),
@@ -399,9 +401,9 @@ _WHO: dict[type, tuple[str, Shade]] = {
 
 
 def request_messages(before: Sequence[RecordedRun], events: Sequence[Event]) -> list[Message]:
-    """What the model was sent for the step in which these events of a run end, or for the next one.
+    """The messages of the request of the step in which these events of a run end, or of the next step.
 
-    `before`: the runs of the session before it.
+    `before`: the earlier runs of the session.
     """
     transcript = Transcript()
     for run in before:
@@ -424,7 +426,7 @@ def message_lines(messages: Sequence[Message], step: int, width: int) -> Iterato
     """The messages in lines of this width."""
     yield [("  ✉ ", "user"), (f"{counted(len(messages), 'message')} for step {step}", "strong")]
     if len(messages) > MESSAGES_SHOWN:
-        yield [(f"    … {counted(len(messages) - MESSAGES_SHOWN, 'message')} before these", "quiet")]
+        yield [(f"    … {counted(len(messages) - MESSAGES_SHOWN, 'earlier message')}", "quiet")]
     for message in messages[-MESSAGES_SHOWN:]:
         who, shade = _WHO[type(message)]
         for number, row in enumerate(_rows(message, width - 14)):
@@ -437,7 +439,7 @@ def message_lines(messages: Sequence[Message], step: int, width: int) -> Iterato
 def _rows(message: Message, width: int) -> list[str]:
     match message:
         case AssistantMessage():
-            calls = [f"{one_line(call.name, 40)}({_given(call.arguments)})" for call in message.calls]
+            calls = [f"{one_line(call.name, 40)}({_arguments(call.arguments)})" for call in message.calls]
             rows = [*(_text(message.text, width) if message.text.strip() else []), *(one_line(c, width) for c in calls)]
             return rows or [""]
         case ToolResult():
@@ -456,5 +458,5 @@ def _text(text: str, width: int) -> list[str]:
     return [*rows, f"… {counted(more, 'more line')}"] if more else rows
 
 
-def _given(written: str) -> str:
+def _arguments(written: str) -> str:
     return ", ".join(f"{name}={value}" if name else value for name, value in arguments(written, 60))

@@ -253,14 +253,14 @@ async def test_from_an_event_of_a_later_run_shows_nothing_of_the_earlier_ones(tm
 
 
 WRONG_PLACES = {
-    "no number": ("x", "write the number of an event"),
-    "nothing": ("", "write the number of an event"),
+    "no number": ("x", "give the number of an event"),
+    "nothing": ("", "give the number of an event"),
     "zero": ("2:0", "{1} has events 1 to {last}"),
     "behind the end": ("{1}:9999", "{1} has events 1 to {last}"),
-    "no run": ("5", "the record holds 3 runs, so say which: {0} has events 1 to {last}; {1} has"),
-    "another run": ("run_x:5", "holds no run run_x: {0} has events 1 to {last}"),
-    "a run too many": ("4:5", "holds no run 4"),
-    "a number that is none": ("2:²", "write the number of an event"),
+    "no run": ("5", "the record holds 3 runs, so give one as RUN_ID:SEQ: {0} has events 1 to {last}; {1} has"),
+    "another run": ("run_x:5", "has no run run_x: {0} has events 1 to {last}"),
+    "a run too many": ("4:5", "has no run 4"),
+    "a number that is none": ("2:²", "give the number of an event"),
 }
 
 
@@ -289,7 +289,7 @@ async def test_to_walk_without_a_terminal_is_wrong_use(tmp_path: Path) -> None:
     record = await recorded(tmp_path / "r.jsonl")
     done = await endstop("replay", record, "--step")
     assert (done.code, done.out) == (2, "")
-    assert "stdin and stderr are none" in done.err
+    assert "stdin and stderr are not" in done.err
     done = await endstop("replay", record, "--step", "--quiet")
     assert (done.code, "leave out one of them" in done.err) == (2, True)
 
@@ -312,7 +312,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     "a deep header": (_header(x=1).encode().replace(b"1}", b"[" * 5000 + b"]" * 5000 + b"}"), "is no endstop record"),
     "newer": (_header(version="2.0").encode(), "upgrade endstop"),
     "a version that is none": (_header(version="new").encode(), "is damaged"),
-    "a header alone": (_header().encode(), "holds no run"),
+    "a header alone": (_header().encode(), "has no run"),
     "an event too early": (
         _header().encode() + b'{"type":"STEP_STARTED","step":1,"round":1}\n',
         "before any RUN_STARTED",
@@ -407,7 +407,7 @@ async def test_a_record_that_is_being_written_is_played_as_far_as_it_goes_and_sa
     record.write_bytes(whole[: whole.index(b'"DECISION_MADE"')])
     writer = RecordWriter(record, "s", "", "")
     record.write_bytes(whole[: whole.index(b'"DECISION_MADE"')])  # without the line feed that mends a torn line
-    told = "the record is being written by another process: this is what it held when it was read"
+    told = "another process is writing to the record: this is the result for what it held when it was read"
     try:
         done = await endstop("replay", record, "--json")
         assert (done.code, done.json["same"], done.json["being_written"]) == (0, True, True)

@@ -184,7 +184,7 @@ async def test_g_says_which_steps_there_are_and_can_be_taken_back(tmp_path: Path
     record = await recorded(tmp_path / "r.jsonl")
     async with walking(record) as (terminal, _):
         await terminal.shows("before step 1")
-        await press(terminal, "g99\r", "this run has the steps 1 to 4")
+        await press(terminal, "g99\r", "this run has steps 1 to 4")
         await press(terminal, "g", "go to step")
         await press(terminal, "3\x1b", f"before step 1 of 4\n  {KEYS}")
         await press(terminal, "\r", "before step 2")
@@ -196,7 +196,7 @@ async def test_there_is_no_way_back_where_tools_are_really_run(tmp_path: Path) -
     async with walking(record, "--live-tools", "--tools", tmp_path / "live.py") as (terminal, _):
         await terminal.shows("before step 1")
         await press(terminal, "\r", "before step 2")
-        await press(terminal, "g1\r", "there is no way back")
+        await press(terminal, "g1\r", "cannot go back")
 
 
 async def test_q_leaves_with_what_is_known_so_far(tmp_path: Path) -> None:
@@ -354,7 +354,7 @@ async def test_messages_fit_are_shortened_and_only_the_newest_are_shown(tmp_path
     lines = [plain(line) for line in message_lines(request_messages([], run.events), 22, width)]
     assert all(cells(line) <= width for line in lines)
     assert "44 messages for step 22" in lines[0]
-    assert lines[1].strip() == "… 20 messages before these"
+    assert lines[1].strip() == "… 20 earlier messages"
     assert len(lines) < 200
     assert "\n".join(lines).count("line 0") == 11
     assert "line 30" not in "".join(lines)
