@@ -13,7 +13,7 @@ import msgspec
 from .._sanitize import one_line
 from ..analysis.audit import Audit, audit
 from ..decision import POLICIES, Policy, WrongUse
-from ..formats import FORMATS, Found, Kinds, Skipped, events_of, found_in
+from ..formats import FORMATS, FoundSession, ImportOptions, SkippedSession, events_of, find_sessions
 from ..formats.session_files import AUTO
 from ..process.streams import StdStreams
 from ..records.reader import is_record
@@ -79,19 +79,19 @@ def command(args: argparse.Namespace) -> int:
 
 def _foreign(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
     """The audit of a transcript of another agent."""
-    chosen = _chosen(args, found_in(args.transcript, args.format))
-    foreign = chosen.foreign
-    events = events_of(foreign, chosen.id, chosen.format, Kinds(completion=tuple(args.completion)))
-    return audit(events, policies, dict(foreign.lost))
+    chosen = _chosen(args, find_sessions(args.transcript, args.format))
+    session = chosen.session
+    events = events_of(session, chosen.id, chosen.format, ImportOptions(completion=tuple(args.completion)))
+    return audit(events, policies, dict(session.losses))
 
 
-def _chosen(args: argparse.Namespace, results: Iterable[Found | Skipped]) -> Found:
+def _chosen(args: argparse.Namespace, results: Iterable[FoundSession | SkippedSession]) -> FoundSession:
     """The session to show. Raises WrongUse if there is none."""
-    chosen: Found | None = None
+    chosen: FoundSession | None = None
     ids: list[str] = []
     why = "it holds no session"
     for result in results:
-        if isinstance(result, Skipped):
+        if isinstance(result, SkippedSession):
             why = why if ids else result.why
             continue
         ids.append(result.id)

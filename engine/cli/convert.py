@@ -16,10 +16,10 @@ from .._sanitize import one_line
 from ..decision import Event, WrongUse
 from ..formats import export_atif as to_atif
 from ..formats import export_openai as to_openai
-from ..formats.export_losses import UNTOLD
-from ..formats.imported_session import GROUPS, LOST, Kinds
-from ..formats.importer import Folder, Imported, Importer, lost_in
-from ..formats.session_files import AUTO, FORMATS, Found, Skipped, found_in, found_in_stream
+from ..formats.export_losses import EXPORT_LOSSES
+from ..formats.imported_session import LOSS_GROUPS, LOSSES, ImportOptions
+from ..formats.importer import ImportedRecord, Importer, RecordFolder, total_losses
+from ..formats.session_files import AUTO, FORMATS, FoundSession, SkippedSession, find_sessions, find_sessions_in_stream
 from ..process.streams import StdStreams
 from ..records.reader import read_record
 from .options import add_command, add_finish_words, add_output, add_redaction, build_redaction, parse_finish_words
@@ -50,7 +50,7 @@ def add_to(commands: Any) -> None:
 def add_import(commands: Any) -> None:
     """Add `import` to the parser's subcommands."""
     parser = add_command(commands, "import", _IMPORT_HELP, import_sessions, _IMPORT_EPILOG)
-    formats = "; ".join(f"{format.name}: {format.says}" for format in sorted(FORMATS.values(), key=lambda f: f.name))
+    formats = "; ".join(f"{one.name}: {one.description}" for one in sorted(FORMATS.values(), key=lambda one: one.name))
     parser.add_argument(
         "format", metavar="FORMAT", choices=(*sorted(FORMATS), AUTO), help=f"{formats}; {AUTO}: detected from the data"
     )
@@ -82,15 +82,15 @@ def add_import(commands: Any) -> None:
 def import_sessions(args: argparse.Namespace) -> int:
     """Import sessions and return the exit code. Raises WrongUse."""
     std_streams = StdStreams()
-    kinds = Kinds(
+    options = ImportOptions(
         completion=tuple(args.completion), question=tuple(args.question), finish_words=parse_finish_words(args)
     )
-    folder = Folder(args.output, compress=args.compress, replace=args.force, redact=build_redaction(args))
-    importer = Importer(folder, kinds)
-    results = list(importer.take(_found(args.files, args.format)))
-    imported = [result for result in results if isinstance(result, Imported)]
-    skipped = [result for result in results if isinstance(result, Skipped)]
-    unused = kinds.unused(importer.tools)
+    folder = RecordFolder(args.output, compress=args.compress, replace=args.force, redact=build_redaction(args))
+    importer = Importer(folder, options)
+    results = list(importer.import_all(_found(args.files, args.format)))
+    imported = [result for result in results if isinstance(result, ImportedRecord)]
+    skipped = [result for result in results if isinstance(result, SkippedSession)]
+    unused = options.unmatched_names(importer.tool_names)
     if not (args.quiet and args.json):  # the JSON has all of it
         for line in _told(imported, skipped, unused, args.quiet):
             print(line, file=sys.stderr)
@@ -103,17 +103,17 @@ def import_sessions(args: argparse.Namespace) -> int:
     return 0
 
 
-def _found(files: list[str], format: str) -> Iterator[Found | Skipped]:
+def _found(files: list[str], format: str) -> Iterator[FoundSession | SkippedSession]:
     for file in files:
         if file != "-":
-            yield from found_in(file, format)
+            yield from find_sessions(file, format)
         elif sys.stdin is None:
             raise WrongUse("-: stdin is closed")
         else:
-            yield from found_in_stream(sys.stdin.buffer, format)
+            yield from find_sessions_in_stream(sys.stdin.buffer, format)
 
 
-def _summary(folder: str, imported: list[Imported]) -> str:
+def _summary(folder: str, imported: list[ImportedRecord]) -> str:
     formats = Counter(result.format for result in imported)
     named = ", ".join(formats) if len(formats) == 1 else ", ".join(f"{n} {name}" for name, n in formats.items())
     runs, steps = sum(result.runs for result in imported), sum(result.steps for result in imported)
@@ -121,7 +121,9 @@ def _summary(folder: str, imported: list[Imported]) -> str:
     return f"{sessions} ({named}; {counted(runs, 'run')}, {counted(steps, 'step')}) imported into {folder}"
 
 
-def _told(imported: list[Imported], skipped: list[Skipped], unused: list[str], quiet: bool) -> Iterator[str]:
+def _told(
+    imported: list[ImportedRecord], skipped: list[SkippedSession], unused: list[str], quiet: bool
+) -> Iterator[str]:
     """Everything to report besides the result. Skipped sessions are reported even if `quiet`: no record shows them."""
     yield from _told_amiss(skipped, bool(imported))
     if not quiet:
@@ -130,7 +132,7 @@ def _told(imported: list[Imported], skipped: list[Skipped], unused: list[str], q
         yield from _told_unused(unused)
 
 
-def _told_amiss(skipped: list[Skipped], imported: bool) -> Iterator[str]:
+def _told_amiss(skipped: list[SkippedSession], imported: bool) -> Iterator[str]:
     """Sessions that could not be converted."""
     amiss = [result for result in skipped if not (result.aside or result.known)]
     if not imported and len(amiss) == 1:
@@ -141,7 +143,7 @@ def _told_amiss(skipped: list[Skipped], imported: bool) -> Iterator[str]:
         yield f"skipped: {len(amiss) - SHOWN} more (--json lists them)"
 
 
-def _told_skipped(skipped: list[Skipped]) -> Iterator[str]:
+def _told_skipped(skipped: list[SkippedSession]) -> Iterator[str]:
     aside = [result for result in skipped if result.aside]
     known = [result for result in skipped if result.known]
     if known:
@@ -151,21 +153,21 @@ def _told_skipped(skipped: list[Skipped]) -> Iterator[str]:
         yield f"ignored: {counted(len(aside), 'file')} without sessions, such as {_where(aside[0])}"
 
 
-def _where(result: Skipped) -> str:
+def _where(result: SkippedSession) -> str:
     source = one_line(result.source, 200)
     return f"{source}, {result.place}" if result.place else source
 
 
-def _told_lost(imported: list[Imported]) -> Iterator[str]:
-    for kind, times in lost_in(imported).most_common():
+def _told_lost(imported: list[ImportedRecord]) -> Iterator[str]:
+    for kind, times in total_losses(imported).most_common():
         yield f"lost: {times:,} {_words(kind)}"
 
 
 def _words(kind: str) -> str:
     group, named, name = kind.partition(": ")
-    if named and group in GROUPS:
-        return GROUPS[group].format(one_line(name, 60))
-    return LOST.get(kind, "other items: left out")
+    if named and group in LOSS_GROUPS:
+        return LOSS_GROUPS[group].format(one_line(name, 60))
+    return LOSSES.get(kind, "other items: left out")
 
 
 def _told_unused(unused: list[str]) -> Iterator[str]:
@@ -173,7 +175,7 @@ def _told_unused(unused: list[str]) -> Iterator[str]:
         yield f"note: no session has a tool called {one_line(name, 60)!r}"
 
 
-def _nothing(folder: str, skipped: list[Skipped]) -> str:
+def _nothing(folder: str, skipped: list[SkippedSession]) -> str:
     if not skipped:
         return "nothing was imported: no files were found"
     known = [result for result in skipped if result.known]
@@ -183,13 +185,13 @@ def _nothing(folder: str, skipped: list[Skipped]) -> str:
     return f"nothing was imported: {_where(first)}: {one_line(first.why, 300)}"
 
 
-def _as_json(folder: str, imported: list[Imported], skipped: list[Skipped], unused: list[str]) -> str:
+def _as_json(folder: str, imported: list[ImportedRecord], skipped: list[SkippedSession], unused: list[str]) -> str:
     whole = {
         "imported": len(imported),
         "folder": folder,
         "runs": sum(result.runs for result in imported),
         "steps": sum(result.steps for result in imported),
-        "lost": dict(lost_in(imported)),
+        "lost": dict(total_losses(imported)),
         "sessions": imported,
         "skipped": skipped,
         "unknown_tools": unused,
@@ -214,7 +216,7 @@ exit codes: 0 exported, 2 usage error
 """
 
 Export = Callable[[str, Sequence[Event]], tuple[dict[str, Any], Counter[str]]]
-EXPORTS: dict[str, Export] = {"openai": to_openai.exported, "atif": to_atif.exported}
+EXPORTS: dict[str, Export] = {"openai": to_openai.export, "atif": to_atif.export}
 
 
 def add_export(commands: Any) -> None:
@@ -240,7 +242,7 @@ def export_record(args: argparse.Namespace) -> int:
         _write(args.output, text, args.force, args.record)
     if not args.quiet:
         for kind, times in left_out.items():
-            print(f"left out: {times:,} {UNTOLD[kind]}", file=sys.stderr)
+            print(f"left out: {times:,} {EXPORT_LOSSES[kind]}", file=sys.stderr)
     if record.damaged:
         print(f"left out: {len(record.damaged):,} lines of the record that could not be read", file=sys.stderr)
     if record.missing:

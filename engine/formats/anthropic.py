@@ -10,141 +10,146 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .content_blocks import content_of, drop
-from .imported_session import Conversation, Foreign, Unreadable
-from .openai import describe, hear_failure, hear_user, is_messages, messages_in
-from .parsing import TIMES, failure_in, first_time, first_word, listed, mapping, usage_of, word
+from .content_blocks import count_dropped_parts, parse_content
+from .imported_session import ImportedSession, SessionBuilder, Unreadable
+from .openai import add_failure, add_user_message, find_messages, is_message_list, read_metadata
+from .parsing import TIME_FIELDS, as_dict, as_list, as_text, describe_failure, first_text, message_time, parse_usage
 
-_BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"})
-_READ = frozenset({"system", "type", "role", "content", "stop_reason", "stop_sequence"})
-_MESSAGE = frozenset(
+_BLOCK_TYPES = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "server_tool_use"})
+_SESSION_FIELDS = frozenset({"system", "type", "role", "content", "stop_reason", "stop_sequence"})
+_MESSAGE_FIELDS = frozenset(
     {"role", "content", "id", "type", "model", "stop_reason", "stop_sequence", "usage", "loop", "failed", "error",
-     "status", "message", *TIMES}
+     "status", "message", *TIME_FIELDS}
 )  # fmt: skip
 """Fields of a message that are read, or say nothing of what was said; others are listed as lost."""
-_LINE = frozenset(
+_LINE_FIELDS = frozenset(
     {"message", "type", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "session_id", "timestamp", "isMeta",
      "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage", "error", "requestId",
      "userType", "cwd", "version", "gitBranch", "entrypoint", "slug", "promptId", "permissionMode", "agentId",
      "sourceToolAssistantUUID"}
 )  # fmt: skip
 """The same of a line of Claude Code's."""
-SYNTHETIC = "<synthetic>"
+SYNTHETIC_MODEL = "<synthetic>"
 """The model in whose name Claude Code itself speaks: errors, and words in the place of an answer."""
 
 
-def sessions(data: Any) -> Iterator[Foreign]:
+def sessions(data: Any) -> Iterator[ImportedSession]:
     """The sessions in a list of messages or wrapped messages, an object with one, or a list of either."""
-    if isinstance(data, list) and not is_messages(data) and not is_wrapped(data):
+    if isinstance(data, list) and not is_message_list(data) and not is_transcript(data):
         for one in data:
             yield from sessions(one)
         return
-    whole = {"messages": data} if isinstance(data, list) else mapping(data)
-    inside = (mapping(whole.get(name)) for name in ("request", "params", "body"))
-    request = next((part for part in inside if messages_in(part)), whole)
-    foreign = Foreign()
-    if isinstance(data, list) and is_wrapped(data):
-        messages = list(_unwrapped(data, foreign))
+    whole = {"messages": data} if isinstance(data, list) else as_dict(data)
+    inside = (as_dict(whole.get(name)) for name in ("request", "params", "body"))
+    request = next((part for part in inside if find_messages(part)), whole)
+    session = ImportedSession()
+    if isinstance(data, list) and is_transcript(data):
+        messages = list(_unwrap_lines(data, session))
     else:
-        messages = [*(messages_in(request) or ()), *_answer(whole)]
-        describe(foreign, whole, request, _READ)
-        foreign.usage = None
+        messages = [*(find_messages(request) or ()), *_final_response(whole)]
+        read_metadata(session, whole, request, _SESSION_FIELDS)
+        session.usage = None
     if not messages:
-        only = "messages of subagents" if foreign.lost["side chain"] else ""
+        only = "messages of subagents" if session.losses["side chain"] else ""
         raise Unreadable(f"it holds only {only}" if only else "it holds no list of messages")
-    conversation = Conversation(foreign)
-    conversation.system(content_of(request.get("system"), foreign).text)
-    for message in _joined(messages):
-        _hear(conversation, message)
+    builder = SessionBuilder(session)
+    builder.add_system(parse_content(request.get("system"), session).text)
+    for message in _merge_blocks(messages):
+        _add_message(builder, message)
     if isinstance(data, dict):
-        hear_failure(conversation, whole)
-    yield foreign
+        add_failure(builder, whole)
+    yield session
 
 
-def fits(data: Any) -> bool:
+def matches(data: Any) -> bool:
     """Whether this looks like Anthropic's messages: a system prompt apart, blocks that only these have, or wrapped."""
     if isinstance(data, list):
-        if is_wrapped(data):
+        if is_transcript(data):
             return True
-        return _has_blocks(data) if is_messages(data) else any(fits(one) for one in data[:1])
-    whole = mapping(data)
-    inside = [whole, *(mapping(whole.get(name)) for name in ("request", "params", "body"))]
-    return bool(_answer(whole)) or any(
-        messages_in(part) is not None and ("system" in part or _has_blocks(messages_in(part) or ())) for part in inside
+        return _has_blocks(data) if is_message_list(data) else any(matches(one) for one in data[:1])
+    whole = as_dict(data)
+    inside = [whole, *(as_dict(whole.get(name)) for name in ("request", "params", "body"))]
+    return bool(_final_response(whole)) or any(
+        find_messages(part) is not None and ("system" in part or _has_blocks(find_messages(part) or ()))
+        for part in inside
     )
 
 
-def is_wrapped(data: Any) -> bool:
+def is_transcript(data: Any) -> bool:
     """Whether these are lines of a transcript of Claude Code."""
-    lines = listed(data)[:20]
-    return any(_is_wrapped(line) for line in lines) and not any("role" in mapping(line) for line in lines)
+    lines = as_list(data)[:20]
+    return any(_is_transcript_line(line) for line in lines) and not any("role" in as_dict(line) for line in lines)
 
 
-def _is_wrapped(line: Any) -> bool:
-    entry = mapping(line)
-    return entry.get("type") in ("user", "assistant") and "role" in mapping(entry.get("message"))
+def _is_transcript_line(line: Any) -> bool:
+    entry = as_dict(line)
+    return entry.get("type") in ("user", "assistant") and "role" in as_dict(entry.get("message"))
 
 
 def _has_blocks(messages: Iterable[Any]) -> bool:
     for message in messages:
-        for part in listed(mapping(message).get("content")):
-            if word(mapping(part).get("type")) in _BLOCKS:
+        for part in as_list(as_dict(message).get("content")):
+            if as_text(as_dict(part).get("type")) in _BLOCK_TYPES:
                 return True
     return False
 
 
-def _answer(data: dict[str, Any]) -> list[Any]:
+def _final_response(data: dict[str, Any]) -> list[Any]:
     """The response that came last, as the API answered it."""
-    response = mapping(data.get("response"))
-    response = mapping(response.get("body")) or response
+    response = as_dict(data.get("response"))
+    response = as_dict(response.get("body")) or response
     for found in (response, data):
         if found.get("type") == "message" and found.get("role") == "assistant":
             return [found]
     return []
 
 
-def _unwrapped(lines: list[Any], foreign: Foreign) -> Iterator[dict[str, Any]]:
+def _unwrap_lines(lines: list[Any], session: ImportedSession) -> Iterator[dict[str, Any]]:
     for line in lines:
-        entry = mapping(line)
-        if not _is_wrapped(entry):
-            foreign.lose(f"line: {word(entry.get('type'))[:40] or 'none'}")
+        entry = as_dict(line)
+        if not _is_transcript_line(entry):
+            session.count_loss(f"line: {as_text(entry.get('type'))[:40] or 'none'}")
         elif entry.get("isSidechain") is True:
-            foreign.leave_out("side chain", entry["message"])
-        elif _is_own(entry):
-            foreign.leave_out("own words", entry["message"])
+            session.count_dropped("side chain", entry["message"])
+        elif _is_synthetic_text(entry):
+            session.count_dropped("own words", entry["message"])
         else:
-            foreign.lose_fields("line field", entry, _LINE)
-            foreign.id = foreign.id or first_word(entry, "sessionId", "session_id")
+            session.count_unread_fields("line field", entry, _LINE_FIELDS)
+            session.id = session.id or first_text(entry, "sessionId", "session_id")
             message = dict(entry["message"])
             message["timestamp"] = entry.get("timestamp")
-            message["failed"] = _is_failure(entry, message)
+            message["failed"] = _is_failed_request(entry, message)
             message["loop"] = entry.get("isMeta") is True or entry.get("isCompactSummary") is True
-            if message.get("model") != SYNTHETIC:
-                foreign.model = foreign.model or word(message.get("model"))
+            if message.get("model") != SYNTHETIC_MODEL:
+                session.model = session.model or as_text(message.get("model"))
             yield message
 
 
-def _is_own(entry: dict[str, Any]) -> bool:
+def _is_synthetic_text(entry: dict[str, Any]) -> bool:
     """Whether Claude Code speaks in the model's name, and not of a failure: nobody asked a model for this."""
     message = entry["message"]
-    return message.get("role") == "assistant" and message.get("model") == SYNTHETIC and not _is_failure(entry, message)
+    return (
+        message.get("role") == "assistant"
+        and message.get("model") == SYNTHETIC_MODEL
+        and not _is_failed_request(entry, message)
+    )
 
 
-def _is_failure(entry: dict[str, Any], message: dict[str, Any]) -> bool:
+def _is_failed_request(entry: dict[str, Any], message: dict[str, Any]) -> bool:
     """Whether a line of Claude Code's says, in the model's name, that a request failed."""
     if entry.get("isApiErrorMessage") is True or entry.get("error"):
         return True
-    text = content_of(message.get("content"), Foreign()).text
-    return message.get("model") == SYNTHETIC and text.startswith("API Error")
+    text = parse_content(message.get("content"), ImportedSession()).text
+    return message.get("model") == SYNTHETIC_MODEL and text.startswith("API Error")
 
 
-def _joined(messages: Iterable[Any]) -> list[Any]:
+def _merge_blocks(messages: Iterable[Any]) -> list[Any]:
     """The messages, with the blocks of one response in one message again where each came by itself."""
     joined: list[Any] = []
     at: dict[str, int] = {}
     for message in messages:
-        entry = mapping(message)
-        id = word(entry.get("id")) if entry.get("role") == "assistant" and not entry.get("failed") else ""
+        entry = as_dict(message)
+        id = as_text(entry.get("id")) if entry.get("role") == "assistant" and not entry.get("failed") else ""
         if id and id in at:
             first = joined[at[id]]
             content = [*_as_blocks(first.get("content")), *_as_blocks(message.get("content"))]
@@ -161,33 +166,33 @@ def _as_blocks(content: Any) -> list[Any]:
     return content if isinstance(content, list) else [] if content is None else [content]
 
 
-def _hear(conversation: Conversation, message: Any) -> None:
-    foreign = conversation.foreign
+def _add_message(builder: SessionBuilder, message: Any) -> None:
+    session = builder.session
     if not isinstance(message, dict):
-        foreign.lose("no message")
+        session.count_loss("no message")
         return
-    t = first_time(message)
-    foreign.lose_fields("message field", message, _MESSAGE)
-    content = content_of(message.get("content"), foreign)
+    t = message_time(message)
+    session.count_unread_fields("message field", message, _MESSAGE_FIELDS)
+    content = parse_content(message.get("content"), session)
     match message.get("role"):
         case "user":
-            drop(content, foreign, calls=True, reasoning=True)
-            hear_user(conversation, content, t, by_loop=message.get("loop") is True)
-        case "assistant" if message.get("failed") or failure_in(message):
-            conversation.failed(content.text or failure_in(message), t=t)
+            count_dropped_parts(content, session, calls=True, reasoning=True)
+            add_user_message(builder, content, t, by_loop=message.get("loop") is True)
+        case "assistant" if message.get("failed") or describe_failure(message):
+            builder.add_failure(content.text or describe_failure(message), t=t)
         case "assistant":
-            drop(content, foreign, results=True)
-            conversation.assistant(
+            count_dropped_parts(content, session, results=True)
+            builder.add_response(
                 content.text,
                 content.calls,
                 content.reasoning,
-                usage=usage_of(message.get("usage")),
-                raw_finish=word(message.get("stop_reason")),
-                model=word(message.get("model")),
+                usage=parse_usage(message.get("usage")),
+                raw_finish=as_text(message.get("stop_reason")),
+                model=as_text(message.get("model")),
                 t=t,
             )
         case "system":
-            drop(content, foreign, calls=True, results=True, reasoning=True)
-            conversation.system(content.text, t)
+            count_dropped_parts(content, session, calls=True, results=True, reasoning=True)
+            builder.add_system(content.text, t)
         case role:
-            foreign.leave_out(f"role: {word(role)[:40] or 'none'}", message)
+            session.count_dropped(f"role: {as_text(role)[:40] or 'none'}", message)

@@ -23,14 +23,14 @@ from ..providers import ProviderError
 from ..providers.chat_stream import ChatStream, parse_whole_reply
 from ..providers.error_replies import parse_error_body
 from ..providers.sse_decoder import SSEDecoder
-from .imported_session import Conversation, Foreign, Unreadable
-from .parsing import cost_of, listed, mapping, seconds, word
+from .imported_session import ImportedSession, SessionBuilder, Unreadable
+from .parsing import as_dict, as_list, as_text, parse_cost, parse_time
 
 COMPLETION = "attempt_completion"
-_CHAT = "/chat/completions"
-_OTHER_CHATS = ("/messages", "/responses", ":generateContent", ":streamGenerateContent")
+_CHAT_PATH = "/chat/completions"
+_OTHER_CHAT_PATHS = ("/messages", "/responses", ":generateContent", ":streamGenerateContent")
 """Chat endpoints of other formats: their replies are not heard, and listed as lost."""
-LARGEST_REPLY = 64 * 1024 * 1024
+MAX_REPLY_BYTES = 64 * 1024 * 1024
 """Bytes that one compressed reply may hold."""
 
 
@@ -44,43 +44,43 @@ class _Reply(Struct):
     t: float | None = None
 
 
-def sessions(data: Any) -> Iterator[Foreign]:
+def sessions(data: Any) -> Iterator[ImportedSession]:
     """The session of a recording."""
-    foreign = Foreign()
-    conversation = Conversation(foreign)
+    session = ImportedSession()
+    builder = SessionBuilder(session)
     failures: list[str] = []
-    begins = True
-    for entry in map(mapping, data if isinstance(data, list) else [data]):
-        path = word(entry.get("path")).partition("?")[0]
-        if not path.endswith(_CHAT):
-            if path.endswith(_OTHER_CHATS):
-                foreign.lose("reply")
+    starts_run = True
+    for entry in map(as_dict, data if isinstance(data, list) else [data]):
+        path = as_text(entry.get("path")).partition("?")[0]
+        if not path.endswith(_CHAT_PATH):
+            if path.endswith(_OTHER_CHAT_PATHS):
+                session.count_loss("reply")
             continue
         try:
-            reply = _heard(entry)
+            reply = _parse_reply(entry)
         except ProviderError as error:
             failures.append(str(error) or type(error).__name__)
-            conversation.failed(failures[-1], begins=begins)
-            foreign.lose("prompt", begins)
-            begins = False
+            builder.add_failure(failures[-1], starts_run=starts_run)
+            session.count_loss("prompt", starts_run)
+            starts_run = False
             continue
-        _add(conversation, reply, begins)
-        begins = _ends(reply.message, foreign)
-    if not conversation.steps:
+        _add_reply(builder, reply, starts_run)
+        starts_run = _ends_run(reply.message, session)
+    if not builder.steps:
         raise Unreadable(failures[-1] if failures else "it holds no reply of a chat endpoint")
-    yield foreign
+    yield session
 
 
-def fits(data: Any) -> bool:
+def matches(data: Any) -> bool:
     """Whether this is a list of recorded HTTP replies."""
-    first = mapping(listed(data)[0] if listed(data) else None)
+    first = as_dict(as_list(data)[0] if as_list(data) else None)
     return {"path", "status", "response"} <= first.keys()
 
 
-def _add(conversation: Conversation, reply: _Reply, begins: bool) -> None:
-    foreign = conversation.foreign
-    foreign.model = foreign.model or reply.model
-    conversation.assistant(
+def _add_reply(builder: SessionBuilder, reply: _Reply, starts_run: bool) -> None:
+    session = builder.session
+    session.model = session.model or reply.model
+    builder.add_response(
         reply.message.text,
         [(call.id, call.name, call.arguments) for call in reply.message.calls],
         reply.message.reasoning,
@@ -88,19 +88,19 @@ def _add(conversation: Conversation, reply: _Reply, begins: bool) -> None:
         raw_finish=reply.raw_finish,
         model=reply.model,
         t=reply.t,
-        begins=begins,
+        starts_run=starts_run,
     )
-    if begins:
-        foreign.lose("prompt")
+    if starts_run:
+        session.count_loss("prompt")
 
 
-def _ends(message: AssistantMessage, foreign: Foreign) -> bool:
+def _ends_run(message: AssistantMessage, session: ImportedSession) -> bool:
     """Whether a run ends with this response."""
     if message.calls:
         return any(call.name == COMPLETION for call in message.calls)
     return not any(
         call.name == COMPLETION
-        for said in foreign.said
+        for said in session.messages
         if isinstance(said.message, AssistantMessage)
         for call in said.message.calls
     )
@@ -109,7 +109,7 @@ def _ends(message: AssistantMessage, foreign: Foreign) -> bool:
 # ---- replies
 
 
-def _heard(entry: dict[str, Any]) -> _Reply:
+def _parse_reply(entry: dict[str, Any]) -> _Reply:
     """One reply. Raises ProviderError if it is an error, or no whole response."""
     body = _body(entry)
     status = entry.get("status")
@@ -119,7 +119,7 @@ def _heard(entry: dict[str, Any]) -> _Reply:
     assembler = Assembler(0, "", set())
     for chunk in chunks:
         assembler.feed(chunk)
-    return _beside(_Reply(assembler.message, assembler.raw_finish, assembler.usage), events)
+    return _add_metadata(_Reply(assembler.message, assembler.raw_finish, assembler.usage), events)
 
 
 def _stream(body: bytes) -> tuple[list[AnyChunk], list[bytes]]:
@@ -128,16 +128,16 @@ def _stream(body: bytes) -> tuple[list[AnyChunk], list[bytes]]:
     return chunks + stream.end(), [*events.feed(body), *events.end()]
 
 
-def _beside(reply: _Reply, events: list[bytes]) -> _Reply:
+def _add_metadata(reply: _Reply, events: list[bytes]) -> _Reply:
     """What a reply says beside the response: the model, when it was made, and what it cost."""
     for event in events:
         try:
-            chunk = mapping(msgspec.json.decode(event))
+            chunk = as_dict(msgspec.json.decode(event))
         except (msgspec.DecodeError, RecursionError):
             continue
-        reply.model = reply.model or word(chunk.get("model"))
-        reply.t = reply.t or seconds(chunk.get("created"))
-        cost = cost_of(mapping(chunk.get("usage")))
+        reply.model = reply.model or as_text(chunk.get("model"))
+        reply.t = reply.t or parse_time(chunk.get("created"))
+        cost = parse_cost(as_dict(chunk.get("usage")))
         if cost is not None and reply.usage is not None:
             reply.usage = replace(reply.usage, cost_usd=cost)
     return reply
@@ -149,7 +149,7 @@ def _body(entry: dict[str, Any]) -> bytes:
     parts = response if isinstance(response, list) and all(isinstance(part, str) for part in response) else [response]
     if entry.get("responseIsBinary") is True or (isinstance(response, list) and _is_hex(parts)):
         try:
-            return _unpacked(b"".join(binascii.unhexlify(part) for part in parts if isinstance(part, str)))
+            return _decompress(b"".join(binascii.unhexlify(part) for part in parts if isinstance(part, str)))
         except binascii.Error:
             pass
     if not isinstance(response, str) and parts[:1] == [response]:
@@ -161,11 +161,11 @@ def _is_hex(parts: list[Any]) -> bool:
     return all(isinstance(part, str) and part and not part.strip("0123456789abcdef") for part in parts)
 
 
-def _unpacked(body: bytes) -> bytes:
+def _decompress(body: bytes) -> bytes:
     """The body, unpacked if it is gzip; at most `LARGEST_REPLY` bytes of it."""
     if body[:2] != b"\x1f\x8b":
         return body
     try:
-        return zlib.decompressobj(wbits=31).decompress(body, LARGEST_REPLY)
+        return zlib.decompressobj(wbits=31).decompress(body, MAX_REPLY_BYTES)
     except zlib.error:
         return body

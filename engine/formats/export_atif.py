@@ -16,25 +16,25 @@ import msgspec
 from ..decision import Event, Image, Outcome, ToolCall, Usage
 from ..decision import events as ev
 from ..providers.openai_format import encode_tools
-from .export_losses import untold
-from .parsing import iso, seconds
+from .export_losses import count_losses
+from .parsing import format_time, parse_time
 
 VERSION = "ATIF-v1.7"
-_PICTURES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
-_LEFT_OUT = frozenset({"decision", "signature", "attempt", "arguments"})
+_IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
+_LOSS_KINDS = frozenset({"decision", "signature", "attempt", "arguments"})
 
 
-def exported(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Counter[str]]:
+def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Counter[str]]:
     """The trajectory, and how often what is left out, by kind (`untold.UNTOLD`)."""
-    teller = _Teller()
+    builder = _TrajectoryBuilder()
     for event in events:
-        teller.feed(event)
-    lost = untold(events, _LEFT_OUT)
-    lost.update(teller.lost)
-    return teller.trajectory(session_id), lost
+        builder.feed(event)
+    lost = count_losses(events, _LOSS_KINDS)
+    lost.update(builder.lost)
+    return builder.trajectory(session_id), lost
 
 
-class _Teller:
+class _TrajectoryBuilder:
     def __init__(self) -> None:
         self.lost: Counter[str] = Counter()
         self._steps: list[dict[str, Any]] = []
@@ -68,7 +68,7 @@ class _Teller:
                 told = {"strategy": event.strategy, "before": event.before_tokens, "after": event.after_tokens}
                 self._add("system", "The context was compacted.", event.t, extra={"context_management": told})
             case ev.RunFinished(outcome=outcome):
-                self._runs.append(_told(outcome))
+                self._runs.append(_outcome_fields(outcome))
             case _:
                 pass
 
@@ -80,7 +80,7 @@ class _Teller:
                 step["observation"] = {"results": results}
         whole: dict[str, Any] = {"schema_version": VERSION, "session_id": session_id, "agent": self._agent()}
         whole["steps"] = self._steps
-        whole["final_metrics"] = _final(self._usage, len(self._steps))
+        whole["final_metrics"] = _final_metrics(self._usage, len(self._steps))
         whole["extra"] = {"runs": self._runs}
         return whole
 
@@ -100,7 +100,7 @@ class _Teller:
     def _begin(self, event: ev.RunStarted) -> None:
         if self._first is None:
             self._first = event
-        self._began, self._run_id, self._model = seconds(event.started_at), event.run_id, event.model
+        self._began, self._run_id, self._model = parse_time(event.started_at), event.run_id, event.model
         if event.system and not self._steps:
             self._add("system", event.system, 0)
         if event.prompt is not None:
@@ -135,7 +135,7 @@ class _Teller:
     def _answer(self, call_id: str, content: str, images: Sequence[Image], status: str) -> None:
         if call_id in self._results:
             return
-        shown = [image for image in images if image.url and image.media_type in _PICTURES]
+        shown = [image for image in images if image.url and image.media_type in _IMAGE_TYPES]
         if len(images) > len(shown):
             self.lost["image"] += len(images) - len(shown)  # only what stands at an address can be named
         parts = [{"type": "image", "source": {"media_type": one.media_type, "path": one.url}} for one in shown]
@@ -148,7 +148,7 @@ class _Teller:
     def _add(self, source: str, message: str, t: int, **fields: Any) -> dict[str, Any]:
         step: dict[str, Any] = {"step_id": len(self._steps) + 1}
         if self._began is not None:
-            step["timestamp"] = iso(self._began + t / 1000)
+            step["timestamp"] = format_time(self._began + t / 1000)
         step |= {"source": source, "message": message}
         extra = {"run_id": self._run_id, **fields.pop("extra", {})}
         self._steps.append(step)
@@ -168,12 +168,12 @@ def _metrics(usage: Usage) -> dict[str, Any]:
     return told
 
 
-def _final(usage: Usage, steps: int) -> dict[str, Any]:
+def _final_metrics(usage: Usage, steps: int) -> dict[str, Any]:
     told = {f"total_{name}": value for name, value in _metrics(usage).items() if name != "extra"}
     return {**told, "total_steps": steps, "extra": {"estimated": usage.estimated}}
 
 
-def _told(outcome: Outcome) -> dict[str, Any]:
+def _outcome_fields(outcome: Outcome) -> dict[str, Any]:
     names = ("run_id", "status", "stop_reason", "answer", "verdict", "work")
     told: dict[str, Any] = {name: getattr(outcome, name) for name in names}
     if outcome.evaluation is not None:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 from ..decision import AssistantMessage
 from ..decision import events as ev
 
-UNTOLD: dict[str, str] = {
+EXPORT_LOSSES: dict[str, str] = {
     "decision": "decisions of the loop, with what was considered",
     "ending": "runs: why they ended, and under which policy",
     "verdict": "verdicts on the work",
@@ -27,13 +27,13 @@ UNTOLD: dict[str, str] = {
 """Each kind of what is left out, in words that follow a number."""
 
 
-def untold(events: Iterable[ev.Event], kinds: Collection[str]) -> Counter[str]:
+def count_losses(events: Iterable[ev.Event], kinds: Collection[str]) -> Counter[str]:
     """How often these kinds stand in a record."""
-    counts = Counter(kind for event in events for kind in _kinds_of(event))
-    return Counter({kind: counts[kind] for kind in UNTOLD if kind in kinds and counts[kind]})
+    counts = Counter(kind for event in events for kind in _event_losses(event))
+    return Counter({kind: counts[kind] for kind in EXPORT_LOSSES if kind in kinds and counts[kind]})
 
 
-def _kinds_of(event: ev.Event) -> Iterator[str]:
+def _event_losses(event: ev.Event) -> Iterator[str]:
     match event:
         case ev.DecisionMade():
             yield "decision"
@@ -45,7 +45,7 @@ def _kinds_of(event: ev.Event) -> Iterator[str]:
             yield "usage"
             if event.t:
                 yield "time"
-            yield from _of_message(message)
+            yield from _message_losses(message)
         case ev.ToolCallResult():
             if event.status != "ok":
                 yield "status"
@@ -63,7 +63,7 @@ def _kinds_of(event: ev.Event) -> Iterator[str]:
             pass
 
 
-def _of_message(message: AssistantMessage) -> Iterator[str]:
+def _message_losses(message: AssistantMessage) -> Iterator[str]:
     for thought in message.reasoning:
         if thought.signature:
             yield "signature"

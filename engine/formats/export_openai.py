@@ -13,12 +13,12 @@ from typing import Any
 from ..decision import AssistantMessage, Event, Message, SystemMessage, ToolResult, Transcript, UserMessage
 from ..decision import events as ev
 from ..providers.openai_format import encode_tools
-from .export_losses import UNTOLD, untold
+from .export_losses import EXPORT_LOSSES, count_losses
 
-_LEFT_OUT = UNTOLD.keys() - {"arguments"}
+_LOSS_KINDS = EXPORT_LOSSES.keys() - {"arguments"}
 
 
-def exported(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Counter[str]]:
+def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Counter[str]]:
     """The session, and how often what is left out, by kind (`untold.UNTOLD`)."""
     transcript = Transcript()
     started: ev.RunStarted | None = None
@@ -40,11 +40,13 @@ def exported(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], 
         whole["tools"] = encode_tools(started.tools)
     if work is not None:
         whole["metadata"] = {"work": work}
-    whole["messages"] = [_out(message) for message in [*transcript.messages, *_beside_open(transcript, answered)]]
-    return whole, untold(events, _LEFT_OUT)
+    whole["messages"] = [
+        _to_openai(message) for message in [*transcript.messages, *_results_beside_question(transcript, answered)]
+    ]
+    return whole, count_losses(events, _LOSS_KINDS)
 
 
-def _beside_open(transcript: Transcript, answered: dict[str, ToolResult]) -> list[Message]:
+def _results_beside_question(transcript: Transcript, answered: dict[str, ToolResult]) -> list[Message]:
     """The results of a last response in which a question is open: no transcript shows them before it is closed."""
     if not transcript.open_calls:
         return []
@@ -53,7 +55,7 @@ def _beside_open(transcript: Transcript, answered: dict[str, ToolResult]) -> lis
     return [answered[call.id] for call in response.calls if call.id in answered]
 
 
-def _out(message: Message) -> dict[str, Any]:
+def _to_openai(message: Message) -> dict[str, Any]:
     match message:
         case SystemMessage(text):
             return {"role": "system", "content": text}

@@ -1,10 +1,14 @@
-"""One session of another loop in our words, before it becomes the events of a record."""
+"""A session of another loop, read into our terms before it becomes the events of a record.
+
+`SessionBuilder` puts the session together from messages in their order. Two things are guessed from fixed tables: what
+kind of tool a name stands for, and whether a message in the user's role was written by the loop itself (a nudge).
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -27,179 +31,188 @@ from ..decision import (
 )
 from ..decision.messages import ResultStatus
 from ..providers.error_replies import build_error, parse_error_body
-from .parsing import held_in, letters
+from .parsing import count_characters, count_contents
 
 Origin = Literal["user", "nudge", "beside"]
-"""Who speaks in the user's role: the user, the loop itself, or one of them beside the results of tools."""
+"""Who wrote a message in the user's role: the user, the loop itself (`nudge`), or one of the two, not known which,
+because the text stands next to tool results (`beside`)."""
 
-LOST: dict[str, str] = {
-    "time": "messages without a time: as if they had come at once",
-    "usage": "responses without token counts: estimated, 4 characters a token",
-    "usage split": "sessions with token counts for all of it only: split over its responses by their size",
-    "finish reason": "responses without a finish reason: taken from what they hold",
+RawCall = tuple[str, str, str]
+"""A tool call as the data has it: id (may be empty), name, arguments as text."""
+
+LOSSES: dict[str, str] = {
+    "time": "messages without a time: dated like the message before them",
+    "usage": "responses without token counts: estimated at 4 characters per token",
+    "usage split": "sessions with token counts for the whole session only: split over the responses by size",
+    "finish reason": "responses without a finish reason: inferred from their content",
     "result": "calls without a result: marked as unknown, cancelled or unanswered",
-    "result without a call": "results of calls that nobody made: left out",
-    "second result": "more results for a call that has one: left out",
-    "call id": "calls without an id: numbered",
-    "doubled call id": "calls with an id that another call has: numbered",
-    "system in the middle": "system messages after the beginning: kept as words of the loop, in the user's role",
-    "demonstration": "demonstrations: in the system prompt, or left out where they are whole conversations",
+    "result without a call": "results that belong to no call: left out",
+    "second result": "second results of the same call: left out",
+    "call id": "calls without an id: given a number",
+    "doubled call id": "calls whose id another call already has: given a number",
+    "system in the middle": "system messages after the beginning: kept as messages of the loop, in the user's role",
+    "demonstration": "demonstrations: kept in the system prompt; left out if they are whole conversations",
     "prompt": "runs whose user message is not in the recording",
-    "image": "pictures outside of tool results: left out",
+    "image": "images outside of tool results: left out",
     "provider tool": "tools that the provider ran itself: left out",
-    "reply": "replies of the chat endpoint in another format: left out",
+    "reply": "replies of chat endpoints in a format that is not supported: left out",
     "side chain": "messages of subagents: left out",
-    "no message": "messages that are none: left out",
-    "another form": "messages in a form that is not known: left out",
-    "last words": "last words of the user that ended the session: left out",
-    "own words": "words that the loop said in the model's name: left out",
-    "step": "steps whose place in the history is not known: left out",
+    "no message": "entries that are not messages: left out",
+    "another form": "messages in an unknown form: left out",
+    "last words": "final user messages that only ended the session: left out",
+    "own words": "messages that the loop wrote in the model's name: left out",
+    "step": "steps whose place in the history is unknown: left out",
     "choice": "further choices of a response: left out",
-    "characters": "characters of text (white space aside) in what was left out",
+    "characters": "characters of text (without white space) in what was left out",
     "call": "calls in what was left out",
-    "answer": "results of tools in what was left out",
-    "thought": "blocks of reasoning in what was left out",
+    "answer": "tool results in what was left out",
+    "thought": "reasoning blocks in what was left out",
 }
-"""What an import can lose, in the words that people read."""
+"""Each kind of loss, in words that follow a number."""
 
-GROUPS: dict[str, str] = {
-    "role": "messages in a role that is not known ({}): left out",
-    "content part": "parts of messages that are not known ({}): left out",
-    "part field": "fields of parts of messages that are not read ({}): left out",
+LOSS_GROUPS: dict[str, str] = {
+    "role": "messages with an unknown role ({}): left out",
+    "content part": "message parts of an unknown type ({}): left out",
+    "part field": "fields of message parts that are not read ({}): left out",
     "message field": "fields of messages that are not read ({}): left out",
     "field": "fields that are not read ({}): left out",
-    "item": "items that are no message and not known ({}): left out",
-    "item field": "fields of items that are not read ({}): left out",
+    "item": "response items of an unknown type ({}): left out",
+    "item field": "fields of response items that are not read ({}): left out",
     "line": "lines that hold no message ({}): left out",
     "line field": "fields of lines that are not read ({}): left out",
 }
-"""Losses that bear a name out of the data, as `role: NAME`."""
+"""Kinds of loss that carry a name from the data, written `role: NAME`."""
 
-KINDS_KEPT = 60
-"""So many kinds of losses of one session are told apart; what is more is counted together."""
+MAX_LOSS_KINDS = 60
+"""Names can come from the data. Beyond this many kinds in one session, losses are counted together as `other`."""
 
 
-class Said(Struct, frozen=True, kw_only=True):
-    """One message, and what the other loop tells beside it."""
+class ImportedMessage(Struct, frozen=True, kw_only=True, rename={"failure": "failed", "starts_run": "begins"}):
+    """One message, and what the other loop recorded beside it.
+
+    The old names of two fields stay in the encoded form, from which the ids of imported runs are derived.
+    """
 
     message: Message
     origin: Origin = "user"
-    """Of a message in the user's role."""
+    """Only for messages in the user's role."""
     t: float | None = None
-    """Seconds since 1970."""
+    """Seconds since 1970; None if not recorded."""
     usage: Usage | None = None
     raw_finish: str = ""
+    """The finish reason as the provider wrote it."""
     model: str = ""
-    begins: bool = False
-    """Of a response: it begins a run although the user's message is not known."""
-    failed: AttemptEnded | None = None
-    """Of a response that none came of: how the provider failed. Its message is empty."""
+    starts_run: bool = False
+    """Only for responses: a run begins here although its user message was not recorded."""
+    failure: AttemptEnded | None = None
+    """How the request failed, if no response came. `message` is then an empty assistant message."""
 
 
-class Ending(Struct, frozen=True, kw_only=True):
-    """How the other loop ended its session, where it says so."""
+class ImportedEnding(Struct, frozen=True, kw_only=True):
+    """How the other loop says that it ended its session."""
 
     reason: str
-    """A stop reason of ours, or `custom:<name>`."""
+    """One of our stop reasons, or `custom:<name>`."""
     detail: str
     status: Status | None = None
-    """For `custom:<name>`."""
+    """Required for `custom:<name>`."""
 
 
-class Judged(Struct, frozen=True, kw_only=True):
-    """What the other side says of the work itself."""
+class ImportedVerdict(Struct, frozen=True, kw_only=True):
+    """A judgement of the work that came with the session, such as the reward of a benchmark."""
 
     passed: bool
     name: str
-    """Whose word it is: `tau-bench:reward`."""
+    """Who judged: `tau-bench:reward`."""
     details: dict[str, Any] = {}
 
 
-class Foreign(Struct, kw_only=True):
-    """One session."""
+class ImportedSession(Struct, kw_only=True):
+    """One session of another loop."""
 
     id: str = ""
     """The session's own id; empty if it has none."""
     within_file: bool = False
-    """True if the id says only which session of its file it is."""
+    """Whether `id` is unique only within its file."""
     model: str = ""
     system: str = ""
     tools: tuple[ToolSpec, ...] = ()
-    """As they were offered, where that is known. Their kinds are settled later."""
+    """The tools that were offered, where recorded. `tool_specs` sets their kinds."""
     settings: dict[str, Any] = {}
-    said: list[Said] = []
+    messages: list[ImportedMessage] = []
     usage: Usage | None = None
-    """Of the whole session, where its responses have none of their own."""
-    ending: Ending | None = None
-    judged: Judged | None = None
-    lost: Counter[str] = field(default_factory=Counter)
-    """How often what was lost, by kind: a key of `LOST`, or a key of `GROUPS` with a name, as `role: NAME`."""
+    """Of the whole session, if its responses have none of their own."""
+    ending: ImportedEnding | None = None
+    verdict: ImportedVerdict | None = None
+    losses: Counter[str] = field(default_factory=Counter)
+    """How often each kind of loss occurred: a key of `LOSSES`, or `GROUP: NAME` with a key of `LOSS_GROUPS`."""
 
-    def lose(self, kind: str, times: int = 1) -> None:
-        """Count a loss. What kinds there are may come from the data, so their number is bounded."""
+    def count_loss(self, kind: str, times: int = 1) -> None:
+        """Add to the losses of one kind."""
         if not times:
             return
-        if kind not in LOST and kind not in self.lost and len(self.lost) >= KINDS_KEPT:
+        if kind not in LOSSES and kind not in self.losses and len(self.losses) >= MAX_LOSS_KINDS:
             kind = "other"
-        self.lost[kind] += times
+        self.losses[kind] += times
 
-    def leave_out(self, kind: str, value: Any) -> None:
-        """Count a message, or a part of one, that is left out, and what it held."""
-        self.lose(kind)
-        for what, times in held_in(value).items():
-            self.lose(what, times)
+    def count_dropped(self, kind: str, value: Any) -> None:
+        """Count a message (or part of one) that is left out, together with its contents."""
+        self.count_loss(kind)
+        for content, times in count_contents(value).items():
+            self.count_loss(content, times)
 
-    def lose_fields(self, group: str, data: Mapping[str, Any], known: Collection[str], prefix: str = "") -> None:
-        """Count the fields that are not known, unless they hold nothing."""
+    def count_unread_fields(
+        self, group: str, data: Mapping[str, Any], known: Collection[str], prefix: str = ""
+    ) -> None:
+        """Count the fields that are not `known`, except empty ones."""
         for name, value in data.items():
             if name not in known and (value or value == 0) and value is not False:
-                self.lose(f"{group}: {prefix}{name[:40]}")
+                self.count_loss(f"{group}: {prefix}{name[:40]}")
 
 
 class Unreadable(ValueError):
-    """No session of the format, or a broken one. The message says why."""
+    """The data holds no session of the format, or a broken one. The message says why."""
 
 
-# Messages of another loop put together: every call id once in the session, every result at its call.
-#
-# The first result of a call counts. A call without an id, or with one that was used before, becomes `{step}.{index}`,
-# as it would in the engine.
-
-_STATUS = re.compile(r"(?:API Error|HTTP status|status code|status|Error code)\W{0,4}([45][0-9][0-9])\b", re.IGNORECASE)
-UNKNOWN = 500
-"""The status of a failure that names none: trouble of the provider's own."""
-
-RawCall = tuple[str, str, str]
-"""A call as the data has it: id or nothing, name, arguments as text."""
+_STATUS_PATTERN = re.compile(
+    r"(?:API Error|HTTP status|status code|status|Error code)\W{0,4}([45][0-9][0-9])\b", re.IGNORECASE
+)
+UNKNOWN_STATUS = 500
+"""HTTP status assumed for a failure that names none: a server error."""
 
 
-class Conversation:
-    """Adds messages to a foreign session, in their order."""
+class SessionBuilder:
+    """Adds messages to an imported session, in their order.
 
-    def __init__(self, foreign: Foreign) -> None:
-        self.foreign = foreign
+    Every call id is unique in the session: a call without an id, or with one that is taken, becomes `{step}.{index}`,
+    as in the engine. Each call gets at most one result, the first.
+    """
+
+    def __init__(self, session: ImportedSession) -> None:
+        self.session = session
         self.steps = 0
-        self._taken: set[str] = set()
-        self._used: set[str] = set()
-        self._waiting: dict[str, ToolCall] = {}
-        self._by_id: dict[str, deque[str]] = {}
-        self._by_name: dict[str, deque[str]] = {}
+        """Responses so far."""
+        self._call_ids: set[str] = set()
+        self._raw_ids: set[str] = set()
+        self._pending: dict[str, ToolCall] = {}
+        self._pending_by_raw_id: dict[str, deque[str]] = {}
+        self._pending_by_name: dict[str, deque[str]] = {}
 
-    def system(self, text: str, t: float | None = None) -> None:
-        """A system message: the prompt at the beginning, else words of the loop."""
+    def add_system(self, text: str, t: float | None = None) -> None:
+        """Add a system message: part of the system prompt at the beginning, a nudge of the loop after it."""
         if not text:
             return
-        if not self.foreign.said:
-            self.foreign.system = f"{self.foreign.system}\n\n{text}" if self.foreign.system else text
+        if not self.session.messages:
+            self.session.system = f"{self.session.system}\n\n{text}" if self.session.system else text
         else:
-            self.foreign.lose("system in the middle")
-            self._add(Said(message=UserMessage(text), origin="nudge", t=t))
+            self.session.count_loss("system in the middle")
+            self._add(ImportedMessage(message=UserMessage(text), origin="nudge", t=t))
 
-    def user(self, text: str, origin: Origin = "user", t: float | None = None) -> None:
-        """A message in the user's role. Words that are known to be a loop's own are a nudge, whatever `origin` says."""
-        self._add(Said(message=UserMessage(text), origin="nudge" if is_nudge(text) else origin, t=t))
+    def add_user(self, text: str, origin: Origin = "user", t: float | None = None) -> None:
+        """Add a message in the user's role. A text that is known to be a loop's own is a nudge in any case."""
+        self._add(ImportedMessage(message=UserMessage(text), origin="nudge" if is_nudge(text) else origin, t=t))
 
-    def assistant(
+    def add_response(
         self,
         text: str,
         calls: Sequence[RawCall] = (),
@@ -209,28 +222,32 @@ class Conversation:
         raw_finish: str = "",
         model: str = "",
         t: float | None = None,
-        begins: bool = False,
+        starts_run: bool = False,
     ) -> None:
-        """A response of the model."""
+        """Add a response of the model."""
         self.steps += 1
-        self._waiting, self._by_id, self._by_name = {}, {}, {}
+        self._clear_pending()
         for index, (raw_id, name, arguments) in enumerate(calls):
-            call = ToolCall(self._id(raw_id, index), name, arguments)
-            self._waiting[call.id] = call
-            self._by_id.setdefault(raw_id, deque()).append(call.id)
-            self._by_name.setdefault(name, deque()).append(call.id)
-        message = AssistantMessage(text, tuple(self._waiting.values()), tuple(reasoning))
-        self._add(Said(message=message, t=t, usage=usage, raw_finish=raw_finish, model=model, begins=begins))
+            call = ToolCall(self._unique_call_id(raw_id, index), name, arguments)
+            self._pending[call.id] = call
+            self._pending_by_raw_id.setdefault(raw_id, deque()).append(call.id)
+            self._pending_by_name.setdefault(name, deque()).append(call.id)
+        message = AssistantMessage(text, tuple(self._pending.values()), tuple(reasoning))
+        self._add(
+            ImportedMessage(
+                message=message, t=t, usage=usage, raw_finish=raw_finish, model=model, starts_run=starts_run
+            )
+        )
 
-    def failed(self, message: str, *, model: str = "", t: float | None = None, begins: bool = False) -> None:
-        """A request that no response came of: the provider failed, and this is what it said."""
+    def add_failure(self, message: str, *, model: str = "", t: float | None = None, starts_run: bool = False) -> None:
+        """Add a request that failed, with the provider's error message."""
         message = message.strip() or "the provider failed, and does not say why"
-        error = build_error(parse_error_body(message), status=_status_in(message))
-        ended = AttemptEnded(model=model, kind=error.kind, message=message, status=error.status or None)
-        self._waiting, self._by_id, self._by_name = {}, {}, {}
-        self._add(Said(message=AssistantMessage(), t=t, model=model, begins=begins, failed=ended))
+        error = build_error(parse_error_body(message), status=_parse_status(message))
+        failure = AttemptEnded(model=model, kind=error.kind, message=message, status=error.status or None)
+        self._clear_pending()
+        self._add(ImportedMessage(message=AssistantMessage(), t=t, model=model, starts_run=starts_run, failure=failure))
 
-    def result(
+    def add_result(
         self,
         raw_id: str,
         name: str,
@@ -239,57 +256,61 @@ class Conversation:
         images: Sequence[Image] = (),
         t: float | None = None,
     ) -> None:
-        """The result of a call of the latest response: found by its id, else by the tool's name, else the next one."""
-        call = self._answered(raw_id, name)
+        """Add a result to a call of the latest response, found by id, else by tool name, else the next pending one."""
+        call = self._take_pending(raw_id, name)
         if call is None:
-            self.foreign.lose("second result" if raw_id in self._used else "result without a call")
-            self.foreign.lose("characters", letters(content))
-            self.foreign.lose("image", len(images))
+            self.session.count_loss("second result" if raw_id in self._raw_ids else "result without a call")
+            self.session.count_loss("characters", count_characters(content))
+            self.session.count_loss("image", len(images))
             return
-        self._add(Said(message=ToolResult(call.id, call.name, content, status, tuple(images)), t=t))
+        self._add(ImportedMessage(message=ToolResult(call.id, call.name, content, status, tuple(images)), t=t))
 
     @property
-    def waiting(self) -> list[ToolCall]:
+    def pending_calls(self) -> list[ToolCall]:
         """Calls of the latest response that have no result yet."""
-        return list(self._waiting.values())
+        return list(self._pending.values())
 
-    def _answered(self, raw_id: str, name: str) -> ToolCall | None:
+    def _take_pending(self, raw_id: str, name: str) -> ToolCall | None:
         if raw_id:
-            candidates = self._by_id.get(raw_id, deque())
+            candidates = self._pending_by_raw_id.get(raw_id, deque())
         elif name:
-            candidates = self._by_name.get(name, deque())
+            candidates = self._pending_by_name.get(name, deque())
         else:
-            candidates = deque([next(iter(self._waiting))] if self._waiting else [])
+            candidates = deque([next(iter(self._pending))] if self._pending else [])
         while candidates:
             id = candidates.popleft()
-            if id in self._waiting:
-                return self._waiting.pop(id)
+            if id in self._pending:
+                return self._pending.pop(id)
         return None
 
-    def _id(self, raw_id: str, index: int) -> str:
-        if raw_id and raw_id not in self._taken:
+    def _clear_pending(self) -> None:
+        self._pending, self._pending_by_raw_id, self._pending_by_name = {}, {}, {}
+
+    def _unique_call_id(self, raw_id: str, index: int) -> str:
+        if raw_id and raw_id not in self._call_ids:
             id = raw_id
         else:
-            self.foreign.lose("doubled call id" if raw_id else "call id")
+            self.session.count_loss("doubled call id" if raw_id else "call id")
             id = f"{self.steps}.{index}"
-            while id in self._taken:
+            while id in self._call_ids:
                 id += "+"
-        self._taken.add(id)
-        self._used.add(raw_id)
+        self._call_ids.add(id)
+        self._raw_ids.add(raw_id)
         return id
 
-    def _add(self, said: Said) -> None:
-        self.foreign.said.append(said)
+    def _add(self, message: ImportedMessage) -> None:
+        self.session.messages.append(message)
 
 
-def _status_in(message: str) -> int:
-    found = _STATUS.search(message)
-    return int(found[1]) if found else UNKNOWN
+def _parse_status(message: str) -> int:
+    found = _STATUS_PATTERN.search(message)
+    return int(found[1]) if found else UNKNOWN_STATUS
 
 
-# What a call of a foreign tool means to the loop: guessed by its name, unless the user names the tools.
+# ---- what a tool is for, by its name
 
-COMPLETION = frozenset(
+
+COMPLETION_NAMES = frozenset(
     {
         "attempt_completion", "complete", "complete_task", "completion", "done", "end_task", "final_answer",
         "finish", "finish_run", "finish_task", "finish_work", "mark_complete", "provide_final_answer",
@@ -297,67 +318,67 @@ COMPLETION = frozenset(
         "submit_task", "task_complete", "task_completed", "task_done", "task_finish", "terminate",
     }
 )  # fmt: skip
-"""Names that mean "the work is done", in small letters."""
-QUESTION = frozenset(
+"""Tools that report the work as done, in lower case."""
+QUESTION_NAMES = frozenset(
     {
         "ask_follow_up_question", "ask_followup_question", "ask_for_clarification", "ask_human", "ask_question",
         "ask_user", "ask_user_question", "askuserquestion", "clarify", "get_user_input", "human_input",
         "plan_mode_respond", "request_user_input",
     }
 )  # fmt: skip
-"""Names that mean "the user must say something first"."""
-THINK = frozenset({"think", "thinking", "thought", "think_aloud"})
-OWN: dict[str, frozenset[str]] = {"tau-bench": frozenset({"transfer_to_human_agents"})}
-"""Completions of single formats."""
+"""Tools that ask the user, in lower case."""
+THINK_NAMES = frozenset({"think", "thinking", "thought", "think_aloud"})
+FORMAT_COMPLETION_NAMES: dict[str, frozenset[str]] = {"tau-bench": frozenset({"transfer_to_human_agents"})}
+"""Further completion tools, by format."""
 
 
-class Kinds(Struct, frozen=True, kw_only=True):
-    """The user's word on tools: exact names, in place of the guesses. And on finish words."""
+class ImportOptions(Struct, frozen=True, kw_only=True):
+    """What the user says about the sessions, in place of guesses."""
 
     completion: tuple[str, ...] = ()
+    """Exact names of the completion tools."""
     question: tuple[str, ...] = ()
+    """Exact names of the tools that ask the user."""
     finish_words: dict[str, FinishReason] = {}
     """The meaning of finish words that `decision/finish_words.py` does not list."""
 
-    def of(self, name: str, format: str) -> ToolKind:
-        """The kind of a tool."""
+    def tool_kind(self, name: str, format: str) -> ToolKind:
+        """The kind of a tool in a session of this format."""
         if name in self.completion:
             return "completion"
         if name in self.question:
             return "question"
-        small = name.lower()
-        if not self.completion and small in COMPLETION | OWN.get(format, frozenset()):
+        lower = name.lower()
+        if not self.completion and lower in COMPLETION_NAMES | FORMAT_COMPLETION_NAMES.get(format, frozenset()):
             return "completion"
-        if not self.question and small in QUESTION:
+        if not self.question and lower in QUESTION_NAMES:
             return "question"
-        return "think" if small in THINK else "ordinary"
+        return "think" if lower in THINK_NAMES else "ordinary"
 
-    def unused(self, seen: Collection[str]) -> list[str]:
-        """Names that the user gave and no session knows."""
-        return [name for name in (*self.completion, *self.question) if name not in seen]
+    def unmatched_names(self, tool_names: Collection[str]) -> list[str]:
+        """Names given by the user that are not among these tools."""
+        return [name for name in (*self.completion, *self.question) if name not in tool_names]
 
 
-def tools_of(foreign: Foreign, kinds: Kinds, format: str) -> tuple[ToolSpec, ...]:
-    """The tools that were offered, and those that were only seen to be called, each with its kind."""
-    specs = {spec.name: spec for spec in foreign.tools}
-    for name in _called(foreign):
+def tool_specs(session: ImportedSession, options: ImportOptions, format: str) -> tuple[ToolSpec, ...]:
+    """The tools that were offered, then those that were called without being offered, each with its kind."""
+    specs = {spec.name: spec for spec in session.tools}
+    for name in _called_tools(session):
         if name and name not in specs:
             specs[name] = ToolSpec(name=name, description="", parameters={"type": "object"})
-    return tuple(replace(spec, kind=kinds.of(name, format)) for name, spec in specs.items())
+    return tuple(replace(spec, kind=options.tool_kind(name, format)) for name, spec in specs.items())
 
 
-def _called(foreign: Foreign) -> Iterable[str]:
-    for said in foreign.said:
-        if isinstance(said.message, AssistantMessage):
-            yield from (call.name for call in said.message.calls)
+def _called_tools(session: ImportedSession) -> Iterator[str]:
+    for imported in session.messages:
+        if isinstance(imported.message, AssistantMessage):
+            yield from (call.name for call in imported.message.calls)
 
 
-# Words in the user's role that are known to be a loop's own: they begin no run.
-#
-# Each line is how such a text begins, and which loop says it. Sources: the prompts of cline, OpenHands and SWE-agent,
-# and what Claude Code writes into its transcripts.
+# ---- nudges
 
-NUDGES: tuple[tuple[str, str], ...] = (
+
+NUDGE_PREFIXES: tuple[tuple[str, str], ...] = (
     ("[ERROR] You did not use a tool", "cline"),
     ("<environment_details>", "cline"),
     ("Please continue working on the task on whatever approach you think is suitable.", "OpenHands"),
@@ -369,10 +390,13 @@ NUDGES: tuple[tuple[str, str], ...] = (
     ("[Request interrupted by user", "Claude Code"),
     ("Caveat: The messages below were generated by the user while running local commands.", "Claude Code"),
 )
+"""How messages begin that a loop writes in the user's role, and which loop. Such a message begins no run.
 
-_BEGINNINGS = tuple(beginning for beginning, _ in NUDGES)
+Sources: the prompts of cline, OpenHands and SWE-agent; the transcripts of Claude Code.
+"""
+_PREFIXES = tuple(prefix for prefix, _ in NUDGE_PREFIXES)
 
 
 def is_nudge(text: str) -> bool:
-    """Whether a text in the user's role is known to be a loop's own."""
-    return text.lstrip().startswith(_BEGINNINGS)
+    """Whether this text in the user's role is known to be written by a loop."""
+    return text.lstrip().startswith(_PREFIXES)

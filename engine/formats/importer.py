@@ -22,13 +22,13 @@ from ..records.attachments import attachments_folder
 from ..records.event_redaction import Redact
 from ..records.reader import read_header
 from ..records.writer import RecordWriter
-from .imported_session import Kinds
-from .parsing import iso
-from .session_files import Found, Skipped, why
-from .to_events import Sink, tell
+from .imported_session import ImportOptions
+from .parsing import format_time
+from .session_files import FoundSession, SkippedSession, explain_error
+from .to_events import Sink, write_events
 
 
-class Imported(Struct, frozen=True, kw_only=True):
+class ImportedRecord(Struct, frozen=True, kw_only=True):
     """One session that is a record now."""
 
     session_id: str
@@ -47,38 +47,38 @@ class Imported(Struct, frozen=True, kw_only=True):
 class Importer:
     """Writes what was found into one folder."""
 
-    def __init__(self, folder: Folder, kinds: Kinds = Kinds()) -> None:  # noqa: B008
+    def __init__(self, folder: RecordFolder, options: ImportOptions = ImportOptions()) -> None:  # noqa: B008
         self._folder = folder
-        self._kinds = kinds
-        self._names = Names()
+        self._options = options
+        self._names = RecordNames()
         self._now = datetime.now(UTC).timestamp()
-        self.tools: set[str] = set()
+        self.tool_names: set[str] = set()
         """Names of all tools that were offered or called so far."""
 
-    def take(self, found: Iterable[Found | Skipped]) -> Iterator[Imported | Skipped]:
+    def import_all(self, found: Iterable[FoundSession | SkippedSession]) -> Iterator[ImportedRecord | SkippedSession]:
         """Import each. One that breaks is skipped, whatever breaks in it, and the rest goes on."""
         for one in found:
-            if isinstance(one, Skipped):
+            if isinstance(one, SkippedSession):
                 yield one
                 continue
             try:
-                result: Imported | Skipped = self._imported(one)
-            except AlreadyThere as error:
+                result: ImportedRecord | SkippedSession = self._imported(one)
+            except RecordExists as error:
                 there = f"{self._folder.path} holds a record of it already: {error}"
-                result = Skipped(source=one.source, place=one.place, why=there, known=True)
+                result = SkippedSession(source=one.source, place=one.place, why=there, known=True)
             except (WrongUse, OSError):
                 raise  # the folder's trouble, not the session's
             except Exception as error:
-                result = Skipped(source=one.source, place=one.place, why=why(error))
+                result = SkippedSession(source=one.source, place=one.place, why=explain_error(error))
             yield result
 
-    def _imported(self, one: Found) -> Imported:
-        name = self._names.give(one.id)
+    def _imported(self, one: FoundSession) -> ImportedRecord:
+        name = self._names.assign(one.id)
         path, told = self._folder.write(
-            name, self._now, lambda sink: tell(one.foreign, name, one.format, self._kinds, sink)
+            name, self._now, lambda sink: write_events(one.session, name, one.format, self._options, sink)
         )
-        self.tools |= told.tools
-        return Imported(
+        self.tool_names |= told.tool_names
+        return ImportedRecord(
             session_id=name,
             record=str(path),
             format=one.format,
@@ -86,15 +86,15 @@ class Importer:
             place=one.place,
             runs=told.runs,
             steps=told.steps,
-            lost=one.foreign.lost,
+            lost=one.session.losses,
         )
 
 
-def lost_in(results: Iterable[Imported | Skipped]) -> Counter[str]:
+def total_losses(results: Iterable[ImportedRecord | SkippedSession]) -> Counter[str]:
     """What was lost in all of them, by kind."""
     total: Counter[str] = Counter()
     for result in results:
-        if isinstance(result, Imported):
+        if isinstance(result, ImportedRecord):
             total.update(result.lost)
     return total
 
@@ -105,11 +105,11 @@ PLAIN, COMPRESSED = ".jsonl", f".jsonl{zst.SUFFIX}"
 T = TypeVar("T")
 
 
-class AlreadyThere(Exception):
+class RecordExists(Exception):
     """The folder holds a record of this name."""
 
 
-class Folder:
+class RecordFolder:
     """Where the records go. Raises WrongUse if it cannot be one."""
 
     def __init__(
@@ -139,13 +139,13 @@ class Folder:
         path = self.path / f"{name}{self._ending}"
         there = [old for ending in (PLAIN, COMPRESSED) if os.path.lexists(old := self.path / f"{name}{ending}")]
         if there and not (self._replace and all(map(_is_record, there))):
-            raise AlreadyThere(there[0].name)
+            raise RecordExists(there[0].name)
         part = self.path / f".{name}.{os.getpid()}.part"
         beside = attachments_folder(path)
         strangers = os.path.lexists(beside)
         try:
             part.unlink(missing_ok=True)
-            writer = RecordWriter(part, name, iso(now), __version__, redact=self._redact, named=path)
+            writer = RecordWriter(part, name, format_time(now), __version__, redact=self._redact, named=path)
             try:
                 told = tell(writer.write)
             finally:
@@ -175,10 +175,10 @@ class Folder:
         try:
             os.link(part, path)  # refuses, as a replacement would not, where somebody else was faster
         except FileExistsError:
-            raise AlreadyThere(path.name) from None
+            raise RecordExists(path.name) from None
         except OSError:  # a file system without links
             if os.path.lexists(path):
-                raise AlreadyThere(path.name) from None
+                raise RecordExists(path.name) from None
             os.replace(part, path)
 
 
@@ -194,33 +194,35 @@ def _is_record(path: Path) -> bool:
 # Letters, digits, `.`, `_` and `-` stay; all else becomes `_`, and what was changed or cut gets eight digits made of
 # the whole id, so that ids that differ have names that differ.
 
-LONGEST = 120
+MAX_NAME_BYTES = 120
 """Bytes of a name, without its ending and what makes it unique: file systems take 255."""
-_DEVICES = frozenset({"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))})
+_DEVICE_NAMES = frozenset(
+    {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
+)
 """What some systems take for devices, whatever follows the first dot."""
 
 
-def named(id: str) -> str:
+def record_name(id: str) -> str:
     """The name for this id."""
     letters = unicodedata.normalize("NFC", id)
     name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in letters)
     name = name.lstrip(".-").rstrip(".")  # no hidden file, no option, nothing that some systems drop
-    name = name.encode("utf-8", "replace")[:LONGEST].decode("utf-8", "ignore")
-    if not name.strip("._-") or name.partition(".")[0].lower() in _DEVICES:
+    name = name.encode("utf-8", "replace")[:MAX_NAME_BYTES].decode("utf-8", "ignore")
+    if not name.strip("._-") or name.partition(".")[0].lower() in _DEVICE_NAMES:
         name = f"session_{name}".rstrip("._")
     return name if name == id else f"{name}-{blake2b(id.encode('utf-8', 'replace'), digest_size=4).hexdigest()}"
 
 
-class Names:
+class RecordNames:
     """Names given in one import: the second session of an id gets `-2` behind it, the third `-3`."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
         self._next: dict[str, int] = {}
 
-    def give(self, id: str) -> str:
+    def assign(self, id: str) -> str:
         """A name that was not given before, also where capitals do not count."""
-        name = wanted = named(id)
+        name = wanted = record_name(id)
         while name.casefold() in self._given:
             number = self._next.get(wanted.casefold(), 2)
             self._next[wanted.casefold()] = number + 1

@@ -25,28 +25,28 @@ from ..decision import (
 )
 from ..decision.rules import LONGEST_WORD
 from ..decision.transcript import estimate_tokens, message_size
-from .imported_session import Ending, Foreign
+from .imported_session import ImportedEnding, ImportedSession
 
-_MANY = 1_000_000
-IMPORTED = Policy(
+_UNLIMITED = 1_000_000
+IMPORTED_POLICY = Policy(
     name="imported",
-    limits=Limits(steps=_MANY),
+    limits=Limits(steps=_UNLIMITED),
     reminder=None,
     closing=False,
     required_text="as_text",
     mixed="all",
-    max_inner_steps=_MANY,
+    max_inner_steps=_UNLIMITED,
     inner_cancel=False,
     reject_after_failure=False,
     patience=Patience(
-        empty_answers=_MANY,
-        truncated=_MANY,
-        refusals=_MANY,
-        unfinished=_MANY,
-        invalid_calls=_MANY,
-        rejections=_MANY,
-        echoes=_MANY,
-        compactions=_MANY,
+        empty_answers=_UNLIMITED,
+        truncated=_UNLIMITED,
+        refusals=_UNLIMITED,
+        unfinished=_UNLIMITED,
+        invalid_calls=_UNLIMITED,
+        rejections=_UNLIMITED,
+        echoes=_UNLIMITED,
+        compactions=_UNLIMITED,
     ),
     repetition=Repetition(nudge_at=(), stop_at=None),
     degeneration=Degeneration(text=None, reasoning=None, arguments=None),
@@ -57,25 +57,27 @@ IMPORTED = Policy(
 """A policy that stops, cuts and says nothing of its own: what the other loop did stands in the events."""
 
 
-def policy_for(foreign: Foreign, tools: Sequence[ToolSpec]) -> Policy:
+def infer_policy(session: ImportedSession, tools: Sequence[ToolSpec]) -> Policy:
     """The policy of an imported session. Where the loop answered plain text with words of its own, so does it."""
     if not any(spec.kind == "completion" for spec in tools):
-        return IMPORTED
+        return IMPORTED_POLICY
     before: Message | None = None
-    for said in foreign.said:
-        if said.failed is not None:
+    for imported in session.messages:
+        if imported.failure is not None:
             before = None
             continue
-        if said.origin == "nudge" and isinstance(before, AssistantMessage) and not before.calls:
-            return replace(IMPORTED, text="nudge", prompts=Prompts(text_is_no_end=said.message.text))  # type: ignore[union-attr]
-        before = said.message
-    return IMPORTED
+        if imported.origin == "nudge" and isinstance(before, AssistantMessage) and not before.calls:
+            return replace(IMPORTED_POLICY, text="nudge", prompts=Prompts(text_is_no_end=imported.message.text))  # type: ignore[union-attr]
+        before = imported.message
+    return IMPORTED_POLICY
 
 
-def stop_of(facts: Facts, policy: Policy, foreign: Foreign, *, last: bool, user_speaks: bool) -> Stop | Pause:
+def final_decision(
+    facts: Facts, policy: Policy, session: ImportedSession, *, last: bool, user_speaks: bool
+) -> Stop | Pause:
     """The decision that ends a run, with the engine's own trace where the engine would decide the same."""
-    ending = foreign.ending if last else None
-    wanted = ending or _by_what_happened(facts, user_speaks)
+    ending = session.ending if last else None
+    wanted = ending or _infer_ending(facts, user_speaks)
     if not (user_speaks and wanted.reason == "cancelled"):
         decision = decide(facts, policy)
         if isinstance(decision, Pause) and wanted.reason == "awaiting_input":
@@ -85,89 +87,93 @@ def stop_of(facts: Facts, policy: Policy, foreign: Foreign, *, last: bool, user_
     return Stop(rule="imported", reason=wanted.reason, detail=wanted.detail, status=wanted.status)
 
 
-def _by_what_happened(facts: Facts, user_speaks: bool) -> Ending:
+def _infer_ending(facts: Facts, user_speaks: bool) -> ImportedEnding:
     if facts.accepted is not None:
-        return Ending(reason="completed", detail="a completion was accepted")
+        return ImportedEnding(reason="completed", detail="a completion was accepted")
     if facts.questions:
-        return Ending(reason="awaiting_input", detail="the model waits for the user's answer")
+        return ImportedEnding(reason="awaiting_input", detail="the model waits for the user's answer")
     if facts.provider_error is not None:
-        return Ending(reason="provider_error", detail=facts.provider_error)
+        return ImportedEnding(reason="provider_error", detail=facts.provider_error)
     word = f" ({facts.raw_finish!r})" if facts.raw_finish else ""
     match facts.finish, facts.shape:
         case "content_filter", _:
-            return Ending(reason="refusal", detail="the provider refused to answer")
+            return ImportedEnding(reason="refusal", detail="the provider refused to answer")
         case "error", _:
-            return Ending(reason="provider_error", detail=f"the response ended with an error{word}")
+            return ImportedEnding(reason="provider_error", detail=f"the response ended with an error{word}")
         case "retry", "text" | "empty":
-            return Ending(reason="provider_error", detail=f"the provider gave the response up{word}")
+            return ImportedEnding(reason="provider_error", detail=f"the provider gave the response up{word}")
         case "context_full", "text" | "empty":
-            return Ending(reason="no_answer", detail=f"the model's context was full before its answer was whole{word}")
+            return ImportedEnding(
+                reason="no_answer", detail=f"the model's context was full before its answer was whole{word}"
+            )
         case "pause", "text" | "empty":
-            return _unfinished(f"the provider paused the last response{word}, and nothing follows")
+            return _unfinished_ending(f"the provider paused the last response{word}, and nothing follows")
         case "other", "text" | "empty" if facts.raw_finish:
-            return _unfinished(
+            return _unfinished_ending(
                 f"the last response ended with {facts.raw_finish[:LONGEST_WORD]!r}, a finish word that nobody knows "
                 "here: if it means that the response is whole, say so with finish_words or --finish-word"
             )
         case _, "text":
-            return Ending(reason="text_final", detail="a plain answer ended the run")
+            return ImportedEnding(reason="text_final", detail="a plain answer ended the run")
         case _, "empty":
-            return Ending(reason="no_answer", detail="the last response held neither text nor a call")
+            return ImportedEnding(reason="no_answer", detail="the last response held neither text nor a call")
         case _:
             pass
     if user_speaks:
-        return Ending(reason="cancelled", detail="cancelled from outside: user")
-    return _unfinished("the transcript ends in the middle of the work, and does not say why")
+        return ImportedEnding(reason="cancelled", detail="cancelled from outside: user")
+    return _unfinished_ending("the transcript ends in the middle of the work, and does not say why")
 
 
-def _unfinished(detail: str) -> Ending:
-    return Ending(reason="custom:unfinished", status="cancelled", detail=detail)
+def _unfinished_ending(detail: str) -> ImportedEnding:
+    return ImportedEnding(reason="custom:unfinished", status="cancelled", detail=detail)
 
 
 # What each response of a foreign session cost: as it says, else estimated as the engine does it.
 
 
-def fill_in(foreign: Foreign, tools: Sequence[ToolSpec]) -> None:
+def estimate_usage(session: ImportedSession, tools: Sequence[ToolSpec]) -> None:
     """Give every response a usage.
 
     One that has none is estimated: what the last report counted, and 4 characters a token for what has come since.
     Where only the whole session has token counts, they are split in the proportion of these estimates.
     """
-    characters = len(foreign.system) + sum(
+    characters = len(session.system) + sum(
         len(spec.name) + len(spec.description) + len(str(spec.parameters)) for spec in tools
     )
     counted, at = 0, 0
     estimated: list[int] = []
-    for place, said in enumerate(foreign.said):
-        grown = message_size(said.message)
-        if isinstance(said.message, AssistantMessage) and said.failed is None:
-            if said.usage is None:
+    for place, imported in enumerate(session.messages):
+        grown = message_size(imported.message)
+        if isinstance(imported.message, AssistantMessage) and imported.failure is None:
+            if imported.usage is None:
                 context = counted + estimate_tokens(characters - at)
                 usage = Usage(input_tokens=context, output_tokens=estimate_tokens(grown), estimated=True)
-                foreign.said[place] = replace(said, usage=usage)
+                session.messages[place] = replace(imported, usage=usage)
                 estimated.append(place)
             else:
-                counted, at = said.usage.input_tokens + said.usage.output_tokens, characters + grown
+                counted, at = imported.usage.input_tokens + imported.usage.output_tokens, characters + grown
         characters += grown
-    if foreign.usage is not None and estimated and len(estimated) == _responses(foreign):
-        _split(foreign, foreign.usage)
-        foreign.lose("usage split")
+    if session.usage is not None and estimated and len(estimated) == _count_responses(session):
+        _split_usage(session, session.usage)
+        session.count_loss("usage split")
     elif estimated:
-        foreign.lose("usage", len(estimated))
+        session.count_loss("usage", len(estimated))
 
 
-def _responses(foreign: Foreign) -> int:
-    return sum(isinstance(said.message, AssistantMessage) and said.failed is None for said in foreign.said)
+def _count_responses(session: ImportedSession) -> int:
+    return sum(
+        isinstance(imported.message, AssistantMessage) and imported.failure is None for imported in session.messages
+    )
 
 
-def _split(foreign: Foreign, total: Usage) -> None:
+def _split_usage(session: ImportedSession, total: Usage) -> None:
     """Split the whole over the responses; the sums stay exact."""
-    places = [place for place, said in enumerate(foreign.said) if said.usage is not None]
-    guesses = [said.usage for said in foreign.said if said.usage is not None]
-    inputs = _shares(total.input_tokens, [usage.input_tokens for usage in guesses])
-    cached = _shares(total.cached_tokens, [usage.input_tokens for usage in guesses])
-    outputs = _shares(total.output_tokens, [usage.output_tokens for usage in guesses])
-    reasoning = _shares(total.reasoning_tokens, [usage.output_tokens for usage in guesses])
+    places = [place for place, imported in enumerate(session.messages) if imported.usage is not None]
+    guesses = [imported.usage for imported in session.messages if imported.usage is not None]
+    inputs = _proportional_shares(total.input_tokens, [usage.input_tokens for usage in guesses])
+    cached = _proportional_shares(total.cached_tokens, [usage.input_tokens for usage in guesses])
+    outputs = _proportional_shares(total.output_tokens, [usage.output_tokens for usage in guesses])
+    reasoning = _proportional_shares(total.reasoning_tokens, [usage.output_tokens for usage in guesses])
     weight = sum(usage.input_tokens + usage.output_tokens for usage in guesses) or 1
     for number, place in enumerate(places):
         share = (guesses[number].input_tokens + guesses[number].output_tokens) / weight
@@ -179,10 +185,10 @@ def _split(foreign: Foreign, total: Usage) -> None:
             cost_usd=None if total.cost_usd is None else total.cost_usd * share,
             estimated=True,
         )
-        foreign.said[place] = replace(foreign.said[place], usage=usage)
+        session.messages[place] = replace(session.messages[place], usage=usage)
 
 
-def _shares(total: int, weights: Sequence[int]) -> list[int]:
+def _proportional_shares(total: int, weights: Sequence[int]) -> list[int]:
     """Whole numbers in the proportion of the weights, whose sum is the total."""
     whole = sum(weights)
     if not whole:

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .imported_session import Foreign
-from .parsing import first_word, listed, mapping, word
+from .imported_session import ImportedSession
+from .parsing import as_dict, as_list, as_text, first_text
 
-CALLS = frozenset({"function_call", "custom_tool_call"})
-RESULTS = frozenset({"function_call_output", "custom_tool_call_output"})
-ITEMS = CALLS | RESULTS | {"reasoning"}
+CALL_ITEMS = frozenset({"function_call", "custom_tool_call"})
+RESULT_ITEMS = frozenset({"function_call_output", "custom_tool_call_output"})
+ITEM_TYPES = CALL_ITEMS | RESULT_ITEMS | {"reasoning"}
 """Items that are no message, and are read."""
-_READ = frozenset(
+_ITEM_FIELDS = frozenset(
     {"type", "id", "call_id", "name", "arguments", "input", "output", "status", "summary", "content",
      "encrypted_content", "role"}
 )  # fmt: skip
@@ -24,55 +24,55 @@ _READ = frozenset(
 
 def is_item(data: Any) -> bool:
     """Whether this is an item that is no message."""
-    kind = word(mapping(data).get("type"))
-    return "role" not in mapping(data) and (kind in ITEMS or kind.endswith(("_call", "_call_output")))
+    kind = as_text(as_dict(data).get("type"))
+    return "role" not in as_dict(data) and (kind in ITEM_TYPES or kind.endswith(("_call", "_call_output")))
 
 
-def joined(messages: list[Any], foreign: Foreign) -> list[Any]:
+def merge_items(messages: list[Any], session: ImportedSession) -> list[Any]:
     """The messages, with the items among them as messages; as they are where there are none."""
     if not any(is_item(message) for message in messages):
         return messages
-    joining = _Joining(foreign)
+    merger = _ItemMerger(session)
     for message in messages:
-        joining.take(message)
-    return joining.done()
+        merger.add(message)
+    return merger.finish()
 
 
-class _Joining:
-    def __init__(self, foreign: Foreign) -> None:
-        self._foreign = foreign
+class _ItemMerger:
+    def __init__(self, session: ImportedSession) -> None:
+        self._session = session
         self._messages: list[Any] = []
         self._response: dict[str, Any] | None = None
 
-    def take(self, entry: Any) -> None:
-        item = mapping(entry)
-        kind = word(item.get("type"))
+    def add(self, entry: Any) -> None:
+        item = as_dict(entry)
+        kind = as_text(item.get("type"))
         if not is_item(entry):
             self._message(entry)
         elif kind == "reasoning":
-            self._part("thinking_blocks", _reasoning(item))
-            self._foreign.lose_fields("item field", item, _READ)
-        elif kind in CALLS:
+            self._part("thinking_blocks", _reasoning_block(item))
+            self._session.count_unread_fields("item field", item, _ITEM_FIELDS)
+        elif kind in CALL_ITEMS:
             arguments = (
                 {"arguments": item.get("arguments")} if kind == "function_call" else {"input": item.get("input")}
             )
-            id = first_word(item, "call_id", "id")
+            id = first_text(item, "call_id", "id")
             self._part("tool_calls", {"id": id, "function": {"name": item.get("name"), **arguments}})
-            self._foreign.lose_fields("item field", item, _READ)
-        elif kind in RESULTS:
+            self._session.count_unread_fields("item field", item, _ITEM_FIELDS)
+        elif kind in RESULT_ITEMS:
             self._close()
-            id = first_word(item, "call_id", "id")
+            id = first_text(item, "call_id", "id")
             self._messages.append({"role": "tool", "tool_call_id": id, "content": item.get("output")})
-            self._foreign.lose_fields("item field", item, _READ)
+            self._session.count_unread_fields("item field", item, _ITEM_FIELDS)
         else:
-            self._foreign.leave_out(f"item: {kind[:40]}", item)
+            self._session.count_dropped(f"item: {kind[:40]}", item)
 
-    def done(self) -> list[Any]:
+    def finish(self) -> list[Any]:
         self._close()
         return self._messages
 
     def _message(self, entry: Any) -> None:
-        if mapping(entry).get("role") != "assistant":
+        if as_dict(entry).get("role") != "assistant":
             self._close()
             self._messages.append(entry)
             return
@@ -84,7 +84,7 @@ class _Joining:
 
     def _part(self, field: str, part: dict[str, Any]) -> None:
         response = self._response = self._response or {"role": "assistant"}
-        response[field] = [*listed(response.get(field)), part]
+        response[field] = [*as_list(response.get(field)), part]
 
     def _close(self) -> None:
         if self._response is not None:
@@ -92,10 +92,10 @@ class _Joining:
         self._response = None
 
 
-def _reasoning(item: dict[str, Any]) -> dict[str, str]:
-    parts: Iterable[Any] = [*listed(item.get("content")), *listed(item.get("summary"))]
-    text = "\n".join(first_word(mapping(part), "text") for part in parts)
-    hidden = word(item.get("encrypted_content"))
+def _reasoning_block(item: dict[str, Any]) -> dict[str, str]:
+    parts: Iterable[Any] = [*as_list(item.get("content")), *as_list(item.get("summary"))]
+    text = "\n".join(first_text(as_dict(part), "text") for part in parts)
+    hidden = as_text(item.get("encrypted_content"))
     if hidden and not text:
         return {"type": "redacted_thinking", "data": hidden}
     return {"type": "reasoning", "text": text, "signature": hidden}

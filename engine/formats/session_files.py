@@ -25,10 +25,10 @@ from ..decision import AssistantMessage
 from ..decision.errors import error_text
 from ..records.format import HEADER_PREFIX
 from . import anthropic, cline, openai, swe_agent, tau_bench
-from .imported_session import Foreign, Unreadable
+from .imported_session import ImportedSession, Unreadable
 from .response_items import is_item
 
-_LOOKED_AT = 20
+_LINES_SAMPLED = 20
 """Lines at the beginning of a file in which one must be JSON, if the file is to be JSON Lines."""
 _UNSUPPORTED_ENCODINGS: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", "compressed with gzip: unpack it first"),
@@ -39,7 +39,7 @@ _UNSUPPORTED_ENCODINGS: tuple[tuple[bytes, str], ...] = (
 )
 
 
-class Value(Struct, kw_only=True):
+class FileValue(Struct, kw_only=True):
     """One value of a file."""
 
     place: str
@@ -51,7 +51,7 @@ class Value(Struct, kw_only=True):
     """Why it cannot be read, if it cannot."""
 
 
-def values_in(file: IO[bytes]) -> Iterator[Value]:
+def read_values(file: IO[bytes]) -> Iterator[FileValue]:
     """The values of a file that can be read from its beginning again. Raises Unreadable if it is neither format."""
     head = file.read(4096)
     if not head.strip(b" \t\r\n\xef\xbb\xbf") and len(head) < 4096:
@@ -62,32 +62,32 @@ def values_in(file: IO[bytes]) -> Iterator[Value]:
         if head.startswith(mark):
             raise Unreadable(what)
     begins = 3 if head.startswith(b"\xef\xbb\xbf") else 0
-    if _is_lines(file, begins):
-        yield from _grouped(_lines(file, begins))
+    if _is_json_lines(file, begins):
+        yield from _group_messages(_read_lines(file, begins))
     else:
-        yield from _whole(file, begins)
+        yield from _read_json(file, begins)
 
 
 # ---- which of the two it is
 
 
-def _is_lines(file: IO[bytes], begins: int) -> bool:
+def _is_json_lines(file: IO[bytes], begins: int) -> bool:
     """Whether it is JSON Lines: a first line that is whole, and more after it; or broken lines among whole ones."""
     file.seek(begins)
-    lines = islice(_bounded(file), _LOOKED_AT)
+    lines = islice(_bounded_lines(file), _LINES_SAMPLED)
     first = next(lines, None)
     if first is None:
         raise Unreadable("empty")
     if _is_container(first[1]):
         return next(lines, None) is not None
-    return any(_is_container(line) for _, line in lines) and not _is_json(_mapped(file, begins))
+    return any(_is_container(line) for _, line in lines) and not _is_json(_map_file(file, begins))
 
 
 def _is_container(line: bytes | None) -> bool:
     if line is None or line.lstrip()[:1] not in (b"{", b"["):
         return False
     try:
-        decoded(line)
+        decode_json(line)
     except Unreadable:
         return False
     return True
@@ -106,12 +106,12 @@ def _is_json(text: memoryview) -> bool:
 # ---- JSON Lines
 
 
-def _bounded(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
+def _bounded_lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
     """The lines that are not blank, with their numbers; None for one that is too long to be held."""
     number = 0
-    while line := file.readline(LARGEST + 1):
+    while line := file.readline(MAX_SESSION_BYTES + 1):
         number += 1
-        if len(line) <= LARGEST:
+        if len(line) <= MAX_SESSION_BYTES:
             if line.strip():
                 yield number, line
             continue
@@ -120,54 +120,54 @@ def _bounded(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
         yield number, None
 
 
-def _lines(file: IO[bytes], begins: int) -> Iterator[Value]:
+def _read_lines(file: IO[bytes], begins: int) -> Iterator[FileValue]:
     file.seek(begins)
-    for number, line in _bounded(file):
-        value = Value(place=f"line {number}", number=number)
+    for number, line in _bounded_lines(file):
+        value = FileValue(place=f"line {number}", number=number)
         try:
             if line is None:
                 raise Unreadable(TOO_LARGE)
-            value.data = decoded(line.rstrip(b"\r\n"))
+            value.data = decode_json(line.rstrip(b"\r\n"))
         except Unreadable as error:
             value.error = str(error)
-        yield from _spread(value)
+        yield from _split_line(value)
 
 
-def _spread(value: Value) -> Iterator[Value]:
+def _split_line(value: FileValue) -> Iterator[FileValue]:
     """The sessions of a line that holds a list of them, each by itself."""
-    if not isinstance(value.data, list) or not value.data or is_part(value.data[0]):
+    if not isinstance(value.data, list) or not value.data or is_session_part(value.data[0]):
         yield value
         return
     for number, data in enumerate(value.data, 1):
-        yield Value(place=f"{value.place}, element {number}", number=value.number, data=data)
+        yield FileValue(place=f"{value.place}, element {number}", number=value.number, data=data)
 
 
-def _grouped(values: Iterator[Value]) -> Iterator[Value]:
+def _group_messages(values: Iterator[FileValue]) -> Iterator[FileValue]:
     """Lines that are messages, and not sessions, put together to the session that they are."""
-    group: list[Value] = []
+    group: list[FileValue] = []
     others = False
     for value in values:
-        if not value.error and is_part(value.data):
+        if not value.error and is_session_part(value.data):
             group.append(value)
             continue
         if group and not value.error:
-            yield _session_of(group, alone=False)
+            yield _join_lines(group, alone=False)
             group = []
         others = True
         yield value
     if group:
-        yield _session_of(group, alone=not others)
+        yield _join_lines(group, alone=not others)
 
 
-def _session_of(group: list[Value], alone: bool) -> Value:
+def _join_lines(group: list[FileValue], alone: bool) -> FileValue:
     first, last = group[0], group[-1]
     data = [value.data for value in group]
     if alone:
-        return Value(place="", data=data)
-    return Value(place=f"lines {first.number} to {last.number}", number=first.number, data=data)
+        return FileValue(place="", data=data)
+    return FileValue(place=f"lines {first.number} to {last.number}", number=first.number, data=data)
 
 
-def is_part(data: Any) -> bool:
+def is_session_part(data: Any) -> bool:
     """Whether this is a part of a session, of which a list makes one: a message, a line around one, an HTTP reply."""
     if not isinstance(data, dict):
         return False
@@ -185,42 +185,42 @@ def is_part(data: Any) -> bool:
 # ---- JSON
 
 
-def _mapped(file: IO[bytes], begins: int) -> memoryview:
+def _map_file(file: IO[bytes], begins: int) -> memoryview:
     """The file in memory, as far as it is looked at; let go of when nothing refers to it any more."""
     return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))[begins:]
 
 
-def _whole(file: IO[bytes], begins: int) -> Iterator[Value]:
-    text = _mapped(file, begins)
-    values = [(0, len(text))] if _is_json(text) else list(top_values(text))
+def _read_json(file: IO[bytes], begins: int) -> Iterator[FileValue]:
+    text = _map_file(file, begins)
+    values = [(0, len(text))] if _is_json(text) else list(split_values(text))
     if not values or bytes(text[: values[0][0]]).strip():
         raise Unreadable("neither JSON nor JSON Lines")
     number = 0
     for start, end in values:
-        for value in _parts_of(text[start:end], len(values) == 1):
+        for value in _sessions_of_value(text[start:end], len(values) == 1):
             number += 1
             if value.place:
                 value.number, value.place = number, f"element {number}"
             yield value
 
 
-def _parts_of(text: memoryview, alone: bool) -> Iterator[Value]:
+def _sessions_of_value(text: memoryview, alone: bool) -> Iterator[FileValue]:
     """A value as it is, or the elements of an array of sessions."""
     place = "" if alone else "one of several"
     if bytes(text[:64]).lstrip()[:1] != b"[":
-        yield _value(text, place)
+        yield _read_value(text, place)
         return
-    parts = list(elements(text)) if (raws := _raws(text)) is None else raws
+    parts = list(split_array(text)) if (raws := _raw_elements(text)) is None else raws
     if not parts:
         raise Unreadable("an empty array")
-    if is_part(_value(_slice(text, parts[0]), "").data):
-        yield _value(text, place)
+    if is_session_part(_read_value(_slice(text, parts[0]), "").data):
+        yield _read_value(text, place)
         return
     for part in parts:
-        yield _value(_slice(text, part), "one of several")
+        yield _read_value(_slice(text, part), "one of several")
 
 
-def _raws(text: memoryview) -> list[Any] | None:
+def _raw_elements(text: memoryview) -> list[Any] | None:
     try:
         return msgspec.json.decode(text, type=list[msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -231,14 +231,14 @@ def _slice(text: memoryview, part: Any) -> memoryview:
     return text[part[0] : part[1]] if isinstance(part, tuple) else memoryview(part)
 
 
-def _value(data: memoryview, place: str) -> Value:
+def _read_value(data: memoryview, place: str) -> FileValue:
     try:
-        return Value(place=place, data=decoded(data))
+        return FileValue(place=place, data=decode_json(data))
     except Unreadable as error:
-        return Value(place=place, error=str(error))
+        return FileValue(place=place, error=str(error))
 
 
-def files_in(path: Path) -> list[Path]:
+def list_files(path: Path) -> list[Path]:
     """The file itself, or all files below a folder, in the order of their names; hidden ones are left out."""
     if not path.is_dir():
         return [path]
@@ -254,44 +254,46 @@ def files_in(path: Path) -> list[Path]:
 # Python writes NaN, and half surrogate pairs as escapes; files that were cut by bytes hold broken UTF-8. Numbers that
 # are none become null where they are written again, half pairs and broken bytes a replacement character.
 
-LARGEST = 256 * 1024 * 1024
+MAX_SESSION_BYTES = 256 * 1024 * 1024
 """Bytes that one session, as one line or one element of an array, may hold."""
-TOO_LARGE = f"larger than {LARGEST // 1024 // 1024} MiB, which no session should be: split the file into sessions"
+TOO_LARGE = (
+    f"larger than {MAX_SESSION_BYTES // 1024 // 1024} MiB, which no session should be: split the file into sessions"
+)
 TOO_DEEP = "nested too deeply to be a session"
 
 _decode = msgspec.json.Decoder().decode
 
 
-def decoded(data: bytes | memoryview) -> Any:
+def decode_json(data: bytes | memoryview) -> Any:
     """What this JSON holds. Raises Unreadable, with where it breaks."""
-    if len(data) > LARGEST:
+    if len(data) > MAX_SESSION_BYTES:
         raise Unreadable(TOO_LARGE)
     try:
         return _decode(data)
     except RecursionError:
         raise Unreadable(TOO_DEEP) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        return _patiently(bytes(data), error)
+        return _decode_tolerantly(bytes(data), error)
 
 
-def _patiently(data: bytes, strict: Exception) -> Any:
+def _decode_tolerantly(data: bytes, strict: Exception) -> Any:
     try:
-        return _clean(json.loads(data.decode("utf-8", "replace")))
+        return _replace_surrogates(json.loads(data.decode("utf-8", "replace")))
     except RecursionError:
         raise Unreadable(TOO_DEEP) from None
     except ValueError:
         raise Unreadable(f"no JSON: {str(strict)[:200]}") from None
 
 
-def _clean(value: Any) -> Any:
+def _replace_surrogates(value: Any) -> Any:
     """The value without half surrogate pairs, which no UTF-8 can hold."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode() if not value.isascii() else value
         case list():
-            return [_clean(part) for part in value]
+            return [_replace_surrogates(part) for part in value]
         case dict():
-            return {_clean(name): _clean(part) for name, part in value.items()}
+            return {_replace_surrogates(name): _replace_surrogates(part) for name, part in value.items()}
         case _:
             return value
 
@@ -302,10 +304,10 @@ AUTO = "auto"
 """In place of a format's name: whichever the data is in."""
 
 
-class Found(Struct, frozen=True, kw_only=True):
+class FoundSession(Struct, frozen=True, kw_only=True):
     """One session."""
 
-    foreign: Foreign
+    session: ImportedSession
     format: str
     id: str
     """The session's own id; where it has none, or one that says little by itself, the file's name is in it."""
@@ -315,7 +317,7 @@ class Found(Struct, frozen=True, kw_only=True):
     """Where in the file; empty if it is all that the file holds."""
 
 
-class Skipped(Struct, frozen=True, kw_only=True):
+class SkippedSession(Struct, frozen=True, kw_only=True):
     """What is no session, or one that was not imported, and why."""
 
     source: str
@@ -327,29 +329,31 @@ class Skipped(Struct, frozen=True, kw_only=True):
     """True if it was found in a folder, and holds no sessions: nothing is amiss."""
 
 
-def found_in(path: str | os.PathLike[str], format: str = AUTO) -> Iterator[Found | Skipped]:
+def find_sessions(path: str | os.PathLike[str], format: str = AUTO) -> Iterator[FoundSession | SkippedSession]:
     """The sessions of a file, or of all files of a folder."""
     place = Path(path)
-    for file in files_in(place):
+    for file in list_files(place):
         try:
             opened = open(file, "rb")  # noqa: SIM115  closed below
         except OSError as error:
-            yield Skipped(source=str(file), place="", why=f"cannot be read: {error.strerror}")
+            yield SkippedSession(source=str(file), place="", why=f"cannot be read: {error.strerror}")
             continue
         with opened:
             if file.is_file():
-                yield from _found(opened, str(file), _stem(file.name), format, inside=place != file)
+                yield from _sessions_in_file(opened, str(file), _stem(file.name), format, inside=place != file)
             else:
-                yield from found_in_stream(opened, format, str(file))
+                yield from find_sessions_in_stream(opened, format, str(file))
 
 
-def found_in_stream(stream: IO[bytes], format: str = AUTO, source: str = "-") -> Iterator[Found | Skipped]:
+def find_sessions_in_stream(
+    stream: IO[bytes], format: str = AUTO, source: str = "-"
+) -> Iterator[FoundSession | SkippedSession]:
     """The sessions of a stream, which is put into a temporary file first."""
-    with _spooled(stream) as file:
-        yield from _found(file, source, "stdin", format, inside=False)
+    with _temporary_copy(stream) as file:
+        yield from _sessions_in_file(file, source, "stdin", format, inside=False)
 
 
-def why(error: Exception) -> str:
+def explain_error(error: Exception) -> str:
     """Why a session could not be read, in words."""
     match error:
         case Unreadable():
@@ -360,41 +364,45 @@ def why(error: Exception) -> str:
             return f"it breaks the rules of its format: {error_text(error)}"
 
 
-def _found(file: IO[bytes], source: str, stem: str, format: str, inside: bool) -> Iterator[Found | Skipped]:
+def _sessions_in_file(
+    file: IO[bytes], source: str, stem: str, format: str, inside: bool
+) -> Iterator[FoundSession | SkippedSession]:
     try:
-        for value in values_in(file):
-            yield from _in_value(value, source, stem, format)
+        for value in read_values(file):
+            yield from _sessions_in_value(value, source, stem, format)
     except Unreadable as error:
-        yield Skipped(source=source, place="", why=str(error), aside=inside)
+        yield SkippedSession(source=source, place="", why=str(error), aside=inside)
 
 
-def _in_value(value: Value, source: str, stem: str, format: str) -> Iterator[Found | Skipped]:
+def _sessions_in_value(
+    value: FileValue, source: str, stem: str, format: str
+) -> Iterator[FoundSession | SkippedSession]:
     """Each session of a value. What breaks the first that breaks is told, whatever it is."""
     try:
         if value.error:
             raise Unreadable(value.error)
-        name = format if format != AUTO else guess(value.data)
+        name = format if format != AUTO else detect_format(value.data)
         if name is None:
             raise Unreadable(f"in none of the formats {', '.join(FORMATS)}")
-        for foreign in FORMATS[name].sessions(value.data):
-            if not any(isinstance(said.message, AssistantMessage) for said in foreign.said):
-                raise Unreadable(_no_response(foreign))
-            id = _id(foreign, stem, value.number)
-            yield Found(foreign=foreign, format=name, id=id, source=source, place=value.place)
+        for session in FORMATS[name].sessions(value.data):
+            if not any(isinstance(imported.message, AssistantMessage) for imported in session.messages):
+                raise Unreadable(_no_response(session))
+            id = _session_id(session, stem, value.number)
+            yield FoundSession(session=session, format=name, id=id, source=source, place=value.place)
     except Exception as error:
-        yield Skipped(source=source, place=value.place, why=why(error) + _hint(value, format))
+        yield SkippedSession(source=source, place=value.place, why=explain_error(error) + _hint(value, format))
 
 
-def _no_response(foreign: Foreign) -> str:
+def _no_response(session: ImportedSession) -> str:
     """Why nothing can be made of it, with the names of what could not be read."""
-    unread = [kind.partition(": ")[2] for kind in foreign.lost if kind.startswith(("role: ", "message field: "))]
+    unread = [kind.partition(": ")[2] for kind in session.losses if kind.startswith(("role: ", "message field: "))]
     if not unread:
         return "it holds no response of a model"
     return f"it holds no response of a model in a form that is known here (not known: {', '.join(sorted(unread)[:8])})"
 
 
-def _hint(value: Value, format: str) -> str:
-    guessed = None if value.error or format == AUTO else guess(value.data)
+def _hint(value: FileValue, format: str) -> str:
+    guessed = None if value.error or format == AUTO else detect_format(value.data)
     return f" (it looks like {guessed})" if guessed is not None and guessed != format else ""
 
 
@@ -403,15 +411,15 @@ def _stem(name: str) -> str:
     return name.rsplit(".", 1)[0] if "." in name.strip(".") else name
 
 
-def _id(foreign: Foreign, stem: str, number: int) -> str:
-    if foreign.id and not foreign.within_file:
-        return foreign.id
-    own: Any = foreign.id or number or ""
+def _session_id(session: ImportedSession, stem: str, number: int) -> str:
+    if session.id and not session.within_file:
+        return session.id
+    own: Any = session.id or number or ""
     return f"{stem}.{own}" if own else stem
 
 
 @contextmanager
-def _spooled(stream: IO[bytes]) -> Iterator[IO[bytes]]:
+def _temporary_copy(stream: IO[bytes]) -> Iterator[IO[bytes]]:
     with tempfile.TemporaryFile() as file:
         copyfileobj(stream, file, 1024 * 1024)
         file.flush()
@@ -426,29 +434,29 @@ class Format(Struct, frozen=True):
     """One format: a file with one function, and how its data is told from others'."""
 
     name: str
-    sessions: Callable[[Any], Iterator[Foreign]]
+    sessions: Callable[[Any], Iterator[ImportedSession]]
     """The sessions in data as it comes out of JSON. Raises Unreadable if there are none, or a broken one."""
-    fits: Callable[[Any], bool]
-    says: str
+    matches: Callable[[Any], bool]
+    description: str
     """What it is, for people."""
 
 
 FORMATS: dict[str, Format] = {
     format.name: format
     for format in (
-        Format("cline", cline.sessions, cline.fits, "HTTP recordings of chat endpoints"),
-        Format("tau-bench", tau_bench.sessions, tau_bench.fits, "results of tau-bench"),
-        Format("swe-agent", swe_agent.sessions, swe_agent.fits, "trajectories of SWE-agent (.traj)"),
-        Format("anthropic", anthropic.sessions, anthropic.fits, "Anthropic's messages, transcripts of Claude Code"),
-        Format("openai", openai.sessions, openai.fits, "OpenAI's messages"),
+        Format("cline", cline.sessions, cline.matches, "HTTP recordings of chat endpoints"),
+        Format("tau-bench", tau_bench.sessions, tau_bench.matches, "results of tau-bench"),
+        Format("swe-agent", swe_agent.sessions, swe_agent.matches, "trajectories of SWE-agent (.traj)"),
+        Format("anthropic", anthropic.sessions, anthropic.matches, "Anthropic's messages, transcripts of Claude Code"),
+        Format("openai", openai.sessions, openai.matches, "OpenAI's messages"),
     )
 }
 """By name."""
 
 
-def guess(data: Any) -> str | None:
+def detect_format(data: Any) -> str | None:
     """The name of the format that data out of JSON is in; None if it is none of them."""
-    return next((format.name for format in FORMATS.values() if format.fits(data)), None)
+    return next((format.name for format in FORMATS.values() if format.matches(data)), None)
 
 
 # Where the values of JSON text begin and end, also in text that is broken somewhere.
@@ -459,7 +467,7 @@ def guess(data: Any) -> str | None:
 _STRUCTURE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]', re.DOTALL)
 
 
-def top_values(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
+def split_values(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
     """Start and end of each object or array that stands at the top, one after another. The last may be cut off."""
     depth, start = 0, -1
     for mark in _STRUCTURE.finditer(text):
@@ -476,7 +484,7 @@ def top_values(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
         yield start, len(text)
 
 
-def elements(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
+def split_array(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
     """Start and end of each element of the array that begins this text. The last may be cut off."""
     depth, start, end = 0, -1, len(text)
     for mark in _STRUCTURE.finditer(text):

@@ -14,140 +14,142 @@ from typing import Any
 import msgspec
 
 from ..decision import ToolSpec
-from .imported_session import Conversation, Ending, Foreign, Judged, Unreadable
-from .openai import calls_of, hear
-from .parsing import failure_in, first_time, listed, mapping, number, word
+from .imported_session import ImportedEnding, ImportedSession, ImportedVerdict, SessionBuilder, Unreadable
+from .openai import add_message, parse_calls
+from .parsing import as_dict, as_list, as_number, as_text, describe_failure, message_time
 
 STOP = "###STOP###"
-MOST_STEPS = 30
+MAX_RESPONSES = 30
 """Responses after which tau-bench ends a session."""
 RESPOND = "respond"
 TRANSFER = "transfer_to_human_agents"
-TRANSFERS = ToolSpec(
+TRANSFER_TOOL = ToolSpec(
     name=TRANSFER,
     description="Transfer the user to a human agent, with a summary of the user's issue.",
     parameters={"type": "object", "properties": {"summary": {"type": "string"}}, "required": ["summary"]},
 )
 """Offered wherever the prompt speaks of human agents; the other tools of a session are known when they are called."""
-_USER_STOP = Ending(
+_USER_STOP = ImportedEnding(
     reason="custom:user_stop", status="completed", detail=f"the simulated user ended the session with {STOP}"
 )
-_RESULT = "API output: "
-_READ = frozenset({"task_id", "trial", "reward", "traj", "info"})
+_RESULT_PREFIX = "API output: "
+_SESSION_FIELDS = frozenset({"task_id", "trial", "reward", "traj", "info"})
 
 
-def sessions(data: Any) -> Iterator[Foreign]:
+def sessions(data: Any) -> Iterator[ImportedSession]:
     """The sessions in a list of results, or in one."""
     for one in data if isinstance(data, list) else [data]:
-        yield _session(mapping(one))
+        yield _session(as_dict(one))
 
 
-def fits(data: Any) -> bool:
+def matches(data: Any) -> bool:
     """Whether these are results of tau-bench."""
-    first = mapping(listed(data)[0] if listed(data) else data)
+    first = as_dict(as_list(data)[0] if as_list(data) else data)
     return isinstance(first.get("traj"), list) and ("reward" in first or "task_id" in first)
 
 
-def _session(data: dict[str, Any]) -> Foreign:
-    messages = listed(data.get("traj"))
+def _session(data: dict[str, Any]) -> ImportedSession:
+    messages = as_list(data.get("traj"))
     if not messages:
-        failure = word(mapping(data.get("info")).get("error"))
+        failure = as_text(as_dict(data.get("info")).get("error"))
         raise Unreadable(f"it holds no messages{f'; it failed with: {failure[:200]}' if failure else ''}")
-    foreign = Foreign(id=_id(data), within_file=True, judged=_judged(data))
+    session = ImportedSession(id=_id(data), within_file=True, verdict=_verdict(data))
     for name in data:
-        if name not in _READ:
-            foreign.lose(f"field: {name[:40]}")
+        if name not in _SESSION_FIELDS:
+            session.count_loss(f"field: {name[:40]}")
     if data.get("info"):
-        foreign.lose("field: info")
-    if "human agent" in word(mapping(messages[0]).get("content")):
-        foreign.tools = (TRANSFERS,)
-    conversation = Conversation(foreign)
+        session.count_loss("field: info")
+    if "human agent" in as_text(as_dict(messages[0]).get("content")):
+        session.tools = (TRANSFER_TOOL,)
+    builder = SessionBuilder(session)
     in_text = _acts_in_text(messages)
     for place, message in enumerate(messages, 1):
         if place == len(messages) and _is_stop(message):
-            foreign.leave_out("last words", message)
-            foreign.ending = _USER_STOP
+            session.count_dropped("last words", message)
+            session.ending = _USER_STOP
         elif in_text:
-            _hear_text(conversation, message)
+            _add_text_action(builder, message)
         else:
-            _hear(conversation, message)
-    failure = failure_in(mapping(data.get("info")))
+            _add_message(builder, message)
+    failure = describe_failure(as_dict(data.get("info")))
     if failure:
-        foreign.ending = Ending(reason="custom:error", status="failed", detail=failure)
-    elif foreign.ending is None and conversation.steps >= MOST_STEPS and not _transferred(messages):
-        foreign.ending = Ending(reason="step_limit", detail=f"tau-bench ends a session after {MOST_STEPS} responses")
-    return foreign
+        session.ending = ImportedEnding(reason="custom:error", status="failed", detail=failure)
+    elif session.ending is None and builder.steps >= MAX_RESPONSES and not _transferred(messages):
+        session.ending = ImportedEnding(
+            reason="step_limit", detail=f"tau-bench ends a session after {MAX_RESPONSES} responses"
+        )
+    return session
 
 
 def _id(data: dict[str, Any]) -> str:
     fields = {"task": "task_id", "trial": "trial"}
-    return ".".join(f"{name}-{word(data.get(field))}" for name, field in fields.items() if field in data)
+    return ".".join(f"{name}-{as_text(data.get(field))}" for name, field in fields.items() if field in data)
 
 
-def _judged(data: dict[str, Any]) -> Judged | None:
-    reward = number(data.get("reward"))
+def _verdict(data: dict[str, Any]) -> ImportedVerdict | None:
+    reward = as_number(data.get("reward"))
     if reward is None:
         return None
-    details = {"reward": reward, **{name: data[name] for name in ("task_id", "trial") if word(data.get(name))}}
-    return Judged(passed=reward >= 1 - 1e-6, name="tau-bench:reward", details=details)
+    details = {"reward": reward, **{name: data[name] for name in ("task_id", "trial") if as_text(data.get(name))}}
+    return ImportedVerdict(passed=reward >= 1 - 1e-6, name="tau-bench:reward", details=details)
 
 
 def _is_stop(message: Any) -> bool:
-    return mapping(message).get("role") == "user" and STOP in word(message.get("content"))
+    return as_dict(message).get("role") == "user" and STOP in as_text(message.get("content"))
 
 
 def _transferred(messages: list[Any]) -> bool:
-    return any(name == TRANSFER for message in messages[-2:] for _, name, _ in calls_of(mapping(message)))
+    return any(name == TRANSFER for message in messages[-2:] for _, name, _ in parse_calls(as_dict(message)))
 
 
-def _hear(conversation: Conversation, message: Any) -> None:
+def _add_message(builder: SessionBuilder, message: Any) -> None:
     """One message; what the environment answers to a call that failed says so in its first word."""
-    entry = mapping(message)
+    entry = as_dict(message)
     content = entry.get("content")
     if entry.get("role") == "tool" and isinstance(content, str) and content.startswith(("Error", "Unknown action")):
         message = {**entry, "is_error": True}
-    hear(conversation, message)
+    add_message(builder, message)
 
 
 # ---- actions in text
 
 
 def _acts_in_text(messages: list[Any]) -> bool:
-    responses = [mapping(message) for message in messages if mapping(message).get("role") == "assistant"]
-    return not any(calls_of(message) for message in responses) and any(
-        "Action:" in word(message.get("content")) for message in responses
+    responses = [as_dict(message) for message in messages if as_dict(message).get("role") == "assistant"]
+    return not any(parse_calls(message) for message in responses) and any(
+        "Action:" in as_text(message.get("content")) for message in responses
     )
 
 
-def _hear_text(conversation: Conversation, message: Any) -> None:
-    entry = mapping(message)
-    content = word(entry.get("content"))
+def _add_text_action(builder: SessionBuilder, message: Any) -> None:
+    entry = as_dict(message)
+    content = as_text(entry.get("content"))
     if entry.get("role") == "assistant":
         thought, _, written = content.rpartition("Action:")
-        name, arguments = _action(written.strip())
+        name, arguments = _parse_action(written.strip())
         if name == RESPOND:
-            said = word(mapping(arguments).get("content")) if isinstance(arguments, dict) else arguments
+            said = as_text(as_dict(arguments).get("content")) if isinstance(arguments, dict) else arguments
             if thought.strip():
-                conversation.foreign.leave_out("thought", thought.strip())
-            conversation.assistant(said, reasoning=(), t=first_time(entry))
+                builder.session.count_dropped("thought", thought.strip())
+            builder.add_response(said, reasoning=(), t=message_time(entry))
         else:
-            calls = [(f"{conversation.steps + 1}.0", name, msgspec.json.encode(arguments).decode())]
-            conversation.assistant(thought.strip(), calls, t=first_time(entry))
-    elif conversation.waiting and content.startswith(_RESULT):
-        result = content[len(_RESULT) :]
+            calls = [(f"{builder.steps + 1}.0", name, msgspec.json.encode(arguments).decode())]
+            builder.add_response(thought.strip(), calls, t=message_time(entry))
+    elif builder.pending_calls and content.startswith(_RESULT_PREFIX):
+        result = content[len(_RESULT_PREFIX) :]
         failed = result.startswith(("Error", "Unknown action"))
-        conversation.result("", "", result, "error" if failed else "ok", t=first_time(entry))
+        builder.add_result("", "", result, "error" if failed else "ok", t=message_time(entry))
     else:
-        hear(conversation, message)
+        add_message(builder, message)
 
 
-def _action(written: str) -> tuple[str, Any]:
+def _parse_action(written: str) -> tuple[str, Any]:
     """The action that a text names; what is no action is a word to the user."""
     try:
         action = msgspec.json.decode(written)
     except (msgspec.DecodeError, RecursionError):
         return RESPOND, written
-    named = mapping(action)
-    if not word(named.get("name")) or "arguments" not in named:
+    named = as_dict(action)
+    if not as_text(named.get("name")) or "arguments" not in named:
         return RESPOND, written
-    return word(named["name"]), named["arguments"]
+    return as_text(named["name"]), named["arguments"]

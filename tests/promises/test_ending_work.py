@@ -106,8 +106,8 @@ async def test_A3_the_http_api_and_its_description_have_the_word() -> None:
 
 async def test_A3_exports_have_the_word() -> None:
     events, _ = await run_of(DONE, evaluate=lambda evaluated: False)
-    atif, _ = to_atif.exported("s", events)
-    openai, _ = to_openai.exported("s", events)
+    atif, _ = to_atif.export("s", events)
+    openai, _ = to_openai.export("s", events)
     assert '"work":"wrong"' in msgspec.json.encode(atif).decode()
     assert openai["metadata"] == {"work": "wrong"}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from endstop.decision import events as ev
-from endstop.formats import FORMATS, guess
+from endstop.formats import FORMATS, detect_format
 from endstop.replay import replay
 
 from ..console import endstop
@@ -142,8 +142,8 @@ def test_A4_no_failure_of_any_format_is_called_completed(format: str, data: Any,
         ok = '{"choices": [{"message": {"content": "Hi"}, "finish_reason": "stop"}]}'
         data = [{"path": "/v1/chat/completions", "status": 200, "response": ok}, *data]
     if auto:
-        assert guess(data) in FORMATS
-    heard = hear(guess(data) or "" if auto else format, data)
+        assert detect_format(data) in FORMATS
+    heard = hear(detect_format(data) or "" if auto else format, data)
     last = heard.outcomes[-1]
     assert last.status in ("failed", "exhausted", "cancelled"), last
     assert last.stop_reason not in ("text_final", "completed")
@@ -179,7 +179,7 @@ def test_A4_words_of_swe_agent_in_the_models_name_are_no_answer_even_without_a_s
     ]
     heard = hear("swe-agent", {"history": history, "trajectory": [], "info": {"exit_status": None}})
     assert [(outcome.status, outcome.stop_reason) for outcome in heard.outcomes] == [("exhausted", "custom:exit")]
-    assert heard.foreign.lost["own words"] == 1
+    assert heard.session.losses["own words"] == 1
 
 
 def test_A4_whole_calls_count_whatever_the_word() -> None:

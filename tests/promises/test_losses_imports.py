@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from endstop.decision import events as ev
 from endstop.decision.messages import AssistantMessage, ToolResult
-from endstop.formats import FORMATS, Found, Said, Skipped, events_of, found_in
+from endstop.formats import FORMATS, FoundSession, ImportedMessage, SkippedSession, events_of, find_sessions
 
 from ..console import endstop
 from ..engine.formats.heard import answer, call, hear, says, user
@@ -85,11 +85,11 @@ def read_messages(messages: Iterable[Any]) -> Tally:
 # ---- what became of it
 
 
-def told(found: Found) -> Tally:
+def told(found: FoundSession) -> Tally:
     """The same in a record. What the import itself says of calls without a result is no result."""
-    foreign = found.foreign
+    foreign = found.session
     events = events_of(foreign, "s", found.format)
-    given = {said.message.call_id for said in foreign.said if isinstance(said.message, ToolResult)}
+    given = {said.message.call_id for said in foreign.messages if isinstance(said.message, ToolResult)}
     tally: Tally = Counter(characters=letters(foreign.system))
     for event in events:
         match event:
@@ -112,28 +112,28 @@ def told(found: Found) -> Tally:
                 tally += Counter(characters=letters(content), results=1)
             case _:
                 pass
-    lost = foreign.lost
+    lost = foreign.losses
     tally["users"] -= lost["system in the middle"]
     tally["characters"] += lost["characters"]
     tally["calls"] += lost["call"]
     tally["thoughts"] += lost["thought"]
     tally["results"] += lost["answer"] + lost["result without a call"] + lost["second result"]
-    tally["characters"] -= len("[image]") * (lost["image"] + sum(len(r.images) for r in results_in(foreign.said)))
+    tally["characters"] -= len("[image]") * (lost["image"] + sum(len(r.images) for r in results_in(foreign.messages)))
     for kind, times in lost.items():  # a word in brackets stands in the place of a part that is not known
         group, _, name = kind.partition(": ")
         tally["characters"] -= letters(f"[{name}]") * times if group == "content part" else 0
     return +tally
 
 
-def results_in(said: Iterable[Said]) -> Iterator[ToolResult]:
+def results_in(said: Iterable[ImportedMessage]) -> Iterator[ToolResult]:
     return (one.message for one in said if isinstance(one.message, ToolResult))
 
 
-def only(path: Path, format: str) -> list[Found]:
+def only(path: Path, format: str) -> list[FoundSession]:
     """All sessions of a file; that one is skipped is no way to lose nothing."""
-    sessions = list(found_in(path, format))
-    assert not [one for one in sessions if isinstance(one, Skipped)], sessions
-    return [one for one in sessions if isinstance(one, Found)]
+    sessions = list(find_sessions(path, format))
+    assert not [one for one in sessions if isinstance(one, SkippedSession)], sessions
+    return [one for one in sessions if isinstance(one, FoundSession)]
 
 
 # ---- chat messages
@@ -150,14 +150,14 @@ def users_in(messages: Iterable[Any]) -> int:
     return count
 
 
-def check_chat(path: Path, messages: list[dict[str, Any]], found: Found) -> None:
+def check_chat(path: Path, messages: list[dict[str, Any]], found: FoundSession) -> None:
     stands = read_messages(messages)
     stands["users"] = users_in(messages)
     stands["responses"] = sum(message.get("role") == "assistant" for message in messages)
     assert told(found) == +stands, path
 
 
-def check_lines(path: Path, found: Found) -> None:
+def check_lines(path: Path, found: FoundSession) -> None:
     """A transcript of Claude Code's: each line has a block of a response, whose id they share."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     lines = [line for line in lines if "message" in line]
@@ -193,7 +193,7 @@ def check_tau(path: Path) -> None:
     assert len(found) == len(lines)
     for data, one in zip(lines, found, strict=True):
         stands = read_messages(data["traj"])
-        stands["users"] = users_in(data["traj"]) - one.foreign.lost["last words"]
+        stands["users"] = users_in(data["traj"]) - one.session.losses["last words"]
         stands["responses"] = sum(message["role"] == "assistant" for message in data["traj"])
         assert told(one) == +stands, data["task_id"]
 
@@ -232,8 +232,8 @@ def check_swe(path: Path) -> None:
     (found,) = only(path, "swe-agent")
     entries = [entry for entry in data["history"] if not entry.get("is_demo")]
     spoken = [entry for entry in entries if entry["role"] == "assistant"]
-    lost, tally = found.foreign.lost, told(found)
-    responses = [e.message for e in events_of(found.foreign, "s", "swe-agent") if isinstance(e, ev.ResponseFinished)]
+    lost, tally = found.session.losses, told(found)
+    responses = [e.message for e in events_of(found.session, "s", "swe-agent") if isinstance(e, ev.ResponseFinished)]
     assert len(responses) + lost["own words"] == len(spoken), path
     assert tally["calls"] == sum(len(entry.get("tool_calls") or ()) or bool(entry.get("action")) for entry in spoken)
     said = 0
@@ -271,8 +271,8 @@ def samples(archive: str, every: int, tmp_path: Path, names: Callable[[str], boo
 @pytest.mark.parametrize("path", sorted(MADE.glob("cc_*.jsonl")), ids=lambda path: path.stem)
 def test_D4_transcripts_of_claude_code_lose_nothing_unsaid(path: Path) -> None:
     if path.stem == "cc_sidefile":
-        (skipped,) = found_in(path, "anthropic")
-        assert isinstance(skipped, Skipped)
+        (skipped,) = find_sessions(path, "anthropic")
+        assert isinstance(skipped, SkippedSession)
         assert "subagents" in skipped.why
     else:
         check_file(path)
@@ -302,10 +302,10 @@ def test_D4_sessions_with_a_known_end_lose_nothing_unsaid(tmp_path: Path) -> Non
 @ABSENT
 @pytest.mark.parametrize("name", ["gemini.json", "langchain.json", "pydantic_ai.json", "sharegpt.jsonl"])
 def test_D4_what_no_format_reads_is_refused_and_says_why(name: str) -> None:
-    sessions = list(found_in(MADE / name))
+    sessions = list(find_sessions(MADE / name))
     assert sessions
     for one in sessions:
-        assert isinstance(one, Skipped)
+        assert isinstance(one, SkippedSession)
         assert "in none of the formats" in one.why or "not known: message" in one.why or "parts" in one.why
 
 
@@ -322,8 +322,8 @@ def test_D4_the_hand_made_files_lose_nothing_unsaid() -> None:
     (found,) = only(MADE / "mini2.traj.json", "auto")
     messages = json.loads((MADE / "mini2.traj.json").read_text())["messages"]
     assert told(found) == read_messages(messages) + Counter(users=1, responses=4)
-    assert found.foreign.lost["role: exit"] == 1
-    assert found.foreign.lost["message field: extra"] == 4
+    assert found.session.losses["role: exit"] == 1
+    assert found.session.losses["message field: extra"] == 4
 
 
 # ---- one by one
@@ -346,7 +346,7 @@ def test_D4_the_last_step_is_read_where_it_stands_in_the_trajectory_alone() -> N
     heard = hear("swe-agent", {"history": bare, "trajectory": steps, "info": {"exit_status": "submitted"}})
     assert [message.text for message in heard.said if isinstance(message, AssistantMessage)][-1] == "Submit."
     data["trajectory"] = [{"response": "x", "action": "y"}, {"response": "z", "action": "w", "observation": "o"}]
-    lost = hear("swe-agent", data).foreign.lost
+    lost = hear("swe-agent", data).session.losses
     assert (lost["step"], lost["characters"]) == (1, 2), "whose place is not known"
 
 
@@ -366,12 +366,12 @@ def test_D4_messages_in_another_form_are_no_empty_steps(tmp_path: Path) -> None:
     strange = [{"role": role, "parts": [{"text": "hello"}]} for role in ("user", "assistant", "assistant")]
     path = tmp_path / "s.json"
     path.write_text(json.dumps(strange))
-    (skipped,) = found_in(path)
-    assert isinstance(skipped, Skipped)
+    (skipped,) = find_sessions(path)
+    assert isinstance(skipped, SkippedSession)
     assert skipped.why == "it holds no response of a model in a form that is known here (not known: parts)"
     heard = hear("openai", [*strange, user("go"), says("ok")])
-    assert heard.foreign.lost["another form"] == 3
-    assert heard.foreign.lost["message field: parts"] == 3
+    assert heard.session.losses["another form"] == 3
+    assert heard.session.losses["message field: parts"] == 3
     assert heard.outcomes[-1].steps == 1
 
 
@@ -394,7 +394,7 @@ def test_D4_items_of_a_response_keep_their_calls_results_and_thoughts() -> None:
     assert [(block.text, block.signature) for block in first.message.reasoning] == [("Ask.", "xx")]
     assert second.message.text == "Sunny"
     assert [result.content for result in heard.results] == ["sunny", "yes"]
-    assert heard.foreign.lost["item: web_search_call"] == 1
+    assert heard.session.losses["item: web_search_call"] == 1
 
 
 def test_D4_an_exchange_in_items_is_read_with_its_end() -> None:
@@ -402,7 +402,7 @@ def test_D4_an_exchange_in_items_is_read_with_its_end() -> None:
     response: dict[str, Any] = {"object": "response", "output": output, "model": "m", "status": "completed"}
     data = {"request": {"input": [user("go")], "instructions": "Be brief."}, "response": response}
     heard = hear("openai", data)
-    assert (heard.stops, heard.foreign.system, heard.outcomes[0].answer) == (["text_final"], "Be brief.", "Half")
+    assert (heard.stops, heard.session.system, heard.outcomes[0].answer) == (["text_final"], "Be brief.", "Half")
     response |= {"status": "failed", "error": {"code": "server_error", "message": "overloaded"}}
     assert hear("openai", data).stops == ["provider_error"]
 
@@ -424,7 +424,7 @@ def test_D4_an_exchange_in_items_is_read_with_its_end() -> None:
 def test_D4_each_field_of_a_message_is_read_or_counted(messages: list[Any], lost: dict[str, int]) -> None:
     heard = hear("openai", messages)
     guessed = {"time", "usage", "finish reason"}
-    assert {kind: times for kind, times in heard.foreign.lost.items() if kind not in guessed} == lost
+    assert {kind: times for kind, times in heard.session.losses.items() if kind not in guessed} == lost
 
 
 def test_D4_results_in_the_users_role_are_results_in_every_format() -> None:
@@ -437,7 +437,7 @@ def test_D4_results_in_the_users_role_are_results_in_every_format() -> None:
 
 def test_D4_of_two_lists_of_messages_the_second_is_counted() -> None:
     data = {"messages": [user("a"), says("b")], "history": [user("c"), says("dd", call("1", "t"))]}
-    lost = hear("openai", data).foreign.lost
+    lost = hear("openai", data).session.losses
     assert (lost["field: history"], lost["characters"], lost["call"]) == (1, 3, 1)
 
 
@@ -451,7 +451,7 @@ def test_D4_words_of_claude_code_in_the_models_name_are_no_response() -> None:
     ]
     heard = hear("anthropic", lines)
     assert [e.message.text for e in heard.of(ev.ResponseFinished)] == ["Done."]
-    lost = heard.foreign.lost
+    lost = heard.session.losses
     assert (lost["own words"], lost["characters"], lost["line: system"]) == (1, 20, 1)
 
 
@@ -460,7 +460,7 @@ async def test_D4_the_command_line_names_every_loss(tmp_path: Path) -> None:
     path.write_text(json.dumps([user("a", parts=[1]), says("b"), {"role": "critic", "content": "bad"}]))
     done = await endstop("import", "openai", str(path), "-o", str(tmp_path / "out"))
     assert "lost: 1 fields of messages that are not read (parts): left out" in done.err
-    assert "lost: 3 characters of text (white space aside) in what was left out" in done.err
+    assert "lost: 3 characters of text (without white space) in what was left out" in done.err
     assert "things of other kinds" not in done.err
 
 

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 from endstop.decision import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult, Transcript, UserMessage
 from endstop.decision import events as ev
-from endstop.formats import FORMATS, Kinds, Unreadable, events_of, guess
+from endstop.formats import FORMATS, ImportOptions, Unreadable, detect_format, events_of
 from endstop.formats import export_atif as to_atif
 from endstop.formats import export_openai as to_openai
 from endstop.formats.imported_session import is_nudge
-from endstop.formats.session_files import elements, top_values
+from endstop.formats.session_files import split_array, split_values
 from endstop.records.reader import read_record
 from endstop.records.writer import RecordWriter
 from endstop.replay import replay
@@ -103,10 +103,10 @@ def test_the_transcript_of_an_imported_session_is_the_session(session: tuple[lis
 def test_an_export_imported_again_is_the_same_session_and_a_valid_trajectory(session: tuple[list[Any], Any]) -> None:
     (foreign,) = FORMATS["openai"].sessions(session[0])
     events = events_of(foreign, "s", "openai")
-    whole = msgspec.json.decode(msgspec.json.encode(to_openai.exported("s", events)[0]))
+    whole = msgspec.json.decode(msgspec.json.encode(to_openai.export("s", events)[0]))
     (again,) = FORMATS["openai"].sessions(whole)
     assert projected(events_of(again, "s", "openai")) == projected(events)
-    check_atif(msgspec.json.decode(msgspec.json.encode(to_atif.exported("s", events)[0])))
+    check_atif(msgspec.json.decode(msgspec.json.encode(to_atif.export("s", events)[0])))
 
 
 @settings(max_examples=60, deadline=None)
@@ -173,9 +173,9 @@ SOUP = st.one_of(
 @settings(max_examples=300, deadline=None)
 @given(SOUP, st.sampled_from(sorted(FORMATS)), st.booleans())
 def test_whatever_the_data_is_it_is_a_session_or_refused_in_words(data: Any, format: str, named: bool) -> None:
-    guessed = guess(data)
+    guessed = detect_format(data)
     assert guessed is None or guessed in FORMATS
-    kinds = Kinds(completion=("read",), question=("write",)) if named else Kinds()
+    kinds = ImportOptions(completion=("read",), question=("write",)) if named else ImportOptions()
     sessions = FORMATS[format].sessions(data)
     with suppress(Unreadable):
         for foreign in sessions:
@@ -188,15 +188,15 @@ def test_whatever_the_data_is_it_is_a_session_or_refused_in_words(data: Any, for
 @given(st.lists(st.one_of(st.dictionaries(WORDS, ANYTHING, max_size=3), st.lists(ANYTHING, max_size=3)), max_size=5))
 def test_splitting_finds_what_a_reader_finds(values: list[Any]) -> None:
     text = msgspec.json.encode(values)
-    assert [text[a:b].strip() for a, b in elements(text)] == [msgspec.json.encode(value) for value in values]
+    assert [text[a:b].strip() for a, b in split_array(text)] == [msgspec.json.encode(value) for value in values]
     joined = b"\n".join(msgspec.json.encode(value) for value in values)
-    assert [joined[a:b] for a, b in top_values(joined)] == [msgspec.json.encode(value) for value in values]
+    assert [joined[a:b] for a, b in split_values(joined)] == [msgspec.json.encode(value) for value in values]
 
 
 @examples
 @given(st.binary(max_size=200))
 def test_splitting_never_fails_and_never_overlaps(text: bytes) -> None:
-    for find in (elements, top_values):
+    for find in (split_array, split_values):
         places = list(find(text))
         assert all(start <= end <= len(text) for start, end in places)
         assert all(one[1] <= other[0] for one, other in pairwise(places))

@@ -8,16 +8,16 @@ from typing import Any
 
 from endstop.decision import Event, Facts, Message, Outcome, SystemMessage, ToolCall, ToolResult, Transcript, fold
 from endstop.decision import events as ev
-from endstop.formats import FORMATS, Foreign, Kinds, events_of
+from endstop.formats import FORMATS, ImportedSession, ImportOptions, events_of
 from endstop.testing import check_transcript
 
 
 class Heard:
     """One session, imported and checked for what holds for all."""
 
-    def __init__(self, foreign: Foreign, format: str, kinds: Kinds) -> None:
-        self.foreign = foreign
-        self.events = events_of(foreign, "session", format, kinds)
+    def __init__(self, session: ImportedSession, format: str, kinds: ImportOptions) -> None:
+        self.session = session
+        self.events = events_of(session, "session", format, kinds)
         self.transcript = Transcript()
         for event in self.events:
             self.transcript.feed(event)
@@ -51,8 +51,8 @@ class Heard:
 
 def hear(format: str, data: Any, **kinds: Any) -> Heard:
     """The one session in this data."""
-    (foreign,) = FORMATS[format].sessions(data)
-    return Heard(foreign, format, Kinds(**kinds))
+    (session,) = FORMATS[format].sessions(data)
+    return Heard(session, format, ImportOptions(**kinds))
 
 
 def check_runs(events: Sequence[Event]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from endstop.decision import AssistantMessage, Image, Reasoning, SystemMessage, ToolResult, Usage, UserMessage
 from endstop.decision import events as ev
-from endstop.formats import guess
+from endstop.formats import detect_format
 
 from .heard import called, hear, user
 
@@ -51,7 +51,7 @@ SESSION = {
 
 def test_blocks_become_text_calls_reasoning_and_results_at_their_calls() -> None:
     heard = hear("anthropic", SESSION)
-    assert guess(SESSION) == "anthropic"
+    assert detect_format(SESSION) == "anthropic"
     assert heard.messages == [
         SystemMessage("Be brief."),
         UserMessage("Read both"),
@@ -77,7 +77,7 @@ def test_the_response_of_the_api_beside_its_request_comes_last() -> None:
     answer = {"type": "message", "id": "m", "role": "assistant", "content": [text("Hello")], "stop_reason": "end_turn"}
     heard = hear("anthropic", {"request": {"model": "claude", "messages": [user("Hi")]}, "response": answer})
     assert heard.said == [UserMessage("Hi"), AssistantMessage("Hello")]
-    assert heard.foreign.model == "claude"
+    assert heard.session.model == "claude"
 
 
 def test_text_beside_results_is_the_loops_own_unless_the_run_was_done() -> None:
@@ -114,7 +114,7 @@ def test_pictures_in_results_are_kept_and_tools_of_the_provider_are_counted() ->
         ],
     )
     assert heard.results[0].images == (Image(data=b"\0\1\2", media_type="image/jpeg"),)
-    assert heard.foreign.lost["provider tool"] == 2
+    assert heard.session.losses["provider tool"] == 2
 
 
 def line(kind: str, message: dict[str, Any], time: str, **more: Any) -> dict[str, Any]:
@@ -137,10 +137,10 @@ def test_a_transcript_of_claude_code_is_put_together_from_its_lines() -> None:
         line("assistant", {**one, "id": "m3", "content": [text("Stopped.")]}, "08"),
     ]
     heard = hear("anthropic", lines)
-    assert guess(lines) == "anthropic"
-    assert heard.foreign.id == "abc"
-    assert heard.foreign.model == "claude"
-    assert heard.foreign.lost["side chain"] == 1
+    assert detect_format(lines) == "anthropic"
+    assert heard.session.id == "abc"
+    assert heard.session.model == "claude"
+    assert heard.session.losses["side chain"] == 1
     assert heard.said[2] == AssistantMessage("Looking.", (called("t1", "Read", '{"path":"a"}'),))
     assert [event.prompt for event in heard.of(ev.RunStarted)][-1] == "Stop that"
     assert heard.stops == ["cancelled", "text_final"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from endstop.decision import AssistantMessage, ToolResult, Usage
 from endstop.decision import events as ev
-from endstop.formats import FORMATS, Unreadable, guess
+from endstop.formats import FORMATS, Unreadable, detect_format
 
 from .heard import hear
 
@@ -46,7 +46,7 @@ def test_the_session_is_put_together_from_the_replies_of_the_chat_endpoint() -> 
         reply(streamed("", DONE, created=1_773_683_237), path=f"{CHAT}?x=1"),
     ]
     heard = hear("cline", recording)
-    assert guess(recording) == "cline"
+    assert detect_format(recording) == "cline"
     first, result, last, _ = heard.said
     assert isinstance(first, AssistantMessage)
     assert isinstance(last, AssistantMessage)
@@ -61,7 +61,7 @@ def test_the_session_is_put_together_from_the_replies_of_the_chat_endpoint() -> 
     assert heard.of(ev.RunStarted)[0].prompt is None
     assert heard.stops == ["completed"]
     assert heard.outcomes[0].answer == "All done."
-    assert heard.foreign.lost == {"prompt": 1, "result": 1, "usage": 1}
+    assert heard.session.losses == {"prompt": 1, "result": 1, "usage": 1}
 
 
 def test_a_reply_after_the_completion_begins_a_run() -> None:
@@ -108,7 +108,7 @@ def test_a_failed_request_is_an_attempt_of_its_step_and_the_last_one_is_the_endi
 
 def test_replies_in_other_formats_are_counted() -> None:
     other = reply("event: message_start\ndata: {}\n\n", path="/v1/messages")
-    assert hear("cline", [other, reply(streamed("hi"))]).foreign.lost["reply"] == 1
+    assert hear("cline", [other, reply(streamed("hi"))]).session.losses["reply"] == 1
 
 
 @pytest.mark.parametrize("response", [None, 7, True, [], [{}], {}, "", "\0", "data: {", [1], {"choices": []}])

@@ -12,7 +12,7 @@ from endstop import read_record
 from endstop.decision import Event
 from endstop.formats import export_atif as to_atif
 from endstop.formats import export_openai as to_openai
-from endstop.formats.export_losses import UNTOLD
+from endstop.formats.export_losses import EXPORT_LOSSES
 
 from .heard import answer, call, hear, says, user
 
@@ -47,9 +47,9 @@ def plain(whole: dict[str, Any]) -> Any:
 
 def test_messages_come_back_from_an_export_as_they_went_into_it() -> None:
     heard = hear("openai", {"id": "s", "model": "m", "messages": SESSION})
-    whole, left_out = to_openai.exported("s", heard.events)
+    whole, left_out = to_openai.export("s", heard.events)
     again = hear("openai", plain(whole))
-    assert (again.foreign.id, again.foreign.model) == ("s", "m")
+    assert (again.session.id, again.session.model) == ("s", "m")
     assert [_bare(message) for message in again.messages] == [_bare(message) for message in heard.messages]
     assert left_out == {"decision": 3, "ending": 3, "usage": 4, "time": 1, "status": 1}
 
@@ -62,10 +62,10 @@ def _bare(message: Any) -> Any:
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_a_record_of_ours_can_be_exported_and_imported_again(path: Path) -> None:
     events = events_in(path)
-    whole, left_out = to_openai.exported("s", events)
-    assert set(left_out) <= set(UNTOLD)
+    whole, left_out = to_openai.export("s", events)
+    assert set(left_out) <= set(EXPORT_LOSSES)
     again = hear("openai", plain(whole))
-    assert plain(to_openai.exported("s", again.events)[0])["messages"] == plain(whole)["messages"]
+    assert plain(to_openai.export("s", again.events)[0])["messages"] == plain(whole)["messages"]
 
 
 # ---- ATIF, by the rules of RFC 0001 v1.7
@@ -133,7 +133,7 @@ def _check_step(step: dict[str, Any]) -> None:
 
 def test_a_trajectory_holds_each_message_as_a_step_with_its_results_and_costs() -> None:
     heard = hear("openai", {"id": "s", "model": "m", "messages": SESSION, "reward": 1})
-    whole, left_out = to_atif.exported("s", heard.events)
+    whole, left_out = to_atif.export("s", heard.events)
     whole = plain(whole)
     check_atif(whole)
     assert [step["source"] for step in whole["steps"]] == [
@@ -164,9 +164,9 @@ def test_a_trajectory_holds_each_message_as_a_step_with_its_results_and_costs() 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_a_record_of_ours_is_a_trajectory_that_the_specification_allows(path: Path) -> None:
-    whole, left_out = to_atif.exported("s", events_in(path))
+    whole, left_out = to_atif.export("s", events_in(path))
     check_atif(plain(whole))
-    assert set(left_out) <= set(UNTOLD)
+    assert set(left_out) <= set(EXPORT_LOSSES)
 
 
 def test_pictures_at_an_address_are_named_and_others_are_left_out() -> None:
@@ -174,10 +174,10 @@ def test_pictures_at_an_address_are_named_and_others_are_left_out() -> None:
         {"type": "image_url", "image_url": {"url": url}} for url in ("http://h/p.png", "data:image/png;base64,AA==")
     ]
     heard = hear("openai", [user("go"), says(None, call("c", "shot")), answer("c", parts), says("ok")])
-    whole, left_out = to_atif.exported("s", heard.events)
+    whole, left_out = to_atif.export("s", heard.events)
     check_atif(plain(whole))
     assert whole["steps"][1]["observation"]["results"][0]["content"][1] == {
         "type": "image", "source": {"media_type": "image/png", "path": "http://h/p.png"},
     }  # fmt: skip
     assert left_out["image"] == 1
-    assert to_openai.exported("s", heard.events)[1]["image"] == 2
+    assert to_openai.export("s", heard.events)[1]["image"] == 2

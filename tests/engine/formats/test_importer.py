@@ -10,8 +10,17 @@ import pytest
 from endstop import read_record
 from endstop._version import __version__
 from endstop.decision import Event, WrongUse
-from endstop.formats import Kinds, Skipped, events_of, found_in
-from endstop.formats.importer import LONGEST, AlreadyThere, Folder, Imported, Importer, Names, lost_in, named
+from endstop.formats import ImportOptions, SkippedSession, events_of, find_sessions
+from endstop.formats.importer import (
+    MAX_NAME_BYTES,
+    ImportedRecord,
+    Importer,
+    RecordExists,
+    RecordFolder,
+    RecordNames,
+    record_name,
+    total_losses,
+)
 from endstop.formats.openai import sessions
 from endstop.records.writer import RecordWriter
 from hypothesis import given
@@ -54,8 +63,8 @@ def write(path: Path, *values: Any) -> Path:
     return path
 
 
-def run(source: Path, out: Path, format: str = "auto", **options: Any) -> list[Imported | Skipped]:
-    return list(Importer(Folder(out, **options)).take(found_in(source, format)))
+def run(source: Path, out: Path, format: str = "auto", **options: Any) -> list[ImportedRecord | SkippedSession]:
+    return list(Importer(RecordFolder(out, **options)).import_all(find_sessions(source, format)))
 
 
 # ---- names
@@ -65,7 +74,7 @@ def run(source: Path, out: Path, format: str = "auto", **options: Any) -> list[I
 def test_a_hostile_id_is_a_harmless_name(id: str, tmp_path: Path) -> None:
     out = tmp_path / "in" / "out"
     (result,) = run(write(tmp_path / "data.json", session(id)), out)
-    assert isinstance(result, Imported)
+    assert isinstance(result, ImportedRecord)
     record = Path(result.record)
     assert record.resolve().parent == out.resolve()
     assert [file.name for file in tmp_path.rglob("*") if file.is_file()] in (
@@ -76,40 +85,40 @@ def test_a_hostile_id_is_a_harmless_name(id: str, tmp_path: Path) -> None:
 
 @given(st.text())
 def test_a_name_is_nothing_but_a_name_and_stays_the_same(id: str) -> None:
-    name = named(id)
-    assert name == named(id)
+    name = record_name(id)
+    assert name == record_name(id)
     assert name
     assert not name.startswith((".", "-"))
     assert not name.endswith(".")
-    assert len(name.encode()) <= LONGEST + len("session_") + 9
+    assert len(name.encode()) <= MAX_NAME_BYTES + len("session_") + 9
     assert all(letter.isalnum() or letter in "._-" for letter in name)
 
 
 @given(st.lists(st.text(alphabet="aA/é._-\ud800", max_size=4), max_size=30))
 def test_names_of_one_import_never_meet_also_where_capitals_do_not_count(ids: list[str]) -> None:
-    names = Names()
-    given = [names.give(id).casefold() for id in ids]
+    names = RecordNames()
+    given = [names.assign(id).casefold() for id in ids]
     assert len(set(given)) == len(given)
 
 
 def test_an_ordinary_id_is_its_own_name() -> None:
     for id in ("django__django-1234", "gpt-4o.task-1", "run_5", "größe", "a-2"):
-        assert named(id) == id
-    assert named("a/b") != named("a_b") != named("a\\b")
+        assert record_name(id) == id
+    assert record_name("a/b") != record_name("a_b") != record_name("a\\b")
 
 
 def test_thousands_of_sessions_of_one_id_get_numbers() -> None:
-    names = Names()
-    assert [names.give("x") for _ in range(5000)][-1] == "x-5000"
+    names = RecordNames()
+    assert [names.assign("x") for _ in range(5000)][-1] == "x-5000"
 
 
 def test_a_session_without_an_id_is_named_by_its_file_and_its_place(tmp_path: Path) -> None:
     results = run(write(tmp_path / "chat.log.jsonl", session(), session("own"), session()), tmp_path / "out")
-    assert [result.session_id for result in results if isinstance(result, Imported)] == [
+    assert [result.session_id for result in results if isinstance(result, ImportedRecord)] == [
         "chat.log.1", "own", "chat.log.3",
     ]  # fmt: skip
     (alone,) = run(write(tmp_path / "one.json", session()), tmp_path / "out")
-    assert isinstance(alone, Imported)
+    assert isinstance(alone, ImportedRecord)
     assert alone.session_id == "one"
 
 
@@ -117,7 +126,7 @@ def test_two_sessions_of_one_id_are_two_records(tmp_path: Path) -> None:
     results = run(
         write(tmp_path / "d.jsonl", session("x", "a"), session("x", "b"), session("X", "c")), tmp_path / "out"
     )
-    assert [result.session_id for result in results if isinstance(result, Imported)] == ["x", "x-2", "X-3"]
+    assert [result.session_id for result in results if isinstance(result, ImportedRecord)] == ["x", "x-2", "X-3"]
 
 
 # ---- what is there already
@@ -129,10 +138,10 @@ def test_a_second_import_leaves_the_records_as_they_are(tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in out.iterdir()}
     write(source, session("x", "changed"), session("y"), session("z"))
     again = run(source, out)
-    assert [type(result).__name__ for result in again] == ["Skipped", "Skipped", "Imported"]
-    assert all(result.known for result in again if isinstance(result, Skipped))
+    assert [type(result).__name__ for result in again] == ["SkippedSession", "SkippedSession", "ImportedRecord"]
+    assert all(result.known for result in again if isinstance(result, SkippedSession))
     assert {path: path.read_bytes() for path in before} == before
-    assert [type(result).__name__ for result in run(source, out, compress=True)] == ["Skipped"] * 3
+    assert [type(result).__name__ for result in run(source, out, compress=True)] == ["SkippedSession"] * 3
 
 
 def test_records_are_replaced_where_that_is_asked_for_and_nothing_else_ever_is(tmp_path: Path) -> None:
@@ -140,7 +149,7 @@ def test_records_are_replaced_where_that_is_asked_for_and_nothing_else_ever_is(t
     run(source, out)
     (out / "y.jsonl").write_text("my notes")
     results = run(source, out, replace=True, compress=True)
-    assert [type(result).__name__ for result in results] == ["Imported", "Skipped", "Imported"]
+    assert [type(result).__name__ for result in results] == ["ImportedRecord", "SkippedSession", "ImportedRecord"]
     assert sorted(path.name for path in out.iterdir()) == ["x.jsonl.zst", "y.jsonl", "z.jsonl.zst"]
     assert (out / "y.jsonl").read_text() == "my notes"
     run(source, out, replace=True)
@@ -155,7 +164,7 @@ def test_a_link_out_of_the_folder_is_not_followed(tmp_path: Path) -> None:
     (out / "y.jsonl").symlink_to(tmp_path / "nowhere")
     for replace in (False, True):
         results = run(write(tmp_path / "d.jsonl", session("x"), session("y")), out, replace=replace)
-        assert all(isinstance(result, Skipped) and result.known for result in results)
+        assert all(isinstance(result, SkippedSession) and result.known for result in results)
     assert victim.read_text() == "precious"
     assert not (tmp_path / "nowhere").exists()
 
@@ -165,17 +174,17 @@ def test_a_record_that_breaks_in_the_middle_leaves_nothing_behind(tmp_path: Path
         raise RecursionError
 
     with pytest.raises(RecursionError):
-        Folder(tmp_path / "out").write("x", 0.0, tell)
+        RecordFolder(tmp_path / "out").write("x", 0.0, tell)
     assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_who_was_faster_keeps_the_name(tmp_path: Path) -> None:
-    folder = Folder(tmp_path)
+    folder = RecordFolder(tmp_path)
 
     def tell(sink: Any) -> None:
         (tmp_path / "x.jsonl").write_text("theirs")
 
-    with pytest.raises(AlreadyThere):
+    with pytest.raises(RecordExists):
         folder.write("x", 0.0, tell)
     assert (tmp_path / "x.jsonl").read_text() == "theirs"
     assert [path.name for path in tmp_path.iterdir()] == ["x.jsonl"]
@@ -185,7 +194,7 @@ def test_a_folder_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file", tmp_path / "file" / "below"):
         with pytest.raises(WrongUse, match="is a file"):
-            Folder(place)
+            RecordFolder(place)
 
 
 # ---- the record itself
@@ -193,10 +202,10 @@ def test_a_folder_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
 
 def test_a_record_is_byte_for_byte_what_the_writer_of_records_writes(tmp_path: Path) -> None:
     (result,) = run(write(tmp_path / "d.json", session("x")), tmp_path / "out")
-    assert isinstance(result, Imported)
+    assert isinstance(result, ImportedRecord)
     created = read_record(result.record).header.created_at
     writer = RecordWriter(tmp_path / "own.jsonl", "x", created, __version__)
-    events: list[Event] = events_of(next(sessions(session("x"))), "x", "openai", Kinds())
+    events: list[Event] = events_of(next(sessions(session("x"))), "x", "openai", ImportOptions())
     for event in events:
         writer.write(event)
     writer.close()
@@ -206,8 +215,8 @@ def test_a_record_is_byte_for_byte_what_the_writer_of_records_writes(tmp_path: P
 def test_a_compressed_record_is_the_same_record(tmp_path: Path) -> None:
     source = write(tmp_path / "d.json", session("x"))
     (plain,), (packed,) = run(source, tmp_path / "a"), run(source, tmp_path / "b", compress=True)
-    assert isinstance(plain, Imported)
-    assert isinstance(packed, Imported)
+    assert isinstance(plain, ImportedRecord)
+    assert isinstance(packed, ImportedRecord)
     assert packed.record.endswith("x.jsonl.zst")
     assert read_record(plain.record).runs == read_record(packed.record).runs
     assert (tmp_path / "b" / "x.jsonl.zst").read_bytes()[:4] == b"\x28\xb5\x2f\xfd"
@@ -228,8 +237,8 @@ def test_a_bad_session_is_skipped_with_its_place_and_the_rest_goes_on(tmp_path: 
     ]
     source.write_text("\n".join([json.dumps(session("a")), *bad, json.dumps(session("b"))]))
     results = run(source, tmp_path / "out")
-    assert [result.session_id for result in results if isinstance(result, Imported)] == ["a", "b"]
-    skipped = [result for result in results if isinstance(result, Skipped)]
+    assert [result.session_id for result in results if isinstance(result, ImportedRecord)] == ["a", "b"]
+    skipped = [result for result in results if isinstance(result, SkippedSession)]
     assert [result.place for result in skipped] == [f"line {n}" for n in range(2, 8)]
     assert [result.why[:25] for result in skipped] == [
         "no JSON: Input data was t",
@@ -244,7 +253,7 @@ def test_a_bad_session_is_skipped_with_its_place_and_the_rest_goes_on(tmp_path: 
 def test_what_looks_like_another_format_is_said_to(tmp_path: Path) -> None:
     source = write(tmp_path / "d.json", {"task_id": 1, "reward": 1, "traj": [user("a"), says("b")]})
     (result,) = run(source, tmp_path / "out", "swe-agent")
-    assert isinstance(result, Skipped)
+    assert isinstance(result, SkippedSession)
     assert result.why == "it holds no response of the model (it looks like tau-bench)"
 
 
@@ -257,18 +266,18 @@ def test_a_folder_is_searched_and_what_holds_no_sessions_is_passed_over(tmp_path
     (folder / "empty").write_text("")
     (folder / "image.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
     results = run(folder, folder / "out")
-    assert [result.session_id for result in results if isinstance(result, Imported)] == ["a", "b", "c"]
-    assert [result.aside for result in results if isinstance(result, Skipped)] == [True] * 3
+    assert [result.session_id for result in results if isinstance(result, ImportedRecord)] == ["a", "b", "c"]
+    assert [result.aside for result in results if isinstance(result, SkippedSession)] == [True] * 3
     again = run(folder, tmp_path / "out")
-    assert len([result for result in again if isinstance(result, Imported)]) == 3, "records are passed over, too"
+    assert len([result for result in again if isinstance(result, ImportedRecord)]) == 3, "records are passed over, too"
 
 
 def test_a_file_that_is_not_there_is_skipped(tmp_path: Path) -> None:
     (result,) = run(tmp_path / "absent.json", tmp_path / "out")
-    assert isinstance(result, Skipped)
+    assert isinstance(result, SkippedSession)
     assert "No such file" in result.why
 
 
 def test_what_was_lost_is_added_up(tmp_path: Path) -> None:
     results = run(write(tmp_path / "d.jsonl", session("a"), session("b"), {}), tmp_path / "out")
-    assert lost_in(results) == {"time": 4, "usage": 2, "finish reason": 2}
+    assert total_losses(results) == {"time": 4, "usage": 2, "finish reason": 2}

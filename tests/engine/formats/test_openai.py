@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from endstop.decision import AssistantMessage, Image, Reasoning, SystemMessage, ToolResult, Usage, UserMessage
 from endstop.decision import events as ev
-from endstop.formats import FORMATS, Unreadable, guess
+from endstop.formats import FORMATS, Unreadable, detect_format
 
 from .heard import answer, call, called, hear, says, user
 
@@ -54,8 +54,8 @@ def test_a_list_of_messages_is_one_session_and_comes_back_letter_for_letter() ->
 def test_the_messages_are_found_wherever_a_log_puts_them(data: dict[str, Any]) -> None:
     heard = hear("openai", data)
     assert heard.said == [UserMessage("Hi"), AssistantMessage("Hello")]
-    assert (heard.foreign.id, heard.foreign.model) == ("s", "m")
-    assert guess(data) == "openai"
+    assert (heard.session.id, heard.session.model) == ("s", "m")
+    assert detect_format(data) == "openai"
 
 
 def test_a_list_of_sessions_is_as_many_sessions() -> None:
@@ -86,7 +86,7 @@ def test_what_is_known_beside_the_messages_stands_in_the_record() -> None:
     assert (response.t, response.raw_finish) == (2500, "stop")
     assert response.usage == Usage(input_tokens=100, output_tokens=7, cached_tokens=60, cost_usd=0.5)
     assert heard.outcomes[0].duration_ms == 2500
-    assert not heard.foreign.lost
+    assert not heard.session.losses
 
 
 def test_what_is_lost_is_counted_by_kind() -> None:
@@ -107,7 +107,7 @@ def test_what_is_lost_is_counted_by_kind() -> None:
             ],
         },
     )
-    assert heard.foreign.lost == {
+    assert heard.session.losses == {
         "field: metadata": 1,
         "image": 1,
         "call id": 1,
@@ -151,9 +151,9 @@ def test_ids_that_are_missing_or_doubled_are_numbered_and_results_find_their_cal
     assert [(result.call_id, result.name, result.content) for result in heard.results] == [
         ("x", "a", "1"), ("1.1", "b", "2"), ("1.2", "c", "3"), ("1.3", "d", "4"), ("2.0", "a", "5"), ("2.1", "b", "6"),
     ]  # fmt: skip
-    assert heard.foreign.lost["doubled call id"] == 3
-    assert heard.foreign.lost["call id"] == 2
-    assert heard.foreign.lost["second result"] == 1
+    assert heard.session.losses["doubled call id"] == 3
+    assert heard.session.losses["call id"] == 2
+    assert heard.session.losses["second result"] == 1
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_pictures_of_results_are_kept_as_bytes_or_by_their_address() -> None:
     far = {"type": "image_url", "image_url": {"url": "http://host/x.png"}}
     heard = hear("openai", [user("go"), says(None, call("c", "t")), answer("c", [png, far]), says("ok")])
     assert heard.results[0].images == (Image(data=b"\0\1\2"), Image(url="http://host/x.png"))
-    assert "image" not in heard.foreign.lost
+    assert "image" not in heard.session.losses
 
 
 @pytest.mark.parametrize(("reward", "verdict"), [(1, "passed"), (0.5, "failed"), (float("nan"), "not_run")])

@@ -11,10 +11,10 @@ import pytest
 from endstop import read_record
 from endstop.decision import AssistantMessage, ToolResult, Transcript
 from endstop.decision import events as ev
+from endstop.formats import detect_format, find_sessions
 from endstop.formats import export_atif as to_atif
 from endstop.formats import export_openai as to_openai
-from endstop.formats import found_in, guess
-from endstop.formats.importer import Folder, Imported, Importer
+from endstop.formats.importer import ImportedRecord, Importer, RecordFolder
 from endstop.replay import replay
 
 from ...shared_data import ABSENT, SESSIONS, events_of_sse, recorded, said_by_chat, sessions
@@ -33,7 +33,7 @@ def results_of(path: Path) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("path", recorded(TAU))
 def test_every_session_of_tau_bench_comes_through_whole(path: Path) -> None:
     for data in results_of(path):
-        assert guess(data) == "tau-bench"
+        assert detect_format(data) == "tau-bench"
         heard = hear("tau-bench", data)
         stopped = "###STOP###" in (data["traj"][-1]["content"] or "")
         messages = data["traj"][:-1] if stopped else data["traj"]
@@ -51,13 +51,13 @@ def test_every_session_of_tau_bench_comes_through_whole(path: Path) -> None:
         assert (heard.stops[-1] == "custom:user_stop") is stopped
         transferred = any(message.name == "transfer_to_human_agents" for message in heard.results)
         assert (heard.stops[-1] == "completed") is transferred
-        check_atif(plain(to_atif.exported("s", heard.events)[0]))
+        check_atif(plain(to_atif.export("s", heard.events)[0]))
 
 
 @pytest.mark.parametrize("path", recorded(CLINE))
 def test_every_reply_of_a_recording_is_a_step(path: Path) -> None:
     recording = json.loads(path.read_text())
-    assert guess(recording) == "cline"
+    assert detect_format(recording) == "cline"
     heard = hear("cline", recording)
     replies = [entry for entry in recording if entry["path"].endswith("/chat/completions")]
     responses = heard.of(ev.ResponseFinished)
@@ -78,7 +78,7 @@ def test_every_reply_of_a_recording_is_a_step(path: Path) -> None:
 @pytest.mark.parametrize("path", recorded(SWE))
 def test_every_entry_of_a_trajectory_is_heard_and_it_ends_on_submit(path: Path) -> None:
     data = json.loads(path.read_text())
-    assert guess(data) == "swe-agent"
+    assert detect_format(data) == "swe-agent"
     heard = hear("swe-agent", data)
     acted = [entry for entry in data["history"] if entry["role"] == "assistant"]
     said = [message for message in heard.messages if isinstance(message, AssistantMessage)]
@@ -88,20 +88,20 @@ def test_every_entry_of_a_trajectory_is_heard_and_it_ends_on_submit(path: Path) 
     assert said[-1].calls[0].name == "submit"
     assert heard.outcomes[0].answer
     assert len(heard.results) == len(acted)
-    assert "result" not in heard.foreign.lost
+    assert "result" not in heard.session.losses
 
 
 @pytest.mark.parametrize("path", recorded([*TAU, *CLINE, *SWE]))
 async def test_a_record_of_a_real_session_is_read_exported_and_replayed(path: Path, tmp_path: Path) -> None:
-    results = list(Importer(Folder(tmp_path)).take(found_in(path)))
-    assert all(isinstance(result, Imported) for result in results)
+    results = list(Importer(RecordFolder(tmp_path)).import_all(find_sessions(path)))
+    assert all(isinstance(result, ImportedRecord) for result in results)
     for result in results[:10]:
-        assert isinstance(result, Imported)
+        assert isinstance(result, ImportedRecord)
         record = read_record(result.record)
         assert record.header.session_id == result.session_id
         assert not record.damaged
         events = [event for run in record.runs for event in run.events]
-        whole, _ = to_openai.exported("s", events)
+        whole, _ = to_openai.export("s", events)
         again = hear("openai", plain(whole))
         assert [_bare(message) for message in again.messages] == [_bare(message) for message in _messages(events)]
         report = await replay(result.record)
@@ -123,7 +123,11 @@ def _bare(message: Any) -> Any:
 
 @ABSENT
 def test_all_of_them_are_told_apart_by_what_is_in_them(tmp_path: Path) -> None:
-    results = [result for result in Importer(Folder(tmp_path)).take(found_in(SESSIONS)) if isinstance(result, Imported)]
+    results = [
+        result
+        for result in Importer(RecordFolder(tmp_path)).import_all(find_sessions(SESSIONS))
+        if isinstance(result, ImportedRecord)
+    ]
     assert Counter(result.format for result in results) == {
         "tau-bench": sum(len(results_of(path)) for path in TAU), "cline": len(CLINE), "swe-agent": len(SWE),
     }  # fmt: skip

@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 from endstop.formats import Unreadable
 from endstop.formats import session_files as source
-from endstop.formats.session_files import Value, files_in, values_in
+from endstop.formats.session_files import FileValue, list_files, read_values
 
 ONE = {"messages": [{"role": "user", "content": "a"}]}
 TEXT = json.dumps(ONE).encode()
 MESSAGES = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
 DEEP = b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
-Read = Callable[[bytes], list[Value]]
+Read = Callable[[bytes], list[FileValue]]
 
 
 @pytest.fixture
 def read(tmp_path: Path) -> Read:
-    def values(text: bytes) -> list[Value]:
+    def values(text: bytes) -> list[FileValue]:
         path = tmp_path / "data.txt"
         path.write_bytes(text)
         with open(path, "rb") as file:
-            return list(values_in(file))
+            return list(read_values(file))
 
     return values
 
@@ -133,7 +133,7 @@ def test_what_other_programs_write_is_read_as_far_as_it_can_be(
 
 
 def test_a_line_that_is_too_long_is_passed_over_without_being_held(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "LARGEST", 1000)
+    monkeypatch.setattr(source, "MAX_SESSION_BYTES", 1000)
     values = read(TEXT + b"\n" + b'{"a":"' + b"x" * 5000 + b'"}\n' + TEXT)
     assert [(value.place, bool(value.error)) for value in values] == [
         ("line 1", False),
@@ -149,5 +149,5 @@ def test_files_of_a_folder_come_in_order_and_hidden_ones_not_at_all(tmp_path: Pa
     for name in ("b.json", "a/c.jsonl", ".hidden/x.json", "a/.y.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(TEXT)
-    assert [file.relative_to(tmp_path).as_posix() for file in files_in(tmp_path)] == ["a/c.jsonl", "b.json"]
-    assert files_in(tmp_path / "absent") == [tmp_path / "absent"]
+    assert [file.relative_to(tmp_path).as_posix() for file in list_files(tmp_path)] == ["a/c.jsonl", "b.json"]
+    assert list_files(tmp_path / "absent") == [tmp_path / "absent"]

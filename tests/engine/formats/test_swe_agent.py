@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from endstop.decision import AssistantMessage, Reasoning, SystemMessage, ToolResult, UserMessage
 from endstop.decision import events as ev
-from endstop.formats import FORMATS, Unreadable, guess
+from endstop.formats import FORMATS, Unreadable, detect_format
 
 from .heard import call, called, hear
 
@@ -50,7 +50,7 @@ def test_function_calls_are_calls_also_where_one_id_serves_for_several() -> None
         observed("c2", "diff --git a b"),
     )
     heard = hear("swe-agent", data)
-    assert guess(data) == "swe-agent"
+    assert detect_format(data) == "swe-agent"
     assert heard.said == [
         UserMessage("Fix the bug"),
         AssistantMessage("Look.", (called("c1", "open", '{"path":"a"}'),)),
@@ -88,7 +88,7 @@ def test_an_action_in_text_is_a_call_of_its_own_command_or_of_bash() -> None:
     assert next(message.text for message in heard.said if isinstance(message, AssistantMessage)) == "Run it."
     assert [result.content for result in heard.results] == ["\nTIMED OUT", "int main", "[File: solve.py]", "flag{x}"]
     assert heard.outcomes[0].answer == "flag{x}"
-    assert heard.foreign.lost.keys() == {"time", "usage", "finish reason"}
+    assert heard.session.losses.keys() == {"time", "usage", "finish reason"}
 
 
 def test_a_submit_after_which_it_went_on_was_handed_back() -> None:
@@ -140,8 +140,8 @@ def test_token_counts_of_the_whole_are_split_and_add_up() -> None:
     usage = heard.outcomes[0].usage
     assert (usage.input_tokens, usage.output_tokens, usage.estimated) == (1001, 77, True)
     assert usage.cost_usd == pytest.approx(0.3)
-    assert heard.foreign.lost["usage split"] == 1
-    assert "usage" not in heard.foreign.lost
+    assert heard.session.losses["usage split"] == 1
+    assert "usage" not in heard.session.losses
 
 
 def test_a_demonstration_is_no_prompt() -> None:
@@ -152,7 +152,7 @@ def test_a_demonstration_is_no_prompt() -> None:
     whole = [shown("Old task", is_demo=True), acted("Look.", "ls", is_demo=True), shown("x", is_demo=True)]
     heard = hear("swe-agent", trajectory(*whole, shown("Fix it"), acted("Look.", "ls"), shown("a")))
     assert heard.said[0] == UserMessage("Fix it")
-    assert heard.foreign.lost["demonstration"] == 3
+    assert heard.session.losses["demonstration"] == 3
 
 
 def test_a_file_with_steps_alone_is_read_too() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from endstop.decision import AssistantMessage, ToolResult, UserMessage
 from endstop.decision import events as ev
-from endstop.formats import FORMATS, Unreadable, guess
+from endstop.formats import FORMATS, Unreadable, detect_format
 
 from .heard import answer, call, called, hear, says, user
 
@@ -22,11 +22,11 @@ def result(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
 def test_the_users_stop_ends_the_session_and_is_no_run() -> None:
     data = result(user("Cancel it"), says("Done."), user("Thanks! ###STOP###"))
     heard = hear("tau-bench", data)
-    assert guess(data) == guess([data]) == "tau-bench"
+    assert detect_format(data) == detect_format([data]) == "tau-bench"
     assert heard.said == [UserMessage("Cancel it"), AssistantMessage("Done.")]
     assert heard.stops == ["custom:user_stop"]
     assert (heard.outcomes[0].status, heard.outcomes[0].answer) == ("completed", "Done.")
-    assert heard.foreign.lost["last words"] == 1
+    assert heard.session.losses["last words"] == 1
 
 
 def test_each_message_of_the_user_is_a_run_and_the_reward_is_the_last_ones_verdict() -> None:
@@ -89,7 +89,7 @@ def test_actions_written_as_text_are_calls() -> None:
         AssistantMessage("It is shipped."),
     ]
     assert heard.stops == ["custom:user_stop"]
-    assert "call id" not in heard.foreign.lost
+    assert "call id" not in heard.session.losses
 
 
 def test_a_task_that_failed_before_its_first_message_is_refused_with_the_reason() -> None:

@@ -9,8 +9,8 @@ import pytest
 from endstop import Engine, read_record, tool
 from endstop.decision import Event, Policy, ToolResult
 from endstop.decision import events as ev
-from endstop.formats import FORMATS, Kinds, events_of
-from endstop.formats.to_events import MOST_QUESTIONS
+from endstop.formats import FORMATS, ImportOptions, events_of
+from endstop.formats.to_events import MAX_OPEN_QUESTIONS
 from endstop.providers import Scripted
 from endstop.providers import call as calls
 from endstop.providers import say as text
@@ -182,12 +182,12 @@ def test_the_users_word_on_tools_replaces_the_guesses() -> None:
     told = hear("openai", data, completion=("hand_in",), question=("boss",))
     named = {spec.name: spec.kind for spec in told.of(ev.RunStarted)[0].tools}
     assert named == {"finish": "ordinary", "hand_in": "completion", "boss": "question"}
-    assert Kinds(completion=("x",), question=("y",)).unused({"y"}) == ["x"]
+    assert ImportOptions(completion=("x",), question=("y",)).unmatched_names({"y"}) == ["x"]
 
 
 @pytest.mark.parametrize("name", ["Think", "think", "attempt_completion", "AskUserQuestion", "submit_and_exit"])
 def test_well_known_tools_are_known(name: str) -> None:
-    assert Kinds().of(name, "openai") != "ordinary"
+    assert ImportOptions().tool_kind(name, "openai") != "ordinary"
 
 
 def test_a_thought_is_recorded_and_ends_nothing() -> None:
@@ -311,10 +311,10 @@ def test_the_questions_of_one_step_are_bounded() -> None:
     many = [call(f"q{n}", "ask_user", '{"question": "?"}') for n in range(5_000)]
     (foreign,) = FORMATS["openai"].sessions([user("go"), says(None, *many)])
     events = events_of(foreign, "s", "openai")
-    assert sum(isinstance(event, ev.QuestionAsked) for event in events) == MOST_QUESTIONS
+    assert sum(isinstance(event, ev.QuestionAsked) for event in events) == MAX_OPEN_QUESTIONS
     answered = [event for event in events if isinstance(event, ev.ToolCallResult)]
     assert {event.status for event in answered} == {"cancelled"}
-    assert len(answered) == 5_000 - MOST_QUESTIONS
+    assert len(answered) == 5_000 - MAX_OPEN_QUESTIONS
 
 
 def test_the_same_session_gets_the_same_run_ids_and_another_one_others() -> None:
