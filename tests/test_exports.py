@@ -53,7 +53,8 @@ PUBLIC = {
         Temporal
     """,
     "endstop.formats": """
-        FORMATS Ending Foreign Format Found Judged Kinds Said Skipped Unreadable events_of found_in guess
+        FORMATS Format FoundSession ImportOptions ImportedEnding ImportedMessage ImportedSession ImportedVerdict
+        SkippedSession Unreadable detect_format events_of find_sessions
     """,
     "endstop.web": """
         Auth BearerTokens Connection Disconnected WebLimits engine_of service_of until_disconnect web

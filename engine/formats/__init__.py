@@ -1,4 +1,4 @@
-"""Sessions of other loops as records of ours, and records as what others read. The table of formats is `table.py`."""
+"""Import of other loops' sessions as records, and export of records. `FORMATS` lists what can be imported."""
 
 from .imported_session import (
     ImportedEnding,
