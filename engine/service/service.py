@@ -254,10 +254,19 @@ class Service(SessionQueries):
         """
         stored = await self.session(session_id, owner=owner)
         active = self._active_sessions.by_session(session_id)
-        if active is not None and not (active.run is not None and active.run.finished):
+        run = None if active is None else active.run
+        status: str
+        if run is not None and run.finished:  # the store may not have its end yet
+            status = run.outcome.status
+        elif active is not None:
             active.cancel(cause)
-        elif active is not None or not await self.store.ask_cancel(session_id, cause):
-            raise Conflict("not_running", f"session {session_id} is not running, it is {stored.status}")
+            return stored
+        elif await self.store.ask_cancel(session_id, cause):
+            return stored
+        else:
+            status = (await self.session(session_id, owner=owner)).status
+        if stored.status not in GOING or status != "cancelled":
+            raise Conflict("not_running", f"session {session_id} is not running, it is {status}")
         return stored
 
     async def delete(self, session_id: str, *, owner: str | None = None) -> None:
