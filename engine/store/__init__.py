@@ -1,1 +1,1 @@
-"""Where sessions and their records are kept: SQLite, PostgreSQL, or a process's memory."""
+"""Where sessions and their records are kept: SQLite or PostgreSQL."""

@@ -7,17 +7,18 @@ from collections import Counter
 from typing import Any
 
 from endstop.store.base import NewSession, StoreError
-from endstop.store.memory import MemoryStore
+
+from ..temporary_store import TemporaryStore
 
 
-class Stage(MemoryStore):
+class Stage(TemporaryStore):
     """A store whose methods can be held, or made to fail, at their n-th call."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: Counter[str] = Counter()
         self.held: dict[tuple[str, int], tuple[asyncio.Event, asyncio.Event]] = {}
-        self.failing: dict[tuple[str, int], StoreError] = {}
+        self.failing: dict[tuple[str, int], Exception] = {}
 
     def hold(self, method: str, number: int = 1) -> tuple[asyncio.Event, asyncio.Event]:
         """Hold a call from now on; gives what tells that it came, and what lets it go."""
@@ -25,7 +26,7 @@ class Stage(MemoryStore):
         self.held[key] = asyncio.Event(), asyncio.Event()
         return self.held[key]
 
-    def fail(self, method: str, *numbers: int, error: StoreError | None = None) -> None:
+    def fail(self, method: str, *numbers: int, error: Exception | None = None) -> None:
         """Let these calls, counted from now on, fail."""
         raised = error or StoreError("no space left")
         self.failing |= {(method, self.calls[method] + number): raised for number in numbers}

@@ -11,12 +11,13 @@ from endstop.durability import RunLost, StepKey
 from endstop.service.membership import LeaseKeeper
 from endstop.service.worker import FencedSteps
 from endstop.store.base import Orphan
-from endstop.store.memory import MemoryStore
+
+from ..temporary_store import TemporaryStore, opened
 
 LEASE = 0.3
 
 
-class Counting(MemoryStore):
+class Counting(TemporaryStore):
     """Counts renewals, and always has an orphan."""
 
     renewals = 0
@@ -42,7 +43,7 @@ async def test_a_lease_is_renewed_while_what_others_left_is_seen_to_for_long() -
         if adoptions == 2:
             await enough.wait()
 
-    async with asyncio.timeout(60), lease_keeper.join(adopt):
+    async with asyncio.timeout(60), opened(store), lease_keeper.join(adopt):
         while adoptions < 2:
             await asyncio.sleep(0.01)
         before = store.renewals
@@ -67,7 +68,7 @@ async def test_what_goes_wrong_with_what_others_left_costs_no_lease() -> None:
         if adoptions > 1:
             raise RuntimeError("the queue says something that nobody knows")
 
-    async with asyncio.timeout(60), lease_keeper.join(adopt):
+    async with asyncio.timeout(60), opened(store), lease_keeper.join(adopt):
         while adoptions < 4:
             await asyncio.sleep(0.01)
         await lease_keeper.check_ownership()
@@ -88,7 +89,8 @@ class Slow:
 
 @pytest.mark.parametrize("lost", [True, False])
 async def test_a_step_begins_only_if_the_place_was_not_lost_while_the_queue_was_asked(lost: bool) -> None:
-    lease_keeper = LeaseKeeper(MemoryStore(), kind="worker", lease=60)
+    store = TemporaryStore()
+    lease_keeper = LeaseKeeper(store, kind="worker", lease=60)
     done: list[str] = []
 
     async def work() -> str:
@@ -98,7 +100,7 @@ async def test_a_step_begins_only_if_the_place_was_not_lost_while_the_queue_was_
     async def adopt(orphans: list[Orphan]) -> None:
         raise AssertionError("there is nobody else")
 
-    async with lease_keeper.join(adopt):
+    async with opened(store), lease_keeper.join(adopt):
         slow = Slow()
         step = asyncio.create_task(FencedSteps(slow, lease_keeper).step(StepKey("s", "r", 1), work))
         await slow.asked.wait()

@@ -14,10 +14,10 @@ from endstop.service import supervisor
 from endstop.service.errors import Refusal
 from endstop.service.service import Service
 from endstop.store.base import NewSession, StoreError
-from endstop.store.memory import MemoryStore
 from endstop.tools import finish_task
 
 from ..held import Held, seqs, to_end
+from ..temporary_store import TemporaryStore, opened
 from .stage import Stage
 
 FINISH = call("finish_task", summary="The port is 8080.")
@@ -104,8 +104,10 @@ async def test_a_session_that_never_began_is_forgotten_once_the_store_can(monkey
 
 
 async def test_a_session_that_was_cut_off_before_its_first_run_can_be_begun_again() -> None:
-    store = MemoryStore()
-    await store.add(NewSession(id="s", owner="", agent="default", title="Hi", created_at="2026-11-21T05:00:00.000Z"))
+    store = TemporaryStore()
+    new = NewSession(id="s", owner="", agent="default", title="Hi", created_at="2026-11-21T05:00:00.000Z")
+    async with opened(store):
+        await store.add(new)
     async with Service(engine_of(FINISH), store=store, grace=0) as service:
         session = await service.start("Hi", session_id="s")
         assert (await service.outcome(session.run_id or "", wait=10)) is not None
@@ -126,8 +128,9 @@ async def test_no_run_begins_by_itself_once_the_service_stops() -> None:
         say.set()
         await saying
         go.set()
-    assert [run.number for run in await store.runs(session.id)] == [1]
-    assert [message.text for message in await store.unheard(session.id)] == ["too late"]
+    async with opened(store):
+        assert [run.number for run in await store.runs(session.id)] == [1]
+        assert [message.text for message in await store.unheard(session.id)] == ["too late"]
 
 
 async def test_a_session_that_begins_as_the_service_stops_is_waited_for() -> None:
@@ -138,7 +141,8 @@ async def test_a_session_that_begins_as_the_service_stops_is_waited_for() -> Non
         await came.wait()
         service.begin_stopping()
         asyncio.get_running_loop().call_soon(go.set)
-    stored = await MemoryStore.session(store, "s")
+    async with opened(store):
+        stored = await store.session("s")
     assert stored is not None
     assert stored.status == "completed"
     assert (await asking).id == "s"
@@ -154,7 +158,7 @@ async def test_who_has_read_the_end_of_a_run_may_go_on_and_delete_at_once() -> N
             await to_end(service.follow_run(run))
             await came.wait()
             work = asyncio.create_task(again())  # type: ignore[arg-type]
-            await asyncio.wait({work, asyncio.create_task(asyncio.sleep(0))}, return_when="FIRST_COMPLETED")
+            await asyncio.wait({work, asyncio.create_task(store.settle())}, return_when="FIRST_COMPLETED")
             go.set()
             await work
         assert await refused(service.session(session.id)) == "session"
@@ -182,18 +186,12 @@ async def test_a_reader_that_comes_before_the_first_run_has_begun_gets_all_of_it
         asking = asyncio.create_task(service.start("Hi", session_id="s"))
         await came.wait()
         reader = asyncio.create_task(to_end(service.follow_session("s")))
-        await asyncio.wait({reader, asyncio.create_task(rests_a_moment())}, return_when="FIRST_COMPLETED")
+        await asyncio.wait({reader, asyncio.create_task(store.settle())}, return_when="FIRST_COMPLETED")
         go.set()
         session = await asking
         await service.outcome(session.run_id or "", wait=10)
         service.begin_stopping()
         assert seqs(await reader) == list(range(1, (await service.run(session.run_id or "")).last_seq + 1))
-
-
-async def rests_a_moment() -> None:
-    """Let everybody come as far as they can."""
-    for _ in range(20):
-        await asyncio.sleep(0)
 
 
 async def test_a_session_is_read_on_behind_a_run_that_has_no_end() -> None:
@@ -223,12 +221,13 @@ async def test_a_store_that_fails_in_an_unknown_way_keeps_no_place_taken() -> No
         session = await service.start("Hi")
         await service.outcome(session.run_id or "", wait=10)
         await service.start_run(session.id, "more")
-        del store._sessions[session.id]  # what comes next raises KeyError, which is no StoreError
+        store.execute("DELETE FROM endstop_sessions WHERE id = ?", session.id)
+        store.fail("commit", *range(1, 100), error=KeyError(session.id))  # which is no StoreError
         await rests(service)
 
 
 async def test_a_title_is_a_line_without_what_a_terminal_would_obey() -> None:
-    async with Service(engine_of(FINISH), store=MemoryStore(), grace=0) as service:
+    async with Service(engine_of(FINISH), store=TemporaryStore(), grace=0) as service:
         session = await service.start(" " * 1000 + "\x1b]0;owned\x07Set\x00 the\x9b2J\nport")
         assert session.title == "Set the2J port"
 
@@ -258,16 +257,17 @@ async def test_what_the_store_keeps_besides_events_is_redacted_and_the_model_see
 
 async def test_a_redaction_that_fails_keeps_nothing() -> None:
     engine = engine_of(FINISH, redact=lambda text: str(1 // 0))
-    async with Service(engine, store=MemoryStore(), grace=0) as service:
+    async with Service(engine, store=TemporaryStore(), grace=0) as service:
         assert (await service.start("hunter2")).title == REDACTION_FAILED
         await rests(service)
 
 
 async def test_keeping_sessions_for_longer_than_there_is_time_keeps_the_other_limit() -> None:
-    store = MemoryStore()
+    store = TemporaryStore()
     async with Service(engine_of(FINISH), store=store, grace=0) as service:
         session = await service.start("Hi")
         await service.outcome(session.run_id or "", wait=10)
     async with Service(engine_of(), store=store, grace=0, keep_days=1e9, keep_sessions=0) as service:
-        await rests_a_moment()
-        assert await service.sessions() == ([], None)
+        async with asyncio.timeout(60):
+            while await service.sessions() != ([], None):
+                await store.settle()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,18 @@ from endstop.replay import replay
 from endstop.service.errors import Conflict, Refusal, TooMany, Unavailable, Unknown
 from endstop.service.service import Service
 from endstop.store.base import Batch, StoreError
-from endstop.store.memory import MemoryStore
 
 from ..held import Held, seqs, to_end
+from ..temporary_store import TemporaryStore, opened
 
 FINISH = call("finish_task", summary="The port is 8080.")
 
 
-def service_of(*responses: Any, held: Held | None = None, store: MemoryStore | None = None, **options: Any) -> Service:
+def service_of(
+    *responses: Any, held: Held | None = None, store: TemporaryStore | None = None, **options: Any
+) -> Service:
     engine = (held or Held()).engine(*responses)
-    return Service(engine, store=store or MemoryStore(), **{"grace": 0, **options})
+    return Service(engine, store=store or TemporaryStore(), **{"grace": 0, **options})
 
 
 async def ended(service: Service, run_id: str | None) -> Any:
@@ -59,7 +60,7 @@ async def test_a_session_runs_on_its_own_and_its_outcome_and_record_are_kept(tmp
 
 async def test_the_next_run_knows_what_was_said_before() -> None:
     engine = Engine(model := Scripted("Hello Ann.", "You are Ann."))
-    async with Service(engine, store=MemoryStore(), grace=0) as service:
+    async with Service(engine, store=TemporaryStore(), grace=0) as service:
         session = await service.start("I am Ann")
         await ended(service, session.run_id)
         again = await service.start_run(session.id, "Who am I?")
@@ -117,7 +118,7 @@ async def test_a_question_is_answered_once() -> None:
 async def test_a_message_is_heard_by_the_run_or_by_one_that_begins_by_itself() -> None:
     held = Held()
     engine = held.engine(call("look", path="a"), FINISH, "The host is set, too.")
-    store = MemoryStore()
+    store = TemporaryStore()
     async with Service(engine, store=store, grace=0) as service:
         session = await service.start("Set the port")
         await held.called.wait()
@@ -196,14 +197,14 @@ async def test_wrong_use_begins_nothing() -> None:
                 await service.start(prompt)
         assert await refused(service.start("x", agent="nobody")) == (Unknown, "agent")
         assert await service.sessions() == ([], None)
-    async with Service({}, store=MemoryStore()) as service:
+    async with Service({}, store=TemporaryStore()) as service:
         assert await refused(service.start("x")) == (Unavailable, "no_model")
     with pytest.raises(WrongUse, match="not open"):
         await service_of(FINISH).start("x")
 
 
 async def test_stopping_gives_running_sessions_their_grace_then_cancels_them_with_whole_records() -> None:
-    held, store = Held(), MemoryStore()
+    held, store = Held(), TemporaryStore()
     async with service_of(call("look", path="a"), held=held, store=store) as service:
         session = await service.start("Look")
         await held.called.wait()
@@ -212,7 +213,8 @@ async def test_stopping_gives_running_sessions_their_grace_then_cancels_them_wit
         service.begin_stopping()
         assert await refused(service.start("more")) == (Unavailable, "stopping")
         portions = await reader
-    run = await store.run(session.run_id or "")
+    async with opened(store):
+        run = await store.run(session.run_id or "")
     assert run is not None
     assert run.outcome is not None
     assert (run.status, run.outcome.detail) == ("cancelled", "cancelled from outside: shutdown")
@@ -220,19 +222,20 @@ async def test_stopping_gives_running_sessions_their_grace_then_cancels_them_wit
 
 
 async def test_within_the_grace_a_run_ends_by_itself() -> None:
-    held, store = Held(), MemoryStore()
+    held, store = Held(), TemporaryStore()
     async with service_of(call("look", path="a"), FINISH, held=held, store=store, grace=30) as service:
         session = await service.start("Look")
         await held.called.wait()
         service.begin_stopping()
         held.go.set()
-    run = await store.run(session.run_id or "")
+    async with opened(store):
+        run = await store.run(session.run_id or "")
     assert run is not None
     assert run.status == "completed"
 
 
 async def test_after_a_crash_finished_sessions_are_there_and_interrupted_ones_can_be_resumed() -> None:
-    held, store = Held(), MemoryStore()
+    held, store = Held(), TemporaryStore()
     service = service_of(FINISH, call("look", path="a"), held=held, store=store)
     await service.__aenter__()
     done = await service.start("one")
@@ -240,9 +243,8 @@ async def test_after_a_crash_finished_sessions_are_there_and_interrupted_ones_ca
     cut = await service.start("two")
     await held.called.wait()
     # The process dies here: what it would still do reaches no store any more.
-    snapshot = deepcopy(store)
-    for process in await snapshot.processes():  # which lives on, to run this test
-        assert await snapshot.give_up(process.id, even_alive=True)
+    snapshot = store.copy()
+    snapshot.execute("DELETE FROM endstop_processes")  # this process lives on, to run this test
     await service.__aexit__(None, None, None)
 
     held.go.set()
@@ -260,7 +262,7 @@ async def test_after_a_crash_finished_sessions_are_there_and_interrupted_ones_ca
         assert await refused(again.resume(cut.id)) == (Conflict, "not_interrupted")
 
 
-class FullStore(MemoryStore):
+class FullStore(TemporaryStore):
     """A store whose disk is full for a while."""
 
     full = False

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from endstop.store.base import Store
-from endstop.store.memory import MemoryStore
 from endstop.store.sql import SqlStore
 from endstop.store.url import store_at
 
@@ -24,13 +23,12 @@ async def store(place: str) -> AsyncIterator[SqlStore]:
     await opened.close()
 
 
-@pytest_asyncio.fixture(params=["memory", "sqlite", "postgresql"])
+@pytest_asyncio.fixture(params=["sqlite", "postgresql"])
 async def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    """An open, empty store, also one in memory. As `enrol` says, it writes as the process that enrolled last."""
-    opened: Store = MemoryStore()
+    """An open, empty store. As `enrol` says, it writes as the process that enrolled last."""
     if request.param == "sqlite":
         opened = store_at(tmp_path / "store.sqlite")
-    elif request.param == "postgresql":
+    else:
         postgres: Server = request.getfixturevalue("postgres")
         opened = store_at(postgres.url(postgres.new_database()))
     await opened.open()

@@ -8,7 +8,6 @@ import pytest
 from endstop.durable import RunLost
 from endstop.store.base import Held, LeaseLost, Store, StoreError
 from endstop.store.leases import this_process
-from endstop.store.memory import MemoryStore
 from endstop.store.sql import SqlStore
 
 from .made import all_pages, batch, beginning, ended, ending, message, seqs, session
@@ -193,15 +192,3 @@ async def test_a_process_of_this_machine_that_is_gone_is_given_up_at_once(any_st
     await any_store.enrol(me)
     assert await interrupt_orphans(any_store, by_lease=False) == 1
     assert [known.id for known in await any_store.processes()] == [me.id]
-
-
-async def test_leases_of_a_store_in_memory_go_by_its_clock() -> None:
-    now = 1000.0
-    store = MemoryStore(clock=lambda: now)
-    await store.enrol(process("one", lease=15))
-    now += 14
-    assert (await store.processes())[0].left == 1
-    assert await store.renew("one")
-    now += 15
-    assert not (await store.processes())[0].alive
-    assert await store.give_up("one")

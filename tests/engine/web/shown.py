@@ -24,12 +24,13 @@ from endstop.records.format import encode_line
 from endstop.records.reader import read_record
 from endstop.service.service import Service
 from endstop.store.base import Batch, NewSession
-from endstop.store.memory import MemoryStore
 from endstop.tools import ask_user, task_done, think
 from endstop.web import web
 from endstop.web.auth import BearerTokens
 from starlette.applications import Starlette
 from starlette.routing import Mount
+
+from ..temporary_store import TemporaryStore
 
 RECORDS = Path(__file__).parents[2] / "records"
 AT = "2026-11-21T10:00:00.000+00:00"
@@ -80,7 +81,7 @@ class Site:
         self.scripts: dict[str, list[Any]] = {}
         """What the model answers to a prompt, response by response."""
         self.requests: list[Request] = []
-        self.store = MemoryStore()
+        self.store = TemporaryStore()
         self.url = ""
         provider = Scripted(self._response, model="scripted-1")
         policy = Policy(limits=Limits(steps=12, soft_steps=8, output_tokens=2_000, seconds=600))

@@ -23,11 +23,12 @@ from endstop import Engine
 from endstop.decision import Policy
 from endstop.providers import Request, Scripted, call, say
 from endstop.service.service import Service
-from endstop.store.memory import MemoryStore
 from endstop.tools import ask_user, finish_task
 from endstop.web import Connection, WebLimits, web
 from uvicorn import Config
 from uvicorn.server import ServerState
+
+from ..temporary_store import TemporaryStore
 
 PATIENCE = 60.0
 """Seconds after which a wait in a test has failed."""
@@ -155,8 +156,8 @@ class Site:
 
 
 def service_with(provider: Any, policy: Policy | None = None, **settings: Any) -> Service:
-    """A service that keeps its sessions in memory."""
-    given = {"store": MemoryStore(), "grace": 0, **settings}
+    """A service with a store of its own."""
+    given = {"store": TemporaryStore(), "grace": 0, **settings}
     engine = Engine(provider, presets=(finish_task, ask_user), policy=policy or Policy())
     return Service(engine, **given)
 

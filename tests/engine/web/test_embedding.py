@@ -16,7 +16,6 @@ from endstop import Engine
 from endstop.decision import WrongUse
 from endstop.providers import Scripted
 from endstop.service import Service, Unavailable
-from endstop.store.memory import MemoryStore
 from endstop.testing import settle
 from endstop.web import WebLimits, engine_of, service_of, web
 from endstop.web.app import stop_on_signals
@@ -26,6 +25,7 @@ from starlette.requests import Request
 from starlette.routing import Mount
 from structlog.testing import capture_logs
 
+from ..temporary_store import TemporaryStore
 from .site import by_prompt, done, service_with, serving
 
 FREE = WebLimits(requests_per_second=None)
@@ -116,7 +116,7 @@ def test_without_the_lifespan_or_an_engine_they_get_an_error_that_says_so() -> N
     with pytest.raises(WrongUse, match="lifespan"):
         service_of(Request({"type": "http", "state": {}}))
     with pytest.raises(Unavailable):
-        engine_of(Request({"type": "http", "state": {"endstop": Service({}, store=MemoryStore())}}))
+        engine_of(Request({"type": "http", "state": {"endstop": Service({}, store=TemporaryStore())}}))
 
 
 async def test_each_request_is_a_line_in_the_log_without_its_query() -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from copy import deepcopy
 from pathlib import Path
 
 from endstop import Engine, read_record
 from endstop.providers import Scripted, call, say
 from endstop.service.service import Service
 from endstop.store.base import Batch, NewSession, StoreError
-from endstop.store.memory import MemoryStore
 
+from ..temporary_store import TemporaryStore, opened
 from .site import Gate, by_prompt, done, service_with, site
 
 
@@ -180,7 +179,7 @@ async def test_what_was_not_interrupted_cannot_be_resumed() -> None:
 
 async def test_an_interrupted_run_is_resumed_under_its_own_id() -> None:
     """The process died: its store is opened by another one."""
-    store, gate = MemoryStore(), Gate()
+    store, gate = TemporaryStore(), Gate()
     async with site(service_with(Scripted([say("Half"), gate, done()]), store=store)) as at:
         session = await at.start()
         await gate.reached.wait()
@@ -196,13 +195,14 @@ async def test_an_interrupted_run_is_resumed_under_its_own_id() -> None:
 
 
 async def test_who_has_seen_what_was_never_stored_goes_on_where_the_run_was_resumed() -> None:
-    store, gate = MemoryStore(), Gate()
+    store, gate = TemporaryStore(), Gate()
     async with site(service_with(Scripted([say("Half"), gate, done()]), store=store)) as at:
         session = await at.start()
         run = session["run_id"]
         await gate.reached.wait()
         left = dead(store)
-    kept = left._runs[run].last_seq
+    async with opened(left):
+        kept = (await left.run(run)).last_seq  # type: ignore[union-attr]
     async with site(service_with(Scripted([done()]), store=left)) as at:
         async with at.stream(f"/runs/{run}/events", headers={"Last-Event-ID": str(kept + 9)}) as waiting:
             await at.client.post(f"/sessions/{session['id']}/resume")
@@ -253,7 +253,7 @@ async def test_agents_are_told_with_model_policy_and_tools() -> None:
 
 async def test_of_several_agents_one_is_chosen_by_name() -> None:
     engines = {name: Engine(Scripted(lambda _, name=name: [done(f"I am {name}.")])) for name in ("one", "two")}
-    async with site(Service(engines, store=MemoryStore())) as at:
+    async with site(Service(engines, store=TemporaryStore())) as at:
         for given, name in (({}, "one"), ({"agent": "two"}, "two")):
             session = (await at.client.post("/sessions", json={"prompt": "Who?", **given})).json()
             assert session["agent"] == name
@@ -263,7 +263,7 @@ async def test_of_several_agents_one_is_chosen_by_name() -> None:
 
 
 async def test_without_an_agent_nothing_is_started_and_all_can_be_read() -> None:
-    async with site(Service({}, store=MemoryStore())) as at:
+    async with site(Service({}, store=TemporaryStore())) as at:
         refused = await at.client.post("/sessions", json={"prompt": "Who?"})
         assert (refused.status_code, refused.json()["code"]) == (503, "no_model")
         assert "--model" in refused.json()["detail"]
@@ -315,7 +315,7 @@ async def test_a_full_disk_is_told_and_what_is_stored_can_be_read() -> None:
         assert (await at.outcome(again.json()["run_id"]))["status"] == "completed"
 
 
-class FullStore(MemoryStore):
+class FullStore(TemporaryStore):
     """A store whose disk may be full."""
 
     full = False
@@ -333,8 +333,8 @@ class FullStore(MemoryStore):
             raise StoreError(28, "No space left on device")
 
 
-def dead(store: MemoryStore) -> MemoryStore:
+def dead(store: TemporaryStore) -> TemporaryStore:
     """What a store holds if its process dies now, and everybody knows it."""
-    left = deepcopy(store)
-    left._processes.clear()
+    left = store.copy()
+    left.execute("DELETE FROM endstop_processes")
     return left

@@ -107,6 +107,7 @@ async def test_resuming_a_finished_run_at_its_end_gives_204_so_that_a_browser_st
         path = f"/runs/{session['run_id']}/events"
         async with at.stream(path) as events:
             last = (await events.all())[-1].id or ""
+        await at.outcome(session["run_id"])  # which is there once the store has the run's end
         response = await at.client.get(path, headers={"Last-Event-ID": last})
         assert (response.status_code, response.content) == (204, b"")
         response = await at.client.get(path, headers={"Last-Event-ID": f"{session['run_id']}:{last}"})
