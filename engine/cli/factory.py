@@ -168,7 +168,7 @@ def build_evaluator(
         raise WrongUse(f"--reference-workspace {reference}: no such folder")
     if plain is not None:
         if command is not None:
-            raise WrongUse("--evaluate and --evaluate-plain cannot be combined")
+            raise WrongUse("--evaluate and --evaluate-plain cannot be combined: give one of them")
         if not plain.strip():
             raise WrongUse("--evaluate-plain is empty: give a command, as in --evaluate-plain 'grep -q 8080 a.ini'")
         _check_shell(plain, "--evaluate-plain")

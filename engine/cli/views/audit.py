@@ -1,4 +1,4 @@
-"""An audit as people read it: a line a step, where the work was reported as done, and what would have ended it."""
+"""The audit of a session as text: its steps, when the work was reported as done, and what would have ended it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 LINE = 110
 """Characters of a step's line."""
 AROUND = 8
-"""Steps that are shown of a long run: at its beginning, around the report of completion, and at its end."""
+"""Steps of a long run to show at its beginning, around the report of completion, and at its end."""
 WHOLE = 40
-"""Runs of up to so many steps are shown step by step."""
+"""Runs of up to this many steps are shown completely."""
 REPEATED_SHOWN = 5
 _STYLES: dict[Tone, str] = {"success": "green", "doubt": "yellow", "failure": "red"}
 _INDENT = (0, 0, 0, 2)
@@ -27,7 +27,7 @@ _MARKS = {"ok": "", None: " (never answered)", "rejected": " (handed back)"}
 
 
 def parts_of(told: Audit, every_step: bool) -> Iterator[RenderableType]:
-    """The audit, part by part. `every_step`: leave none out."""
+    """The parts of the audit. `every_step`: show long runs completely, too."""
     from rich.text import Text
 
     yield Text(_headline(told), style="bold")
@@ -35,7 +35,7 @@ def parts_of(told: Audit, every_step: bool) -> Iterator[RenderableType]:
         yield from _run(run, len(told.runs) > 1, every_step)
     if told.lost:
         lost = "; ".join(f"{kind}: {times:,}" for kind, times in told.lost.items())
-        yield Text(f"\nlost in reading it: {lost}", style="dim")
+        yield Text(f"\nlost in the import: {lost}", style="dim")
 
 
 def _headline(told: Audit) -> str:
@@ -66,7 +66,7 @@ def _run(run: AuditedRun, numbered: bool, every_step: bool) -> Iterator[Renderab
 
 
 def _policies(run: AuditedRun) -> Iterator[RenderableType]:
-    """What each policy makes of it; those that say the same in one line."""
+    """When each policy would have ended the run; policies with the same result share a line."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -79,7 +79,7 @@ def _policies(run: AuditedRun) -> Iterator[RenderableType]:
 
 
 def _steps(run: AuditedRun, every_step: bool) -> Iterator[Text]:
-    """A line for each step, but for the middle of long stretches."""
+    """A line for each step, without the middle of long stretches."""
     from rich.text import Text
 
     shown = _shown(run) if not every_step else set(range(len(run.steps)))
@@ -91,7 +91,7 @@ def _steps(run: AuditedRun, every_step: bool) -> Iterator[Text]:
             same += 1
             continue
         if same:
-            yield Text(f"       … and {counted(same, 'step')} more, the same", style="yellow")
+            yield Text(f"       … and {counted(same, 'more step')}, the same", style="yellow")
             same = 0
         if place not in shown:
             hidden.append(step)
@@ -105,18 +105,18 @@ def _steps(run: AuditedRun, every_step: bool) -> Iterator[Text]:
         if step.step == run.done_at and not step.closing and run.status != "awaiting_input":
             yield Text(f"  ──── {_reported(run)} ────", style=f"bold {_style(run)}")
     if same:
-        yield Text(f"       … and {counted(same, 'step')} more, the same", style="yellow")
+        yield Text(f"       … and {counted(same, 'more step')}, the same", style="yellow")
     if hidden:
         yield Text(f"       … {_summed(hidden)}", style="dim")
 
 
 def _style(run: AuditedRun) -> str:
-    """The colour of what is known of the work."""
+    """The colour for what is known of the work."""
     return _STYLES[work_tone(run.work, run.failed_calls)]
 
 
 def _reported(run: AuditedRun) -> str:
-    """That the work was reported as done, and what is known of it besides."""
+    """That the work was reported as done, and whether it was checked."""
     by = run.done_by or "by its end"
     reported = f"{'answered' if by == 'text' else 'reported as done'} here ({by})"
     match run.work:
@@ -129,13 +129,13 @@ def _reported(run: AuditedRun) -> str:
 
 
 def _alike(step: AuditedStep, before: AuditedStep) -> bool:
-    """Whether there is nothing to tell of a step that was not told of the one before."""
+    """Whether a step made the same calls with the same status as the one before."""
     told = [(call.name, call.arguments, call.status) for call in step.calls]
     return bool(told) and told == [(call.name, call.arguments, call.status) for call in before.calls]
 
 
 def _shown(run: AuditedRun) -> set[int]:
-    """Places of the steps that are shown: all of a short run, else its ends and what surrounds the end of the work."""
+    """The indexes of the steps to show: all of a short run, else both ends and around the report of completion."""
     many = len(run.steps)
     if many <= WHOLE:
         return set(range(many))
@@ -176,8 +176,8 @@ def _ordinal(number: int) -> str:
 
 
 def _findings(run: AuditedRun) -> Iterator[tuple[str, str]]:
-    """What is to be said of the run, each with its style."""
-    ended = run.status or "no end: the record breaks off"
+    """Findings about the run, each with its style."""
+    ended = run.status or "no end: the record is incomplete"
     reason = run.stop_reason.removeprefix("custom:")
     yield f"ended after {counted(run.made, 'step')}: {ended}" + (f" ({reason})" if reason != run.status else ""), ""
     known = work_words(
@@ -190,30 +190,33 @@ def _findings(run: AuditedRun) -> Iterator[tuple[str, str]]:
     if known:
         yield f"the work: {known}", _style(run)
     if run.wasted_steps:
-        wasted = f"{counted(run.wasted_steps, 'step')} and {run.wasted_output_tokens:,} tokens out"
-        yield f"went on for {wasted} after it was reported as done at step {run.done_at}", "yellow"
+        wasted = f"{counted(run.wasted_steps, 'step')} and {counted(run.wasted_output_tokens, 'output token')}"
+        yield f"continued for {wasted} after the work was reported as done at step {run.done_at}", "yellow"
     elif run.done_at is None and run.status == "exhausted":
-        yield "it was never reported as done: no completion was accepted, and no plain answer ended it", "yellow"
+        yield (
+            "the work was never reported as done: no completion was accepted, and no plain answer ended the run",
+            "yellow",
+        )
     for repeated in sorted(run.repeated, key=lambda one: -len(one.steps))[:REPEATED_SHOWN]:
         steps = ", ".join(map(str, repeated.steps[:12])) + (", …" if len(repeated.steps) > 12 else "")
         call = brief(repeated.name, repeated.arguments)
-        yield f"the same call with the same result {len(repeated.steps)} times: {call} (steps {steps})", "yellow"
+        yield f"the same call with the same result, {len(repeated.steps)} times: {call} (steps {steps})", "yellow"
     if len(run.repeated) > REPEATED_SHOWN:
-        yield f"and {len(run.repeated) - REPEATED_SHOWN:,} more calls more than once", "yellow"
+        yield f"{len(run.repeated) - REPEATED_SHOWN:,} other calls were repeated, too", "yellow"
     if run.unanswered:
         names = ", ".join(call.name for call in run.unanswered[:REPEATED_SHOWN])
-        yield f"{counted(len(run.unanswered), 'call')} never answered: {one_line(names, LINE)}", "yellow"
+        yield f"{counted(len(run.unanswered), 'call')} without a result: {one_line(names, LINE)}", "yellow"
     if run.failed:
         failed = ", ".join(f"{one_line(name, 40)} x{times}" for name, times in run.failed.items())
-        yield f"calls that failed: {failed}", "yellow"
+        yield f"failed calls: {failed}", "yellow"
 
 
 def _stopping(stopping: PolicyStop, run: AuditedRun) -> tuple[str, str]:
-    """What a policy makes of the run, and the style of it."""
+    """When a policy would have ended the run, and the style of the line."""
     if stopping.parting == "refused":
         return f"cannot be used: {stopping.why}", "dim"
     if stopping.step is None:
-        return f"not ended by step {run.made}; {one_line(stopping.why, LINE) or 'the record breaks off'}", "dim"
+        return f"not ended by step {run.made}; {one_line(stopping.why, LINE) or 'the record is incomplete'}", "dim"
     rule = f"{stopping.rule}" + (f", by the line `{stopping.line}`" if stopping.line else "")
     if stopping.parting == "same":
         return f"ended at the same step, by {rule}", "dim"

@@ -1,4 +1,4 @@
-"""A backtest as people read it: one table, and the sessions that say most."""
+"""A backtest as text: one table, and the most interesting sessions."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 WHY = 160
-"""Characters of what a policy says."""
+"""Characters of a policy's reason."""
 
 
 def parts_of(report: BacktestReport, written: str = "") -> Iterator[RenderableType]:
-    """The report, part by part. `written`: where a page of it is."""
+    """The parts of the backtest. `written`: where the page was written."""
     from rich.text import Text
 
     yield Text(headline(report), style="bold")
@@ -38,7 +38,7 @@ def parts_of(report: BacktestReport, written: str = "") -> Iterator[RenderableTy
 
 
 def headline(report: BacktestReport) -> str:
-    """How much was looked at."""
+    """How many sessions, runs, steps and tokens were tested."""
     return " · ".join(
         [
             counted(report.sessions, "session"),
@@ -51,11 +51,11 @@ def headline(report: BacktestReport) -> str:
 
 
 def recorded_under(report: BacktestReport) -> str:
-    """Under which policies, and how it was evaluated."""
+    """The policies of the records, and how their runs were evaluated."""
     under = ", ".join(f"{name or 'no name'} {many:,}" for name, many in _most_first(report.recorded_policies))
     judged = {name: many for name, many in report.verdicts.items() if name != "not_run"}
     verdicts = ", ".join(f"{many:,} {name}" for name, many in _most_first(judged))
-    return f"recorded under {under}" + (f"; evaluated: {verdicts}" if verdicts else "; none was evaluated")
+    return f"recorded under {under}" + (f"; evaluated: {verdicts}" if verdicts else "; no run was evaluated")
 
 
 def _most_first(counts: dict[str, int]) -> list[tuple[str, int]]:
@@ -126,21 +126,24 @@ def _notes(report: BacktestReport) -> Iterator[RenderableType]:
 
     unknown = [f"{totals.policy} {totals.sessions - totals.known:,}" for totals in report.policies if totals.unknown]
     if unknown and report.swept is None:
-        words = f"not all is known of some sessions ({', '.join(unknown)}): of those, only what is certain is counted"
+        words = f"some sessions are not fully known ({', '.join(unknown)}): of those, only what is certain is counted"
         yield Text(words, style="dim")
     yield Text(MEANING, style="dim")
 
 
 MEANING = """\
-supposed: steps saved if nothing that the policy says changed what the model does
-cut short: sessions ended before their work was reported as done; good ones: of those that passed; goes on: after that
-in brackets: 95 % confidence"""
+supposed: steps saved if the policy's messages did not change what the model does
+cut short: sessions that would have ended before their work was reported as done; good ones: those that passed
+goes on: sessions that would have continued after their work was reported as done
+in brackets: 95 % confidence interval"""
 
 
 def _cases(totals: PolicyTotals) -> Iterator[RenderableType]:
     yield from _listed(f"{totals.policy}: saves most in", totals.most_saved)
-    yield from _listed(f"{totals.policy}: would have cut these, which passed", totals.good_runs_cut, "yellow")
-    yield from _listed(f"{totals.policy}: unknown, for instance", totals.unknown)
+    yield from _listed(
+        f"{totals.policy}: would have cut short these sessions, which passed", totals.good_runs_cut, "yellow"
+    )
+    yield from _listed(f"{totals.policy}: unknown, for example", totals.unknown)
 
 
 def _listed(head: str, cases: Sequence[SessionCase], style: str = "dim") -> Iterator[RenderableType]:
@@ -166,6 +169,6 @@ def case_words(case: SessionCase) -> str:
             f"; {counted(finding.saved.steps, 'step')}, {finding.saved.usage.output_tokens:,} tokens out{rest} saved"
         )
     elif finding.stop_reason and finding.parting == "diverges":
-        told += f"; if the model went on as recorded, {finding.stop_reason}"
+        told += f"; if the model had continued as recorded, {finding.stop_reason}"
         told += f" {counted(finding.supposed_steps, 'step')} earlier" if finding.supposed_steps else ""
     return one_line(told, len(case.record) + WHY)

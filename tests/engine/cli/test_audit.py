@@ -16,8 +16,8 @@ async def test_a_session_is_told_in_few_lines_however_long_it_went_on() -> None:
     lines = done.out.splitlines()
     assert len(lines) < 30
     assert "reported as done here (finish_task), not checked" in done.out
-    assert "and 26 steps more, the same" in done.out
-    assert "went on for 27 steps" in done.out
+    assert "and 26 more steps, the same" in done.out
+    assert "continued for 27 steps" in done.out
     assert "ended after step 3, by P0.5 control_flow; 27 steps saved" in " ".join(done.out.split())
     every = await endstop("audit", RECORDS / "before" / "A1.jsonl", "--every-step")
     assert every.out.count("Task finished.") >= 27
@@ -54,7 +54,7 @@ async def test_a_transcript_of_another_loop_is_read_by_what_is_in_it(tmp_path: P
     assert (done.code, done.err) == (0, "")
     assert "reported as done here (finish_task), not checked" in done.out
     assert "would have ended it after step 2, by P0.5 control_flow; 2 steps saved" in " ".join(done.out.split())
-    assert "lost in reading it" in done.out
+    assert "lost in the import" in done.out
     own = await endstop("audit", path, "--completion", "look", "--json")
     assert own.json["runs"][0]["done_at"] == 1
 

@@ -242,9 +242,12 @@ async def test_a_question_exits_with_5_and_is_shown() -> None:
 
 
 FAILURES = {
-    "401": (Refusal(401, {"error": {"message": "Incorrect API key"}}), ["401", "Incorrect API key", "Check the key"]),
+    "401": (
+        Refusal(401, {"error": {"message": "Incorrect API key"}}),
+        ["401", "Incorrect API key", "Check the API key"],
+    ),
     "404": (Refusal(404, {"error": {"message": "no such model"}}), ["404", "no such model", "--model"]),
-    "429": (Refusal(429, "slow down", {"retry-after": "7"}), ["429", "wait 7 s"]),
+    "429": (Refusal(429, "slow down", {"retry-after": "7"}), ["429", "retry after 7 s"]),
     "500": (Refusal(500, "<html>oops</html>"), ["500", "oops"]),
     "no stream": (Refusal(200, "<html>Welcome</html>", {"content-type": "text/html"}), ["Welcome"]),
     "bad chunk": ([b"data: {not json}\n\n"], ["not json"]),
