@@ -34,7 +34,7 @@ from .chunks import (
 from .messages import AssistantMessage, FinishReason, Reasoning, ToolCall, Usage
 
 
-class _Building:
+class _PartialCall:
     """A call whose arguments are still coming."""
 
     __slots__ = ("arguments", "ended", "id", "name", "number", "raw_id", "waiting")
@@ -65,15 +65,15 @@ class Assembler:
         self._text: list[str] = []
         self._reasoning: list[Reasoning] = []
         self._thinking: list[str] = []
-        self._calls: list[_Building] = []
-        self._followed: list[_Building] = []
+        self._calls: list[_PartialCall] = []
+        self._followed: list[_PartialCall] = []
         """Calls for which something came after their end that is not shown yet."""
-        self._open: deque[_Building] = deque()
+        self._open: deque[_PartialCall] = deque()
         """In their order, from the first one that has not ended: a response may hold many thousands that have."""
         self._announced = 0
         """How many of the calls have been shown to begin."""
         self._numbers: dict[str, int] = {}
-        self._at: dict[int, _Building] = {}
+        self._at: dict[int, _PartialCall] = {}
 
     def feed(self, chunk: AnyChunk) -> list[ev.Event]:
         """The events that this chunk makes; a ToolCallEnd means that `call` now gives the whole call."""
@@ -117,14 +117,14 @@ class Assembler:
         self._show_late(events)
         return events
 
-    def all_whole_before(self, call_id: str) -> bool:
+    def all_complete_before(self, call_id: str) -> bool:
         """Whether each call that began before this one has come to its end."""
         waiting = self._open
         while waiting and waiting[0].ended:
             waiting.popleft()
         return not waiting or waiting[0].number > self._numbers[call_id]
 
-    def break_off(self) -> list[ev.Event]:
+    def close_truncated(self) -> list[ev.Event]:
         """Nothing more will come, although the response has not ended: a call that is not whole was cut inside."""
         events: list[ev.Event] = []
         empty: list[str] = []
@@ -191,7 +191,7 @@ class Assembler:
             self._end(building, events)
         return events
 
-    def _is_another(self, building: _Building, chunk: ToolCallDelta) -> bool:
+    def _is_another(self, building: _PartialCall, chunk: ToolCallDelta) -> bool:
         """Some providers give every call the same index: a new id with a name, or a name after the end."""
         if not chunk.name:
             return False
@@ -199,14 +199,14 @@ class Assembler:
             return building.name not in ("", chunk.name)  # the id follows the name
         return bool(chunk.id and chunk.id != building.raw_id) or (building.ended and not chunk.id)
 
-    def _begin(self, index: int) -> _Building:
-        building = _Building(len(self._calls))
+    def _begin(self, index: int) -> _PartialCall:
+        building = _PartialCall(len(self._calls))
         self._calls.append(building)
         self._open.append(building)
         self._at[index] = building
         return building
 
-    def _announce(self, building: _Building, events: list[ev.Event]) -> None:
+    def _announce(self, building: _PartialCall, events: list[ev.Event]) -> None:
         """Show that a call has begun; those before it first, so that their order stands in the events."""
         for each in self._calls[self._announced : building.number + 1]:
             id = each.raw_id
@@ -222,7 +222,7 @@ class Assembler:
             self._show(each, shown, events)
         self._announced = building.number + 1
 
-    def _show(self, building: _Building, shown: str, events: list[ev.Event]) -> None:
+    def _show(self, building: _PartialCall, shown: str, events: list[ev.Event]) -> None:
         if not shown:
             return
         if building.waiting is not None:
@@ -235,7 +235,7 @@ class Assembler:
             self._show(building, building.arguments.settle(), events)
         self._followed.clear()
 
-    def _end(self, building: _Building, events: list[ev.Event]) -> None:
+    def _end(self, building: _PartialCall, events: list[ev.Event]) -> None:
         if building.waiting is not None:
             self._announce(building, events)
         self._show_late(events)

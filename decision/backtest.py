@@ -73,36 +73,36 @@ class BacktestResult(Struct, frozen=True, kw_only=True):
 
 
 def backtest(
-    events: Iterable[ev.Event], policies: Sequence[Policy], own: tuple[Rule, ...] = ()
+    events: Iterable[ev.Event], policies: Sequence[Policy], user_rules: tuple[Rule, ...] = ()
 ) -> Iterator[BacktestResult]:
     """Each run in these events of one record, under each of the policies.
 
-    Parts of streams may be left out of the events. `own` are a user's rules and guards that the policies name.
+    Parts of streams may be left out of the events. `user_rules` are a user's rules and guards that the policies name.
     Raises WrongUse if a policy names one that nobody brought.
     """
     facts = Facts()
-    digester: SummaryBuilder | None = None
-    walkers: list[PolicySimulation] = []
+    builder: SummaryBuilder | None = None
+    simulations: list[PolicySimulation] = []
     for event in events:
         if isinstance(event, ev.RunStarted):
-            if digester is not None:
-                yield _backtested(digester, facts, walkers)
+            if builder is not None:
+                yield _backtested(builder, facts, simulations)
             facts = fold(Facts(), event)
-            digester = SummaryBuilder(event, facts)
-            walkers = [PolicySimulation(policy, event, facts, own) for policy in policies]
-        elif digester is not None:
+            builder = SummaryBuilder(event, facts)
+            simulations = [PolicySimulation(policy, event, facts, user_rules) for policy in policies]
+        elif builder is not None:
             facts = fold(facts, event)
             if type(event) in _RELEVANT_EVENTS:
-                digester.take(event, facts)
-                for walker in walkers:
-                    walker.take(event, facts)
-    if digester is not None:
-        yield _backtested(digester, facts, walkers)
+                builder.feed(event, facts)
+                for simulation in simulations:
+                    simulation.feed(event, facts)
+    if builder is not None:
+        yield _backtested(builder, facts, simulations)
 
 
-def _backtested(digester: SummaryBuilder, facts: Facts, walkers: Iterable[PolicySimulation]) -> BacktestResult:
-    digest = digester.digest(facts)
-    return BacktestResult(digest=digest, findings=tuple(walker.finding(digest) for walker in walkers))
+def _backtested(builder: SummaryBuilder, facts: Facts, simulations: Iterable[PolicySimulation]) -> BacktestResult:
+    digest = builder.build(facts)
+    return BacktestResult(digest=digest, findings=tuple(simulation.finding(digest) for simulation in simulations))
 
 
 # Walking along a recorded run with another policy: what it would say where the record went on, and where it ended.
@@ -113,12 +113,12 @@ def _backtested(digester: SummaryBuilder, facts: Facts, walkers: Iterable[Policy
 class PolicySimulation:
     """Walks along one recorded run with another policy. Feed it each event with the facts after it."""
 
-    def __init__(self, policy: Policy, started: ev.RunStarted, facts: Facts, own: tuple[Rule, ...] = ()) -> None:
+    def __init__(self, policy: Policy, started: ev.RunStarted, facts: Facts, user_rules: tuple[Rule, ...] = ()) -> None:
         self._policy = policy
         self._recorded = started.policy
-        self._decide = partial(decide, own=own, traced=False)
-        self._completing = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
-        self._asked_then = frozenset(role for role, names in started.functions.items() if names)
+        self._decide = partial(decide, user_rules=user_rules, traced=False)
+        self._completion_tools = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
+        self._hook_roles = frozenset(role for role, names in started.functions.items() if names)
         self._facts = facts
         self._pending: Facts | None = facts if facts.before != ev.Carried() or facts.steps else None
         """The facts by which the policy is asked, once it is known what the record did next."""
@@ -126,27 +126,27 @@ class PolicySimulation:
         """Whether events still add to what is pending: the record has not decided yet."""
         self._at_start = True
         self._rounds, self._inner, self._reminded = facts.rounds, 0, facts.reminded
-        self._said: list[str] = []
+        self._recorded_prompts: list[str] = []
         """What the record said to the model since it was last asked."""
-        self._compacted = False
+        self._recorded_compaction = False
         self._new_round = False
         self._opens_round = True
-        self._gated = False
-        self._beside_completion = False
-        self._ending: str | None = None  # the step's first completion call that could be final: cut there, if at all
-        self._parted: tuple[int, str] | None = None
-        self._later = False
+        self._gates_ran = False
+        self._has_calls_beside_completion = False
+        self._cut_point: str | None = None  # the step's first completion call that could be final: cut there, if at all
+        self._divergence: tuple[int, str] | None = None
+        self._continues_past_end = False
         self._stopped: tuple[ResourceUse, Decision] | None = None
         alike = policy.degeneration == started.policy.degeneration
         self._degeneration = None if alike else policy.degeneration
         """By what it would cut responses that repeat themselves, if otherwise than was done then."""
-        self._limits_alike = _limits_inside(policy) == _limits_inside(started.policy)
+        self._same_limits = _limits_within_step(policy) == _limits_within_step(started.policy)
         """Whether it ends what is under way at the same limits as was done then."""
         self._used_up = ""
         """The limit of its own that was used up in the latest response, before anything in it was decided."""
-        self._refused = policy.completion == "required" and not self._completing
+        self._cannot_start = policy.completion == "required" and not self._completion_tools
 
-    def take(self, event: ev.Event, facts: Facts) -> None:
+    def feed(self, event: ev.Event, facts: Facts) -> None:
         """One more event, and the facts after it."""
         self._facts = facts
         change = _CHANGES.get(type(event))
@@ -156,7 +156,7 @@ class PolicySimulation:
     def finding(self, digest: RunSummary) -> Finding:
         """What the policy makes of the run, of which this is the digest."""
         stops, decision = self._stopped or (None, None)
-        parting, step, why = self._where(digest, stops, decision)
+        parting, step, why = self._compare_with_record(digest, stops, decision)
         if parting == "refused":
             return Finding(parting=parting, step=step, why=why)
         saved: ResourceUse | None = None
@@ -172,29 +172,29 @@ class PolicySimulation:
             step=step,
             why=why,
             stops=stops,
-            stop_reason=_reason(decision),
+            stop_reason=_stop_reason(decision),
             rule=decision.rule if decision is not None else "",
             saved=saved,
-            least_saved_steps=saved.steps if saved is not None else self._beyond_limit(digest),
+            least_saved_steps=saved.steps if saved is not None else self._steps_beyond_limit(digest),
             cut=parting == "earlier" and done is not None and ends < done,
             goes_on=done is not None and ends > done,
         )
 
-    def _where(
+    def _compare_with_record(
         self, digest: RunSummary, stops: ResourceUse | None, decision: Decision | None
     ) -> tuple[Parting, int | None, str]:
         """Where the policy leaves the record, and why."""
-        if self._refused:
+        if self._cannot_start:
             return "refused", 0, "it needs a completion tool, and none was offered"
-        if self._parted is not None:
-            return "diverges", *self._parted
-        if self._later:
+        if self._divergence is not None:
+            return "diverges", *self._divergence
+        if self._continues_past_end:
             return "later", digest.end.steps, "it would go on past the recorded end"
         if stops is not None and stops.steps < digest.end.steps:
             return "earlier", stops.steps, str(decision)
         return "same", None, ""
 
-    def _beyond_limit(self, digest: RunSummary) -> int:
+    def _steps_beyond_limit(self, digest: RunSummary) -> int:
         """Steps that the record made and the policy never could: its limit is hard, whatever the model does."""
         if "step_limit" not in self._policy.guards:
             return 0
@@ -211,7 +211,7 @@ class PolicySimulation:
             self._pending = self._facts
 
     def _verdict(self, event: ev.VerdictGiven) -> None:
-        self._gated = self._gated or event.role == "gate"
+        self._gates_ran = self._gates_ran or event.role == "gate"
         self._run_event(event)
 
     def _decided(self, event: ev.DecisionMade) -> None:
@@ -219,18 +219,18 @@ class PolicySimulation:
 
     def _message(self, event: ev.MessageAdded) -> None:
         if event.origin in ("nudge", "reminder"):
-            self._said.append(event.text)
+            self._recorded_prompts.append(event.text)
         elif event.origin == "next_step" and self._policy.prompts.next_step != self._recorded.prompts.next_step:
-            self._part("it does not add that prompt for the next step")
+            self._diverge("it does not add that prompt for the next step")
 
     def _compact(self, event: ev.ContextCompacted) -> None:
-        self._compacted = True
+        self._recorded_compaction = True
 
     def _round(self, event: ev.RoundStarted) -> None:
         self._new_round = True
         prompt = self._policy.prompts.next_step
         if self._facts.rounds == 1 and prompt and prompt != self._recorded.prompts.next_step:
-            self._part("it would add its prompt for the next step")
+            self._diverge("it would add its prompt for the next step")
 
     def _resumed(self, event: ev.RunResumed) -> None:
         if event.interrupted_step is not None:
@@ -241,67 +241,72 @@ class PolicySimulation:
         if self._opens_round:
             self._rounds, self._inner, self._opens_round = self._rounds + 1, 0, False
         self._inner += 1
-        self._gated = self._beside_completion = False
-        self._ending = None
+        self._gates_ran = self._has_calls_beside_completion = False
+        self._cut_point = None
         self._used_up = ""
 
     def _attempt(self, event: ev.AttemptStarted) -> None:
-        self._ending = None
+        self._cut_point = None
 
     def _call_whole(self, event: ev.ToolCallEnd) -> None:
-        if event.may_end and self._ending is None:
-            self._ending = event.call_id
+        if event.may_end and self._cut_point is None:
+            self._cut_point = event.call_id
 
     def _failed(self, event: ev.AttemptFailed) -> None:
-        if self._ending is not None and _cuts(self._policy) and not _cuts(self._recorded) and not event.beside:
-            self._part("it would have cut the response at its completion call")
+        if (
+            self._cut_point is not None
+            and _cuts_stream(self._policy)
+            and not _cuts_stream(self._recorded)
+            and not event.beside
+        ):
+            self._diverge("it would have cut the response at its completion call")
         if event.kind == "degenerate" and self._degeneration is not None:
-            self._part("it would judge otherwise of the response that was cut because it repeated itself")
+            self._diverge("it would judge otherwise of the response that was cut because it repeated itself")
 
     def _response(self, event: ev.ResponseFinished) -> None:
         if self._degeneration is not None:
             repeated = find_repetition_in_message(event.message, self._degeneration)
             if repeated is not None:
-                self._part(f"it would have cut the response: {repeated}")
-        if not self._limits_alike:
+                self._diverge(f"it would have cut the response: {repeated}")
+        if not self._same_limits:
             self._used_up = self._used_up_in(event)
             if event.cut_for:
-                self._part("the response was cut off at a limit, and its own are others")
+                self._diverge("the response was cut off at a limit, and its own are others")
         calls = event.message.calls
-        completing = sum(call.name in self._completing for call in calls)
+        completing = sum(call.name in self._completion_tools for call in calls)
         if completing and self._policy.completion == "none" != self._recorded.completion:
-            self._part("the model called a completion tool, and it offers none")
-        self._beside_completion = 0 < completing < len(calls)
+            self._diverge("the model called a completion tool, and it offers none")
+        self._has_calls_beside_completion = 0 < completing < len(calls)
 
     def _used_up_in(self, event: ev.ResponseFinished) -> str:
         """The limit at which it may have cut this response off: by what was reported, or by what the engine counts."""
-        written = estimate_tokens(_bytes_in(event.message))
+        written = estimate_tokens(_count_bytes(event.message))
         if self._policy.response_tokens is not None and written > self._policy.response_tokens:
             return "response_tokens"
         unreported = max(0, written - event.usage.output_tokens)
-        for spent in limit_statuses(self._facts, self._policy, _INSIDE):
+        for spent in limit_statuses(self._facts, self._policy, _LIMITS_WITHIN_STEP):
             if not spent.use.soft and STOP_REASONS[spent.limit] in self._policy.guards:
                 more = unreported if spent.limit == "output_tokens" else 0
                 if spent.use.used + more >= spent.use.allowed:
                     return spent.limit
         return ""
 
-    def _part_if_used_up(self, step: int) -> None:
+    def _diverge_if_used_up(self, step: int) -> None:
         if self._used_up:
-            self._part(f"it would have cut the response off, since {self._used_up} were used up in it", step)
+            self._diverge(f"it would have cut the response off, since {self._used_up} were used up in it", step)
 
     def _limit_reached(self, event: ev.LimitReached) -> None:
-        if not self._limits_alike:
-            self._part(f"the step was cut off, since {event.limit} were used up, and its limits are others")
+        if not self._same_limits:
+            self._diverge(f"the step was cut off, since {event.limit} were used up, and its limits are others")
 
     def _rejected(self, event: ev.CompletionRejected) -> None:
         if event.by == "failed_call" and not self._policy.reject_after_failure:
-            self._part("it would not hand the completion back because of a failed call")
+            self._diverge("it would not hand the completion back because of a failed call")
 
     def _accepted(self, event: ev.CompletionAccepted) -> None:
         failed = self._facts.failed or self._facts.invalid
         if failed and self._policy.reject_after_failure and not self._recorded.reject_after_failure:
-            self._part("it would hand the completion back, since a call before it failed")
+            self._diverge("it would hand the completion back, since a call before it failed")
         self._run_event(event)
 
     def _step_finished(self, event: ev.StepFinished) -> None:
@@ -309,20 +314,20 @@ class PolicySimulation:
             return
         now, then = self._policy, self._recorded
         alike = (now.mixed, now.inner_cancel) == (then.mixed, then.inner_cancel)
-        if not alike and (difference := self._calls_treated()):
-            self._part(difference)
+        if not alike and (difference := self._difference_in_calls()):
+            self._diverge(difference)
         self._pending, self._deciding, self._at_start = self._facts, True, False
-        self._said, self._compacted, self._new_round = [], False, False
+        self._recorded_prompts, self._recorded_compaction, self._new_round = [], False, False
 
-    def _calls_treated(self) -> str | None:
+    def _difference_in_calls(self) -> str | None:
         """What the policy would have done otherwise about the step's calls, where it treats a completion otherwise."""
         accepted = self._facts.accepted
-        if self._ending is not None and _cuts(self._policy) != _cuts(self._recorded):
-            if _cuts(self._recorded):
+        if self._cut_point is not None and _cuts_stream(self._policy) != _cuts_stream(self._recorded):
+            if _cuts_stream(self._recorded):
                 return "it would have read the response on after its completion call"
-            if accepted != self._ending:
+            if accepted != self._cut_point:
                 return "it would have cut the response at its completion call"
-        if self._beside_completion and (accepted is None or self._recorded.mixed == "none"):
+        if self._has_calls_beside_completion and (accepted is None or self._recorded.mixed == "none"):
             return "it chooses otherwise which calls run beside a completion"
         return None
 
@@ -335,7 +340,7 @@ class PolicySimulation:
     def _ask(self, *, went_on: bool, ended_outside: bool = False) -> None:
         """Ask the policy what it says where the record went on, or ended."""
         pending, self._pending = self._pending, None
-        if pending is None or self._refused:
+        if pending is None or self._cannot_start:
             return
         facts = replace(pending, rounds=self._rounds, inner_steps=self._inner, reminded=self._reminded)
         decision = self._decision(facts)
@@ -344,7 +349,7 @@ class PolicySimulation:
         elif ended_outside:
             return
         elif not went_on:
-            self._later = self._parted is None
+            self._continues_past_end = self._divergence is None
         else:
             self._compare(decision, facts.steps)
 
@@ -356,67 +361,69 @@ class PolicySimulation:
         if continues_round(facts, self._policy, self._decide):
             return None
         decision = self._decide(facts, self._policy)
-        if "judge" in self._asked_then and isinstance(decision, GoOn) and not self._new_round:
-            self._part("its judge would be asked here, and was not", facts.steps)
+        if "judge" in self._hook_roles and isinstance(decision, GoOn) and not self._new_round:
+            self._diverge("its judge would be asked here, and was not", facts.steps)
         self._opens_round = True
         return decision
 
     def _stop(self, decision: Decision, facts: Facts) -> None:
-        if _reason(decision) not in ("step_limit", STOP_REASONS.get(self._used_up)):
-            self._part_if_used_up(facts.steps)
+        if _stop_reason(decision) not in ("step_limit", STOP_REASONS.get(self._used_up)):
+            self._diverge_if_used_up(facts.steps)
         by_text = isinstance(decision, Stop) and decision.reason == "text_final"
-        if by_text and "gate" in self._asked_then and not self._gated:
-            self._part("its gates would be asked about this text, and were not", facts.steps)
+        if by_text and "gate" in self._hook_roles and not self._gates_ran:
+            self._diverge("its gates would be asked about this text, and were not", facts.steps)
         self._stopped = ResourceUse.of(facts), decision
 
     def _compare(self, decision: GoOn | None, step: int) -> None:
         """Where both go on: whether the same is said to the model."""
-        self._part_if_used_up(step)
+        self._diverge_if_used_up(step)
         wanted = [words for words in (decision.say, decision.remind) if words] if decision is not None else []
         compacts = decision is not None and decision.compact
         if decision is not None and decision.topics:
             self._reminded = (*self._reminded, *decision.topics)
-        if compacts != self._compacted or (compacts and self._policy.compaction != self._recorded.compaction):
-            self._part("it would compact the context" if compacts else "it would not compact the context as then", step)
-        elif wanted != self._said:
-            self._part(_words(wanted, self._said), step)
+        if compacts != self._recorded_compaction or (compacts and self._policy.compaction != self._recorded.compaction):
+            self._diverge(
+                "it would compact the context" if compacts else "it would not compact the context as then", step
+            )
+        elif wanted != self._recorded_prompts:
+            self._diverge(_describe_difference(wanted, self._recorded_prompts), step)
 
-    def _part(self, why: str, step: int | None = None) -> None:
+    def _diverge(self, why: str, step: int | None = None) -> None:
         """From here on, all is unknown; `step` is the one after which it is, by default the one under way."""
-        if self._parted is None:
-            self._parted = self._facts.steps if step is None else step, why
+        if self._divergence is None:
+            self._divergence = self._facts.steps if step is None else step, why
 
 
-def _words(wanted: Sequence[str], said: Sequence[str]) -> str:
+def _describe_difference(wanted: Sequence[str], said: Sequence[str]) -> str:
     if not wanted:
         return f"it would not say: {said[0]}"
     return f"it would say: {next((words for words in wanted if words not in said), wanted[0])}"
 
 
-_INSIDE = ("output_tokens", "cost_usd", "seconds")
+_LIMITS_WITHIN_STEP = ("output_tokens", "cost_usd", "seconds")
 """The limits that are held inside a step."""
 
 
-def _limits_inside(policy: Policy) -> tuple[object, ...]:
+def _limits_within_step(policy: Policy) -> tuple[object, ...]:
     """All by which a policy ends what is under way in a step."""
-    limits = [getattr(group, name) for group in (policy.limits, policy.session_limits) for name in _INSIDE]
-    guards = [STOP_REASONS[name] in policy.guards for name in _INSIDE]
+    limits = [getattr(group, name) for group in (policy.limits, policy.session_limits) for name in _LIMITS_WITHIN_STEP]
+    guards = [STOP_REASONS[name] in policy.guards for name in _LIMITS_WITHIN_STEP]
     return (*limits, *guards, policy.response_tokens)
 
 
-def _bytes_in(message: AssistantMessage) -> int:
+def _count_bytes(message: AssistantMessage) -> int:
     """What the engine counts of a response while it streams, in bytes of UTF-8."""
     texts = [message.text, *(block.text for block in message.reasoning)]
     texts += [text for call in message.calls for text in (call.name, call.arguments)]
     return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
-def _cuts(policy: Policy) -> bool:
+def _cuts_stream(policy: Policy) -> bool:
     """Whether a response is cut at its completion call."""
     return policy.inner_cancel and policy.mixed != "all"
 
 
-def _reason(decision: Decision | None) -> str:
+def _stop_reason(decision: Decision | None) -> str:
     if decision is None:
         return ""
     return decision.reason if isinstance(decision, Stop) else "awaiting_input"
@@ -444,5 +451,5 @@ _CHANGES: dict[type, Callable[[PolicySimulation, Any], None]] = {
     ev.RunFinished: PolicySimulation._finished,
 }
 SIMULATION_EVENTS = frozenset(_CHANGES)
-"""The types of events that say something to a walker."""
+"""The types of events that say something to a simulation."""
 _RELEVANT_EVENTS = SUMMARY_EVENTS | SIMULATION_EVENTS

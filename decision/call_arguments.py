@@ -56,7 +56,7 @@ class ArgumentsBuffer:
     @property
     def text(self) -> str:
         """All that is shown, and what came after it and belongs to it."""
-        return self._shown() + self.contradiction()
+        return self._shown() + self.trailing()
 
     def feed(self, piece: str) -> str:
         """Take a piece; gives what is to be shown now. What comes once they are whole is shown by `settle`."""
@@ -91,14 +91,14 @@ class ArgumentsBuffer:
         self._mode, self._empty = "other", ""
         return self._show("")
 
-    def contradiction(self) -> str:
+    def trailing(self) -> str:
         """What came once they were whole, unless it says nothing new."""
         late = "".join(self._late).strip(JSON_WHITESPACE)
         return "" if not late or _repeats(late, self._raw.strip(JSON_WHITESPACE)) else late
 
     def settle(self) -> str:
         """The same, now a part of what is shown."""
-        late, self._late = self.contradiction(), []
+        late, self._late = self.trailing(), []
         return self._show(late) if late else ""
 
     def _shown(self) -> str:
@@ -145,7 +145,7 @@ class ArgumentsBuffer:
         self.whole = True
         if rest:
             self._late.append(rest)
-            self.doubtful = bool(self.contradiction())
+            self.doubtful = bool(self.trailing())
         return self._show(piece)
 
     def _end_in(self, piece: str) -> int:

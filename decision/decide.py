@@ -26,26 +26,26 @@ from .rules import RULES, Rule
 _PLAIN = frozenset({type(None), str, int, bool})
 
 
-def decide(facts: Facts, policy: Policy, own: tuple[Rule, ...] = (), *, traced: bool = True) -> Decision:
+def decide(facts: Facts, policy: Policy, user_rules: tuple[Rule, ...] = (), *, traced: bool = True) -> Decision:
     """What to do after the latest step.
 
-    `own` are a user's rules and guards, for the names in `policy.rules` and `policy.guards` that are not ours.
+    `user_rules` are a user's rules and guards, for the names in `policy.rules` and `policy.guards` that are not ours.
     `traced=False` says the same without the trace, which is half of what a decision costs.
     Raises WrongUse if the policy names a rule that nobody brought.
     """
     trace: list[TraceEntry] | None = [] if traced else None
     added: list[GoOn] = []
     decision: Decision = GoOn(rule="none", why="no rule spoke")
-    for rule in select_rules(policy.rules, (*RULES, *own)):
-        said = _ask(rule, facts, policy, trace)
+    for rule in select_rules(policy.rules, (*RULES, *user_rules)):
+        said = _evaluate(rule, facts, policy, trace)
         if isinstance(said, GoOn) and said.compact:
             added.append(said)
         elif said is not None:
             decision = said
             break
     if isinstance(decision, GoOn):
-        for guard in select_rules(policy.guards, (*GUARDS, *own)):
-            said = _ask(guard, facts, policy, trace)
+        for guard in select_rules(policy.guards, (*GUARDS, *user_rules)):
+            said = _evaluate(guard, facts, policy, trace)
             if isinstance(said, GoOn):
                 added.append(said)
             elif said is not None:
@@ -53,7 +53,7 @@ def decide(facts: Facts, policy: Policy, own: tuple[Rule, ...] = (), *, traced: 
                 break
     if isinstance(decision, GoOn):
         for more in added:
-            decision = decision.and_also(more)
+            decision = decision.combine(more)
     return replace(decision, trace=tuple(trace)) if trace is not None else decision
 
 
@@ -95,7 +95,7 @@ def needs_closing_step(facts: Facts, policy: Policy, stop: Stop) -> bool:
     is used up is not this run's alone, a context that is too large leaves no room for one more request, and a run
     that has asked nothing yet has nothing to sum up.
     """
-    if not policy.closing or stop.ends_as != "exhausted" or facts.refused is not None or not facts.attempt:
+    if not policy.closing or stop.final_status != "exhausted" or facts.refused is not None or not facts.attempt:
         return False
     if policy.closing_after == "limits":
         return stop.reason in STOP_REASONS.values()
@@ -109,7 +109,7 @@ def needs_closing_step(facts: Facts, policy: Policy, stop: Stop) -> bool:
 def build_outcome(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
     """The outcome of a run that this decision ends or pauses."""
     if isinstance(decision, Stop):
-        status, reason, detail = decision.ends_as, decision.reason, decision.detail
+        status, reason, detail = decision.final_status, decision.reason, decision.detail
     else:
         status, reason, detail = "awaiting_input", "awaiting_input", "the model waits for the user's answer"
     spent = list(limit_statuses(facts, policy))
@@ -155,8 +155,8 @@ def _answer(facts: Facts, reason: str) -> tuple[str, AnswerFrom]:
         return facts.text, "text"
     if facts.latest_text:
         return facts.latest_text, "partial_text" if facts.latest_text_partial else "latest_text"
-    if facts.completion_said and reason != "awaiting_input":  # while the user is asked it is not decided
-        return facts.completion_said, "not_accepted"
+    if facts.completion_text and reason != "awaiting_input":  # while the user is asked it is not decided
+        return facts.completion_text, "not_accepted"
     return "", ""
 
 
@@ -170,7 +170,7 @@ def select_rules(names: tuple[str, ...], offered: tuple[Rule, ...]) -> tuple[Rul
     return tuple(by_name[name] for name in names)
 
 
-def _ask(rule: Rule, facts: Facts, policy: Policy, trace: list[TraceEntry] | None) -> Decision | None:
+def _evaluate(rule: Rule, facts: Facts, policy: Policy, trace: list[TraceEntry] | None) -> Decision | None:
     try:
         said = rule.judge(facts, policy)
         saw = {name: getattr(facts, name) for name in rule.sees} if trace is not None else {}
@@ -182,11 +182,11 @@ def _ask(rule: Rule, facts: Facts, policy: Policy, trace: list[TraceEntry] | Non
         for name, value in saw.items():
             if type(value) not in _PLAIN:
                 saw[name] = msgspec.to_builtins(value)
-        trace.append(TraceEntry(f"{rule.priority} {rule.name}", saw, "" if said is None else _words(said)))
+        trace.append(TraceEntry(f"{rule.priority} {rule.name}", saw, "" if said is None else _trace_text(said)))
     return said
 
 
-def _words(said: Decision) -> str:
+def _trace_text(said: Decision) -> str:
     if not isinstance(said, GoOn):
         return str(said)
     return "compact" if said.compact else "remind" if said.remind else str(said)

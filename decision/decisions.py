@@ -19,13 +19,13 @@ class TraceEntry(Struct, frozen=True, omit_defaults=True):
     """Empty if the rule did not fire."""
 
 
-class _Decided(Struct, frozen=True, kw_only=True, tag_field="do", omit_defaults=True):
+class _BaseDecision(Struct, frozen=True, kw_only=True, tag_field="do", omit_defaults=True):
     rule: str
     """The name of the rule or guard that spoke."""
     trace: tuple[TraceEntry, ...] = ()
 
 
-class GoOn(_Decided, frozen=True, tag="go_on", kw_only=True, omit_defaults=True):
+class GoOn(_BaseDecision, frozen=True, tag="go_on", kw_only=True, omit_defaults=True):
     """Make another step. `say` is put to the model first, in the user's role."""
 
     say: str = ""
@@ -46,7 +46,7 @@ class GoOn(_Decided, frozen=True, tag="go_on", kw_only=True, omit_defaults=True)
     def __str__(self) -> str:
         return "go on" + (f" ({self.why})" if self.why else "")
 
-    def and_also(self, other: GoOn) -> GoOn:
+    def combine(self, other: GoOn) -> GoOn:
         """Both go-ons in one: what either would say, and do first."""
         return replace(
             self,
@@ -58,7 +58,7 @@ class GoOn(_Decided, frozen=True, tag="go_on", kw_only=True, omit_defaults=True)
         )
 
 
-class Pause(_Decided, frozen=True, tag="pause", kw_only=True, omit_defaults=True):
+class Pause(_BaseDecision, frozen=True, tag="pause", kw_only=True, omit_defaults=True):
     """Wait for the user's answer to the questions of these call ids."""
 
     questions: tuple[str, ...]
@@ -67,7 +67,7 @@ class Pause(_Decided, frozen=True, tag="pause", kw_only=True, omit_defaults=True
         return "pause(awaiting_input)"
 
 
-class Stop(_Decided, frozen=True, tag="stop", kw_only=True, omit_defaults=True):
+class Stop(_BaseDecision, frozen=True, tag="stop", kw_only=True, omit_defaults=True):
     """End the run. `status` follows from `reason`, but for `custom:<name>`, which brings its own."""
 
     reason: str
@@ -83,7 +83,7 @@ class Stop(_Decided, frozen=True, tag="stop", kw_only=True, omit_defaults=True):
             )
 
     @property
-    def ends_as(self) -> Status:
+    def final_status(self) -> Status:
         """The status of a run that this decision ends."""
         return self.status or STATUS_OF[self.reason]
 

@@ -113,19 +113,19 @@ class RepetitionDetector:
 
     def __init__(self, settings: Degeneration) -> None:
         self._settings = settings
-        self._text = _watched("text", settings.text, settings)
-        self._reasoning = _watched("reasoning", settings.reasoning, settings)
-        self._calls: dict[str, _Watched] = {}
+        self._text = _part_detector("text", settings.text, settings)
+        self._reasoning = _part_detector("reasoning", settings.reasoning, settings)
+        self._calls: dict[str, _PartDetector] = {}
 
-    def take(self, event: ev.Event) -> RepeatedText | None:
+    def feed(self, event: ev.Event) -> RepeatedText | None:
         """One more event; what repeats itself, if that can be said now."""
         if isinstance(event, ev.TextMessageContent):
-            return None if self._text is None else self._text.take(event.delta)
+            return None if self._text is None else self._text.feed(event.delta)
         if isinstance(event, ev.ToolCallArgs):
             call = self._calls.get(event.call_id)
-            return None if call is None else call.take(event.delta)
+            return None if call is None else call.feed(event.delta)
         if isinstance(event, ev.ReasoningMessageContent):
-            return self._reasoning.take(event.delta) if event.delta and self._reasoning is not None else None
+            return self._reasoning.feed(event.delta) if event.delta and self._reasoning is not None else None
         if isinstance(event, ev.ToolCallStart):
             self._begin(event)
         elif isinstance(event, ev.ToolCallEnd):
@@ -134,7 +134,7 @@ class RepetitionDetector:
 
     def _begin(self, call: ev.ToolCallStart) -> None:
         if call.name not in self._settings.unwatched:
-            watched = _watched("arguments", self._settings.arguments, self._settings, call.name)
+            watched = _part_detector("arguments", self._settings.arguments, self._settings, call.name)
             if watched is not None:
                 self._calls[call.call_id] = watched
 
@@ -154,14 +154,14 @@ def find_repetition(part: Part, whole: str, settings: Degeneration, tool: str = 
     characters: int | None = getattr(settings, part)
     if characters is None or len(whole) < characters or tool in settings.unwatched:
         return None
-    return _Watched(part, characters, settings.periods, tool).take(whole)
+    return _PartDetector(part, characters, settings.periods, tool).feed(whole)
 
 
-def _watched(part: Part, characters: int | None, settings: Degeneration, tool: str = "") -> _Watched | None:
-    return None if characters is None else _Watched(part, characters, settings.periods, tool)
+def _part_detector(part: Part, characters: int | None, settings: Degeneration, tool: str = "") -> _PartDetector | None:
+    return None if characters is None else _PartDetector(part, characters, settings.periods, tool)
 
 
-class _Run:
+class _Period:
     """The latest characters, as far as they repeat what came before them at one period."""
 
     __slots__ = ("period", "start")
@@ -182,7 +182,7 @@ class _Run:
         self.start = at - _repeating(window, self.period) if self.period else at
 
 
-class _Watched:
+class _PartDetector:
     """One part of a response, as far as it has come."""
 
     __slots__ = (
@@ -213,8 +213,8 @@ class _Watched:
         self._blocks: deque[str] = deque(maxlen=_BLOCKS)
         """The latest of them, a stride each."""
         self._latest = ""
-        self._same = _Run()
-        self._counting = _Run()
+        self._same = _Period()
+        self._counting = _Period()
         """The same but for digits."""
         self._near = 0
         """Characters at whose looks something was seen again, less what was new in between."""
@@ -222,7 +222,7 @@ class _Watched:
         self._near_wanted = CHANGING_FACTOR * characters
         """When it is measured how much is new, which costs more than a look: ever more seldom, up to a bound."""
 
-    def take(self, piece: str) -> RepeatedText | None:
+    def feed(self, piece: str) -> RepeatedText | None:
         """More of the part."""
         self._pieces.append(piece)
         self._left -= len(piece)

@@ -40,10 +40,10 @@ class Repetitions(Struct, frozen=True):
     results: int = 0
     repeats: int = 0
     """How often the latest calls have come round; 1 is the first time, 0 if they do not count."""
-    before: int = 0
+    previous_repeats: int = 0
     """What `repeats` was after the step before, of those that count."""
 
-    def begun(self) -> Repetitions:
+    def step_started(self) -> Repetitions:
         """A step begins."""
         return replace(self, sum=0, results=0)
 
@@ -57,29 +57,31 @@ class Repetitions(Struct, frozen=True):
             mark = int.from_bytes(fingerprint.encode("utf-8", "replace"), "big")
         return replace(self, sum=(self.sum + mark) % _MODULUS, results=self.results + 1)
 
-    def ended(self, calls: int) -> Repetitions:
+    def step_finished(self, calls: int) -> Repetitions:
         """The step ended, with so many calls. One that only polls is passed over, one without calls breaks a row."""
         if calls and not self.results:
-            return replace(self, repeats=0, before=max(self.before, self.repeats))
+            return replace(self, repeats=0, previous_repeats=max(self.previous_repeats, self.repeats))
         if not calls:
-            return replace(self, steps=(), repeats=0, before=0)
+            return replace(self, steps=(), repeats=0, previous_repeats=0)
         steps = (*self.steps, self.sum)[-REMEMBERED_STEPS:]
-        return replace(self, steps=steps, repeats=count_cycles(steps), before=self.repeats or self.before)
+        return replace(
+            self, steps=steps, repeats=count_cycles(steps), previous_repeats=self.repeats or self.previous_repeats
+        )
 
     @property
-    def came_round(self) -> bool:
+    def advanced(self) -> bool:
         """Whether the latest step has made it one more time: in the middle of a longer cycle it has not."""
-        return self.repeats > self.before
+        return self.repeats > self.previous_repeats
 
 
 def count_cycles(steps: tuple[int, ...]) -> int:
     """How often the cycle at the end of these steps has come round, for the cycle that did so most often."""
     if steps[-1] not in steps[-1 - LONGEST_CYCLE : -1]:
         return 1  # as nearly always: where no cycle has come round, there is none to count
-    return max(_times(steps, length) for length in range(1, LONGEST_CYCLE + 1))
+    return max(_count_repeats(steps, length) for length in range(1, LONGEST_CYCLE + 1))
 
 
-def _times(steps: tuple[int, ...], length: int) -> int:
+def _count_repeats(steps: tuple[int, ...], length: int) -> int:
     cycle = steps[-length:]
     if len(cycle) < length or (length > 1 and len(set(cycle)) == 1):
         return 0
@@ -145,9 +147,9 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     """The latest text that the model wrote for the user, in any step of this run; reasoning does not count."""
     latest_text_partial: bool = False
     """Whether its response was cut off or failed."""
-    completion_said: str = ""
+    completion_text: str = ""
     """What the latest completion that was called said, whether it was accepted or not."""
-    completing: tuple[str, ...] = ()
+    completion_tools: tuple[str, ...] = ()
     """The completion tools, by name."""
     tool_choice: str = "auto"
     """What every request says of tools: `auto`, `required` or `none`."""
@@ -165,7 +167,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     # control flow
     accepted: str | None = None
     """Call id of the completion that was accepted first."""
-    accepted_at: int = 0
+    accepted_in_step: int = 0
     """The step in which it was accepted."""
     answer: str = ""
     pending_issues: tuple[str, ...] = ()
@@ -188,7 +190,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     invalid_steps: int = 0
     monologue: int = 0
     """Steps without any call."""
-    trail: Repetitions = Repetitions()
+    repetitions: Repetitions = Repetitions()
     compactions_in_vain: int = 0
     overflows: int = 0
     """Requests that the provider refused because the context was too large."""
@@ -196,7 +198,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def repeats(self) -> int:
         """How often the latest steps have made the same calls with the same results, cycles included."""
-        return self.trail.repeats
+        return self.repetitions.repeats
 
     @property
     def shape(self) -> Shape:
@@ -232,7 +234,7 @@ def _run_started(facts: Facts, event: ev.RunStarted) -> Facts:
         questions=carried.questions,
         before=before,
         tool_choice=event.tool_choice,
-        completing=tuple(tool.name for tool in event.tools if tool.kind == "completion"),
+        completion_tools=tuple(tool.name for tool in event.tools if tool.kind == "completion"),
         failures=Failures.of(event.tools),
         context_tokens=(event.carried or before).context_tokens,
     )
@@ -270,16 +272,16 @@ def _verdict_given(facts: Facts, event: ev.VerdictGiven) -> Facts:
             return replace(facts, text_verdict=said)
         case "judge", "complete":
             judged = event.detail or "the judge says so"
-            return replace(facts, judged=judged, accepted_by=_also(facts.accepted_by, event.name))
+            return replace(facts, judged=judged, accepted_by=_append_name(facts.accepted_by, event.name))
         case "gate", "accept":
-            return replace(facts, accepted_by=_also(facts.accepted_by, event.name))
+            return replace(facts, accepted_by=_append_name(facts.accepted_by, event.name))
         case "handler", "answered":
             return replace(facts, handled=event.detail)
         case _:
             return facts
 
 
-def _also(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+def _append_name(names: tuple[str, ...], name: str) -> tuple[str, ...]:
     return names if name in names else (*names, name)
 
 
@@ -317,8 +319,8 @@ def _step_started(facts: Facts, event: ev.StepStarted) -> Facts:
         limit_reached=None,
         closing=event.closing,
         accepted_by=facts.accepted_by if facts.accepted is not None else (),
-        trail=facts.trail.begun(),
-        failures=facts.failures.begun(),
+        repetitions=facts.repetitions.step_started(),
+        failures=facts.failures.step_started(),
     )
 
 
@@ -326,7 +328,7 @@ def _attempt_started(facts: Facts, event: ev.AttemptStarted) -> Facts:
     return replace(
         facts,
         requests=facts.requests + 1,
-        attempt=_named(event.attempt, event.model),
+        attempt=_attempt_name(event.attempt, event.model),
         provider_error=None,
         error_kind=None,
         t=event.t,
@@ -341,7 +343,7 @@ def _attempt_failed(facts: Facts, event: ev.AttemptFailed) -> Facts:
         return replace(facts, usage=usage, t=event.t)
     wait = "" if event.retry_after is None else f" (try again in {event.retry_after:g} s)"
     overflows = facts.overflows + (event.kind == "context_overflow")
-    attempt = _named(event.attempt, event.model) if event.model else facts.attempt
+    attempt = _attempt_name(event.attempt, event.model) if event.model else facts.attempt
     if event.kind == "degenerate":
         cut, text = f"{attempt} was cut: {event.message}", event.text or facts.text
         return replace(facts, degenerate=cut, text=text, usage=usage, t=event.t)
@@ -349,7 +351,7 @@ def _attempt_failed(facts: Facts, event: ev.AttemptFailed) -> Facts:
     return replace(facts, provider_error=error, error_kind=event.kind, overflows=overflows, usage=usage, t=event.t)
 
 
-def _named(attempt: str, model: str) -> str:
+def _attempt_name(attempt: str, model: str) -> str:
     return f"attempt {attempt} of {model}" if model else f"attempt {attempt}"
 
 
@@ -368,7 +370,7 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
         text=message.text,
         latest_text=facts.latest_text if unseen else message.text,
         latest_text_partial=facts.latest_text_partial if unseen else truncated or event.cut_for != "",
-        completion_said=_said_by_completion(message, facts.completing) or facts.completion_said,
+        completion_text=_completion_text(message, facts.completion_tools) or facts.completion_text,
         reasoned=bool(message.reasoning),
         calls=len(message.calls),
         truncated=truncated,
@@ -384,10 +386,10 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
     )
 
 
-def _said_by_completion(message: AssistantMessage, completing: tuple[str, ...]) -> str:
+def _completion_text(message: AssistantMessage, completion_tools: tuple[str, ...]) -> str:
     """The first text that a completion call of this response holds; empty if there is none."""
-    for call in message.calls if completing else ():
-        if call.name in completing:
+    for call in message.calls if completion_tools else ():
+        if call.name in completion_tools:
             try:
                 arguments = msgspec.json.decode(call.arguments)
             except (msgspec.DecodeError, RecursionError, ValueError):
@@ -402,14 +404,14 @@ def _said_by_completion(message: AssistantMessage, completing: tuple[str, ...]) 
 def _tool_call_result(facts: Facts, event: ev.ToolCallResult) -> Facts:
     status = event.status
     # in the completion's own step whatever its place: calls that run at once may end in any order
-    counts = facts.accepted is None or facts.accepted_at == facts.steps
+    counts = facts.accepted is None or facts.accepted_in_step == facts.steps
     return replace(
         facts,
         answered=facts.answered + 1,
         failed=facts.failed + (status == "error"),
         invalid=facts.invalid + (status == "invalid"),
         tool_calls=facts.tool_calls + (status in ("ok", "error", "rejected")),
-        trail=facts.trail.with_result(event.fingerprint),
+        repetitions=facts.repetitions.with_result(event.fingerprint),
         failures=facts.failures.with_result(event.name, status) if counts else facts.failures,
     )
 
@@ -421,18 +423,18 @@ def _step_finished(facts: Facts, event: ev.StepFinished) -> Facts:
         t=event.t,
         cut_by=event.cut_by,
         invalid_steps=facts.invalid_steps + 1 if all_invalid else 0,
-        trail=facts.trail.ended(facts.calls),
+        repetitions=facts.repetitions.step_finished(facts.calls),
     )
 
 
 def _completion_accepted(facts: Facts, event: ev.CompletionAccepted) -> Facts:
     if facts.accepted is not None:
         return facts
-    by = _also(facts.accepted_by, "user") if event.call_id == facts.confirmed else facts.accepted_by
+    by = _append_name(facts.accepted_by, "user") if event.call_id == facts.confirmed else facts.accepted_by
     return replace(
         facts,
         accepted=event.call_id,
-        accepted_at=facts.steps,
+        accepted_in_step=facts.steps,
         answer=event.answer,
         pending_issues=event.pending_issues,
         accepted_by=by,

@@ -47,14 +47,14 @@ class Failures(Struct, frozen=True, kw_only=True):
         """The tools, each once."""
         return tuple(sorted({*self.writes, *self.others, *self.new_writes, *self.new_others}))
 
-    def begun(self) -> Failures:
+    def step_started(self) -> Failures:
         """A step begins: what failed in the one before is known to the model."""
         if not self.new_writes and not self.new_others:
             return self
         return replace(
             self,
-            writes=_with(self.writes, *self.new_writes),
-            others=_with(self.others, *self.new_others),
+            writes=_add_names(self.writes, *self.new_writes),
+            others=_add_names(self.others, *self.new_others),
             new_writes=(),
             new_others=(),
         )
@@ -65,12 +65,12 @@ class Failures(Struct, frozen=True, kw_only=True):
             return self
         if status in FAILED_STATUSES:
             if name in self.writing:
-                return replace(self, new_writes=_with(self.new_writes, name))
-            return replace(self, new_others=_with(self.new_others, name))
+                return replace(self, new_writes=_add_names(self.new_writes, name))
+            return replace(self, new_others=_add_names(self.new_others, name))
         if status != "ok" or not (self.writes or self.others):
             return self
         return replace(self, writes=() if name in self.writing else self.writes, others=())
 
 
-def _with(names: tuple[str, ...], *more: str) -> tuple[str, ...]:
+def _add_names(names: tuple[str, ...], *more: str) -> tuple[str, ...]:
     return tuple(sorted({*names, *more})[:MAX_NAMES])

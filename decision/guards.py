@@ -53,33 +53,33 @@ def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
     limits = tuple(limit for limit, stops_as in STOP_REASONS.items() if stops_as == reason)
 
     def reached(facts: Facts, policy: Policy) -> Decision | None:
-        for spent in limit_statuses(facts, policy, limits):
-            if not spent.use.soft and (spent.reached or _cut_off(facts, spent)):
-                return Stop(rule=reason, reason=reason, detail=_used_up(spent))
+        for status in limit_statuses(facts, policy, limits):
+            if not status.use.soft and (status.reached or _was_cut_off(facts, status)):
+                return Stop(rule=reason, reason=reason, detail=_describe_limit(status))
         return None
 
     return reached
 
 
-def _cut_off(facts: Facts, spent: LimitStatus) -> bool:
+def _was_cut_off(facts: Facts, status: LimitStatus) -> bool:
     """Whether this limit, or a wider one of its kind, was used up in the middle of the step.
 
     What is used says nearly always the same; but times are rounded, and tokens and money are estimates by then.
     """
     reached = facts.limit_reached
-    if reached is None or (reached.limit, reached.scope) != (spent.limit, spent.scope):
+    if reached is None or (reached.limit, reached.scope) != (status.limit, status.scope):
         return False
-    return spent.use.allowed <= reached.allowed
+    return status.use.allowed <= reached.allowed
 
 
-def _used_up(spent: LimitStatus) -> str:
-    of = f"{spent.use.used:g} of {spent.use.allowed:g} {_unit(spent)}"
-    return f"{of} used; raise {_WHERE[spent.scope]}.{spent.limit} if the task needs more"
+def _describe_limit(status: LimitStatus) -> str:
+    of = f"{status.use.used:g} of {status.use.allowed:g} {_unit(status)}"
+    return f"{of} used; raise {_WHERE[status.scope]}.{status.limit} if the task needs more"
 
 
-def _unit(spent: LimitStatus) -> str:
-    words = {"cost_usd": "US dollars"}.get(spent.limit, spent.limit.replace("_", " "))
-    return words + _WHOSE[spent.scope]
+def _unit(status: LimitStatus) -> str:
+    words = {"cost_usd": "US dollars"}.get(status.limit, status.limit.replace("_", " "))
+    return words + _WHOSE[status.scope]
 
 
 _WHERE = {"": "limits", "session": "session_limits", "budget": "Budget"}
@@ -87,7 +87,7 @@ _WHOSE = {"": "", "session": " of the session", "budget": " of the shared budget
 
 
 def _repetition(facts: Facts, policy: Policy) -> Decision | None:
-    if facts.repeats not in policy.repetition.nudge_at or not facts.trail.came_round:
+    if facts.repeats not in policy.repetition.nudge_at or not facts.repetitions.advanced:
         return None
     say = policy.prompts.repetition.replace("{count}", str(facts.repeats))
     return GoOn(rule="repetition", say=say, why=f"the same calls {facts.repeats} times")
@@ -95,21 +95,23 @@ def _repetition(facts: Facts, policy: Policy) -> Decision | None:
 
 def _reminder(facts: Facts, policy: Policy) -> Decision | None:
     due = [
-        spent for spent in limit_statuses(facts, policy) if spent.name not in facts.reminded and _near(spent, policy)
+        status
+        for status in limit_statuses(facts, policy)
+        if status.name not in facts.reminded and _is_near(status, policy)
     ]
     if not due:
         return None
     lines = []
-    for spent in due:
-        line = policy.prompts.reminder.replace("{used}", f"{spent.use.used:g}")
-        lines.append(line.replace("{allowed}", f"{spent.use.allowed:g}").replace("{name}", _unit(spent)))
+    for status in due:
+        line = policy.prompts.reminder.replace("{used}", f"{status.use.used:g}")
+        lines.append(line.replace("{allowed}", f"{status.use.allowed:g}").replace("{name}", _unit(status)))
     return GoOn(rule="reminder", remind="\n".join(lines), topics=tuple(s.name for s in due), why="near a limit")
 
 
-def _near(spent: LimitStatus, policy: Policy) -> bool:
-    if spent.use.soft:
-        return spent.use.used >= spent.use.allowed
-    return policy.reminder is not None and spent.use.used >= spent.use.allowed * policy.reminder - 1e-9
+def _is_near(status: LimitStatus, policy: Policy) -> bool:
+    if status.use.soft:
+        return status.use.used >= status.use.allowed
+    return policy.reminder is not None and status.use.used >= status.use.allowed * policy.reminder - 1e-9
 
 
 GUARDS: tuple[Rule, ...] = (

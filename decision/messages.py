@@ -153,7 +153,7 @@ class Usage(Struct, frozen=True, kw_only=True):
             estimated=self.estimated or other.estimated,
         )
 
-    def up_to_a_cut(self, *, input_tokens: int, output_tokens: int) -> Usage:
+    def for_cut_response(self, *, input_tokens: int, output_tokens: int) -> Usage:
         """The same for a response that was left before its end: what was stated of it by then, the rest estimated.
 
         `input_tokens` counts where nothing was stated, `output_tokens` where it is more than what was stated.

@@ -18,7 +18,7 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often in a row something is handed back to the model before the run stops. 0: never, stop at once."""
 
     section: ClassVar[str] = "patience."
-    before: ClassVar[Mapping[str, Any]] = {"unfinished": None}
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {"unfinished": None}
 
     empty_answers: int = 2
     """Responses without text and calls; then `no_answer`."""
@@ -74,7 +74,7 @@ class Degeneration(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     section: ClassVar[str] = "degeneration."
-    before: ClassVar[Mapping[str, Any]] = {"text": None, "reasoning": None, "arguments": None}
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {"text": None, "reasoning": None, "arguments": None}
 
     text: int | None = 4_000
     """Characters of repetition in the text at which it is cut, 1,000 or more; None: the text is not watched."""
@@ -106,7 +106,7 @@ class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Short texts that are no answer: they only echo an instruction, or only announce what comes."""
 
     section: ClassVar[str] = "echo."
-    before: ClassVar[Mapping[str, Any]] = {"beside": "nothing"}
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {"beside": "nothing"}
 
     phrases: tuple[str, ...] = (
         "I understand",
@@ -234,7 +234,7 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """When a run goes on, pauses and stops. `Policy()` is the shipped policy `agent`."""
 
-    before: ClassVar[Mapping[str, Any]] = {
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {
         "response_tokens": None,
         "closing_tokens": None,
         "closing_after": "limits",

@@ -85,7 +85,7 @@ def _finish_reason(facts: Facts, policy: Policy) -> Decision | None:
         return Stop(rule=rule, reason="provider_error", detail=facts.provider_error)
     match facts.finish:
         case "error":
-            word = "" if facts.raw_finish in ("", "error") else f" ({_shown(facts)})"
+            word = "" if facts.raw_finish in ("", "error") else f" ({_describe_finish(facts)})"
             detail = f"{facts.attempt}: the response ended with an error{word}"
             return Stop(rule=rule, reason="provider_error", detail=detail)
         case "pause" if not facts.calls:
@@ -116,8 +116,8 @@ def _unfinished(facts: Facts, policy: Policy, rule: str) -> Decision | None:
     if allowed is None or not facts.unfinished:
         return None
     if facts.unfinished <= allowed:
-        return GoOn(rule=rule, say=policy.prompts.unfinished, why=f"the response ended with {_shown(facts)}")
-    detail = f"{facts.attempt}: the response ended with {_shown(facts)}"
+        return GoOn(rule=rule, say=policy.prompts.unfinished, why=f"the response ended with {_describe_finish(facts)}")
+    detail = f"{facts.attempt}: the response ended with {_describe_finish(facts)}"
     if facts.finish == "other":
         word = facts.raw_finish[:LONGEST_WORD]
         detail += (
@@ -129,7 +129,7 @@ def _unfinished(facts: Facts, policy: Policy, rule: str) -> Decision | None:
     return Stop(rule=rule, reason="provider_error", detail=detail)
 
 
-def _shown(facts: Facts) -> str:
+def _describe_finish(facts: Facts) -> str:
     """The vendor's finish word, and what it means where that is known."""
     meaning = describe_finish_word(facts.raw_finish) if facts.finish in ("retry", "error") else ""
     return repr(facts.raw_finish[:LONGEST_WORD] or facts.finish) + (f": {meaning}" if meaning else "")
@@ -217,7 +217,7 @@ def decide_on_text(facts: Facts, policy: Policy, rule: str) -> Decision:
             detail = f"{facts.monologue} texts in a row, and the last only echoes or announces: {facts.text!r}"
             return Stop(rule=rule, reason="no_answer", detail=detail)
         return GoOn(rule=rule, say=policy.prompts.echo, why="the text only echoes or announces")
-    if facts.tool_choice == "required" and facts.completing and policy.required_text == "nudge":
+    if facts.tool_choice == "required" and facts.completion_tools and policy.required_text == "nudge":
         say = policy.prompts.text_is_no_end
         return GoOn(rule=rule, say=say, why="every response is to call a tool, and this is text")
     if policy.text == "final":
@@ -242,7 +242,7 @@ def is_echo(text: str, echo: Echo) -> bool:
     if len(text) >= echo.shorter_than:
         return False
     if echo.beside == "nothing":
-        return _made_of(text, echo.phrases)
+        return _consists_of(text, echo.phrases)
     words, known = _words(text), _vocabulary(echo.phrases)
     kinds: list[str] = []
     place = 0
@@ -258,7 +258,7 @@ def is_echo(text: str, echo: Echo) -> bool:
     return "answer" not in kinds[len(kinds) - kinds[::-1].index("phrase") :]
 
 
-def _made_of(text: str, phrases: tuple[str, ...]) -> bool:
+def _consists_of(text: str, phrases: tuple[str, ...]) -> bool:
     """Whether a text is made of nothing but the phrases."""
     rest = _plain(text)
     if not rest.strip():

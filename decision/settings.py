@@ -22,7 +22,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     section: ClassVar[str] = ""
     """Where it stands in a file, with a dot."""
-    before: ClassVar[Mapping[str, Any]] = {}
+    legacy_defaults: ClassVar[Mapping[str, Any]] = {}
     """Settings that came after the first records were written, each with the value that means what was done before
     it existed. A record that does not name such a setting is read with that value, never with today's default."""
 
@@ -57,7 +57,7 @@ def _with_old_meaning(group: type[Struct], data: Any) -> Any:
         return data
     filled = dict(data)
     if issubclass(group, Settings):
-        for name, value in group.before.items():
+        for name, value in group.legacy_defaults.items():
             filled.setdefault(name, value)
     for name, kind in setting_types(group).items():
         if isinstance(kind, type) and issubclass(kind, Settings):

@@ -168,27 +168,27 @@ class SummaryBuilder:
         self._started = started
         self._facts = facts
         self._start = ResourceUse.of(facts)
-        self._completing = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
+        self._completion_tools = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
         self._claim = DoneClaim(started)
         self._outcome: Outcome | None = None
         self._verdict: Verdict = "not_run"
         self._reward: float | None = None
         self._accepted = False
         self._done: ResourceUse | None = None
-        self._counts = dict.fromkeys(("repeats", "repeated_steps", "nudges", "reminders", "retries", "asked"), 0)
+        self._counts = dict.fromkeys(("repeats", "repeated_steps", "nudges", "reminders", "retries", "questions"), 0)
         self._completions = 0
         self._running: dict[str, int] = {}
         self._tools: dict[str, list[int]] = {}
 
-    def take(self, event: ev.Event, facts: Facts) -> None:
+    def feed(self, event: ev.Event, facts: Facts) -> None:
         """One more event, and the facts after it."""
         self._facts = facts
-        self._claim.take(event, facts)
+        self._claim.feed(event, facts)
         change = _CHANGES.get(type(event))
         if change is not None:
             change(self, event)
 
-    def digest(self, facts: Facts) -> RunSummary:
+    def build(self, facts: Facts) -> RunSummary:
         """The run so far, with the facts after its latest event."""
         started, outcome, claim = self._started, self._outcome, self._claim.facts
         end = ResourceUse.of(facts)
@@ -225,7 +225,7 @@ class SummaryBuilder:
             nudges=self._counts["nudges"],
             reminders=self._counts["reminders"],
             compactions=facts.compactions,
-            questions=self._counts["asked"],
+            questions=self._counts["questions"],
             retries=self._counts["retries"],
             tools={
                 name: ToolStats(calls=calls, failed=failed, handed_back=back, not_run=not_run, ms=ms)
@@ -234,9 +234,9 @@ class SummaryBuilder:
         )
 
     def _response(self, event: ev.ResponseFinished) -> None:
-        self._completions += sum(call.name in self._completing for call in event.message.calls)
+        self._completions += sum(call.name in self._completion_tools for call in event.message.calls)
 
-    def _begun(self, event: ev.ToolExecutionStarted) -> None:
+    def _execution_started(self, event: ev.ToolExecutionStarted) -> None:
         self._running[event.call_id] = event.t
 
     def _result(self, event: ev.ToolCallResult) -> None:
@@ -253,17 +253,17 @@ class SummaryBuilder:
         self._counts["repeats"] = max(self._counts["repeats"], repeats)
         self._counts["repeated_steps"] += repeats > 1
 
-    def _completed(self, event: ev.CompletionAccepted) -> None:
+    def _completion_accepted(self, event: ev.CompletionAccepted) -> None:
         self._accepted = True
 
-    def _told(self, event: ev.MessageAdded) -> None:
+    def _message_added(self, event: ev.MessageAdded) -> None:
         self._counts["nudges"] += event.origin == "nudge"
         self._counts["reminders"] += event.origin == "reminder"
 
-    def _asked(self, event: ev.QuestionAsked) -> None:
-        self._counts["asked"] += 1
+    def _question_asked(self, event: ev.QuestionAsked) -> None:
+        self._counts["questions"] += 1
 
-    def _failed(self, event: ev.AttemptFailed) -> None:
+    def _attempt_failed(self, event: ev.AttemptFailed) -> None:
         self._counts["retries"] += not event.beside and event.kind != "cancelled"
 
     def _evaluated(self, event: ev.EvaluationFinished) -> None:
@@ -288,13 +288,13 @@ _COLUMNS = {
 }
 _CHANGES: dict[type, Callable[[SummaryBuilder, Any], None]] = {
     ev.ResponseFinished: SummaryBuilder._response,
-    ev.ToolExecutionStarted: SummaryBuilder._begun,
+    ev.ToolExecutionStarted: SummaryBuilder._execution_started,
     ev.ToolCallResult: SummaryBuilder._result,
     ev.StepFinished: SummaryBuilder._step_finished,
-    ev.CompletionAccepted: SummaryBuilder._completed,
-    ev.MessageAdded: SummaryBuilder._told,
-    ev.QuestionAsked: SummaryBuilder._asked,
-    ev.AttemptFailed: SummaryBuilder._failed,
+    ev.CompletionAccepted: SummaryBuilder._completion_accepted,
+    ev.MessageAdded: SummaryBuilder._message_added,
+    ev.QuestionAsked: SummaryBuilder._question_asked,
+    ev.AttemptFailed: SummaryBuilder._attempt_failed,
     ev.EvaluationFinished: SummaryBuilder._evaluated,
     ev.RunFinished: SummaryBuilder._finished,
 }
@@ -306,13 +306,13 @@ class DoneClaim:
     def __init__(self, started: ev.RunStarted) -> None:
         self.facts: Facts | None = None
         """The facts after the step in which the model said so; None if it has not."""
-        self._completing = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
-        self._idle = self._completing | {tool.name for tool in started.tools if tool.kind == "think"}
+        self._completion_tools = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
+        self._idle = self._completion_tools | {tool.name for tool in started.tools if tool.kind == "think"}
         prompts = started.policy.prompts
         self._no_answer = frozenset((prompts.empty, prompts.truncated, prompts.refused, prompts.echo))
-        self._says_so = False
+        self._claims_done = False
 
-    def take(self, event: ev.Event, facts: Facts) -> None:
+    def feed(self, event: ev.Event, facts: Facts) -> None:
         """One more event, and the facts after it."""
         change = _CLAIM_CHANGES.get(type(event))
         if change is not None:
@@ -320,22 +320,22 @@ class DoneClaim:
 
     def _response(self, event: ev.ResponseFinished, facts: Facts) -> None:
         calls = event.message.calls
-        said = any(call.name in self._completing for call in calls) if calls else bool(facts.text.strip())
-        self._says_so = said and not facts.closing and not facts.truncated
+        said = any(call.name in self._completion_tools for call in calls) if calls else bool(facts.text.strip())
+        self._claims_done = said and not facts.closing and not facts.truncated
 
     def _result(self, event: ev.ToolCallResult, facts: Facts) -> None:
         if event.status in _RAN and event.name not in self._idle:
             self.facts = None
 
     def _phase(self, event: ev.PhaseReported, facts: Facts) -> None:
-        self._says_so = self._says_so and event.percentage >= 100
+        self._claims_done = self._claims_done and event.percentage >= 100
 
     def _step_finished(self, event: ev.StepFinished, facts: Facts) -> None:
-        if self._says_so and self.facts is None:
+        if self._claims_done and self.facts is None:
             self.facts = facts
-        self._says_so = False
+        self._claims_done = False
 
-    def _told(self, event: ev.MessageAdded, facts: Facts) -> None:
+    def _message_added(self, event: ev.MessageAdded, facts: Facts) -> None:
         if event.origin == "user" or (event.origin == "nudge" and event.text in self._no_answer):
             self.facts = None
 
@@ -352,7 +352,7 @@ _CLAIM_CHANGES: dict[type, Callable[[DoneClaim, Any, Facts], None]] = {
     ev.ToolCallResult: DoneClaim._result,
     ev.PhaseReported: DoneClaim._phase,
     ev.StepFinished: DoneClaim._step_finished,
-    ev.MessageAdded: DoneClaim._told,
+    ev.MessageAdded: DoneClaim._message_added,
 }
 CLAIM_EVENTS = frozenset(_CLAIM_CHANGES)
 """The types of events that change a claim."""

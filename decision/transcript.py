@@ -37,7 +37,7 @@ class Transcript:
         """Characters of all messages."""
         self.prompt: UserMessage | None = None
         """What the user said last, apart from all that the loop says in the user's role."""
-        self.counted = (0, 0)
+        self.last_count = (0, 0)
         """Tokens of the context as a provider counted them last, and the characters of the messages then."""
         self._open: dict[str, ToolCall] = {}
         self._results: dict[str, ToolResult] = {}
@@ -57,7 +57,7 @@ class Transcript:
 
     def feed(self, event: ev.Event) -> None:
         """Take one more event. Parts of a stream change nothing."""
-        if type(event) in _TOLD:
+        if type(event) in _RELEVANT_EVENTS:
             self._take(event)
 
     def _take(self, event: ev.Event) -> None:
@@ -74,9 +74,9 @@ class Transcript:
                 self._open = {call.id: call for call in message.calls}
                 self._missing = self._open.keys() - self._results.keys()
                 for id in self._open.keys() & self._results.keys():
-                    self._note_change(self._open[id], self._results[id])
+                    self._mark_early_result(self._open[id], self._results[id])
                 if not event.usage.estimated:
-                    self.counted = (event.usage.input_tokens + event.usage.output_tokens, self.characters)
+                    self.last_count = (event.usage.input_tokens + event.usage.output_tokens, self.characters)
                 self._settle()
             case ev.ToolCallResult():
                 self._answer(ToolResult(event.call_id, event.name, event.content, event.status, event.images))
@@ -109,7 +109,7 @@ class Transcript:
         self._missing.discard(result.call_id)
         self._settle()
 
-    def _note_change(self, call: ToolCall, result: ToolResult) -> None:
+    def _mark_early_result(self, call: ToolCall, result: ToolResult) -> None:
         """A result that came before the response was whole: of other arguments, if those are no object now."""
         if result.status in ("ok", "error") and call.arguments.strip() and count_members(call.arguments) is None:
             self._results[call.id] = replace(result, content=result.content + RAN_EARLY)
@@ -129,7 +129,7 @@ class Transcript:
             head = 1 if self.messages and isinstance(self.messages[0], SystemMessage) else 0
             self.messages[head : head + event.dropped] = event.put_first
         self.characters = sum(message_size(message) for message in self.messages)
-        self.counted = (event.after_tokens, self.characters)
+        self.last_count = (event.after_tokens, self.characters)
 
 
 def shorten_results(messages: list[Message], keep: int, longest: int = 400) -> list[Message]:
@@ -163,7 +163,7 @@ def estimate_tokens(characters: int) -> int:
     return -(-characters // 4)
 
 
-_TOLD = frozenset(
+_RELEVANT_EVENTS = frozenset(
     {
         ev.RunStarted,
         ev.MessageAdded,

@@ -147,7 +147,7 @@ class Context:
 
     def tokens_now(self) -> int:
         """The tokens of the context: what the provider counted last, and a rough count of what has come since."""
-        tokens, characters = self.transcript.counted
+        tokens, characters = self.transcript.last_count
         since = self.transcript.characters - characters
         return tokens + estimate_tokens(max(0, since if tokens else since + self.toolbox.characters))
 

@@ -129,8 +129,8 @@ class Engine:
         self.policy = policy
         self.toolbox = Toolbox([*tools, *extra]).under(policy)
         self.system = system_prompt(self.toolbox.can_complete) if system is None else system
-        self.decide: Decide = decide or partial(built_in_decide, own=tuple(rules))
-        self.look_ahead: Decide = decide or partial(built_in_decide, own=tuple(rules), traced=False)
+        self.decide: Decide = decide or partial(built_in_decide, user_rules=tuple(rules))
+        self.look_ahead: Decide = decide or partial(built_in_decide, user_rules=tuple(rules), traced=False)
         """The same for those who only look ahead: what they hear is not recorded, and needs no trace."""
         self.execute = execute
         self.gates: tuple[Gate, ...] = as_tuple("gates", gates)

@@ -136,7 +136,7 @@ class Attempts:
         """The response as a whole, or as far as it had come when it was cut."""
         assembler = self._assembler
         if self.cut_for:
-            self._tell(assembler.break_off())
+            self._tell(assembler.close_truncated())
         message = assembler.message
         for event in assembler.close():
             self._log.append(event)
@@ -222,7 +222,7 @@ class Attempts:
         """Write events of the response; gives the time of the latest, in milliseconds since the run began."""
         watch, t = self._watch, 0
         for event in events:
-            if watch is not None and (repeated := watch.take(event)) is not None:
+            if watch is not None and (repeated := watch.feed(event)) is not None:
                 self.repeated = repeated
             if type(event) is ToolCallEnd:
                 self.repeated = None  # a call that has come whole is not endless
@@ -246,7 +246,7 @@ class Attempts:
     def _completion(self) -> str | None:
         """The completion call at which the stream is to be cut now."""
         waiting = self._completions
-        while waiting and self._assembler.all_whole_before(waiting[0].id):
+        while waiting and self._assembler.all_complete_before(waiting[0].id):
             if self._assembler.call(waiting[0].id) == waiting[0]:
                 return waiting[0].id
             waiting.pop(0)  # more of its arguments came, which makes them invalid
@@ -267,7 +267,7 @@ class Attempts:
         if then is not None and then.attempt == self._attempt and then.usage.estimated:
             return then.usage
         output = estimate_tokens(message_size(message)) if self._meter is None else self._meter.tokens
-        return (reported or Usage()).up_to_a_cut(input_tokens=self._context.tokens_now(), output_tokens=output)
+        return (reported or Usage()).for_cut_response(input_tokens=self._context.tokens_now(), output_tokens=output)
 
 
 def _failure(ended: AttemptEnded, attempt: str, usage: Usage | None, shown: bool, text: str = "") -> AttemptFailed:

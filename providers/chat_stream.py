@@ -110,7 +110,7 @@ class ChatStream:
         """Whether anything but white space has come."""
         self._choice: Any = None
         """The number of the answer that is read: the first that came."""
-        self._heard = False
+        self._has_choices = False
         self._foreign = b""
         self._error: ProviderError | None = None
         self.refused = False
@@ -124,7 +124,7 @@ class ChatStream:
         self.begun = self.begun or bool(block.strip())
         try:
             for data in self._events.feed(block):
-                self._take(data, chunks)
+                self._feed_event(data, chunks)
         except ProviderError as error:
             if not chunks:
                 raise
@@ -138,9 +138,9 @@ class ChatStream:
         chunks: list[AnyChunk] = []
         for data in self._events.end():
             with suppress(ProtocolError):  # half a chunk: whether the response is whole is seen below
-                self._take(data, chunks)
+                self._feed_event(data, chunks)
         if not self.finished:
-            if self._foreign and not self._heard:
+            if self._foreign and not self._has_choices:
                 shown = self._foreign[:200].decode("utf-8", "replace")
                 raise ProtocolError(f"the stream is none of chat completions, but of another format: {shown!r}")
             if not self.done:
@@ -148,7 +148,7 @@ class ChatStream:
             chunks.append(FinishReport("other"))
         return chunks
 
-    def _take(self, data: bytes, chunks: list[AnyChunk]) -> None:
+    def _feed_event(self, data: bytes, chunks: list[AnyChunk]) -> None:
         if self.done:
             return
         if data[:6] == b"[DONE]":
@@ -174,14 +174,14 @@ class ChatStream:
                 raise _in_stream(_value(data))
             self._foreign = self._foreign or data
         if choices is not None:
-            self._heard = True
+            self._has_choices = True
         for choice in choices or ():
             if choice.index != self._choice and choice.index is not None:
                 if self._choice is not None:
                     continue  # a second answer beside the first one, which nobody asked for
                 self._choice = choice.index
             if (delta := choice.delta) is not None:
-                self.delta(delta, chunks)
+                self.add_delta(delta, chunks)
             elif choice.text:
                 chunks.append(TextDelta(choice.text))
             if choice.finish_reason:
@@ -190,16 +190,16 @@ class ChatStream:
                 reason = "content_filter" if self.refused else parse_finish_reason(raw, self._words)
                 chunks.append(FinishReport(reason, raw))
         if len(chunk.usage) > NULL or chunk.x_groq is not None:
-            chunks += _reported(chunk.usage) or (_reported(chunk.x_groq.usage) if chunk.x_groq else [])
+            chunks += _usage_report(chunk.usage) or (_usage_report(chunk.x_groq.usage) if chunk.x_groq else [])
 
-    def delta(self, delta: _Delta, chunks: list[AnyChunk]) -> None:
+    def add_delta(self, delta: _Delta, chunks: list[AnyChunk]) -> None:
         """Add what a delta, or a whole message, says."""
         content = delta.content
         if content:
             if type(content) is str:
                 chunks.append(TextDelta(content))
             else:
-                chunks += _parts(content)
+                chunks += _content_parts(content)
         reasoning = delta.reasoning_content or delta.reasoning
         if reasoning and isinstance(reasoning, str):
             chunks.append(ReasoningDelta(reasoning))
@@ -220,7 +220,7 @@ class ChatStream:
             chunks.append(ToolCallDelta(index, id, function.name or "", arguments or ""))
 
 
-def _parts(content: Any) -> list[AnyChunk]:
+def _content_parts(content: Any) -> list[AnyChunk]:
     """Content that is a list of parts: Mistral sends text and thinking this way."""
     chunks: list[AnyChunk] = []
     for part in content if isinstance(content, list) else [content]:
@@ -236,7 +236,7 @@ def _parts(content: Any) -> list[AnyChunk]:
     return chunks
 
 
-def _reported(raw: msgspec.Raw) -> list[AnyChunk]:
+def _usage_report(raw: msgspec.Raw) -> list[AnyChunk]:
     try:
         usage = _decode_usage(raw) if bytes(raw) else None
     except msgspec.DecodeError:
@@ -298,10 +298,10 @@ def parse_whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS)
     choice = reply.choices[0]
     reader = ChatStream()
     chunks: list[AnyChunk] = []
-    reader.delta(choice.message or choice.delta or _Delta(), chunks)
+    reader.add_delta(choice.message or choice.delta or _Delta(), chunks)
     raw = choice.finish_reason or ""
     chunks.append(FinishReport("content_filter" if reader.refused else parse_finish_reason(raw, words), raw))
-    return chunks + _reported(reply.usage)
+    return chunks + _usage_report(reply.usage)
 
 
 def _loosely(data: bytes) -> _Chunk | None:

@@ -124,23 +124,23 @@ class LiteLLM:
         async with self:
             litellm = _import()
             reader = LiteLLMReader(signs=self._thinking in ("signed", "details"), words=self._finish_words)
-            patience = Watchdog(*self._timeouts)
+            watchdog = Watchdog(*self._timeouts)
             CURRENT_STREAM.set(reader.rewritten)  # where it cannot stream, the whole answer is read in here
             try:
-                response = await patience.on(litellm.acompletion(**self._arguments(request)))
+                response = await watchdog.wait_for(litellm.acompletion(**self._arguments(request)))
             except TimeoutError as error:
-                patience.close()
-                raise TimedOut(f"{self.model} gave no answer for {patience.seconds:g} s") from error
+                watchdog.close()
+                raise TimedOut(f"{self.model} gave no answer for {watchdog.seconds:g} s") from error
             except Exception as error:
-                patience.close()
+                watchdog.close()
                 raise translate_error(error, self.model, self._api_key, streaming=False) from None  # it quotes the key
             finally:
                 CURRENT_STREAM.set(None)
-            chunks = self._chunks(response, reader, patience)
+            chunks = self._chunks(response, reader, watchdog)
             try:
                 yield chunks
             finally:
-                patience.close()
+                watchdog.close()
                 closing = asyncio.ensure_future(_close(chunks, response))
                 await wait_shielded(closing, CLOSING_SECONDS)
                 if closing.done() and not closing.cancelled():
@@ -162,7 +162,7 @@ class LiteLLM:
         except Exception as error:
             if self._api_base is None:
                 raise WrongUse(
-                    f"litellm knows no provider for model {model!r}{_meant(model, litellm)}: write it as "
+                    f"litellm knows no provider for model {model!r}{_provider_hint(model, litellm)}: write it as "
                     "provider/model, as in 'openai/gpt-4o', or give api_base for an OpenAI-compatible endpoint"
                 ) from error
             model = f"openai/{model}"
@@ -190,7 +190,7 @@ class LiteLLM:
         encoded, marks = request.memo[self]
         messages, tools = encoded.messages(request), encoded.tools(request)
         if self._marks:
-            messages = marks.on_messages(messages, len(messages) - len(request.ephemeral), request.edition)
+            messages = marks.mark_messages(messages, len(messages) - len(request.ephemeral), request.edition)
             tools = mark_last_tool(tools)
         arguments: dict[str, Any] = {**(self._fixed or {}), **self._settings, **request.settings}
         arguments["messages"] = messages
@@ -199,7 +199,7 @@ class LiteLLM:
             arguments["tool_choice"] = request.tool_choice
         return arguments
 
-    async def _chunks(self, response: Any, reader: LiteLLMReader, patience: Watchdog) -> AsyncGenerator[AnyChunk]:
+    async def _chunks(self, response: Any, reader: LiteLLMReader, watchdog: Watchdog) -> AsyncGenerator[AnyChunk]:
         chunks = aiter(response)
         gave_way = monotonic()
         size = 0
@@ -207,14 +207,16 @@ class LiteLLM:
             while True:
                 CURRENT_STREAM.set(reader.rewritten)
                 try:
-                    chunk = await patience.on(anext(chunks))  # litellm's own time-outs do not cover every provider
+                    chunk = await watchdog.wait_for(
+                        anext(chunks)
+                    )  # litellm's own time-outs do not cover every provider
                 finally:
                     CURRENT_STREAM.set(None)
-                for part in (*reader.stated(_kept(response)), *reader.read(chunk)):
-                    if isinstance(part, FinishReport) and _invented(response):
-                        raise self._no_end(reader)
+                for part in (*reader.stated(_kept_chunks(response)), *reader.read(chunk)):
+                    if isinstance(part, FinishReport) and _is_invented_finish(response):
+                        raise self._missing_finish(reader)
                     if not isinstance(part, UsageReport):
-                        patience.heard()
+                        watchdog.content_received()
                         size += chunk_length(part)
                     if size > self._largest:
                         raise ProtocolError(
@@ -230,20 +232,20 @@ class LiteLLM:
         except ProviderError:
             raise
         except TimeoutError as error:
-            for part in reader.stated(_kept(response)):
+            for part in reader.stated(_kept_chunks(response)):
                 yield part
-            raise TimedOut(f"{self.model} sent no content for {patience.seconds:g} s") from error
+            raise TimedOut(f"{self.model} sent no content for {watchdog.seconds:g} s") from error
         except Exception as error:
             if reader.finished:
                 return  # the connection broke after the end (1.109 raises then): the response is whole
-            for part in reader.stated(_kept(response)):
+            for part in reader.stated(_kept_chunks(response)):
                 yield part
             raise translate_error(error, self.model, self._api_key, streaming=True) from None  # it quotes the key
         finally:
-            patience.close()
+            watchdog.close()
 
-    def _no_end(self, reader: LiteLLMReader) -> ProviderError:
-        if reader.spoke:
+    def _missing_finish(self, reader: LiteLLMReader) -> ProviderError:
+        if reader.has_content:
             return Interrupted(f"{self.model}: the stream ended without a finish reason")
         return Interrupted(f"{self.model}: the answer ended before anything was said, or it is no stream at all")
 
@@ -263,13 +265,13 @@ class LiteLLM:
         return "text" if self.model.startswith(("deepseek/", "moonshot/")) else "none"
 
 
-def _invented(response: Any) -> bool:
+def _is_invented_finish(response: Any) -> bool:
     """Whether a finish reason is litellm's own: it says `stop` where a body ended early (seen in 1.105.3)."""
     known = getattr(response, "received_finish_reason", ""), getattr(response, "intermittent_finish_reason", None)
     return known == (None, None)
 
 
-def _kept(response: Any) -> Sequence[Any]:
+def _kept_chunks(response: Any) -> Sequence[Any]:
     """The chunks that litellm keeps of a response, with the usage that it hands out at the end alone."""
     return getattr(response, "chunks", None) or ()
 
@@ -289,33 +291,33 @@ def _import() -> Any:
     litellm: Any = importlib.import_module("litellm")
     litellm.suppress_debug_info = True  # or it prints to stdout on every error
     litellm.REPEATED_STREAMING_CHUNK_LIMIT = 10**9  # or 100 equal pieces of text are an error
-    _keep_on_its_host()
+    _refuse_redirects_to_other_hosts()
     litellm.disable_hf_tokenizer_download = True  # or some names make it ask a model hub, for most of a minute
-    _overhear(importlib.import_module("litellm.litellm_core_utils.core_helpers"))
+    _record_finish_words(importlib.import_module("litellm.litellm_core_utils.core_helpers"))
     for module in COUNTING:
-        _count_nothing(importlib.import_module(f"litellm.llms.{module}"))
+        _mute_token_counter(importlib.import_module(f"litellm.llms.{module}"))
     return litellm
 
 
-def _overhear(helpers: Any) -> None:
+def _record_finish_words(helpers: Any) -> None:
     """Replace litellm's table of finish words by a `RecordingFinishMap`, once; it answers everybody as before."""
     table = getattr(helpers, "_FINISH_REASON_MAP", None)
     if type(table) is dict:
         helpers._FINISH_REASON_MAP = RecordingFinishMap(table)
 
 
-def _count_nothing(module: Any) -> None:
+def _mute_token_counter(module: Any) -> None:
     """Replace a module's token counter by a `MutedTokenCounter`, once; it answers everybody else as before."""
     count = getattr(module, "token_counter", None)
     if count is not None and not isinstance(count, MutedTokenCounter):
         module.token_counter = MutedTokenCounter(count)
 
 
-class LeavesHost(Exception):
+class RedirectToOtherHost(Exception):
     """A redirect would send the conversation to another host."""
 
 
-def _keep_on_its_host() -> None:
+def _refuse_redirects_to_other_hosts() -> None:
     """Have httpx, inside of litellm, refuse a redirect of our requests that leaves scheme, host or port.
 
     litellm takes no setting for it, and httpx sends body and foreign key headers along. Requests of others in the same
@@ -331,7 +333,7 @@ def _keep_on_its_host() -> None:
         if CURRENT_STREAM.get() is not None:
             ours, theirs = (url_origin(str(one.url)) for one in (request, following))
             if ours != theirs or following.method != request.method:
-                raise LeavesHost(
+                raise RedirectToOtherHost(
                     f"it answered {response.status_code}, to {public_url(str(following.url))}: the conversation is "
                     "not sent to another host; give that one as api_base"
                 )
@@ -351,7 +353,7 @@ async def _close(chunks: AsyncGenerator[AnyChunk], response: Any) -> None:
             await holder.aclose()
 
 
-def _meant(model: str, litellm: Any) -> str:
+def _provider_hint(model: str, litellm: Any) -> str:
     """A hint for a misspelt provider before the model's name."""
     name, slash, _ = model.partition("/")
     known = [str(getattr(one, "value", one)) for one in getattr(litellm, "provider_list", ())]
@@ -383,7 +385,7 @@ def translate_error(error: Exception, model: str, key: str | None, *, streaming:
     refused = next((link for link in _chain(error) if type(link).__name__ in _REFUSED), None)
     if refused is not None:
         return Unreachable(f"{model}: cannot connect: {_clean(str(refused), key)}")
-    left = next((link for link in _chain(error) if type(link).__name__ == "LeavesHost"), None)
+    left = next((link for link in _chain(error) if type(link).__name__ == "RedirectToOtherHost"), None)
     if left is not None:
         return NotFound(f"{model}: {left}")
     headers = _headers(error)
@@ -395,7 +397,9 @@ def translate_error(error: Exception, model: str, key: str | None, *, streaming:
     if streaming and not _was_answered(cause):
         return Interrupted(message)
     said = (
-        _in_words(str(getattr(cause, "message", None) or cause)) if body is None else parse_error_value(body, headers)
+        _parse_message(str(getattr(cause, "message", None) or cause))
+        if body is None
+        else parse_error_value(body, headers)
     )
     return build_error(said._replace(message=message), status=_status(error), headers=headers)
 
@@ -412,7 +416,7 @@ def _body(error: BaseException) -> Any:
     return next((body for body in bodies if isinstance(body, dict | list | str) and body), None)
 
 
-def _in_words(text: str) -> ErrorReply:
+def _parse_message(text: str) -> ErrorReply:
     """What a message says; where it quotes the provider's reply, that."""
     for begin in ("{", "["):
         quoted = parse_error_body(text[text.find(begin) :]) if begin in text else None
@@ -495,7 +499,7 @@ class CacheMarks:
         self._last: tuple[int, ...] = ()
         """Where the messages of the latest request were marked."""
 
-    def on_messages(self, messages: list[dict[str, Any]], stable: int, edition: int) -> list[dict[str, Any]]:
+    def mark_messages(self, messages: list[dict[str, Any]], stable: int, edition: int) -> list[dict[str, Any]]:
         """The messages with marks; `stable` of them stay in the session, those after it are shown once."""
         if edition != self._edition:
             self._edition, self._last = edition, ()

@@ -85,7 +85,7 @@ class LiteLLMReader:
     def __init__(self, *, signs: bool, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
         self.rewritten = RewrittenWords()
         """What litellm made of the provider's finish words."""
-        self.spoke = False
+        self.has_content = False
         """Whether any text, reasoning or call has come."""
         self.finished = False
         self._signs = signs
@@ -123,7 +123,7 @@ class LiteLLMReader:
         parts: list[AnyChunk] = []
         for choice in chunk.choices:
             self._delta(choice.delta, parts)
-            self.spoke = self.spoke or bool(parts)
+            self.has_content = self.has_content or bool(parts)
             if choice.finish_reason:
                 self.finished = True
                 self._report_server_tool(parts)

@@ -146,17 +146,17 @@ class OpenAICompatible:
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
         """Open one response. Raises ProviderError."""
         async with self:
-            patience = Watchdog(*self._timeouts[1:])
+            watchdog = Watchdog(*self._timeouts[1:])
             response: aiohttp.ClientResponse | None = None
             chunks: AsyncGenerator[AnyChunk] | None = None
             try:
-                response = await self._post(self._body(request), patience)
+                response = await self._post(self._body(request), watchdog)
                 if response.status >= 400:
                     raise await self._refusal(response)
-                chunks = self._chunks(response, patience)
+                chunks = self._chunks(response, watchdog)
                 yield chunks
             finally:
-                patience.close()
+                watchdog.close()
                 if chunks is not None:
                     await chunks.aclose()
                 if response is None:
@@ -198,16 +198,16 @@ class OpenAICompatible:
         fields = msgspec.json.encode({**head, **self._settings, **request.settings})
         return b'%s,"messages":[%s]}' % (fields[:-1], b",".join(encoded.messages(request)))
 
-    async def _post(self, body: bytes, patience: Watchdog) -> aiohttp.ClientResponse:
+    async def _post(self, body: bytes, watchdog: Watchdog) -> aiohttp.ClientResponse:
         import aiohttp
 
         where = _place(self.url)
         try:
-            return await patience.on(self._send(body))
+            return await watchdog.wait_for(self._send(body))
         except aiohttp.ConnectionTimeoutError as error:
             raise TimedOut(f"no connection to {where} within {self._timeouts[0]:g} s") from error
         except TimeoutError as error:
-            raise TimedOut(f"no answer from {where} within {patience.seconds:g} s") from error
+            raise TimedOut(f"no answer from {where} within {watchdog.seconds:g} s") from error
         except aiohttp.ClientConnectorError as error:
             raise Unreachable(f"cannot connect to {where}: {error.os_error.strerror or error}") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -280,22 +280,22 @@ class OpenAICompatible:
         said = said._replace(message=self._hide(said.message))
         return build_error(said, status=response.status, headers=response.headers, where=where)
 
-    async def _chunks(self, response: aiohttp.ClientResponse, patience: Watchdog) -> AsyncGenerator[AnyChunk]:
+    async def _chunks(self, response: aiohttp.ClientResponse, watchdog: Watchdog) -> AsyncGenerator[AnyChunk]:
         import aiohttp
 
         reader = ChatStream(self._finish_words)
         where = _place(self.url)
         try:
             taken = 0
-            while block := await self._block(response, patience, taken):
+            while block := await self._block(response, watchdog, taken):
                 taken += len(block)
                 if not reader.begun and _is_json(block):
-                    for chunk in parse_whole_reply(await self._rest(response, patience, block), self._finish_words):
+                    for chunk in parse_whole_reply(await self._rest(response, watchdog, block), self._finish_words):
                         yield chunk
                     return
                 for chunk in reader.feed(block):
                     if type(chunk) is not UsageReport:
-                        patience.heard()
+                        watchdog.content_received()
                     yield chunk
                 if reader.done:
                     break
@@ -309,7 +309,7 @@ class OpenAICompatible:
             raise type(error)(message, status=error.status, retry_after=error.retry_after) from error.__cause__
         except TimeoutError as error:
             if not reader.finished:
-                raise TimedOut(f"{where} sent no content for {patience.seconds:g} s") from error
+                raise TimedOut(f"{where} sent no content for {watchdog.seconds:g} s") from error
         except aiohttp.ClientError as error:
             if not reader.finished:
                 raise Interrupted(self._hide(f"the stream from {where} broke off: {error}")) from error
@@ -317,16 +317,16 @@ class OpenAICompatible:
             if not reader.finished:
                 raise ProtocolError(self._hide(f"the stream from {where} cannot be read: {error}")) from error
 
-    async def _rest(self, response: aiohttp.ClientResponse, patience: Watchdog, begun: bytes) -> bytes:
+    async def _rest(self, response: aiohttp.ClientResponse, watchdog: Watchdog, begun: bytes) -> bytes:
         """The whole body, whose first block has come."""
         body = bytearray(begun)
-        while block := await self._block(response, patience, len(body)):
+        while block := await self._block(response, watchdog, len(body)):
             body += block
         return bytes(body)
 
-    async def _block(self, response: aiohttp.ClientResponse, patience: Watchdog, taken: int) -> bytes:
+    async def _block(self, response: aiohttp.ClientResponse, watchdog: Watchdog, taken: int) -> bytes:
         """The next block of the body, unpacked; empty at its end. Raises Broken if the body is too large."""
-        block = await patience.on(response.content.readany())
+        block = await watchdog.wait_for(response.content.readany())
         if taken + len(block) > self._largest:
             raise ProtocolError(
                 f"the response is larger than {self._largest} bytes: if it is meant to be, allow more with "

@@ -69,11 +69,11 @@ class Race(Wrapper):
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
         """Open a response of each, and give that of the fastest."""
-        contest = _RaceStream(self.providers, request, self._until, self._stagger, self._clock)
+        race = _RaceStream(self.providers, request, self._until, self._stagger, self._clock)
         try:
-            yield contest
+            yield race
         finally:
-            await contest.aclose()
+            await race.aclose()
 
 
 # Asking a second provider when the first is slow to begin.
@@ -189,8 +189,8 @@ class _RaceStream:
                 await self._room.wait()
             self._queue.put_nowait(chunk)
             return
-        runner.held.append(chunk)
-        if self._until == "first_token" and _tells(chunk):
+        runner.buffered.append(chunk)
+        if self._until == "first_token" and _is_output(chunk):
             self._win(runner)
 
     # ---- winning and losing
@@ -204,11 +204,11 @@ class _RaceStream:
             if other is runner or other.over.is_set():
                 continue
             if other.begun:
-                self._tell_attempts(other)
-                self._queue.put_nowait(self._given_up(other, runner))
+                self._report_attempts(other)
+                self._queue.put_nowait(self._cancelled_attempt(other, runner))
             if other.task is not None:
                 other.task.cancel()
-        for chunk in runner.held:
+        for chunk in runner.buffered:
             self._queue.put_nowait(chunk)
 
     def _fail(self, runner: _Runner, error: ProviderError) -> None:
@@ -216,20 +216,20 @@ class _RaceStream:
         if self._winner is runner or self._failed == len(self._runners):
             self._queue.put_nowait(error)
         elif self._winner is None:
-            self._tell_attempts(runner)
+            self._report_attempts(runner)
             self._queue.put_nowait(attempt_ended(error, runner.provider.model, beside=True))
 
-    def _tell_attempts(self, loser: _Runner) -> None:
+    def _report_attempts(self, loser: _Runner) -> None:
         """What a loser that is itself a wrapper had tried in vain is counted as well."""
-        for chunk in loser.held:
+        for chunk in loser.buffered:
             if isinstance(chunk, AttemptEnded):
                 self._queue.put_nowait(replace(chunk, beside=True))
 
-    def _given_up(self, loser: _Runner, winner: _Runner) -> AttemptEnded:
+    def _cancelled_attempt(self, loser: _Runner, winner: _Runner) -> AttemptEnded:
         asked = sum(message_size(message) for message in (*self._request.messages, *self._request.ephemeral))
-        said = sum(len(getattr(chunk, "text", "") or getattr(chunk, "arguments", "")) for chunk in loser.held)
-        stated = [chunk.usage for chunk in loser.held if isinstance(chunk, UsageReport)]
-        usage = (stated[-1] if stated else Usage()).up_to_a_cut(
+        said = sum(len(getattr(chunk, "text", "") or getattr(chunk, "arguments", "")) for chunk in loser.buffered)
+        stated = [chunk.usage for chunk in loser.buffered if isinstance(chunk, UsageReport)]
+        usage = (stated[-1] if stated else Usage()).for_cut_response(
             input_tokens=estimate_tokens(asked), output_tokens=estimate_tokens(said)
         )
         faster = Cancelled(f"{winner.provider.model} was faster")
@@ -242,11 +242,11 @@ class _Runner:
         self.begun = False
         self.over = asyncio.Event()
         """Set once it has failed, won or ended."""
-        self.held: list[AnyChunk] = []
+        self.buffered: list[AnyChunk] = []
         self.task: asyncio.Task[None] | None = None
 
 
-def _tells(chunk: AnyChunk) -> bool:
+def _is_output(chunk: AnyChunk) -> bool:
     """Whether this is something that the model said."""
     match chunk:
         case TextDelta(text):

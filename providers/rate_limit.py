@@ -63,7 +63,7 @@ class RateLimit(Wrapper):
             if value is not None and not value > 0:
                 raise WrongUse(f"RateLimit: {name} is {value}: use more than 0, or None for no limit")
         clock = clock or SystemClock()
-        self._gate = AdaptiveSemaphore(streams, clock)
+        self._semaphore = AdaptiveSemaphore(streams, clock)
         self._requests = None if requests_per_minute is None else TokenBucket(requests_per_minute, clock)
         self._tokens = None if tokens_per_minute is None else TokenBucket(tokens_per_minute, clock)
         self._adapt = adapt
@@ -72,19 +72,19 @@ class RateLimit(Wrapper):
     @property
     def streams(self) -> int:
         """Responses that are streaming now."""
-        return self._gate.inside
+        return self._semaphore.in_use
 
     @property
     def allowed(self) -> float | None:
         """Streams that are let through at present; None: any number."""
-        return self._gate.allowed
+        return self._semaphore.allowed
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
         """Open a response once there is room for it."""
         async with AsyncExitStack() as stack:
-            number = await self._place(stack)
-            estimate = await self._take(request)
+            number = await self._acquire_place(stack)
+            estimate = await self._acquire_rates(request)
             try:
                 async with self.provider.stream(request) as chunks:
                     if self._tokens is None:
@@ -94,25 +94,25 @@ class RateLimit(Wrapper):
                             yield counted
             except RateLimited as error:
                 if self._adapt:
-                    self._gate.back_off(number, error.retry_after)
+                    self._semaphore.back_off(number, error.retry_after)
                 raise
-            self._gate.ease()
+            self._semaphore.recover()
 
-    async def _place(self, stack: AsyncExitStack) -> int:
+    async def _acquire_place(self, stack: AsyncExitStack) -> int:
         try:
-            return await stack.enter_async_context(self._gate.entered(self._longest_wait))
+            return await stack.enter_async_context(self._semaphore.acquire(self._longest_wait))
         except TimeoutError:
             message = f"{self.model}: no place among {self.allowed:g} streams within {self._longest_wait:g} s"
             raise RateLimited(message) from None
 
-    async def _take(self, request: Request) -> int:
+    async def _acquire_rates(self, request: Request) -> int:
         """Wait until the rates allow one more request; the tokens that were taken for it."""
         if self._requests is not None:
-            await self._requests.take(1)
+            await self._requests.acquire(1)
         if self._tokens is None:
             return 0
         estimate = _estimate(request)
-        await self._tokens.take(estimate)
+        await self._tokens.acquire(estimate)
         return estimate
 
     @staticmethod
@@ -121,7 +121,7 @@ class RateLimit(Wrapper):
         async for chunk in chunks:
             if isinstance(chunk, UsageReport):
                 used = chunk.usage.input_tokens + chunk.usage.output_tokens
-                tokens.correct(used - taken)
+                tokens.adjust(used - taken)
                 taken = used
             yield chunk
 
@@ -137,55 +137,55 @@ class AdaptiveSemaphore:
     """Lets at most `places` through at once; None for any number."""
 
     def __init__(self, places: int | None, clock: Clock) -> None:
-        self.inside = 0
+        self.in_use = 0
         self.allowed: float | None = places
         self._places = places
         self._clock = clock
-        self._shut_until = 0.0
+        self._closed_until = 0.0
         self._backed_off = 0
         """How often it has been too much."""
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
-    async def entered(self, within: float | None = None) -> AsyncIterator[int]:
+    async def acquire(self, within: float | None = None) -> AsyncIterator[int]:
         """Hold a place; gives the number to name in `back_off`.
 
         Raises TimeoutError if there is none within so many seconds.
         """
         with self._clock.deadline(within) as scope:
-            await self._enter()
+            await self._wait_for_place()
         if scope.cancelled_caught:
             raise TimeoutError
         try:
-            while (left := self._shut_until - self._clock.now()) > 0:
+            while (left := self._closed_until - self._clock.now()) > 0:
                 await self._clock.sleep(left)
             yield self._backed_off
         finally:
-            self.inside -= 1
-            self._let_in()
+            self.in_use -= 1
+            self._wake_waiting()
 
     def back_off(self, number: int, seconds: float | None) -> None:
         """It was too much: half as many as were inside from now on, and nobody for so many seconds.
 
         Those who were let in together are refused together, which counts once.
         """
-        self._shut_until = max(self._shut_until, self._clock.now() + (PAUSE if seconds is None else seconds))
+        self._closed_until = max(self._closed_until, self._clock.now() + (PAUSE if seconds is None else seconds))
         if number == self._backed_off:
             self._backed_off += 1
-            self.allowed = max(1.0, min(self.inside, self.allowed or self.inside) / 2)
+            self.allowed = max(1.0, min(self.in_use, self.allowed or self.in_use) / 2)
 
-    def ease(self) -> None:
+    def recover(self) -> None:
         """It went well: one more for each full round of those who are allowed."""
         if self.allowed is None:
             return
         self.allowed += 1 / self.allowed
         if self._places is not None:
             self.allowed = min(self.allowed, self._places)
-        self._let_in()
+        self._wake_waiting()
 
-    async def _enter(self) -> None:
+    async def _wait_for_place(self) -> None:
         if not self._waiting and self._has_room():
-            self.inside += 1
+            self.in_use += 1
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
@@ -193,21 +193,21 @@ class AdaptiveSemaphore:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # let in and cancelled at the same moment: on to the next
-                self.inside -= 1
-                self._let_in()
+                self.in_use -= 1
+                self._wake_waiting()
             elif turn in self._waiting:
                 self._waiting.remove(turn)
             raise
 
-    def _let_in(self) -> None:
+    def _wake_waiting(self) -> None:
         while self._waiting and self._has_room():
             turn = self._waiting.popleft()
             if not turn.done():
-                self.inside += 1
+                self.in_use += 1
                 turn.set_result(None)
 
     def _has_room(self) -> bool:
-        return self.allowed is None or self.inside < int(self.allowed)
+        return self.allowed is None or self.in_use < int(self.allowed)
 
 
 class TokenBucket:
@@ -220,7 +220,7 @@ class TokenBucket:
         self._clock = clock
         self._looked = clock.now()
 
-    async def take(self, amount: float) -> None:
+    async def acquire(self, amount: float) -> None:
         """Take so much, and wait until it is there; given back if the waiting is cancelled."""
         self._fill()
         self._level -= amount
@@ -232,7 +232,7 @@ class TokenBucket:
             self._level += amount
             raise
 
-    def lacking(self, amount: float) -> float:
+    def try_acquire(self, amount: float) -> float:
         """Take so much if it is there; else take nothing, and give the seconds until it will be."""
         self._fill()
         if self._level < amount:
@@ -240,7 +240,7 @@ class TokenBucket:
         self._level -= amount
         return 0.0
 
-    def correct(self, more: float) -> None:
+    def adjust(self, more: float) -> None:
         """It was so much more, or less, than was taken."""
         self._level = min(self._most, self._level - more)
 

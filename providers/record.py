@@ -70,23 +70,23 @@ class Record(Wrapper):
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
         """Open the wrapped provider's response and keep what comes of it."""
-        taken = _Taken(request.attempt, self.model)
+        recorder = _ExchangeRecorder(request.attempt, self.model)
         try:
             async with self.provider.stream(request) as chunks:
-                watched = taken.watch(chunks)
+                watched = recorder.watch(chunks)
                 yield watched
                 await watched.aclose()
-                if taken.ended == "cut" and self._drain:
+                if recorder.ended == "cut" and self._drain:
                     with anyio.move_on_after(self._deadline):
-                        await taken.drain(chunks)
+                        await recorder.drain(chunks)
         except ProviderError as error:
-            taken.failed(error)
+            recorder.failed(error)
             raise
         finally:
-            self._keep(taken.exchange())
+            self._keep(recorder.exchange())
 
 
-class _Taken:
+class _ExchangeRecorder:
     def __init__(self, attempt: str, model: str) -> None:
         self.ended: Literal["finished", "cut", "failed", "cancelled"] = "cut"
         self._attempt, self._model = attempt, model

@@ -116,30 +116,30 @@ class Watchdog:
         self._between = between
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._waits: asyncio.Task[Any] | None = None
+        self._waiting: asyncio.Task[Any] | None = None
         self._due = 0.0
-        self._struck = False
+        self._expired = False
 
-    async def on(self, awaited: Awaitable[T]) -> T:
+    async def wait_for(self, awaited: Awaitable[T]) -> T:
         """Wait for it. Raises TimeoutError once it takes too long; a cancellation from outside goes through."""
         task = asyncio.current_task()
         assert task is not None
         before = task.cancelling()
-        self._waits, self._due = task, self._loop.time() + self._left
+        self._waiting, self._due = task, self._loop.time() + self._left
         if self._timer is None or self._timer.when() > self._due:
             self.close()
             self._timer = self._loop.call_at(self._due, self._look)
         try:
             return await awaited
         except asyncio.CancelledError:
-            if self._struck and task.uncancel() <= before:  # ours alone, as in `asyncio.timeout`
+            if self._expired and task.uncancel() <= before:  # ours alone, as in `asyncio.timeout`
                 raise TimeoutError from None
             raise
         finally:
-            self._waits, self._struck = None, False
+            self._waiting, self._expired = None, False
             self._left = self.seconds if self._between is None else max(0.0, self._due - self._loop.time())
 
-    def heard(self) -> None:
+    def content_received(self) -> None:
         """What came was content: the next may take its own time."""
         self._left = self.seconds = self.seconds if self._between is None else self._between
 
@@ -151,10 +151,10 @@ class Watchdog:
 
     def _look(self) -> None:
         self._timer = None
-        if self._waits is None:
+        if self._waiting is None:
             return
         if self._loop.time() < self._due:
             self._timer = self._loop.call_at(self._due, self._look)
         else:
-            self._struck = True
-            self._waits.cancel()
+            self._expired = True
+            self._waiting.cancel()

@@ -111,7 +111,7 @@ class TimelineBuilder:
 
     def feed(self, event: Event, facts: Facts) -> None:
         """One more event, and the facts after it."""
-        self._digester.take(event, facts)
+        self._digester.feed(event, facts)
         change = _CHANGES.get(type(event))
         if change is not None:
             change(self, event, facts)
@@ -121,7 +121,7 @@ class TimelineBuilder:
         self._close(facts)
         kept = len(self._first) + len(self._last)
         return RunTimeline(
-            digest=self._digester.digest(facts),
+            digest=self._digester.build(facts),
             cells=(*self._first, *self._last),
             left_out=self._cells - kept,
             left_out_after=len(self._first) if self._cells > kept else 0,

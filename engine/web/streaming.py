@@ -73,24 +73,26 @@ class StreamedResponse(Response):
 
     async def _send_all(self, scope: Scope, send: Send) -> bool:
         """Whether all of it was sent."""
-        patience = Watchdog(self._seconds)
+        watchdog = Watchdog(self._seconds)
         try:
             async with aclosing(self._chunks) as chunks:
-                await patience.on(send({"type": "http.response.start", "status": 200, "headers": self.raw_headers}))
+                await watchdog.wait_for(
+                    send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+                )
                 latest = -inf
                 async for chunk in chunks:
-                    await patience.on(send({"type": "http.response.body", "body": chunk, "more_body": True}))
+                    await watchdog.wait_for(send({"type": "http.response.body", "body": chunk, "more_body": True}))
                     interval = 0.0 if self._interval is None else self._interval()
                     if self._clock.now() - latest < 2 * interval and len(chunk) < LARGE_CHUNK:
                         await self._clock.sleep(interval)
                     latest = self._clock.now()
-            await patience.on(send({"type": "http.response.body", "body": b"", "more_body": False}))
+            await watchdog.wait_for(send({"type": "http.response.body", "body": b"", "more_body": False}))
             return True
         except Exception as error:
             await _abort(scope, error)
             return False
         finally:
-            patience.close()
+            watchdog.close()
 
 
 async def _wait_for_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:

@@ -112,7 +112,7 @@ def test_C3_an_empty_call_is_not_complete_when_the_next_one_begins(arguments: st
     fed = Fed(head(arguments=arguments))
     fed.feed(head(1, "b", "next", '{"a": 1}'))
     assert fed.ended == ["b"]
-    assert not fed.assembler.all_whole_before("b")
+    assert not fed.assembler.all_complete_before("b")
     fed.feed(CALLS)
     assert fed.ended == ["b", "a"]
 

@@ -168,10 +168,10 @@ def test_A1_a_tool_can_be_left_out() -> None:
     assert find_repetition("arguments", zeros, settings, "write_file") is None
     assert find_repetition("arguments", zeros, settings, "other") is not None
     watch = RepetitionDetector(settings)
-    watch.take(ev.ToolCallStart(attempt="1.1", call_id="a", name="write_file"))
-    assert watch.take(ev.ToolCallArgs(attempt="1.1", call_id="a", delta=zeros)) is None
-    watch.take(ev.ToolCallStart(attempt="1.1", call_id="b", name="other"))
-    found = watch.take(ev.ToolCallArgs(attempt="1.1", call_id="b", delta=zeros))
+    watch.feed(ev.ToolCallStart(attempt="1.1", call_id="a", name="write_file"))
+    assert watch.feed(ev.ToolCallArgs(attempt="1.1", call_id="a", delta=zeros)) is None
+    watch.feed(ev.ToolCallStart(attempt="1.1", call_id="b", name="other"))
+    found = watch.feed(ev.ToolCallArgs(attempt="1.1", call_id="b", delta=zeros))
     assert found is not None
     assert found.tool == "other"
 
@@ -195,8 +195,8 @@ def test_A1_a_minimum_of_periods_is_asked_for_too() -> None:
 def test_A1_parts_are_watched_apart() -> None:
     watch = RepetitionDetector(ON)
     for _ in range(600):  # 3,600 characters of each
-        assert watch.take(ev.TextMessageContent(attempt="1.1", delta="court ")) is None
-        assert watch.take(ev.ReasoningMessageContent(attempt="1.1", delta="court ")) is None
+        assert watch.feed(ev.TextMessageContent(attempt="1.1", delta="court ")) is None
+        assert watch.feed(ev.ReasoningMessageContent(attempt="1.1", delta="court ")) is None
 
 
 def test_A1_a_whole_response_is_judged_as_its_stream_is() -> None:
@@ -243,7 +243,7 @@ def _taken(text: str, cuts: list[int]) -> RepeatedText | None:
     places = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
     for begin, end in pairwise(places):
         if begin < end:
-            found = watch.take(ev.TextMessageContent(attempt="1.1", delta=text[begin:end]))
+            found = watch.feed(ev.TextMessageContent(attempt="1.1", delta=text[begin:end]))
             if found is not None:
                 return found
     return None
@@ -294,6 +294,6 @@ def test_A1_memory_is_bounded(endless: str) -> None:
     text = (endless * (400_000 // len(endless) + 1))[:400_000]
     most = 0
     for begin in range(0, len(text), 7):
-        watch.take(ev.TextMessageContent(attempt="1.1", delta=text[begin : begin + 7]))
+        watch.feed(ev.TextMessageContent(attempt="1.1", delta=text[begin : begin + 7]))
         most = max(most, _held(watch))
     assert most <= MAX_REMEMBERED

@@ -100,11 +100,11 @@ def test_a_users_own_rule_takes_its_place_by_name_and_an_unknown_name_is_refused
         ),
     )
     policy = Policy(guards=("mine:late", *Policy().guards))
-    decision = decide(Facts(t=11, steps=1), policy, own=(late,))
+    decision = decide(Facts(t=11, steps=1), policy, user_rules=(late,))
     assert isinstance(decision, Stop)
-    assert (decision.reason, decision.ends_as) == ("custom:late", "exhausted")
+    assert (decision.reason, decision.final_status) == ("custom:late", "exhausted")
     assert decision.trace[-1].saw == {"t": 11}
-    assert not isinstance(decide(Facts(t=9, steps=1), policy, own=(late,)), Stop)
+    assert not isinstance(decide(Facts(t=9, steps=1), policy, user_rules=(late,)), Stop)
     with pytest.raises(WrongUse, match="mine:late"):
         decide(Facts(), policy)
 
@@ -118,7 +118,7 @@ def test_a_stop_reason_of_ones_own_must_bring_its_status() -> None:
 
 def test_a_setting_that_a_record_does_not_name_means_what_was_done_before_it_existed() -> None:
     class Young(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        before = {"watched": False}
+        legacy_defaults = {"watched": False}
         old: int = 1
         watched: bool = True
 

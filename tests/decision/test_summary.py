@@ -33,7 +33,7 @@ def claimed(*parts: Iterable[ev.Event]) -> int | None:
     for part in parts:
         for event in part:
             facts = fold(facts, event)
-            claim.take(event, facts)
+            claim.feed(event, facts)
     return claim.facts.steps if claim.facts is not None else None
 
 

@@ -196,8 +196,8 @@ def test_a_limit_of_nothing_is_refused(name: str) -> None:
 async def test_a_bucket_tells_who_cannot_wait_how_long_it_would_be() -> None:
     clock = FakeClock()
     bucket = TokenBucket(60, clock)
-    assert [bucket.lacking(1) for _ in range(6)] == [0.0] * 6
-    assert bucket.lacking(1) == 1.0
-    assert bucket.lacking(3) == 3.0, "nothing was taken"
+    assert [bucket.try_acquire(1) for _ in range(6)] == [0.0] * 6
+    assert bucket.try_acquire(1) == 1.0
+    assert bucket.try_acquire(3) == 3.0, "nothing was taken"
     await clock.advance(1)
-    assert bucket.lacking(1) == 0.0
+    assert bucket.try_acquire(1) == 0.0

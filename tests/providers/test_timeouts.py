@@ -102,15 +102,15 @@ async def test_a_wait_that_takes_too_long_is_given_up_and_others_are_not(monkeyp
     time, said = Time(monkeypatch), []
 
     async def wait() -> None:
-        patience = Watchdog(10)
+        watchdog = Watchdog(10)
         try:
             for event in events:
-                await patience.on(event.wait())
+                await watchdog.wait_for(event.wait())
                 said.append("heard")
         except TimeoutError:
             said.append("given up")
         finally:
-            patience.close()
+            watchdog.close()
 
     events = [asyncio.Event(), asyncio.Event(), asyncio.Event()]
     waiting = asyncio.create_task(wait())
@@ -127,23 +127,23 @@ async def test_a_wait_that_takes_too_long_is_given_up_and_others_are_not(monkeyp
 
 
 async def test_a_cancellation_from_outside_is_one() -> None:
-    patience = Watchdog(60)
-    waiting = asyncio.create_task(patience.on(asyncio.Event().wait()))
+    watchdog = Watchdog(60)
+    waiting = asyncio.create_task(watchdog.wait_for(asyncio.Event().wait()))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
-    patience.close()
+    watchdog.close()
     with anyio.CancelScope() as scope:
         scope.cancel()
-        await patience.on(anyio.sleep_forever())
+        await watchdog.wait_for(anyio.sleep_forever())
     assert scope.cancelled_caught
-    patience.close()
+    watchdog.close()
 
 
 async def test_both_at_once_is_a_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
-    time, patience = Time(monkeypatch), Watchdog(10)
-    waiting = asyncio.create_task(patience.on(asyncio.Event().wait()))
+    time, watchdog = Time(monkeypatch), Watchdog(10)
+    waiting = asyncio.create_task(watchdog.wait_for(asyncio.Event().wait()))
     await time.passes(1)
     asyncio.get_running_loop().call_soon(waiting.cancel)
     await time.passes(10)
@@ -152,10 +152,10 @@ async def test_both_at_once_is_a_cancellation(monkeypatch: pytest.MonkeyPatch) -
 
 
 async def test_nothing_is_left_in_the_loop_between_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    time, patience = Time(monkeypatch), Watchdog(10)
-    await patience.on(asyncio.sleep(0))
+    time, watchdog = Time(monkeypatch), Watchdog(10)
+    await watchdog.wait_for(asyncio.sleep(0))
     await time.passes(11)  # the timer finds nobody waiting
-    await patience.on(asyncio.sleep(0))
+    await watchdog.wait_for(asyncio.sleep(0))
     await time.passes(5)
-    patience.close()
+    watchdog.close()
     await time.passes(20)
