@@ -1,8 +1,8 @@
-"""Zstandard: a file's bytes in blocks, whether it is compressed or not, and writing one that is.
+"""Zstandard compression: read a file in blocks, compressed or not, and write a new one.
 
-Whether a file is compressed is told by its first bytes, never by its name. Frames may follow one another, as in the
-format (RFC 8878). From Python 3.14 on the standard library brings what `backports.zstd` does here; see
-`docs/decisions/0009-*.md`.
+A file is compressed if it begins with the magic number of zstd; its name does not matter. Several frames may follow
+each other (RFC 8878, section 3). Python 3.14 has zstd in its standard library; older versions use `backports.zstd`
+(`docs/decisions/0009-*.md`).
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ from typing import IO, Any
 from ..decision import WrongUse
 
 MAGIC = b"\x28\xb5\x2f\xfd"
-"""The first bytes of a frame."""
+"""The magic number that begins a frame (RFC 8878, section 3.1.1), as bytes."""
 SUFFIX = ".zst"
 BLOCK = 256 * 1024
-"""Bytes that are read, and at most expanded, at once."""
+"""Bytes that are read at once, and the most that is decompressed at once."""
 MAX_EMPTY_FRAMES = 1000
-"""So many frames in a row that hold nothing end the reading: they cost time and bring nothing."""
+"""A file with more empty frames in a row is refused: it would take time without yielding data."""
 LEVEL = 3
-"""Compression level of what is written: zstd's own default."""
+"""Compression level for writing: zstd's own default."""
 
 
 class CorruptData(Exception):
-    """Compressed data breaks off or is damaged; what came before it is whole. Says how."""
+    """Compressed data ends early or is damaged. What was read before is valid."""
 
 
 def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """The bytes of a file, expanded if it is compressed. Raises WrongUse if it cannot be read, and Torn.
+    """The bytes of a file, decompressed if necessary. Raises WrongUse if it cannot be read, CorruptData if damaged.
 
-    Memory stays flat whatever the file expands to: a block holds at most BLOCK bytes, and a frame that asks for more
-    than 128 MB of its own history (zstd's default bound) is refused as torn.
+    Memory is bounded for any file: a block holds at most BLOCK bytes, and a frame that needs a window of more than
+    128 MB (zstd's default limit) is refused as corrupt.
     """
     try:
         with open(path, "rb", buffering=0) as file:
             block = file.read(BLOCK)
             if block.startswith(MAGIC):
-                yield from _expanded(block, file)
+                yield from _decompress(block, file)
                 return
             while block:
                 yield block
@@ -50,7 +50,7 @@ def read_blocks(path: str | os.PathLike[str]) -> Iterator[bytes]:
         raise WrongUse(f"cannot read the record {path}: {error.strerror or error}") from None
 
 
-def _expanded(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
+def _decompress(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
     zstd, empty = _zstd(), 0
     try:
         while block and empty < MAX_EMPTY_FRAMES:
@@ -65,16 +65,16 @@ def _expanded(block: bytes, file: IO[bytes]) -> Iterator[bytes]:
                 if frame.needs_input:
                     block = file.read(BLOCK)
                     if not block and not frame.eof:
-                        raise CorruptData("the compressed data breaks off")
+                        raise CorruptData("the compressed data ends early")
             block = frame.unused_data or file.read(BLOCK)
     except zstd.ZstdError as error:
         raise CorruptData(str(error)) from None
     if block:
-        raise CorruptData(f"{MAX_EMPTY_FRAMES} frames in a row that hold nothing")
+        raise CorruptData(f"{MAX_EMPTY_FRAMES} empty frames in a row")
 
 
 def is_compressed(path: str | os.PathLike[str]) -> bool:
-    """Whether the file is compressed, by its first bytes; False if it cannot be read."""
+    """Whether the file begins with the magic number of zstd; False if it cannot be read."""
     try:
         with open(path, "rb", buffering=0) as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -84,30 +84,30 @@ def is_compressed(path: str | os.PathLike[str]) -> bool:
 
 @contextmanager
 def create_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A new file to write to, compressed if its name ends in `.zst`. It appears under its name once it is whole.
+    """A new file to write to, compressed if its name ends in `.zst`. It gets its name at the end of the block.
 
-    Raises WrongUse if there is such a file already, or if it cannot be written.
+    Raises WrongUse if the file exists already or cannot be written.
     """
-    place = Path(path)
-    if place.exists():
-        raise WrongUse(f"{place} exists already: remove it, or write to another folder")
-    part = place.with_name(f".{place.name}.{os.getpid()}.part")
+    target = Path(path)
+    if target.exists():
+        raise WrongUse(f"{target} exists already: remove it, or write to another folder")
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with open(part, "wb") as file:
-            if place.suffix == SUFFIX:
+            if target.suffix == SUFFIX:
                 with _zstd().ZstdFile(file, "wb", level=LEVEL) as compressed:
                     yield compressed
             else:
                 yield file
-        part.rename(place)
+        part.rename(target)
     except OSError as error:
-        raise WrongUse(f"cannot write {place}: {error.strerror or error}") from None
+        raise WrongUse(f"cannot write {target}: {error.strerror or error}") from None
     finally:
         part.unlink(missing_ok=True)
 
 
 def _zstd() -> Any:
-    """The library, imported when first used: most records are not compressed."""
+    """The zstd library, imported when first used: most records are not compressed."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:

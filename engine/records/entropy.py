@@ -1,4 +1,4 @@
-"""Whether a text looks random."""
+"""Tell randomly generated text, such as a key or a token, from text that a person wrote."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import re
 from collections import Counter
 from itertools import pairwise
 
+_WORDS = re.compile(r"[A-Za-z]?[a-z]{3,}|[A-Z]{4,}")
+_CAMEL_HUMPS = re.compile(r"[A-Z]+[a-z]*|[a-z]+")
+
 
 def entropy(text: str) -> float:
-    """Bits a character (Shannon), by how often each stands in it."""
+    """The Shannon entropy of the text's characters, in bits per character; 0 for an empty text."""
     return -sum(times / len(text) * math.log2(times / len(text)) for times in Counter(text).values()) if text else 0.0
 
 
-_WORDS = re.compile(r"[A-Za-z]?[a-z]{3,}|[A-Z]{4,}")
-
-
 def looks_random(text: str) -> bool:
-    """Whether it was probably drawn and not written: digits and letters in turns, or capitals without a rule.
+    """Whether a text was probably generated: digits and letters alternate, or capitals follow no rule.
 
-    Identifiers, paths, words with numbers and plain numbers do not.
+    False for identifiers, paths, words with numbers, plain numbers, and anything of fewer than eight ASCII letters and
+    digits.
     """
     kinds = ["d" if c.isdigit() else "u" if c.isupper() else "l" for c in text if c.isalnum() and c.isascii()]
     if len(kinds) < 8:
@@ -32,15 +33,12 @@ def looks_random(text: str) -> bool:
 
 
 def looks_generated(value: str) -> bool:
-    """Whether a value looks random, or is no word at least: small and capital letters and digits together."""
+    """A weaker test than `looks_random`: eight characters that mix small letters, capitals and digits are enough."""
     mixed = any(map(str.islower, value)) and any(map(str.isupper, value)) and any(map(str.isdigit, value))
     return looks_random(value) or (mixed and len(value) >= 8)
 
 
 def has_many_humps(value: str) -> bool:
-    """Whether small and capital letters change more often than in a name like `parseNextLine`."""
+    """Whether letters change case more often than in an identifier such as `parseNextLine`."""
     humps = _CAMEL_HUMPS.findall(value)
     return len(value) >= 10 and value.isalpha() and len(humps) >= 4 and len(value) / len(humps) <= 3.5
-
-
-_CAMEL_HUMPS = re.compile(r"[A-Z]+[a-z]*|[a-z]+")

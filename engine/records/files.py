@@ -1,4 +1,4 @@
-"""Which files are meant: records by name, in folders and the folders below them."""
+"""Record files on disk: find them in folders, and read their lines in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,30 +12,39 @@ from ..decision import WrongUse
 from .compression import CorruptData, read_blocks
 
 RECORD_SUFFIXES = (".jsonl", ".jsonl.zst")
-"""How the names of records end that are found in a folder. A file that is named by itself may have any name."""
+"""Files in a folder are records if their names end so. A file that is named explicitly may have any name."""
 ATTACHMENTS_SUFFIX = ".files"
-"""How the name of the folder beside a record ends that holds what was too large for it."""
+"""The suffix of the folder beside a record that holds its attachments."""
 
 
-def find_records(places: Sequence[str | os.PathLike[str]]) -> list[Path]:
-    """The files that are named, and the records in the folders that are named. In order of their paths, each once.
+MAX_LINE_BYTES = 256 * 1024 * 1024
+"""A longer line is damaged. A line four times as long ends the reading."""
+CUT_MARK = b"\x00"
+"""Follows the beginning of an incomplete line, so that no reader takes it for a complete one."""
+_CUT_LINE_BYTES = 100
 
-    Folders of attachments and hidden files are left out; links are followed, but no folder is entered twice. Raises
-    WrongUse for a place that does not exist, a folder that cannot be read, and one without any record.
+
+# ---- files in folders
+
+
+def find_records(paths: Sequence[str | os.PathLike[str]]) -> list[Path]:
+    """The given files, and the records in the given folders and all folders below them: sorted by path, each once.
+
+    Attachments and hidden files are skipped. Links are followed, but no folder is visited twice. Raises WrongUse for a
+    path that does not exist, a folder that cannot be read, and a folder without records.
     """
-    if isinstance(places, str | os.PathLike):
-        raise WrongUse(f"places is one name: write [{os.fspath(places)!r}]")
+    if isinstance(paths, str | os.PathLike):
+        raise WrongUse(f"paths must be a list: write [{os.fspath(paths)!r}]")
     found: dict[tuple[int, int], Path] = {}
-    for place in places:
-        path = Path(place)
+    for path in map(Path, paths):
         try:
             status = path.stat()
         except OSError as error:
             raise WrongUse(f"{path}: {(error.strerror or str(error)).lower()}") from None
         if stat.S_ISDIR(status.st_mode):
-            inside = sorted(_below(path))
+            inside = sorted(_records_below(path))
             if not inside:
-                raise WrongUse(f"{path}: no record in it or below it (*.jsonl, *.jsonl.zst)")
+                raise WrongUse(f"{path}: no records (*.jsonl, *.jsonl.zst) in this folder or below it")
             for name, identity in inside:
                 found.setdefault(identity, Path(name))
         else:
@@ -43,8 +52,8 @@ def find_records(places: Sequence[str | os.PathLike[str]]) -> list[Path]:
     return sorted(found.values())
 
 
-def _below(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Records of this folder and those below it, each folder once, however links lead round."""
+def _records_below(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
+    """The path and identity of each record in or below this folder. Visits a folder once, also if links form a loop."""
     seen: set[tuple[int, int]] = set()
     left = [str(folder)]
     while left:
@@ -59,7 +68,7 @@ def _below(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
         except OSError as error:
             raise WrongUse(f"cannot read the folder {here}: {error.strerror}") from None
         for entry in listed:
-            with suppress(OSError):  # a link that leads nowhere, or round and round
+            with suppress(OSError):  # a broken link, or a link to itself
                 if entry.is_dir():
                     if not entry.name.endswith(ATTACHMENTS_SUFFIX):
                         left.append(entry.path)
@@ -68,30 +77,23 @@ def _below(folder: Path) -> Iterator[tuple[str, tuple[int, int]]]:
 
 
 def _identity(entry: os.DirEntry[str], device: int) -> tuple[int, int]:
-    """What tells two files from one under two names."""
+    """Device and inode: equal for two names of the same file."""
     if not entry.is_symlink():
         return device, entry.inode()
     status = entry.stat()
     return status.st_dev, status.st_ino
 
 
-# A file's lines, in batches, in memory that does not depend on the file.
-
-MAX_LINE_BYTES = 256 * 1024 * 1024
-"""Bytes of a line that is read; a longer one is damaged. One of four times as many ends the reading."""
-CUT_MARK = b"\x00"
-"""Follows the beginning of a line that did not come whole, so that no reader takes it for one that did."""
-
-_CUT_LINE_BYTES = 100
+# ---- lines of a file
 
 
 def line_batches(path: str | os.PathLike[str], longest: int = MAX_LINE_BYTES) -> Iterator[list[bytes]]:
-    """The lines without their line feeds, whole blocks of them at a time. Raises WrongUse if it cannot be read.
+    """The lines of a file without their line feeds, a batch at a time. Raises WrongUse if the file cannot be read.
 
-    A line that is too long, or in which compressed data breaks off, comes as its beginning and a null byte. The last
-    one need not end in a line feed.
+    A line of more than `longest` bytes, or one in which compressed data ends early, comes as its first bytes followed
+    by `CUT_MARK`. The last line need not end in a line feed.
     """
-    begun = bytearray()  # grows in place: a long line is never there twice, nor in pieces that outlive it
+    begun = bytearray()  # grows in place, so that a long line is in memory only once
     length = 0
     try:
         for block in read_blocks(path):

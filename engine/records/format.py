@@ -1,4 +1,8 @@
-"""One line of a record, from bytes and to bytes. What all readers and writers of records share."""
+"""The record format: the types of its lines, and how a line is encoded and decoded.
+
+A record is JSON Lines: a header, then events, of which each run has its own sequence from RUN_STARTED on, and chunks
+that were read after a response was cut. All readers and writers of records go through this module.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +32,18 @@ from ..decision.transcript import estimate_tokens
 
 FORMAT = "endstop-record"
 HEADER_PREFIX = f'{{"type":"HEADER","format":"{FORMAT}"'.encode()
-"""How every record begins."""
+"""The first bytes of every record."""
 VERSION = (1, 0)
-"""Major and minor. A reader refuses a newer major version and passes over events that it does not know."""
+"""Major and minor version. A reader refuses a newer major version and skips events that it does not know."""
+
+
+NO_RUN = "the record holds no run: its process was killed before a run began, so start again"
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding a line may raise."""
 
 
 class Header(Struct, frozen=True, kw_only=True, tag="HEADER"):
-    """The first line."""
+    """The first line of a record."""
 
     format: str = FORMAT
     version: str = f"{VERSION[0]}.{VERSION[1]}"
@@ -44,17 +53,21 @@ class Header(Struct, frozen=True, kw_only=True, tag="HEADER"):
 
 
 class DrainedChunk(Struct, frozen=True, kw_only=True, tag="AFTER_CUT"):
-    """A chunk that came after a cut and was read only to show what the cut saved. No event."""
+    """A chunk that arrived after its response was cut, read only to measure what the cut saved. It is not an event."""
 
     attempt: str
     chunk: AnyChunk
 
 
+Line = Header | DrainedChunk | Event | Literal["damaged", "blank", "unknown"]
+"""A decoded line, or why it could not be decoded. `unknown`: an event of a newer minor version."""
+
+
 def summarize_drained(chunks: Iterable[AnyChunk]) -> CutOff:
-    """What these chunks, which came after a cut, amount to."""
+    """What a cut saved: the tokens and calls in the chunks that arrived after it."""
     characters = 0
     calls: dict[tuple[int, str], str] = {}
-    whole = False
+    complete = False
     for chunk in chunks:
         match chunk:
             case TextDelta(text=text) | ReasoningDelta(text=text):
@@ -64,68 +77,66 @@ def summarize_drained(chunks: Iterable[AnyChunk]) -> CutOff:
                 if chunk.name:
                     calls[chunk.index, chunk.id] = chunk.name
             case FinishReport():
-                whole = True
+                complete = True
             case _:
                 pass
-    return CutOff(output_tokens=estimate_tokens(characters), calls=tuple(calls.values()), whole=whole)
+    return CutOff(output_tokens=estimate_tokens(characters), calls=tuple(calls.values()), whole=complete)
 
 
 def step_of_attempt(attempt: str) -> int:
-    """The step that an attempt belongs to: `{step}.{number}`."""
+    """The step of an attempt, whose id is `{step}.{number}`; 0 if the id has no step."""
     step = attempt.partition(".")[0]
     return int(step) if step.isdecimal() else 0
 
 
-NO_RUN = "the record holds no run; its process was killed before one began, so start anew"
+# ---- encoding
 
 _encoder = msgspec.json.Encoder()
 encode_lines = _encoder.encode_lines
-"""All of these as lines. Raises TypeError or ValueError if one has no form in JSON."""
+"""Encode many lines, each with its line feed. Raises TypeError or ValueError if one of them cannot be JSON."""
 
 
 def encode_line(line: object) -> bytes:
-    """One line. What has no form in JSON stands there in words, and half a surrogate pair as a question mark."""
+    """Encode one line, without a line feed. What JSON cannot express becomes its `repr`, a lone surrogate `?`."""
     try:
         return _encoder.encode(line)
     except (TypeError, ValueError):
         return json.dumps(msgspec.to_builtins(line, enc_hook=repr), ensure_ascii=False).encode("utf-8", "replace")
 
 
+# ---- decoding
+
+
 def parse_header(path: str | os.PathLike[str], line: bytes) -> Header:
-    """The header that stands in the first line of a file. Raises WrongUse if it does not, or is newer."""
+    """Parse the first line of a file. Raises WrongUse if it is not a header, or of a newer major version."""
     try:
         header = msgspec.json.decode(line, type=Header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         header = None
     if header is None or header.format != FORMAT:
-        raise WrongUse(f"{path} is no endstop record: its first line is not the header of one")
+        raise WrongUse(f"{path} is not an endstop record: its first line is not a record header")
     major = header.version.split(".", 1)[0]
     if not (major.isdecimal() and len(major) < 10):
-        raise WrongUse(f"{path} is damaged: its version is {header.version!r}, and should be like {VERSION[0]}.0")
+        raise WrongUse(f"{path} is damaged: its version is {header.version!r}, but should look like {VERSION[0]}.0")
     if int(major) > VERSION[0]:
         raise WrongUse(
-            f"{path} has version {header.version}, and this endstop reads up to {VERSION[0]}.x: upgrade endstop"
+            f"{path} has version {header.version}, but this endstop reads up to {VERSION[0]}.x: upgrade endstop"
         )
     return header
 
 
-Line = Header | DrainedChunk | Event | Literal["damaged", "blank", "unknown"]
-"""What a line of a record can be."""
-
-
-DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _decode: Callable[[bytes], Header | DrainedChunk | Event] = msgspec.json.Decoder(Header | DrainedChunk | Event).decode
 
 
 def decode_generic(line: bytes) -> Header | DrainedChunk | Event:
-    """What a line says that is whole and known. Raises what is in `DECODE_ERRORS`."""
-    said = _decode(line)
-    # its fields in another order than our writer's: once more, for the settings that it does not name
-    return decode_run_started(line) if type(said) is RunStarted else said
+    """Decode any line. Raises one of `DECODE_ERRORS`."""
+    decoded = _decode(line)
+    # RUN_STARTED with its fields in another order: decode it again, for defaults of the time that it was written
+    return decode_run_started(line) if type(decoded) is RunStarted else decoded
 
 
 def parse_line(line: bytes) -> Line:
-    """What this line says. Events of a newer minor version are unknown, and passed over."""
+    """Decode any line, or say why it cannot be decoded. Raises nothing."""
     try:
         return decode_line(line)
     except DECODE_ERRORS:
@@ -133,12 +144,12 @@ def parse_line(line: bytes) -> Line:
 
 
 def decode_line(line: bytes) -> Header | DrainedChunk | Event:
-    """What a line says that is whole and known, by the quickest way. Raises what is in `DECODE_ERRORS`."""
+    """Decode any line, and RUN_STARTED by its fast path. Raises one of `DECODE_ERRORS`."""
     return decode_run_started(line) if line.startswith(RUN_STARTED_PREFIX) else decode_generic(line)
 
 
 def classify_bad_line(line: bytes) -> Literal["damaged", "blank", "unknown"]:
-    """Why a line could not be decoded."""
+    """Why a line cannot be decoded."""
     if not line.strip():
         return "blank"
     try:
@@ -146,51 +157,53 @@ def classify_bad_line(line: bytes) -> Literal["damaged", "blank", "unknown"]:
     except DECODE_ERRORS:
         return "damaged"
     kind = plain.get("type", "") if isinstance(plain, dict) else None
-    return "unknown" if isinstance(kind, str) and kind not in _KNOWN else "damaged"
+    return "unknown" if isinstance(kind, str) and kind not in _KNOWN_TYPES else "damaged"
 
 
-_KNOWN = {kind.__struct_config__.tag for kind in (Header, DrainedChunk, *Event.__args__)}
+_KNOWN_TYPES = {kind.__struct_config__.tag for kind in (Header, DrainedChunk, *Event.__args__)}
 
 
-# ---- the first event of a run: a whole policy, which takes longer to check than all that follows to read
+# ---- RUN_STARTED
+#
+# Its policy takes longer to validate than a whole short run takes to read, and is mostly the same from record to
+# record. So the policy and the tools are decoded once for equal bytes, and the other fields directly.
 
 RUN_STARTED_PREFIX = b'{"type":"RUN_STARTED",'
-"""How its line begins, where our own writer wrote it."""
-_SHARED = ("policy", "tools")
-"""Its fields that are the same in many records, and made once."""
-_KEPT_BYTES = 64 * 1024
-"""Larger ones are not kept."""
+"""The first bytes of the line, if our own writer wrote it."""
+_CACHED_FIELDS = ("policy", "tools")
+_MAX_CACHED_BYTES = 64 * 1024
+"""Larger values are not cached."""
 
 
 def decode_run_started(line: bytes) -> RunStarted:
-    """Decode a line that begins with `RUN_STARTED_PREFIX`. Raises one of `DECODE_ERRORS`."""
+    """Decode a RUN_STARTED line. Raises one of `DECODE_ERRORS`."""
     raw = _decode_raw(line)
     values = {name: getattr(raw, name) for name in RunStarted.__struct_fields__}
-    for name in _SHARED:
-        values[name] = _made(name, bytes(values[name]))
+    for name in _CACHED_FIELDS:
+        values[name] = _decode_field(name, bytes(values[name]))
     return RunStarted(**values)
 
 
-def _made(name: str, raw: bytes) -> Any:
-    return _kept(name, raw) if len(raw) <= _KEPT_BYTES else _shared[name](raw)
+def _decode_field(name: str, raw: bytes) -> Any:
+    return _decode_cached(name, raw) if len(raw) <= _MAX_CACHED_BYTES else _field_decoders[name](raw)
 
 
 def _policy(raw: bytes) -> Policy:
     return settings_from_record(Policy, msgspec.json.decode(raw))
 
 
-_shared: dict[str, Callable[[bytes], Any]] = {
+_field_decoders: dict[str, Callable[[bytes], Any]] = {
     "policy": _policy,
     "tools": msgspec.json.Decoder(tuple[ToolSpec, ...]).decode,
 }
-_kept = lru_cache(maxsize=64)(lambda name, raw: _shared[name](raw))
+_decode_cached = lru_cache(maxsize=64)(lambda name, raw: _field_decoders[name](raw))
 
 
-def _raw_started() -> Callable[[bytes], Struct]:
-    """A decoder of the same line that leaves the shared fields as they are written."""
+def _raw_started_decoder() -> Callable[[bytes], Struct]:
+    """A decoder of RUN_STARTED that leaves the cached fields as raw JSON."""
     fields: list[Any] = []
     for field in msgspec.structs.fields(RunStarted):
-        kind: Any = Raw if field.name in _SHARED else field.type
+        kind: Any = Raw if field.name in _CACHED_FIELDS else field.type
         if field.required:
             fields.append((field.name, kind))
         elif field.default_factory is not NODEFAULT:
@@ -200,4 +213,4 @@ def _raw_started() -> Callable[[bytes], Struct]:
     return msgspec.json.Decoder(msgspec.defstruct("_Raw", fields, tag="RUN_STARTED", kw_only=True)).decode
 
 
-_decode_raw = _raw_started()
+_decode_raw = _raw_started_decoder()

@@ -1,8 +1,8 @@
-"""The index: what was made of each file, kept in SQLite, so that a second query need not read the files again.
+"""The index: a cache in SQLite of what was computed from each file, so that a second query need not read it again.
 
-A value is found again as long as the file has the same absolute path, size and time of change, and as long as what
-made it is of the same kind and version. The index is a cache and no more: whatever is wrong with it (it cannot be
-written, is damaged, locked, of a newer endstop), the work goes on without it, and `trouble` says so.
+A value is valid as long as its file has the same absolute path, size and time of last change, and the value's kind and
+version are those asked for. If the index cannot be used (not writable, damaged, locked, made by a newer endstop), the
+work goes on without it, and `Index.problem` says why.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from .parallel import FileFailure, ProgressCallback, map_files
 
 FILE_NAME = "index.sqlite"
 SCHEMA_VERSION = 1
-"""In `user_version`; an index of a newer one is left alone."""
+"""The `user_version` of the database. An index with a higher one is not used."""
 APPLICATION_ID = 0x656E6473
-"""In `application_id`, so that no other database is taken for an index."""
+"""The `application_id` of the database, by which an index is told from other databases."""
 LOCK_TIMEOUT_SECONDS = 2.0
-"""How long another process's lock is waited for."""
+"""How long to wait for the lock of another process."""
 PAGE_BYTES = 16 * 1024
-"""Bytes: several values fit into a page, which makes the file smaller and everything faster."""
+"""The page size: several values fit into one page, which is smaller and faster than SQLite's default."""
 BATCH_SIZE = 200
-"""Values that are written in one transaction."""
+"""The number of values written in one transaction."""
 MAX_BYTES = 1 << 30
-"""Bytes of the index; from there on its oldest quarter goes when it is closed."""
+"""When a larger index is closed, the oldest quarter of its values is deleted."""
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS made (
@@ -37,11 +37,11 @@ CREATE TABLE IF NOT EXISTS made (
 )
 """
 Stamp = tuple[int, int]
-"""Size in bytes and time of the last change in nanoseconds: another stamp, another file."""
+"""Size in bytes and time of last change in nanoseconds. A file whose stamp differs has changed."""
 
 
 def file_stamp(path: str | os.PathLike[str]) -> Stamp | None:
-    """The file as it is now, to be taken before it is read; None if it cannot be looked at."""
+    """The stamp of a file; take it before reading the file. None if the file cannot be accessed."""
     try:
         status = os.stat(path)
     except OSError:
@@ -50,29 +50,31 @@ def file_stamp(path: str | os.PathLike[str]) -> Stamp | None:
 
 
 def default_path() -> Path:
-    """The user's cache folder: `$XDG_CACHE_HOME` if it is an absolute path, else `~/.cache`, and `endstop` in it."""
+    """The index in the user's cache folder: `$XDG_CACHE_HOME` if that is an absolute path, else `~/.cache`."""
     chosen = os.environ.get("XDG_CACHE_HOME", "")
     base = chosen if os.path.isabs(chosen) else os.path.expanduser("~/.cache")
     return Path(base, "endstop", FILE_NAME)
 
 
 class Index:
-    """What was made of files. A context manager, for one thread. `path`: its file; None for the user's cache folder.
+    """A cache of values by file. A context manager, for use by one thread.
 
-    kind: what the values are. version: of what makes them; another version's values are made anew.
+    kind: what the values are.
+    version: the version of the code that computes them. Values of other versions are not returned.
+    path: the file of the index; None for `default_path()`.
     """
 
     def __init__(self, kind: str, version: str, path: str | os.PathLike[str] | None = None) -> None:
         self.path = Path(path) if path is not None else default_path()
         self.problem = ""
-        """Why it is not used, in words; empty as long as it is."""
+        """Why the index is not used; empty as long as it is."""
         self._kind, self._version = kind, version
-        self._waiting: list[tuple[bytes, str, str, int, int, bytes]] = []
+        self._pending: list[tuple[bytes, str, str, int, int, bytes]] = []
         self._database: sqlite3.Connection | None = None
         try:
-            self._database = self._opened()
+            self._database = self._open()
         except (OSError, sqlite3.Error) as error:
-            self._give_up(error)
+            self._disable(error)
 
     def __enter__(self) -> Index:
         return self
@@ -83,40 +85,40 @@ class Index:
         self.close()
 
     def get(self, path: str | os.PathLike[str], stamp: Stamp | None) -> bytes | None:
-        """What was made of this file as it is now; None if that is not known."""
+        """The value of this file, if there is one and the file has not changed."""
         if self._database is None or stamp is None:
             return None
-        asked = (_key(path), self._kind, self._version, *stamp)
+        key = (_key(path), self._kind, self._version, *stamp)
         select = "SELECT value FROM made WHERE path = ? AND kind = ? AND version = ? AND size = ? AND changed = ?"
         try:
-            row = self._database.execute(select, asked).fetchone()
+            row = self._database.execute(select, key).fetchone()
         except sqlite3.Error as error:
-            self._give_up(error)
+            self._disable(error)
             return None
         return None if row is None else bytes(row[0])
 
     def put(self, path: str | os.PathLike[str], stamp: Stamp | None, value: bytes) -> None:
-        """Keep what was made of a file that had this stamp before it was read."""
+        """Store the value of a file. `stamp`: taken before the file was read."""
         if self._database is None or stamp is None:
             return
-        self._waiting.append((_key(path), self._kind, self._version, *stamp, value))
-        if len(self._waiting) >= BATCH_SIZE:
+        self._pending.append((_key(path), self._kind, self._version, *stamp, value))
+        if len(self._pending) >= BATCH_SIZE:
             self._write()
 
     def close(self) -> None:
-        """Write what waits, and close."""
+        """Write what is pending, and close."""
         self._write()
         if self._database is not None:
             try:
                 self._shrink(self._database)
                 self._database.close()
             except sqlite3.Error as error:
-                self._give_up(error)
+                self._disable(error)
             self._database = None
 
-    def _opened(self) -> sqlite3.Connection:
+    def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # it may hold what sessions said
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))  # it may hold texts of sessions
         database = sqlite3.connect(self.path, timeout=LOCK_TIMEOUT_SECONDS, isolation_level=None)
         try:
             self._check(database)
@@ -126,12 +128,12 @@ class Index:
         return database
 
     def _check(self, database: sqlite3.Connection) -> None:
-        """Make the table, in a file that is empty or an index of ours."""
+        """Create the table if the database is empty. Raises DatabaseError if it is not ours, or newer."""
         (application,) = database.execute("PRAGMA application_id").fetchone()
         (schema,) = database.execute("PRAGMA user_version").fetchone()
         (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
         if tables and application != APPLICATION_ID:
-            raise sqlite3.DatabaseError("it is a database, but no index of endstop")
+            raise sqlite3.DatabaseError("it is a database, but not an endstop index")
         if schema > SCHEMA_VERSION:
             raise sqlite3.DatabaseError(f"it has version {schema}, and this endstop knows up to {SCHEMA_VERSION}")
         if not tables:
@@ -144,15 +146,15 @@ class Index:
             database.execute(_TABLE)
 
     def _write(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        if self._database is None or not waiting:
+        pending, self._pending = self._pending, []
+        if self._database is None or not pending:
             return
         try:
             self._database.execute("BEGIN IMMEDIATE")
-            self._database.executemany("INSERT OR REPLACE INTO made VALUES (?, ?, ?, ?, ?, ?)", waiting)
+            self._database.executemany("INSERT OR REPLACE INTO made VALUES (?, ?, ?, ?, ?, ?)", pending)
             self._database.execute("COMMIT")
         except sqlite3.Error as error:
-            self._give_up(error)
+            self._disable(error)
 
     def _shrink(self, database: sqlite3.Connection) -> None:
         (pages,) = database.execute("PRAGMA page_count").fetchone()
@@ -162,10 +164,10 @@ class Index:
             first = "SELECT rowid FROM made ORDER BY rowid LIMIT (SELECT count(*) / 4 FROM made)"
             database.execute(f"DELETE FROM made WHERE rowid IN ({first})")
 
-    def _give_up(self, error: Exception) -> None:
+    def _disable(self, error: Exception) -> None:
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         self.problem = self.problem or f"the index {self.path} is not used: {why}"
-        self._waiting.clear()
+        self._pending.clear()
         if self._database is not None:
             with suppress(sqlite3.Error):
                 self._database.close()
@@ -173,7 +175,7 @@ class Index:
 
 
 def _key(path: str | os.PathLike[str]) -> bytes:
-    """The absolute path, as bytes: a name need not be a text."""
+    """The absolute path as bytes: a file name need not be valid text."""
     return os.fsencode(os.path.abspath(path))
 
 
@@ -185,10 +187,7 @@ def map_files_cached(
     processes: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> Iterator[tuple[Path, bytes | FileFailure]]:
-    """What `work` makes of each file, in the order of the files; only of those that the index does not know.
-
-    Like `map_files`, with bytes as results; with no index it does no more than that. Failures are not cached.
-    """
+    """Like `map_files`, but calls `work` only for files that the index has no value for. Failures are not cached."""
     if index is None:
         yield from map_files(work, paths, processes=processes, progress=progress)
         return
@@ -197,18 +196,18 @@ def map_files_cached(
     missing = [path for path, is_unknown in zip(paths, unknown, strict=True) if is_unknown]
     known = len(paths) - len(missing)
 
-    def told(done: int, total: int) -> None:
+    def add_known(done: int, total: int) -> None:
         if progress is not None:
             progress(known + done, len(paths))
 
-    made = map_files(work, missing, processes=processes, progress=told)
-    with closing(made):
+    results = map_files(work, missing, processes=processes, progress=add_known)
+    with closing(results):
         for path, stamp, is_unknown in zip(paths, stamps, unknown, strict=True):
             value: bytes | FileFailure | None = None if is_unknown else index.get(path, stamp)
             if is_unknown:
-                _, value = next(made)
+                _, value = next(results)
                 if isinstance(value, bytes):
                     index.put(path, stamp, value)
-            elif value is None:  # the index was lost meanwhile
+            elif value is None:  # the index became unusable meanwhile
                 _, value = next(map_files(work, [path]))
             yield path, value

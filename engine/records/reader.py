@@ -1,8 +1,4 @@
-"""The record of a session: JSON Lines, a header, then its runs, each from RUN_STARTED to its terminal event.
-
-A line is written as soon as its event has happened and handed to the operating system before the next side effect,
-so that a killed process loses nothing it acted on. A torn last line costs that line only.
-"""
+"""Read a whole record into memory: to replay it, or to continue its session. `scan.py` reads one as a stream."""
 
 from __future__ import annotations
 
@@ -24,38 +20,41 @@ class RecordedRun(Struct, kw_only=True):
     """One run of a record."""
 
     events: list[Event]
+    """In order, from RUN_STARTED on."""
     after_cut: list[DrainedChunk]
+    """Chunks that were read after a response was cut."""
 
     @property
     def started(self) -> RunStarted:
-        """Its first event."""
+        """The first event."""
         first = self.events[0]
         assert isinstance(first, RunStarted)
         return first
 
     @property
     def finished(self) -> RunFinished | None:
-        """Its terminal event; None if the process was killed before."""
+        """The terminal event; None if the process was killed before the run ended."""
         last = self.events[-1]
         return last if isinstance(last, RunFinished) else None
 
 
 class SessionRecord(Struct, kw_only=True):
-    """A record as read."""
+    """A record in memory."""
 
     path: str
     header: Header
     runs: list[RecordedRun]
     damaged: list[int]
-    """Numbers of the lines that could not be read."""
+    """Numbers of the lines that could not be decoded, from 1."""
     missing: list[str] = []
-    """Attachments that are not there; what they held is missing in the results, and said there."""
+    """Hashes of missing attachments. Results that had them keep the beginning of their text, with a note."""
 
 
 def read_record(path: str | os.PathLike[str]) -> SessionRecord:
-    """Read a whole record, compressed or not, with its attachments.
+    """Read a record, compressed or not, with its attachments.
 
-    Raises WrongUse if it is none, is newer, or has lost events in the middle.
+    Raises WrongUse if the file cannot be read, is not a record, has a newer major version, holds no run, or has lost
+    events in the middle of a run. A damaged last line costs only that line.
     """
     runs: list[RecordedRun] = []
     damaged: list[int] = []
@@ -66,47 +65,48 @@ def read_record(path: str | os.PathLike[str]) -> SessionRecord:
         header = header or parse_header(path, lines[0])
         for line in lines:
             number += 1
-            said = parse_line(line)
-            if isinstance(said, str):
-                damaged += [number] * (said == "damaged")
-            elif isinstance(said, RunStarted):
-                runs.append(RecordedRun(events=[said], after_cut=[]))
-            elif isinstance(said, DrainedChunk):
+            parsed = parse_line(line)
+            if isinstance(parsed, str):
+                damaged += [number] * (parsed == "damaged")
+            elif isinstance(parsed, RunStarted):
+                runs.append(RecordedRun(events=[parsed], after_cut=[]))
+            elif isinstance(parsed, DrainedChunk):
                 if runs:
-                    runs[-1].after_cut.append(said)
-            elif not isinstance(said, Header):
+                    runs[-1].after_cut.append(parsed)
+            elif not isinstance(parsed, Header):
                 if not runs:
                     raise WrongUse(f"{path}, line {number}: an event before any RUN_STARTED")
-                runs[-1].events.append(attachments.restore(said) if isinstance(said, ToolCallResult) else said)
+                runs[-1].events.append(attachments.restore(parsed) if isinstance(parsed, ToolCallResult) else parsed)
     header = header or parse_header(path, b"")
     if not runs:
         raise WrongUse(f"{path}: {NO_RUN}")
     for run in runs:
-        _check_whole(path, run.events, damaged)
+        _check_complete(path, run.events, damaged)
     return SessionRecord(path=str(path), header=header, runs=runs, damaged=damaged, missing=attachments.missing)
 
 
 def read_header(path: str | os.PathLike[str]) -> Header:
-    """The header of a record. Raises WrongUse if the file is missing, is no record or is newer."""
+    """Read the header of a record. Raises WrongUse if the file cannot be read, is not a record, or is newer."""
     with suppress(OSError):
         if stat.S_ISFIFO(os.stat(path).st_mode):
-            raise WrongUse(f"{path} is a pipe, and a record is read more than once: write it to a file first")
+            raise WrongUse(f"{path} is a pipe, but a record is read more than once: write it to a file first")
     return parse_header(path, next(line_batches(path), [b""])[0])
 
 
 def is_record(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as a record does, compressed or not, of whatever version. Raises WrongUse if unreadable."""
+    """Whether a file begins like a record of any version, compressed or not. Raises WrongUse if it cannot be read."""
     return next(line_batches(path), [b""])[0].startswith(HEADER_PREFIX)
 
 
-def _check_whole(path: str | os.PathLike[str], events: Iterable[Event], damaged: list[int]) -> None:
+def _check_complete(path: str | os.PathLike[str], events: Iterable[Event], damaged: list[int]) -> None:
+    """Raise WrongUse if a damaged line has left a gap in the numbers of the events."""
     expected = 0
     for event in events:
         expected += 1
         if event.seq > expected and damaged:
             lines = ", ".join(map(str, damaged))
             raise WrongUse(
-                f"{path}: events {expected} to {event.seq - 1} of a run are lost (damaged line {lines}): mend these "
-                "lines or take the file from a backup; the runs before that line are whole"
+                f"{path}: events {expected} to {event.seq - 1} of a run are missing (damaged line {lines}): repair "
+                "these lines or restore the file from a backup; the runs before them are intact"
             )
         expected = event.seq

@@ -1,7 +1,7 @@
-"""A record's events as a stream, in memory that does not depend on the record.
+"""Read a record as a stream of events, in memory that does not depend on its size.
 
-Unlike `read_record`, which is for going on from a record and for replaying it, a scan never refuses a record for what
-is damaged in it: it goes on with what can be read, and tells.
+`read_record`, which is for replays and for continuing a session, refuses a record that has lost events. A scan skips
+what is damaged and counts it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .format import (
 )
 
 MAX_DAMAGED_NUMBERS = 100
-"""Damaged lines whose numbers are kept."""
+"""`Scan.damaged` lists at most this many line numbers."""
 MAX_LOST_EVENTS = 10_000_000
-"""So many events cannot be missing between two lines: then it is the number that is damaged."""
+"""A larger gap between two events is not a gap: the number itself is damaged."""
 _PREFIX_BYTES = 20
-"""Bytes of a line that tell a part of a stream: `{"type":"` and what sets its type apart from all others."""
+"""The first bytes of a line that identify a stream part: `{"type":"` and enough of the type to be unique."""
 _PARTS = frozenset(
     f'{{"type":"{kind.__struct_config__.tag}'.encode()[:_PREFIX_BYTES] for kind in cast(Any, STREAM_PARTS)
 )
@@ -40,24 +40,27 @@ _STARTED = RUN_STARTED_PREFIX[:_PREFIX_BYTES]
 
 
 class Scan:
-    """The events of a record, in order. Iterate it, once or again; what it tells is true once it is through.
+    """The events of a record, in order. It can be iterated more than once.
 
-    Raises WrongUse, while it is iterated, for what is no record, is newer, is empty or cannot be read.
+    The counts below are those of the latest iteration, and complete when it has ended. Iterating raises WrongUse if the
+    file cannot be read, is not a record, has a newer major version, or holds no run.
     """
 
     header: Header
-    """There from the first event on."""
+    """Set before the first event."""
 
     def __init__(self, path: str | os.PathLike[str], *, parts: bool = False, attachments: bool = False) -> None:
         self.path = Path(path)
         self.damaged: list[int] = []
-        """Numbers of the first lines that could not be read, or stand where they cannot belong; at most 100."""
+        """Numbers of damaged lines, from 1; at most `MAX_DAMAGED_NUMBERS`. Damaged is a line that cannot be decoded,
+        and an event that is repeated or belongs to no run.
+        """
         self.damaged_lines = 0
-        """How many there are."""
+        """The number of damaged lines."""
         self.lost = 0
-        """Events that are missing in the middle of runs, by the gaps in their numbers."""
+        """The number of events that are missing in the middle of runs, by the gaps in their numbers."""
         self.missing: list[str] = []
-        """Attachments that are not there, where they were asked for; at most 100."""
+        """With `attachments=True`: hashes of missing ones; at most `attachments.MAX_MISSING_NAMES`."""
         self._parts = parts
         self._attachments = attachments
 
@@ -66,10 +69,10 @@ class Scan:
         parts, skipped = self._parts, frozenset[bytes]() if self._parts else _PARTS
         number = runs = 0
         run_id = ""
-        last = passed = 0  # the number of the latest event, and how many were passed over since
-        going_on = False
+        last = skipped_lines = 0  # the number of the latest event, and of lines skipped since
+        in_run = False
         attachments = AttachmentReader(self.path) if self._attachments else None
-        event: Any  # told apart by its type alone: this is where the time goes
+        event: Any  # compared by type instead of `match`, because most of the time of a scan is spent here
         for lines in line_batches(self.path):
             if not number:
                 self.header = parse_header(self.path, lines[0])
@@ -77,36 +80,36 @@ class Scan:
                 number += 1
                 begins = line[:_PREFIX_BYTES]
                 if begins in skipped:
-                    passed += 1
+                    skipped_lines += 1
                     continue
                 try:
                     event = decode_generic(line) if begins != _STARTED else decode_run_started(line)
                 except DECODE_ERRORS:
                     wrong = classify_bad_line(line)
-                    passed += wrong == "unknown"
+                    skipped_lines += wrong == "unknown"
                     if wrong == "damaged":
-                        self._note(number)
+                        self._add_damaged(number)
                     continue
                 kind = type(event)
                 if kind is RunStarted:
                     if event.run_id == run_id:
-                        self._note(number)
+                        self._add_damaged(number)
                         continue
-                    run_id, last, passed, going_on = event.run_id, event.seq, 0, True
+                    run_id, last, skipped_lines, in_run = event.run_id, event.seq, 0, True
                     runs += 1
                     yield event
                 elif kind is Header or kind is DrainedChunk:
                     pass
-                elif not (going_on and last < event.seq < last + MAX_LOST_EVENTS):
-                    self._note(number)
+                elif not (in_run and last < event.seq < last + MAX_LOST_EVENTS):
+                    self._add_damaged(number)
                 else:
-                    if event.seq > last + passed + 1:
-                        self.lost += event.seq - last - passed - 1
-                    last, passed = event.seq, 0
-                    going_on = kind is not RunFinished
+                    if event.seq > last + skipped_lines + 1:
+                        self.lost += event.seq - last - skipped_lines - 1
+                    last, skipped_lines = event.seq, 0
+                    in_run = kind is not RunFinished
                     if attachments is not None and kind is ToolCallResult:
                         event = attachments.restore(event)
-                    if parts or kind not in STREAM_PARTS:  # one may be written by another hand: then it comes here
+                    if parts or kind not in STREAM_PARTS:  # one that another program wrote may not begin as ours do
                         yield event
         self.missing = [] if attachments is None else attachments.missing
         if not number:
@@ -114,7 +117,7 @@ class Scan:
         if not runs:
             raise WrongUse(f"{self.path}: {NO_RUN}")
 
-    def _note(self, number: int) -> None:
+    def _add_damaged(self, number: int) -> None:
         self.damaged_lines += 1
         if len(self.damaged) < MAX_DAMAGED_NUMBERS:
             self.damaged.append(number)
@@ -123,8 +126,8 @@ class Scan:
 def scan(path: str | os.PathLike[str], *, parts: bool = False, attachments: bool = False) -> Scan:
     """The events of a record as a stream.
 
-    parts: those of streams, too, which are most of all events. Without them it is several times as fast: their lines
-        are told by their first bytes and never decoded.
-    attachments: bring back what lies in files of its own; otherwise a result has the beginning of its text.
+    parts: include stream parts (deltas), which are most events of a record. Without them a scan is several times as
+        fast: their lines are recognised by their first bytes and never decoded.
+    attachments: load attachments. Otherwise a result has only the beginning of an attached text.
     """
     return Scan(path, parts=parts, attachments=attachments)

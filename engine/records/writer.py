@@ -1,4 +1,8 @@
-"""Writes a record."""
+"""Write a record, event by event, while its session runs.
+
+An event is written as soon as it has happened, and handed to the operating system before the next side effect, so
+that a killed process loses nothing that it acted on. A torn last line costs only that line.
+"""
 
 from __future__ import annotations
 
@@ -26,16 +30,17 @@ else:
 
 
 BATCH_EVENTS = 256
-"""So many events are encoded, all at once, also where no flush asks for it."""
+"""Events are encoded together; after this many without a flush they are written anyway."""
 
 
 class RecordWriter:
-    """Appends to a record file; a new file gets a header. Raises WrongUse if the file is something else.
+    """Appends to a record file; a new file gets a header.
 
     redact: applied to each text of a user, a model or a tool before it is written.
-    attach_above: bytes from which on the text or a picture of a result goes into a file of its own; None: never.
-    named: what the record will be called once it is whole, if it is written under another name: its attachments are
-        found by it.
+    attach_above: a text or image of a result with more bytes is stored in a file of its own; None: never.
+    named: the final path of the record, if it is written under a temporary name: attachments are stored beside it.
+
+    Raises WrongUse if the file exists and is not a record, is compressed, or cannot be written.
     """
 
     def __init__(
@@ -54,109 +59,110 @@ class RecordWriter:
         self._attachments = AttachmentWriter(named or path, attach_above)
         if self.path.suffix == SUFFIX:
             raise WrongUse(
-                f"{self.path}: a record is written plain; name it {self.path.stem}, and compress it afterwards"
+                f"{self.path}: records are written uncompressed: name it {self.path.stem}, and compress it afterwards"
             )
         self._new = not self.path.exists()
-        grown = self.path.exists() and self.path.stat().st_size > 0
-        if grown:
-            read_header(self.path)  # before it is opened: a file that is something else is never touched
+        has_content = self.path.exists() and self.path.stat().st_size > 0
+        if has_content:
+            read_header(self.path)  # before it is opened, so that a file that is not a record is never changed
             if is_compressed(self.path):
-                raise WrongUse(f"{self.path} is compressed, and nothing can be added to it: `zstd -d` it first")
+                raise WrongUse(f"{self.path} is compressed and cannot be appended to: run `zstd -d` on it first")
         try:
             self._file: IO[bytes] = open(self.path, "ab", buffering=256 * 1024)  # noqa: SIM115  closed by `close`
         except OSError as error:
             raise WrongUse(f"cannot write the record {self.path}: {error.strerror}") from None
         if _LOCKS:
-            with suppress(OSError):  # for `is_being_written`: it keeps nobody away
+            with suppress(OSError):  # a shared lock, only for `is_being_written`
                 fcntl.flock(self._file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         self._broken = False
-        self._begun = False
-        """Whether an event of this run is in the file, and so something to go on from."""
-        self._gathered: list[Event | DrainedChunk] = []
+        self._run_begun = False
+        """Whether an event of this run is in the file."""
+        self._pending: list[Event | DrainedChunk] = []
         try:
-            if not grown:
+            if not has_content:
                 self._write(Header(session_id=session_id, created_at=created_at, engine=engine))
             elif not _ends_with_newline(self.path):
-                self._file.write(b"\n")  # so that a torn last line costs no more than itself
+                self._file.write(b"\n")  # ends a torn last line, so that it does not damage the next one
             self._file.flush()
         except OSError as error:
-            raise self._refused(error) from None
+            raise self._close_unused(error) from None
 
     def write(self, event: Event | DrainedChunk) -> None:
-        """Add an event. With redaction, a response and what happens meanwhile is held back until it is whole."""
+        """Add an event. With redaction, the events of a response are held back until the response is complete."""
         if self._redactor is None:
-            self._gathered.append(event)
+            self._pending.append(event)
         else:
-            self._gathered += self._redactor.feed(event)
-        if len(self._gathered) >= BATCH_EVENTS:
-            self._write_gathered()
+            self._pending += self._redactor.feed(event)
+        if len(self._pending) >= BATCH_EVENTS:
+            self._write_pending()
 
     def flush(self) -> None:
-        """Hand everything to the operating system. Raises OSError once; after that the record is given up.
+        """Hand everything to the operating system.
 
-        Raises WrongUse if that happens before anything of the run is kept: nothing has been done yet.
+        Raises WrongUse if nothing of this run could be written yet, and OSError later. After either the file is closed
+        and further events are dropped.
         """
         if not self._broken:
-            begins = bool(self._gathered)
+            begins = bool(self._pending)
             try:
-                self._write_gathered()
+                self._write_pending()
                 self._file.flush()
             except OSError as error:
-                if not self._begun:
-                    raise self._refused(error) from None
-                self._give_up()
+                if not self._run_begun:
+                    raise self._close_unused(error) from None
+                self._abandon()
                 raise
-            self._begun = self._begun or begins
+            self._run_begun = self._run_begun or begins
 
     def close(self) -> None:
         """Flush and close."""
         if self._redactor is not None:
-            self._gathered += self._redactor.flush()
+            self._pending += self._redactor.flush()
         self.flush()
         if not self._broken:
             self._file.close()
 
     def _write(self, line: Struct) -> None:
         if self._broken:
-            return  # the run was told, and ends by it; its last events still reach its readers
+            return  # `flush` has raised, which ends the run; its last events go only to its subscribers
         try:
             self._file.write(encode_line(line) + b"\n")
         except OSError:
-            self._give_up()
+            self._abandon()
             raise
 
-    def _write_gathered(self) -> None:
-        gathered, self._gathered = self._gathered, []
+    def _write_pending(self) -> None:
+        pending, self._pending = self._pending, []
         if self._broken:
             return
         try:
-            lines = [self._attachments.write(line) if type(line) is ToolCallResult else line for line in gathered]
+            lines = [self._attachments.write(line) if type(line) is ToolCallResult else line for line in pending]
             try:
                 self._file.write(encode_lines(lines))
-            except (TypeError, ValueError):  # one of them is not quite JSON: it is written as far as it can be
+            except (TypeError, ValueError):  # one of them cannot be JSON: `encode_line` writes what it can
                 for line in lines:
                     self._write(line)
         except OSError:
-            self._give_up()
+            self._abandon()
             raise
 
-    def _refused(self, error: OSError) -> WrongUse:
-        """The error for a record in which no run can begin. A file that was made for it goes again."""
-        self._give_up()
+    def _close_unused(self, error: OSError) -> WrongUse:
+        """Close the file, remove it if it is new, and return the error to raise: no run can begin in this record."""
+        self._abandon()
         if self._new:
             with suppress(OSError):
                 self.path.unlink()
         return WrongUse(f"cannot write the record {self.path}: {error.strerror or error}")
 
-    def _give_up(self) -> None:
-        """Close a file that takes no more; what its buffer holds is lost, and trying again would raise again."""
+    def _abandon(self) -> None:
+        """Close a file that cannot be written any more. What its buffer holds is lost."""
         self._broken = True
         with suppress(OSError):
             self._file.close()
 
 
 def is_being_written(path: str | os.PathLike[str]) -> bool:
-    """Whether somebody writes to this record now. False also where that cannot be known."""
+    """Whether a process is writing to this record now. Always False on platforms without `flock`."""
     if not (_LOCKS and Path(path).is_file()):
         return False
     try:

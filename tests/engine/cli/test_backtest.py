@@ -58,15 +58,15 @@ async def test_files_that_are_no_records_are_named_and_hinder_nobody(tmp_path: P
     done = await endstop("backtest", tmp_path)
     assert done.code == 0
     assert "1 file could not be read" in done.out
-    assert "b.jsonl is no endstop record" in done.out
+    assert "b.jsonl is not an endstop record" in done.out
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["nowhere"], "nowhere: no such file or directory"),
-        (["."], "no record in it or below it"),
-        (["bad.jsonl"], "is no endstop record"),
+        (["."], "in this folder or below it"),
+        (["bad.jsonl"], "is not an endstop record"),
         (["a.jsonl", "--policy", "agnet"], "did you mean 'agent'"),
         (["a.jsonl", "--policy", "agent", "--policy", "strict", "--sweep", "limits.steps=1:3:1"], "give --policy once"),
         (["a.jsonl", "--sweep", "limits.stops=1:3:1"], "did you mean 'limits.steps'"),

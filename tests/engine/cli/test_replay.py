@@ -304,12 +304,15 @@ def _header(**fields: Any) -> str:
 
 
 BAD: dict[str, tuple[bytes, str]] = {
-    "empty": (b"", "is no endstop record"),
-    "text": (b"hello\n", "is no endstop record"),
-    "binary": (bytes(range(256)) * 40, "is no endstop record"),
-    "another JSON": (b'{"messages": []}\n', "is no endstop record"),
-    "deep JSON": (b"[" * 60_000 + b"]" * 5, "is no endstop record"),
-    "a deep header": (_header(x=1).encode().replace(b"1}", b"[" * 5000 + b"]" * 5000 + b"}"), "is no endstop record"),
+    "empty": (b"", "is not an endstop record"),
+    "text": (b"hello\n", "is not an endstop record"),
+    "binary": (bytes(range(256)) * 40, "is not an endstop record"),
+    "another JSON": (b'{"messages": []}\n', "is not an endstop record"),
+    "deep JSON": (b"[" * 60_000 + b"]" * 5, "is not an endstop record"),
+    "a deep header": (
+        _header(x=1).encode().replace(b"1}", b"[" * 5000 + b"]" * 5000 + b"}"),
+        "is not an endstop record",
+    ),
     "newer": (_header(version="2.0").encode(), "upgrade endstop"),
     "a version that is none": (_header(version="new").encode(), "is damaged"),
     "a header alone": (_header().encode(), "has no run"),

@@ -100,7 +100,7 @@ async def test_bad_files_and_ratings_without_a_session_stand_at_the_end(tmp_path
     assert done.code == 0
     assert "1 rating without a session or run in these records\n  nobody\n" in done.out
     assert "12 files could not be read" in done.out
-    assert "bad00.jsonl is no endstop record" in done.out
+    assert "bad00.jsonl is not an endstop record" in done.out
     assert done.out.rstrip().endswith("and 2 more; --json lists them all")
 
 
@@ -135,7 +135,7 @@ async def test_without_anything_to_read_it_says_so(tmp_path: Path) -> None:
     assert "nowhere: no such file" in done.err
     done = await endstop("report", tmp_path)
     assert done.code == 2
-    assert "no record in it or below it" in done.err
+    assert "in this folder or below it" in done.err
     (tmp_path / "a.jsonl").write_text("{}\n")
     done = await endstop("report", tmp_path)
     assert done.code == 2

@@ -61,7 +61,7 @@ def test_compressed_data_that_breaks_off_is_told_and_what_came_before_it_is_kept
     path = tmp_path / "x.zst"
     path.write_bytes(zstd.compress(data)[:-lost])
     kept = bytearray()
-    with pytest.raises(CorruptData, match="breaks off"):
+    with pytest.raises(CorruptData, match="ends early"):
         b"".join(iter_into(kept, path))
     assert data.startswith(bytes(kept))
     assert len(kept) > 200_000
@@ -86,7 +86,7 @@ def test_damaged_or_trailing_bytes_are_torn_and_never_taken_for_data(tmp_path: P
 def test_endless_empty_frames_end_the_reading(tmp_path: Path) -> None:
     path = tmp_path / "x.zst"
     path.write_bytes(zstd.compress(b"") * 3000)
-    with pytest.raises(CorruptData, match="hold nothing"):
+    with pytest.raises(CorruptData, match="empty frames in a row"):
         list(read_blocks(path))
 
 
@@ -134,7 +134,7 @@ async def test_nothing_is_added_to_a_compressed_record_and_none_is_begun_as_one(
     packed = tmp_path / "packed.jsonl"
     packed.write_bytes(zstd.compress((tmp_path / "r.jsonl").read_bytes()))
     before = packed.read_bytes()
-    with pytest.raises(WrongUse, match="nothing can be added to it: `zstd -d` it first"):
+    with pytest.raises(WrongUse, match="cannot be appended to: run `zstd -d` on it first"):
         await Engine(Scripted("hi")).run("go", record=packed)
     assert packed.read_bytes() == before
     with pytest.raises(WrongUse, match=r"name it new\.jsonl"):

@@ -78,7 +78,7 @@ def test_names_that_are_no_text_are_found(tmp_path: Path) -> None:
     ("places", "complaint"),
     [
         (["absent"], "absent: no such file or directory"),
-        (["empty"], "empty: no record in it or below it"),
+        (["empty"], "empty: no records"),
         (["x.jsonl/y"], "not a directory"),
     ],
 )

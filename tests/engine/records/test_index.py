@@ -142,7 +142,7 @@ def test_a_database_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
         other.execute("CREATE TABLE made (x)")
     other.close()
     before = at.read_bytes()
-    goes_on_without(tmp_path, at, "no index of endstop")
+    goes_on_without(tmp_path, at, "not an endstop index")
     assert at.read_bytes() == before
 
 

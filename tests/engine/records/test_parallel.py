@@ -121,8 +121,8 @@ def test_a_worker_that_is_killed_costs_its_file_only(work: ModuleType, tmp_path:
     results = [result for _, result in map_files(work.pick, files(tmp_path, *contents), processes=2)]
     failed = {number: result.message for number, result in enumerate(results) if isinstance(result, FileFailure)}
     assert set(failed) == {0, 7, 8, 20, 49}
-    assert failed[7] == "the process that worked on it was killed by SIGKILL, most likely for want of memory"
-    assert failed[20] == "the process that worked on it was ended with exit code 7"
+    assert failed[7] == "its worker process was killed by SIGKILL, probably because memory ran out"
+    assert failed[20] == "its worker process was ended with exit code 7"
     assert all(result == str(number) for number, result in enumerate(results) if number not in failed)
 
 
@@ -130,7 +130,7 @@ def test_a_result_that_cannot_be_handed_over_is_that_files_failure(work: ModuleT
     results = [result for _, result in map_files(work.pick, files(tmp_path, "a", "odd", "b"), processes=2)]
     assert results[0], results[2] == ("a", "b")
     assert isinstance(results[1], FileFailure)
-    assert "its result cannot be handed over" in results[1].message
+    assert "its result cannot be pickled" in results[1].message
 
 
 def test_few_small_files_need_no_process_and_many_large_ones_get_them(work: ModuleType, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_leaving_the_loop_ends_the_workers(work: ModuleType, tmp_path: Path) -> 
 
 def test_what_no_worker_can_do_is_wrong_use(tmp_path: Path) -> None:
     paths = files(tmp_path, "a", "b")
-    with pytest.raises(WrongUse, match="cannot be handed to a worker"):
+    with pytest.raises(WrongUse, match="cannot be sent to a worker process"):
         list(map_files(lambda path: path, paths, processes=2))
     with pytest.raises(WrongUse, match="processes is 0"):
         map_files(str, paths, processes=0)
@@ -182,7 +182,7 @@ def test_workers_that_cannot_begin_are_told_and_not_tried_for_each_file(
 ) -> None:
     assert work.__file__ is not None
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place != str(Path(work.__file__).parent)])
-    with pytest.raises(WrongUse, match="ended with exit code 1 before it began"):
+    with pytest.raises(WrongUse, match="ended with exit code 1 before it started"):
         list(map_files(work.read, files(tmp_path, *["x"] * 50), processes=2))
     assert "No module named 'work_of_tests'" in capfd.readouterr().err
 

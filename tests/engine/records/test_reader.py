@@ -63,17 +63,17 @@ def test_a_damaged_line_in_the_middle_of_a_run_is_named(record: Path) -> None:
     lines = record.read_bytes().splitlines(keepends=True)
     lines[5] = b'{"type": "TEXT_MESS\n'
     record.write_bytes(b"".join(lines))
-    with pytest.raises(WrongUse, match=r"events 5 to 5 of a run are lost \(damaged line 6\)"):
+    with pytest.raises(WrongUse, match=r"events 5 to 5 of a run are missing \(damaged line 6\)"):
         read_record(record)
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"", "no endstop record"),
-        (b"hello\n", "no endstop record"),
-        (b"\x00\xff\x00", "no endstop record"),
-        (b'{"type":"HEADER","format":"other","version":"1.0","session_id":"s"}\n', "no endstop record"),
+        (b"", "not an endstop record"),
+        (b"hello\n", "not an endstop record"),
+        (b"\x00\xff\x00", "not an endstop record"),
+        (b'{"type":"HEADER","format":"other","version":"1.0","session_id":"s"}\n', "not an endstop record"),
         (b'{"type":"HEADER","format":"endstop-record","version":"2.0","session_id":"s"}\n', "version 2.0"),
         (b'{"type":"HEADER","format":"endstop-record","version":"1.0","session_id":"s"}\n', "holds no run"),
     ],
@@ -93,7 +93,7 @@ def test_a_record_that_is_missing_is_refused(tmp_path: Path) -> None:
 async def test_a_file_that_is_something_else_is_never_written_to(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("my notes\n")
-    with pytest.raises(WrongUse, match="no endstop record"):
+    with pytest.raises(WrongUse, match="not an endstop record"):
         await Engine(Scripted("hi")).run("go", record=path)
     assert path.read_text() == "my notes\n"
 
