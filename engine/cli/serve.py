@@ -25,9 +25,9 @@ exit codes:
   2    usage error, such as a port in use, a store that cannot be opened, or no token for --host
   130  stopped by Ctrl-C; a second Ctrl-C exits at once
 
-The server listens on this machine only, unless clients need a token: the file for --tokens has a line OWNER:TOKEN for
-each owner, or the environment variable ENDSTOP_TOKEN has the only token. Without --model it shows stored sessions and
-starts none.
+Without tokens, the server listens on this machine only. Tokens come from --tokens, a file with a line OWNER:TOKEN for
+each owner, or from the environment variable ENDSTOP_TOKEN, if there is only one. Without --model, the server shows
+stored sessions and starts none.
 """
 
 
