@@ -132,15 +132,15 @@ class ResumedSession:
                     f"{path}: its run began with {names}: give --{option} again, with the same or another command"
                 )
 
-    def policy(self, given: Policy) -> Policy:
+    def policy(self, policy: Policy) -> Policy:
         """The policy for the resumed run. The last run goes on only with its own policy: its record must stay true."""
-        if self.same_run and given != self.started.policy:
+        if self.same_run and policy != self.started.policy:
             raise WrongUse(
                 f"{self.record.path}: its last run was killed and goes on with the policy that it began with: leave "
                 "out --policy, --max-steps, --max-tokens and --no-closing, and give them with a new prompt once it "
                 "has ended"
             )
-        return given
+        return policy
 
     def tools(self, own: Sequence[Tool], defaults: Sequence[Tool], *, wanted: bool) -> list[Tool]:
         """The recorded tools in their order, then any others. `wanted`: whether to offer the presets."""
@@ -200,7 +200,7 @@ class ResumedSession:
 
 
 def read_resumed(path: str) -> ResumedSession:
-    """The record of this name. Raises WrongUse if it is none."""
+    """The session to resume, from the record at this path. Raises WrongUse."""
     record = read_record(path)
     facts = Facts()
     for event in record.runs[-1].events:
@@ -209,7 +209,7 @@ def read_resumed(path: str) -> ResumedSession:
 
 
 def options_to_repeat(args: argparse.Namespace) -> str:
-    """The options that no record holds, as they must be repeated to resume the run."""
+    """The options that a record does not hold, as they must be repeated to resume its session."""
     written: list[str] = []
     for name in (
         "api_base",

@@ -20,8 +20,8 @@ from ..records.reader import is_record
 from ..records.scan import scan
 from .factory import load_policy
 from .options import add_command
-from .views.audit import parts_of
-from .views.tables import show
+from .views.audit import render_audit
+from .views.tables import print_parts
 from .views.text import counted
 
 _HELP = "show what happened in one session: when the work was done, what came after, what would have ended it"
@@ -69,23 +69,23 @@ def command(args: argparse.Namespace) -> int:
     policies = [load_policy(name, closing=True) for name in args.policy or POLICIES]
     if not Path(args.transcript).is_file():
         raise WrongUse(f"{args.transcript}: no such file")
-    told = audit(scan(args.transcript), policies) if is_record(args.transcript) else _foreign(args, policies)
+    result = audit(scan(args.transcript), policies) if is_record(args.transcript) else _audit_transcript(args, policies)
     if args.json:
-        std_streams.write_answer(msgspec.json.encode(told).decode() + "\n")
+        std_streams.write_answer(msgspec.json.encode(result).decode() + "\n")
     else:
-        show(std_streams, parts_of(told, args.every_step))
+        print_parts(std_streams, render_audit(result, args.every_step))
     return 0
 
 
-def _foreign(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
+def _audit_transcript(args: argparse.Namespace, policies: Sequence[Policy]) -> Audit:
     """The audit of a transcript of another agent."""
-    chosen = _chosen(args, find_sessions(args.transcript, args.format))
+    chosen = _choose_session(args, find_sessions(args.transcript, args.format))
     session = chosen.session
     events = events_of(session, chosen.id, chosen.format, ImportOptions(completion=tuple(args.completion)))
     return audit(events, policies, dict(session.losses))
 
 
-def _chosen(args: argparse.Namespace, results: Iterable[FoundSession | SkippedSession]) -> FoundSession:
+def _choose_session(args: argparse.Namespace, results: Iterable[FoundSession | SkippedSession]) -> FoundSession:
     """The session to show. Raises WrongUse if there is none."""
     chosen: FoundSession | None = None
     ids: list[str] = []

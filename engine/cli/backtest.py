@@ -15,10 +15,10 @@ from ..process.streams import StdStreams
 from ..records.files import find_records
 from .factory import load_policy
 from .options import add_command, add_indexed_records
-from .views.backtest import parts_of
+from .views.backtest import render_backtest
 from .views.backtest_page import backtest_page
 from .views.html import check_writable, write_page
-from .views.tables import indexed, progress, show
+from .views.tables import indexed, print_parts, progress
 from .views.text import counted
 
 _HELP = "test other stopping policies on recorded sessions, without a model"
@@ -64,7 +64,7 @@ def add_to(commands: Any) -> None:
 def command(args: argparse.Namespace) -> int:
     """Run the backtest and return the exit code. Raises WrongUse."""
     swept, policies = _policies(args.policy, args.sweep)
-    against = None if args.against is None else _named(args.against)
+    against = None if args.against is None else _load_named(args.against)
     std_streams = StdStreams()
     paths = find_records(args.records)
     if args.html is not None:
@@ -72,8 +72,8 @@ def command(args: argparse.Namespace) -> int:
     every = [*policies, *([against] if against is not None else [])]
     with (
         indexed(args, lambda place: backtest_index(every, place)) as index,
-        _lines_to(args.each) as on_case,
-        progress(args, "testing") as told,
+        _open_cases(args.each) as on_case,
+        progress(args, "testing") as on_progress,
     ):
         report = backtest_records(
             paths,
@@ -82,7 +82,7 @@ def command(args: argparse.Namespace) -> int:
             swept=swept,
             index=index,
             processes=args.processes,
-            progress=told,
+            progress=on_progress,
             on_case=on_case,
         )
     if not report.sessions:
@@ -91,35 +91,35 @@ def command(args: argparse.Namespace) -> int:
     if args.json:
         std_streams.write_answer(msgspec.json.encode(report).decode() + "\n")
     else:
-        show(std_streams, parts_of(report, written))
+        print_parts(std_streams, render_backtest(report, written))
     return 0
 
 
 @contextmanager
-def _lines_to(given: str | None) -> Iterator[Callable[[str, SessionCase], None] | None]:
+def _open_cases(path: str | None) -> Iterator[Callable[[str, SessionCase], None] | None]:
     """A function that writes each case as a line of JSON; None without a file."""
-    if given is None:
+    if path is None:
         yield None
         return
     try:
-        with open(given, "wb") as file:
+        with open(path, "wb") as file:
             yield lambda policy, case: _write(file, policy, case)
     except OSError as error:
-        raise WrongUse(f"--each {given}: {error.strerror}") from None
+        raise WrongUse(f"--each {path}: {error.strerror}") from None
 
 
 def _write(file: IO[bytes], policy: str, case: SessionCase) -> None:
     file.write(msgspec.json.encode({"policy": policy, **msgspec.to_builtins(case)}) + b"\n")
 
 
-def _policies(given: Sequence[str], swept: str | None) -> tuple[str | None, list[NamedPolicy]]:
+def _policies(names: Sequence[str], swept: str | None) -> tuple[str | None, list[NamedPolicy]]:
     if swept is None:
-        return None, [_named(name) for name in given or POLICIES]
-    if len(given) > 1:
+        return None, [_load_named(name) for name in names or POLICIES]
+    if len(names) > 1:
         raise WrongUse("--sweep changes one policy: give --policy once")
-    return parse_sweep(_named(given[0] if given else "agent").policy, swept)
+    return parse_sweep(_load_named(names[0] if names else "agent").policy, swept)
 
 
-def _named(given: str) -> NamedPolicy:
-    policy = load_policy(given, closing=True)
+def _load_named(name: str) -> NamedPolicy:
+    policy = load_policy(name, closing=True)
     return NamedPolicy(policy.name, policy)

@@ -39,6 +39,22 @@ exit codes: 0 imported, 2 usage error, or nothing was imported
 """
 SHOWN = 5
 """How many skipped sessions are listed; `--json` lists all."""
+_EXPORT_HELP = "convert a record to a format of other programs"
+_EXPORT_EPILOG = """\
+  openai   OpenAI's messages: one JSON object with `messages`, which `endstop import openai` reads again
+  atif     a trajectory of the Agent Trajectory Interchange Format, version 1.7 (Harbor, Terminal-Bench)
+
+Whatever the format cannot express is listed.
+
+examples:
+  endstop export openai run.jsonl
+  endstop export atif run.jsonl -o trajectory.json
+
+exit codes: 0 exported, 2 usage error
+"""
+
+Export = Callable[[str, Sequence[Event]], tuple[dict[str, Any], Counter[str]]]
+EXPORTS: dict[str, Export] = {"openai": to_openai.export, "atif": to_atif.export}
 
 
 def add_to(commands: Any) -> None:
@@ -92,14 +108,14 @@ def import_sessions(args: argparse.Namespace) -> int:
     skipped = [result for result in results if isinstance(result, SkippedSession)]
     unused = options.unmatched_names(importer.tool_names)
     if not (args.quiet and args.json):  # the JSON has all of it
-        for line in _told(imported, skipped, unused, args.quiet):
+        for line in _report_lines(imported, skipped, unused, args.quiet):
             print(line, file=sys.stderr)
     if args.json:
         std_streams.write_answer(_as_json(args.output, imported, skipped, unused))
     elif imported:
         std_streams.write_answer(_summary(args.output, imported) + "\n")
     if not imported:
-        raise WrongUse(_nothing(args.output, skipped))
+        raise WrongUse(_why_nothing(args.output, skipped))
     return 0
 
 
@@ -121,29 +137,29 @@ def _summary(folder: str, imported: list[ImportedRecord]) -> str:
     return f"{sessions} ({named}; {counted(runs, 'run')}, {counted(steps, 'step')}) imported into {folder}"
 
 
-def _told(
+def _report_lines(
     imported: list[ImportedRecord], skipped: list[SkippedSession], unused: list[str], quiet: bool
 ) -> Iterator[str]:
     """Everything to report besides the result. Skipped sessions are reported even if `quiet`: no record shows them."""
-    yield from _told_amiss(skipped, bool(imported))
+    yield from _skipped_lines(skipped, bool(imported))
     if not quiet:
-        yield from _told_skipped(skipped)
-        yield from _told_lost(imported)
-        yield from _told_unused(unused)
+        yield from _kept_and_ignored_lines(skipped)
+        yield from _lost_lines(imported)
+        yield from _unknown_tool_lines(unused)
 
 
-def _told_amiss(skipped: list[SkippedSession], imported: bool) -> Iterator[str]:
+def _skipped_lines(skipped: list[SkippedSession], imported: bool) -> Iterator[str]:
     """Sessions that could not be converted."""
-    amiss = [result for result in skipped if not (result.aside or result.known)]
-    if not imported and len(amiss) == 1:
-        amiss = []  # it is the reason that `_nothing` gives
-    for result in amiss[:SHOWN]:
+    failed = [result for result in skipped if not (result.aside or result.known)]
+    if not imported and len(failed) == 1:
+        failed = []  # it is the reason that `_why_nothing` gives
+    for result in failed[:SHOWN]:
         yield f"skipped: {_where(result)}: {one_line(result.why, 300)}"
-    if len(amiss) > SHOWN:
-        yield f"skipped: {len(amiss) - SHOWN} more (--json lists them)"
+    if len(failed) > SHOWN:
+        yield f"skipped: {len(failed) - SHOWN} more (--json lists them)"
 
 
-def _told_skipped(skipped: list[SkippedSession]) -> Iterator[str]:
+def _kept_and_ignored_lines(skipped: list[SkippedSession]) -> Iterator[str]:
     aside = [result for result in skipped if result.aside]
     known = [result for result in skipped if result.known]
     if known:
@@ -158,24 +174,24 @@ def _where(result: SkippedSession) -> str:
     return f"{source}, {result.place}" if result.place else source
 
 
-def _told_lost(imported: list[ImportedRecord]) -> Iterator[str]:
+def _lost_lines(imported: list[ImportedRecord]) -> Iterator[str]:
     for kind, times in total_losses(imported).most_common():
-        yield f"lost: {times:,} {_words(kind)}"
+        yield f"lost: {times:,} {_loss_text(kind)}"
 
 
-def _words(kind: str) -> str:
+def _loss_text(kind: str) -> str:
     group, named, name = kind.partition(": ")
     if named and group in LOSS_GROUPS:
         return LOSS_GROUPS[group].format(one_line(name, 60))
     return LOSSES.get(kind, "other items: left out")
 
 
-def _told_unused(unused: list[str]) -> Iterator[str]:
+def _unknown_tool_lines(unused: list[str]) -> Iterator[str]:
     for name in unused:
         yield f"note: no session has a tool called {one_line(name, 60)!r}"
 
 
-def _nothing(folder: str, skipped: list[SkippedSession]) -> str:
+def _why_nothing(folder: str, skipped: list[SkippedSession]) -> str:
     if not skipped:
         return "nothing was imported: no files were found"
     known = [result for result in skipped if result.known]
@@ -199,24 +215,7 @@ def _as_json(folder: str, imported: list[ImportedRecord], skipped: list[SkippedS
     return msgspec.json.encode(whole).decode() + "\n"
 
 
-# `endstop export`: a record as other programs read sessions.
-
-_EXPORT_HELP = "convert a record to a format of other programs"
-_EXPORT_EPILOG = """\
-  openai   OpenAI's messages: one JSON object with `messages`, which `endstop import openai` reads again
-  atif     a trajectory of the Agent Trajectory Interchange Format, version 1.7 (Harbor, Terminal-Bench)
-
-Whatever the format cannot express is listed.
-
-examples:
-  endstop export openai run.jsonl
-  endstop export atif run.jsonl -o trajectory.json
-
-exit codes: 0 exported, 2 usage error
-"""
-
-Export = Callable[[str, Sequence[Event]], tuple[dict[str, Any], Counter[str]]]
-EXPORTS: dict[str, Export] = {"openai": to_openai.export, "atif": to_atif.export}
+# ---- export
 
 
 def add_export(commands: Any) -> None:

@@ -46,9 +46,9 @@ def build_provider(
     between: float = BETWEEN_SECONDS,
 ) -> Provider:
     """The provider for `--model`, `--api-base` and `--provider`, with `--first-timeout` and `--content-timeout`."""
-    for option, given in (("--first-timeout", first), ("--content-timeout", between)):
-        if not given > 0:
-            raise WrongUse(f"{option} is {given:g}: use seconds above 0")
+    for option, seconds in (("--first-timeout", first), ("--content-timeout", between)):
+        if not seconds > 0:
+            raise WrongUse(f"{option} is {seconds:g}: use seconds above 0")
     if not model or not model.strip():
         raise WrongUse(
             "no model: give one with --model, as in --model anthropic/claude-sonnet-4-5, "
@@ -80,25 +80,25 @@ def with_retries(provider: Provider, retries: int, seconds: float | None) -> Pro
     return Retry(bounded, times=times) if retries else bounded
 
 
-def build_prices(given: str | None, provider: Provider, recorded: RunStarted | None) -> Prices:
+def build_prices(price: str | None, provider: Provider, recorded: RunStarted | None) -> Prices:
     """The model's prices: from `--price IN,OUT[,CACHED]`, else from the record to resume, else from litellm's list."""
-    if given is None:
+    if price is None:
         if recorded is None or recorded.endpoint != getattr(provider, "endpoint", ""):
             return Prices()
         return Prices(recorded.prices)
     try:
-        each_input, each_output, *cached = map(float, given.split(","))
+        each_input, each_output, *cached = map(float, price.split(","))
         (each_cached,) = cached or (None,)
         return Prices({provider.model: Price(input=each_input, output=each_output, cached=each_cached)})
     except ValueError:
-        raise WrongUse(f"--price {given}: write IN,OUT or IN,OUT,CACHED, in US dollars per million tokens") from None
+        raise WrongUse(f"--price {price}: write IN,OUT or IN,OUT,CACHED, in US dollars per million tokens") from None
 
 
-def load_policy(given: str, *, closing: bool = False) -> Policy:
+def load_policy(name: str, *, closing: bool = False) -> Policy:
     """The policy for `--policy NAME|FILE`. `closing`: whether to make a closing step if a file does not say."""
-    if given in POLICIES:
-        return replace(POLICIES[given], closing=closing)
-    return _policy_from_file(given, closing)
+    if name in POLICIES:
+        return replace(POLICIES[name], closing=closing)
+    return _policy_from_file(name, closing)
 
 
 def with_limits(policy: Policy, max_steps: int | None, max_tokens: int | None = None, *, closing: bool) -> Policy:
@@ -208,55 +208,55 @@ def build_workspace_tools(folder: str | None, allow_run: bool, env: Sequence[str
     return list(workspace_tools(folder, allow_run=allow_run, env=env))
 
 
-def read_prompt(given: str | None, command: str = "run") -> str:
+def read_prompt(prompt: str | None, command: str = "run") -> str:
     """The prompt from the command line, or from stdin unless that is a terminal."""
-    if given is None or given == "-":
-        if sys.stdin is None or (given is None and sys.stdin.isatty()):
+    if prompt is None or prompt == "-":
+        if sys.stdin is None or (prompt is None and sys.stdin.isatty()):
             raise WrongUse(f'no prompt: give it as in endstop {command} "...", or pipe it in')
         text = sys.stdin.buffer.read().decode("utf-8-sig", "replace")
     else:
-        text = os.fsencode(given).decode("utf-8", "replace")
+        text = os.fsencode(prompt).decode("utf-8", "replace")
     if not text.strip():
         raise WrongUse("the prompt is empty")
     return text.strip("\n")
 
 
-def check_record(given: str | None, drain: bool) -> None:
+def check_record(record: str | None, drain: bool) -> None:
     """Refuse a `--record` that cannot be written. A record is one session, so a file that has content is refused."""
-    if given is None:
+    if record is None:
         if drain:
             raise WrongUse("--drain reads the rest of cut responses into the record: add --record FILE")
         return
-    path = Path(given)
+    path = Path(record)
     if path.is_dir():
-        raise WrongUse(f"--record {given} is a folder: give a file in it")
+        raise WrongUse(f"--record {record} is a folder: give a file in it")
     if path.is_file() and path.stat().st_size > 0:
-        raise WrongUse(f"--record {given} already exists, and a record holds one session: give another file")
+        raise WrongUse(f"--record {record} already exists, and a record holds one session: give another file")
 
 
-def _policy_from_file(given: str, closing: bool) -> Policy:
-    if not given.strip():
+def _policy_from_file(name: str, closing: bool) -> Policy:
+    if not name.strip():
         raise WrongUse(f"--policy is empty: give one of {', '.join(POLICIES)}, or a TOML file")
-    path = Path(given)
+    path = Path(name)
     if path.is_dir():
-        raise WrongUse(f"--policy {given} is a folder: give a TOML file in it")
+        raise WrongUse(f"--policy {name} is a folder: give a TOML file in it")
     if not path.is_file():
-        if path.suffix == ".toml" or os.sep in given:
-            raise WrongUse(f"--policy {given}: no such file")
-        raise WrongUse(f"--policy {given}: neither a policy{did_you_mean(given, POLICIES)} nor a TOML file")
+        if path.suffix == ".toml" or os.sep in name:
+            raise WrongUse(f"--policy {name}: no such file")
+        raise WrongUse(f"--policy {name}: neither a policy{did_you_mean(name, POLICIES)} nor a TOML file")
     try:
         data = tomllib.loads(path.read_text("utf-8"))
     except UnicodeDecodeError:
-        raise WrongUse(f"--policy {given} is not a TOML file: it is not UTF-8 text") from None
+        raise WrongUse(f"--policy {name} is not a TOML file: it is not UTF-8 text") from None
     except ValueError as error:  # TOMLDecodeError, or a number with more digits than Python reads
-        raise WrongUse(f"--policy {given} is not valid TOML: {error}") from None
+        raise WrongUse(f"--policy {name} is not valid TOML: {error}") from None
     except RecursionError:
-        raise WrongUse(f"--policy {given} is not a policy: its values are nested too deeply") from None
+        raise WrongUse(f"--policy {name} is not a policy: its values are nested too deeply") from None
     except OSError as error:
-        raise WrongUse(f"--policy {given} cannot be read: {error.strerror}") from None
+        raise WrongUse(f"--policy {name} cannot be read: {error.strerror}") from None
     data.setdefault("name", path.stem)
     data.setdefault("closing", closing)
-    return policy_from(data, where=given)
+    return policy_from(data, where=name)
 
 
 def _load_tools_from(place: str) -> list[Tool]:

@@ -55,9 +55,6 @@ def _parser(words: Sequence[str]) -> Parser:
     return parser
 
 
-# The parser of the command line: a mistake is told in one line, with what was probably meant.
-
-
 class Parser(argparse.ArgumentParser):
     """An argument parser that suggests corrections for misspelt commands, options and values.
 
@@ -66,10 +63,10 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse as argparse does, but report unknown arguments here, where the options of the subcommand are known."""
-        given, left = super().parse_known_args(args, namespace)
+        parsed, left = super().parse_known_args(args, namespace)
         if left:
             self.error(self._unrecognized(left))
-        return given, left
+        return parsed, left
 
     def error(self, message: str) -> NoReturn:
         """Print the error in one line and exit."""
@@ -87,8 +84,8 @@ class Parser(argparse.ArgumentParser):
         if not options:
             return f"unrecognized arguments: {' '.join(left)} (put text with spaces in quotes)"
         hints = (did_you_mean(word.partition("=")[0], self._option_string_actions) for word in options)
-        told = [f"{word}{hint}" for word, hint in zip(options, hints, strict=True)]
-        return f"unrecognized arguments: {' '.join(told)}"
+        words = [f"{word}{hint}" for word, hint in zip(options, hints, strict=True)]
+        return f"unrecognized arguments: {' '.join(words)}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -54,6 +54,11 @@ from .views.select import choose_race_view
 BEST_FIRST: tuple[Status, ...] = ("awaiting_input", "exhausted", "failed")
 """The exit code is that of the first of these statuses that a run has, if nobody won."""
 
+NONE = "-"
+"""The value of `--api-base` for a model without an endpoint of its own."""
+
+Watch = Callable[[int, Event | Lagged], None]
+
 _HELP = "run several models on one prompt, side by side; the first good completion wins"
 _EPILOG = """\
 The first model that completes wins, and the others are cancelled; with --compare all run to their end. A run that
@@ -163,7 +168,7 @@ def race_exit_code(race: RaceResult) -> int:
 
 def as_json(race: RaceResult, racers: Sequence[Racer], copies: WorkspaceCopies) -> str:
     """The result of the race as one line of JSON."""
-    told = [
+    racers_json = [
         {
             "racer": result.id,
             "model": racer.engine.provider.model,
@@ -178,7 +183,7 @@ def as_json(race: RaceResult, racers: Sequence[Racer], copies: WorkspaceCopies) 
     whole = {
         "winner": winner.id if winner is not None else None,
         "answer": winner.outcome.answer if winner is not None else "",
-        "racers": told,
+        "racers": racers_json,
         "usage": race.usage,
         "elapsed_ms": race.summary.elapsed_ms,
     }
@@ -191,14 +196,6 @@ def _notes(race: RaceResult, racers: Sequence[Racer], copies: WorkspaceCopies, r
     if race.winner is not None and len(notes) == 1:
         notes = [f"the winner's workspace: {racers[race.winner.number].workspace}"]
     return [*(notes if copies.kept[0] is not None else []), *([f"records: {record}"] if record is not None else [])]
-
-
-# From the options of `endstop race` to racers: an engine each, with a workspace that is its own copy.
-
-NONE = "-"
-"""The value of `--api-base` for a model without an endpoint of its own."""
-
-Watch = Callable[[int, Event | Lagged], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,15 +222,15 @@ def build_providers(args: argparse.Namespace) -> list[Provider]:
     return [with_retries(provider, args.retries, args.response_timeout) for provider in made]
 
 
-def _for_each(option: str, given: Sequence[str], models: Sequence[str]) -> list[str | None]:
-    if len(given) <= 1:
-        return [given[0] if given else None] * len(models)
-    if len(given) != len(models):
+def _for_each(option: str, values: Sequence[str], models: Sequence[str]) -> list[str | None]:
+    if len(values) <= 1:
+        return [values[0] if values else None] * len(models)
+    if len(values) != len(models):
         raise WrongUse(
-            f"{option} is given {len(given)} times for {len(models)} models: give it once for all of them, or once for "
-            "each, in the order of the models" + (f" ({NONE} for none)" if option == "--api-base" else "")
+            f"{option} is given {len(values)} times for {len(models)} models: give it once for all of them, or once "
+            "for each, in the order of the models" + (f" ({NONE} for none)" if option == "--api-base" else "")
         )
-    return list(given)
+    return list(values)
 
 
 def racer_names(providers: Sequence[Provider]) -> list[str]:

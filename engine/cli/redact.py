@@ -48,7 +48,7 @@ def add_to(commands: Any) -> None:
 
 
 def command(args: argparse.Namespace) -> int:
-    """Redact; gives the exit code. Raises WrongUse."""
+    """Write redacted copies and return the exit code. Raises WrongUse."""
     std_streams = StdStreams()
     redaction = build_redaction(args)
     assert redaction is not None
@@ -56,8 +56,8 @@ def command(args: argparse.Namespace) -> int:
     work = partial(_copy, targets=targets, redaction=redaction)
     written: dict[str, RedactionCounts] = {}
     failed: dict[str, str] = {}
-    with progress(args, "redacting") as told:
-        for path, result in map_files(work, list(targets), processes=args.processes, progress=told):
+    with progress(args, "redacting") as on_progress:
+        for path, result in map_files(work, list(targets), processes=args.processes, progress=on_progress):
             if isinstance(result, FileFailure):
                 failed[str(path)] = result.message
             else:
@@ -65,7 +65,7 @@ def command(args: argparse.Namespace) -> int:
     for name, why in failed.items():
         print(f"not written: {one_line(name, 200)}: {one_line(why, 300)}", file=sys.stderr)
     for name, copy in written.items():
-        for line in _told(copy):
+        for line in _notes(copy):
             print(f"{one_line(name, 200)}: {line}", file=sys.stderr)
     if args.json:
         whole = {"folder": args.output, "written": written, "failed": failed}
@@ -96,10 +96,10 @@ def _targets(places: Sequence[str], output: Path) -> dict[Path, Path]:
     return targets
 
 
-def _told(result: RedactionCounts) -> list[str]:
-    told = []
+def _notes(result: RedactionCounts) -> list[str]:
+    notes = []
     if result.left_out:
-        told.append(f"left out {counted(result.left_out, 'line')} that could not be read")
+        notes.append(f"left out {counted(result.left_out, 'line')} that could not be read")
     if result.missing:
-        told.append(f"{counted(result.missing, 'attachment')} not found")
-    return told
+        notes.append(f"{counted(result.missing, 'attachment')} not found")
+    return notes

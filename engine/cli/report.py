@@ -17,9 +17,9 @@ from ..records.files import find_records
 from ..records.parallel import FileFailure, map_files
 from .options import add_command, add_indexed_records
 from .views.html import check_writable, write_page
-from .views.report import parts_of
+from .views.report import render_report
 from .views.report_page import report_page
-from .views.tables import indexed, progress, show
+from .views.tables import indexed, print_parts, progress
 from .views.text import counted
 from .views.timeline_page import SessionSection
 
@@ -66,7 +66,7 @@ def command(args: argparse.Namespace) -> int:
     ratings = read_ratings(args.ratings) if args.ratings is not None else Ratings()
     if args.html is not None:
         check_writable(args.html, paths)
-    with indexed(args, digest_index) as index, progress(args, "reading") as told:
+    with indexed(args, digest_index) as index, progress(args, "reading") as on_progress:
         report = report_records(
             paths,
             ratings=ratings,
@@ -74,7 +74,7 @@ def command(args: argparse.Namespace) -> int:
             sessions=args.sessions,
             index=index,
             processes=args.processes,
-            progress=told,
+            progress=on_progress,
         )
     if not report.sessions:
         raise WrongUse(f"none of {counted(len(report.bad), 'file')} can be read as a record: {report.bad[0].why}")
@@ -82,16 +82,16 @@ def command(args: argparse.Namespace) -> int:
     if args.json:
         std_streams.write_answer(msgspec.json.encode(report).decode() + "\n")
     else:
-        show(std_streams, parts_of(report, written))
+        print_parts(std_streams, render_report(report, written))
     return 0
 
 
 def _write_page(args: argparse.Namespace, report: Report, ratings: Ratings) -> str:
-    """Write the page, whole or not at all; gives where it is. Raises WrongUse if it cannot be written."""
+    """Write the page, completely or not at all, and return where it is. Raises WrongUse if it cannot be written."""
     paths = [Path(chosen.record) for chosen in report.telling]
     sections = []
-    with progress(args, "drawing") as told:
-        read = map_files(record_timeline, paths, processes=args.processes, progress=told)
+    with progress(args, "drawing") as on_progress:
+        read = map_files(record_timeline, paths, processes=args.processes, progress=on_progress)
         for chosen, (_, timeline) in zip(report.telling, read, strict=True):
             if not isinstance(timeline, FileFailure):  # one that has gone since it was read
                 sections.append(SessionSection(chosen, timeline))

@@ -107,14 +107,14 @@ async def _run(
             interrupts.attach(run)
             async with run:
                 if (await run.wait()).status != "awaiting_input":
-                    outcome = await watched(run, view)
+                    outcome = await show_run(run, view)
                     break
         else:
             run = starts[-1]()
             interrupts.attach(run)
             seen: Sequence[Event] = resumed.last.events if resumed is not None and resumed.same_run else ()
             async with run:
-                outcome = await watched(run, view, seen)
+                outcome = await show_run(run, view, seen)
     if args.json:
         std_streams.write_answer(as_json(outcome) + "\n")
     elif outcome.answer and not view.shows_answer:
@@ -122,9 +122,9 @@ async def _run(
     return exit_code(outcome)
 
 
-async def watched(run: Run, view: RunView, seen: Sequence[Event] = ()) -> Outcome:
+async def show_run(run: Run, view: RunView, seen: Sequence[Event] = ()) -> Outcome:
     """Show a run to its end, even if it fails without a last event. `seen`: its events before a kill."""
-    watching = asyncio.create_task(_watch(run, view, seen))
+    watching = asyncio.create_task(_show_events(run, view, seen))
     try:
         outcome = await run.wait()
         await watching
@@ -133,7 +133,7 @@ async def watched(run: Run, view: RunView, seen: Sequence[Event] = ()) -> Outcom
         watching.cancel()
 
 
-async def _watch(run: Run, view: RunView, seen: Sequence[Event]) -> None:
+async def _show_events(run: Run, view: RunView, seen: Sequence[Event]) -> None:
     if seen:
         view.skip(seen)
     async for event in run.events(after=seen[-1].seq if seen else 0):

@@ -26,29 +26,29 @@ _INDENT = (0, 0, 0, 2)
 _MARKS = {"ok": "", None: " (never answered)", "rejected": " (handed back)"}
 
 
-def parts_of(told: Audit, every_step: bool) -> Iterator[RenderableType]:
+def render_audit(audit: Audit, every_step: bool) -> Iterator[RenderableType]:
     """The parts of the audit. `every_step`: show long runs completely, too."""
     from rich.text import Text
 
-    yield Text(_headline(told), style="bold")
-    for run in told.runs:
-        yield from _run(run, len(told.runs) > 1, every_step)
-    if told.lost:
-        lost = "; ".join(f"{kind}: {times:,}" for kind, times in told.lost.items())
+    yield Text(_headline(audit), style="bold")
+    for run in audit.runs:
+        yield from _run(run, len(audit.runs) > 1, every_step)
+    if audit.lost:
+        lost = "; ".join(f"{kind}: {times:,}" for kind, times in audit.lost.items())
         yield Text(f"\nlost in the import: {lost}", style="dim")
 
 
-def _headline(told: Audit) -> str:
-    steps = sum(run.made for run in told.runs)
-    about = "about " if told.usage.estimated else ""
+def _headline(audit: Audit) -> str:
+    steps = sum(run.made for run in audit.runs)
+    about = "about " if audit.usage.estimated else ""
     parts = [
-        one_line(told.session_id, 60),
-        *([one_line(told.model, 60)] if told.model else []),
-        *([counted(len(told.runs), "run")] if len(told.runs) > 1 else []),
+        one_line(audit.session_id, 60),
+        *([one_line(audit.model, 60)] if audit.model else []),
+        *([counted(len(audit.runs), "run")] if len(audit.runs) > 1 else []),
         counted(steps, "step"),
-        f"{about}{told.usage.input_tokens:,} tokens in, {told.usage.output_tokens:,} out",
-        *([cost(told.usage)] if told.usage.cost_usd is not None else []),
-        *([duration(told.duration_ms)] if told.duration_ms else []),
+        f"{about}{audit.usage.input_tokens:,} tokens in, {audit.usage.output_tokens:,} out",
+        *([cost(audit.usage)] if audit.usage.cost_usd is not None else []),
+        *([duration(audit.duration_ms)] if audit.duration_ms else []),
     ]
     return " · ".join(parts)
 
@@ -70,10 +70,10 @@ def _policies(run: AuditedRun) -> Iterator[RenderableType]:
     from rich.padding import Padding
     from rich.text import Text
 
-    said: dict[tuple[str, str], list[str]] = {}
+    results: dict[tuple[str, str], list[str]] = {}
     for stopping in run.stoppings:
-        said.setdefault(_stopping(stopping, run), []).append(stopping.policy)
-    for (words, style), names in said.items():
+        results.setdefault(_stopping(stopping, run), []).append(stopping.policy)
+    for (words, style), names in results.items():
         whose = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
         yield Padding(Text(f"{whose}: ", style="bold").append(words, style=style), _INDENT)
 
@@ -130,8 +130,8 @@ def _reported(run: AuditedRun) -> str:
 
 def _alike(step: AuditedStep, before: AuditedStep) -> bool:
     """Whether a step made the same calls with the same status as the one before."""
-    told = [(call.name, call.arguments, call.status) for call in step.calls]
-    return bool(told) and told == [(call.name, call.arguments, call.status) for call in before.calls]
+    calls = [(call.name, call.arguments, call.status) for call in step.calls]
+    return bool(calls) and calls == [(call.name, call.arguments, call.status) for call in before.calls]
 
 
 def _shown(run: AuditedRun) -> set[int]:
@@ -140,9 +140,9 @@ def _shown(run: AuditedRun) -> set[int]:
     if many <= WHOLE:
         return set(range(many))
     done = next((place for place, step in enumerate(run.steps) if step.step == run.done_at), many - 1)
-    told = {place for place, step in enumerate(run.steps) if step.notes or step.repeats > 2}
+    noted = {place for place, step in enumerate(run.steps) if step.notes or step.repeats > 2}
     near = {*range(AROUND), *range(done - AROUND, done + AROUND + 1), *range(many - AROUND, many)}
-    return near | (told if len(told) < WHOLE else set())
+    return near | (noted if len(noted) < WHOLE else set())
 
 
 def _summed(steps: Sequence[AuditedStep]) -> str:
@@ -154,14 +154,14 @@ def _summed(steps: Sequence[AuditedStep]) -> str:
 def _line(step: AuditedStep, run: AuditedRun) -> Text:
     from rich.text import Text
 
-    said = f"“{one_line(step.text, LINE)}”" if step.text.strip() else ""
+    text = f"“{one_line(step.text, LINE)}”" if step.text.strip() else ""
     calls = "; ".join(_call(call) for call in step.calls)
     again = f"   (the same for the {_ordinal(step.repeats)} time)" if step.repeats > 1 else ""
     ends = any(call.kind == "completion" for call in step.calls)
     failed = any(call.status in ("error", "invalid", "truncated") for call in step.calls)
     style = f"bold {_style(run)}" if ends and not step.after_done else "yellow" if again or step.after_done else ""
     line = Text(f"  {step.step:>4} " if not step.closing else "   end ", style="dim")
-    line.append(one_line(calls or said or "nothing", LINE), style="red" if failed and not style else style)
+    line.append(one_line(calls or text or "nothing", LINE), style="red" if failed and not style else style)
     line.append(again, style="yellow")
     return line
 

@@ -19,7 +19,7 @@ WHY = 160
 """Characters of a policy's reason."""
 
 
-def parts_of(report: BacktestReport, written: str = "") -> Iterator[RenderableType]:
+def render_backtest(report: BacktestReport, written: str = "") -> Iterator[RenderableType]:
     """The parts of the backtest. `written`: where the page was written."""
     from rich.text import Text
 
@@ -161,14 +161,14 @@ def case_words(case: SessionCase) -> str:
     """One session in a line."""
     finding = case.finding
     where = f"run {finding.run}, " if case.finding.run > 1 else ""
-    told = f"{case.record}: {where}"
-    told += f"at the start: {finding.why}" if not finding.step else f"after step {finding.step}: {finding.why}"
+    words = f"{case.record}: {where}"
+    words += f"at the start: {finding.why}" if not finding.step else f"after step {finding.step}: {finding.why}"
     if finding.saved is not None and finding.saved.steps:
         rest = f" and {duration(finding.saved.ms)}" if finding.saved.ms else ""
-        told += (
+        words += (
             f"; {counted(finding.saved.steps, 'step')}, {finding.saved.usage.output_tokens:,} tokens out{rest} saved"
         )
     elif finding.stop_reason and finding.parting == "diverges":
-        told += f"; if the model had continued as recorded, {finding.stop_reason}"
-        told += f" {counted(finding.supposed_steps, 'step')} earlier" if finding.supposed_steps else ""
-    return one_line(told, len(case.record) + WHY)
+        words += f"; if the model had continued as recorded, {finding.stop_reason}"
+        words += f" {counted(finding.supposed_steps, 'step')} earlier" if finding.supposed_steps else ""
+    return one_line(words, len(case.record) + WHY)

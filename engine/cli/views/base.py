@@ -1,4 +1,4 @@
-"""Base classes of everything that shows a run to people.
+"""Base classes of the views of a run.
 
 A view derives from `RunView` and overrides what it shows. `show` gives it one event of the run; a view passes it to an
 `EventNarrator` (`narrator.py`), which calls the methods from `begin` to `end`. A `RunView` itself shows nothing.
@@ -26,7 +26,7 @@ Kind = Literal["text", "reasoning"]
 
 @dataclass(slots=True)
 class Call:
-    """A call and what became of it."""
+    """A tool call and its result."""
 
     name: str
     kind: ToolKind = "ordinary"
@@ -37,11 +37,11 @@ class Call:
     result: str = ""
     status: ResultStatus = "ok"
     word: str = ""
-    """What became of it, where its status does not say so: `accepted`."""
+    """The result in a word, if the status does not say it: `accepted`."""
 
     @property
     def arguments(self) -> str:
-        """What the model wrote so far."""
+        """The arguments as far as the model has written them."""
         return "".join(self.written)
 
 

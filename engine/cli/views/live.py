@@ -240,14 +240,14 @@ class LiveView(ScreenView, RunView):
         """Print the decision, and each rule that was considered."""
         head = Text.assemble("  ⚖ ", (f"round {round}: ", "dim"), (str(decision), "bold"))
         shown: list[RenderableType] = [head]
-        for rule, saw, said in trace_lines(decision):
+        for rule, saw, verdict in trace_lines(decision):
             line = Text(no_wrap=True, overflow="ellipsis")
-            line.append(f"    {rule:<22}", style="" if said else "dim")
-            line.append(said or "·", style="bold" if said else "dim")
-            if saw and not said:
+            line.append(f"    {rule:<22}", style="" if verdict else "dim")
+            line.append(verdict or "·", style="bold" if verdict else "dim")
+            if saw and not verdict:
                 line.append(f"   {saw}", style="dim")
             shown.append(line)
-            if saw and said:
+            if saw and verdict:
                 shown.append(Padding(Text(saw, style="dim"), (0, 0, 0, 6)))
         self._print(Group(*shown), "decision")
 

@@ -314,10 +314,10 @@ class EventNarrator:
 
     def _evaluated(self, event: ev.EvaluationFinished) -> None:
         head = f"evaluation by {short_name(event.name)}" if event.name else "evaluation"
-        said = {"passed": "✔ passed", "failed": "✘ failed", "not_run": "✘ gave no verdict"}[event.verdict]
+        verdict = {"passed": "✔ passed", "failed": "✘ failed", "not_run": "✘ gave no verdict"}[event.verdict]
         shade: Shade = "good" if event.verdict == "passed" else "bad"
-        told = str(event.details.get("error") or event.details.get("output") or "") if shade == "bad" else ""
-        self._view.note(one_line(f"{said}: {head}", NOTE), shade, last_lines(told, BODY))
+        output = str(event.details.get("error") or event.details.get("output") or "") if shade == "bad" else ""
+        self._view.note(one_line(f"{verdict}: {head}", NOTE), shade, last_lines(output, BODY))
 
     def _kind(self, name: str) -> ToolKind:
         return self._kinds.get(name, "ordinary")

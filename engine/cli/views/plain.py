@@ -108,9 +108,9 @@ class PlainView(RunView):
 
     def call(self, call: Call) -> None:
         """Print the call, its status and the first lines of its result."""
-        given = " ".join(f"{name}={value}" if name else value for name, value in arguments(call.arguments, 80))
+        shown = " ".join(f"{name}={value}" if name else value for name, value in arguments(call.arguments, 80))
         took = f" ({duration(call.ended - call.began)})" if call.running else ""
-        head = f"{one_line(call.name, 80)} {one_line(given, LINE)}".rstrip()
+        head = f"{one_line(call.name, 80)} {one_line(shown, LINE)}".rstrip()
         self._line(f"  {head} -> {call.word or call.status}{took}")
         lines, more = first_lines(call.result, RESULT_LINES)
         for line in lines:
@@ -137,8 +137,8 @@ class PlainView(RunView):
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
         """Print the reported percentage."""
         following = f"; next: {one_line(next_phase, LINE)}" if next_phase else ""
-        told = f": {one_line(summary, LINE)}" if summary.strip() else ""
-        self._line(f"  {percentage} % reported as done{told}{following}")
+        done = f": {one_line(summary, LINE)}" if summary.strip() else ""
+        self._line(f"  {percentage} % reported as done{done}{following}")
 
     def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
         """Print the note and its body."""
@@ -150,14 +150,14 @@ class PlainView(RunView):
     def decided(self, round: int, decision: Decision) -> None:
         """Print the decision, then each rule that was considered."""
         self._line(f"  decision of round {round}: {decision}, by {decision.rule}")
-        for rule, saw, said in trace_lines(decision):
-            self._line(f"    {rule:20} {said or '-'}" + (f"  [{saw}]" if saw else ""))
+        for rule, saw, verdict in trace_lines(decision):
+            self._line(f"    {rule:20} {verdict or '-'}" + (f"  [{saw}]" if saw else ""))
 
     def end(self, ending: EndingText, outcome: Outcome) -> None:
         """Print how the run ended, what it used and how to go on."""
-        told = outcome.detail if outcome.status in ("completed", "awaiting_input") else ending.text
+        text = outcome.detail if outcome.status in ("completed", "awaiting_input") else ending.text
         evaluation = f", evaluation {outcome.verdict}" if outcome.verdict != "not_run" else ""
-        self._line(f"{outcome.status} ({outcome.stop_reason}){evaluation}: {one_line(told or ending.title, 1000)}")
+        self._line(f"{outcome.status} ({outcome.stop_reason}){evaluation}: {one_line(text or ending.title, 1000)}")
         if ending.work:
             self._line(f"  {one_line(ending.work, LINE)}")
         if ending.tone == "question":

@@ -33,6 +33,21 @@ NARROWEST = 38
 WIDEST = 76
 TALLEST = 18
 """Lines of a racer, including its frame."""
+KEPT = 60
+"""Entries to keep."""
+LONGEST = 2000
+"""Characters of an entry to keep, from its end."""
+ROOMY = 50
+"""The width from which all numbers are shown."""
+
+_TONES: dict[Tone, tuple[str, str]] = {
+    "success": ("green", "✔"),
+    "doubt": ("yellow", "!"),
+    "limit": ("yellow", "■"),
+    "failure": ("red", "✘"),
+    "cancelled": ("magenta", "■"),
+    "question": ("blue", "?"),
+}
 
 
 class LiveRaceView(ScreenView, RaceView):
@@ -117,25 +132,6 @@ def _table(race: RaceResult, width: int) -> Table:
 _NUMBERS = ("steps", "in", "out", "cost", "time")
 
 
-# One racer's part of the screen: the last lines of what it does in a frame, and its state in the last of them.
-
-KEPT = 60
-"""Entries to keep."""
-LONGEST = 2000
-"""Characters of an entry to keep, from its end."""
-ROOMY = 50
-"""The width from which all numbers are shown."""
-
-_TONES: dict[Tone, tuple[str, str]] = {
-    "success": ("green", "✔"),
-    "doubt": ("yellow", "!"),
-    "limit": ("yellow", "■"),
-    "failure": ("red", "✘"),
-    "cancelled": ("magenta", "■"),
-    "question": ("blue", "?"),
-}
-
-
 class RaceColumn(RunView):
     """One racer: the last lines of its output in a frame, with its state below."""
 
@@ -151,7 +147,7 @@ class RaceColumn(RunView):
         self._won = False
 
     def show(self, event: Event | Lagged) -> None:
-        """Tell one more event."""
+        """Show one more event."""
         self._heard = monotonic()
         self._narrator.feed(event)
 
@@ -229,10 +225,10 @@ class RaceColumn(RunView):
 
     def call(self, call: Call) -> None:
         """Add the call, and the first line of its result."""
-        given = "  ".join(f"{name}={value}" if name else value for name, value in arguments(call.arguments, 40))
+        shown = "  ".join(f"{name}={value}" if name else value for name, value in arguments(call.arguments, 40))
         good = call.status == "ok"
         style = "dim" if call.kind == "completion" and good else "green" if good else "red"
-        self._add(f"● {one_line(call.name, 40)}  {given}".rstrip(), style, cut=True)
+        self._add(f"● {one_line(call.name, 40)}  {shown}".rstrip(), style, cut=True)
         lines, _ = first_lines(call.result, 1)
         if lines[0].strip():
             self._add(lines[0].strip(), "dim" if good else "red", cut=True, indent="  ")
@@ -249,8 +245,8 @@ class RaceColumn(RunView):
 
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
         """Add the reported percentage."""
-        told = f": {one_line(summary, 200)}" if summary.strip() else ""
-        self._add(f"◔ {percentage} % reported as done{told}", "blue")
+        done = f": {one_line(summary, 200)}" if summary.strip() else ""
+        self._add(f"◔ {percentage} % reported as done{done}", "blue")
 
     def note(self, text: str, shade: Shade, body: Sequence[str] = ()) -> None:
         """Add the note in its colour, and the last line of its body."""

@@ -347,15 +347,15 @@ class KeyReader:
 # ---- the event of --from
 
 
-def find_event(record: SessionRecord, given: str) -> EventAddress:
+def find_event(record: SessionRecord, name: str) -> EventAddress:
     """The event of `--from`: SEQ or RUN:SEQ, where RUN is a run's id or number, from 1. Raises WrongUse."""
-    run, _, seq = given.rpartition(":")
+    run, _, seq = name.rpartition(":")
     if not (seq.isascii() and seq.isdigit()):
-        raise WrongUse(f"--from {given}: give the number of an event, as in --from 12, or RUN_ID:SEQ")
-    number = _number_of(record, run, given)
+        raise WrongUse(f"--from {name}: give the number of an event, as in --from 12, or RUN_ID:SEQ")
+    number = _number_of(record, run, name)
     events = record.runs[number].events
     if not events[0].seq <= int(seq) <= events[-1].seq:
-        raise WrongUse(f"--from {given}: {_range(record.runs[number])}")
+        raise WrongUse(f"--from {name}: {_range(record.runs[number])}")
     return EventAddress(run=number, seq=int(seq))
 
 
@@ -364,20 +364,20 @@ def event_id(record: SessionRecord, beginning: EventAddress) -> str:
     return f"{one_line(record.runs[beginning.run].started.run_id, 100)}:{beginning.seq}"
 
 
-def _number_of(record: SessionRecord, run: str, given: str) -> int:
+def _number_of(record: SessionRecord, run: str, name: str) -> int:
     runs = record.runs
     if not run and len(runs) == 1:
         return 0
     if not run:
         raise WrongUse(
-            f"--from {given}: the record holds {counted(len(runs), 'run')}, so give one as RUN_ID:SEQ: {_ranges(runs)}"
+            f"--from {name}: the record holds {counted(len(runs), 'run')}, so give one as RUN_ID:SEQ: {_ranges(runs)}"
         )
     for number, recorded in enumerate(runs):
         if recorded.started.run_id == run:
             return number
     if run.isascii() and run.isdigit() and 1 <= int(run) <= len(runs):
         return int(run) - 1
-    raise WrongUse(f"--from {given}: the record has no run {run}: {_ranges(runs)}")
+    raise WrongUse(f"--from {name}: the record has no run {run}: {_ranges(runs)}")
 
 
 def _ranges(runs: list[RecordedRun]) -> str:

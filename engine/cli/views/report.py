@@ -18,7 +18,7 @@ from .report_tables import (
     groups,
     headline,
     limits,
-    ratings_told,
+    ratings_summary,
     spending,
     tools,
     trouble,
@@ -43,7 +43,7 @@ STYLES = {"main": "blue", "good": "green", "warn": "yellow", "bad": "red", "loop
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def parts_of(report: Report, where: str = "") -> Iterator[RenderableType]:
+def render_report(report: Report, where: str = "") -> Iterator[RenderableType]:
     """The parts of the report. `where`: what else was written, and to which file."""
     from rich.text import Text
 
@@ -53,8 +53,8 @@ def parts_of(report: Report, where: str = "") -> Iterator[RenderableType]:
     yield from _advice(report)
     yield from _sheet(endings(figures))
     yield from _sheet(work(figures))
-    if told := ratings_told(report.ratings):
-        yield Text(f"\n{told}")
+    if summary := ratings_summary(report.ratings):
+        yield Text(f"\n{summary}")
     yield from _distribution("Steps until reported as done", figures.steps_before_done, "steps")
     yield from _distribution("Share of the allowed steps used, in percent", _percents(report), "%")
     yield from _sheet(limits(report))
@@ -75,12 +75,12 @@ def parts_of(report: Report, where: str = "") -> Iterator[RenderableType]:
 def _made_of(report: Report) -> str:
     runs = f"{counted(report.runs, 'run')}; " if report.runs != report.sessions else ""
     named = [(report.by_model, "model"), (report.by_policy, "policy")]
-    told = [
+    parts = [
         f"{name} {one_line(next(iter(found)), NAME)}" if len(found) == 1 else f"{len(found):,} {_many(name)}"
         for found, name in named
     ]
     bad = f"; {counted(len(report.bad), 'file')} could not be read" if report.bad else ""
-    return f"{runs}{', '.join(told)}{bad}"
+    return f"{runs}{', '.join(parts)}{bad}"
 
 
 def _many(name: str) -> str:

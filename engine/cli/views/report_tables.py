@@ -84,7 +84,7 @@ def _telling(figures: RunMetrics) -> Iterator[str]:
     yield f"{part(completion)} of the runs ended with a completion call"
 
 
-def ratings_told(figures: RatingStatistics) -> str:
+def ratings_summary(figures: RatingStatistics) -> str:
     """The users' ratings in a sentence; empty if there are none."""
     if not figures.rated or figures.mean is None:
         return ""
@@ -124,8 +124,8 @@ def _shares(
     rows: list[tuple[Cell, ...]] = []
     for name, share in shares.items():
         if share.runs:
-            said, tone = words[name]
-            rows.append((said, Bar(share.runs / share.of, tone), f"{share.runs:,}", part(share), between(share.share)))
+            text, tone = words[name]
+            rows.append((text, Bar(share.runs / share.of, tone), f"{share.runs:,}", part(share), between(share.share)))
     return Sheet(
         title=title,
         caption=caption,
@@ -173,8 +173,8 @@ def trouble(figures: RunMetrics) -> Sheet:
 
 def _row(name: str, share: Proportion, tone: Tone, steps: int | None = None, all_steps: int = 0) -> tuple[Cell, ...]:
     value = share.share.value if share.share is not None else 0.0
-    told = (f"{steps:,}", percent(steps / all_steps if all_steps else None)) if steps is not None else ("", "")
-    return name, Bar(value, tone), of(share), part(share), between(share.share), *told
+    step_cells = (f"{steps:,}", percent(steps / all_steps if all_steps else None)) if steps is not None else ("", "")
+    return name, Bar(value, tone), of(share), part(share), between(share.share), *step_cells
 
 
 def waste(figures: RunMetrics) -> str:
@@ -212,13 +212,13 @@ def limits(report: Report) -> Sheet:
                 part(fit.within_hard),
             )
         )
-    said = [f"On average, runs used {percent(found.used_share)} of the allowed steps."] if found.runs else []
+    notes = [f"On average, runs used {percent(found.used_share)} of the allowed steps."] if found.runs else []
     if found.over.runs:
-        said.append(f"{of(found.over)} runs exceeded a limit ({part(found.over)}).")
+        notes.append(f"{of(found.over)} runs exceeded a limit ({part(found.over)}).")
     if found.over_passed.of:
-        said.append(f"Of those that were evaluated, {of(found.over_passed)} were good ({part(found.over_passed)}).")
+        notes.append(f"Of those that were evaluated, {of(found.over_passed)} were good ({part(found.over_passed)}).")
     if report.recommended.p90 is not None:
-        said.append(f"90 % of the runs were reported as done within {counted(report.recommended.p90, 'step')}.")
+        notes.append(f"90 % of the runs were reported as done within {counted(report.recommended.p90, 'step')}.")
     counts = bool(report.recommended.fits[0].within_soft.of)
     return Sheet(
         title="Recommended limits",
@@ -227,7 +227,7 @@ def limits(report: Report) -> Sheet:
         rows=rows if counts else (),
         figures=(2, 3, 4, 5),
         spare=(5, 1, 4),
-        note=" ".join(said),
+        note=" ".join(notes),
     )
 
 

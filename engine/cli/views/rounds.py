@@ -39,14 +39,14 @@ class Round:
 
     def add_plan(self, arguments: str, result: str) -> None:
         """Add a plan and its results, as far as both are well-formed."""
-        given = _object(arguments)
-        self.goal = _word(given.get("goal")) or self.goal
+        plan = _object(arguments)
+        self.goal = _word(plan.get("goal")) or self.goal
         results = _list(_decoded(result))
-        for number, step in enumerate(_list(given.get("steps"))):
-            told = results[number] if number < len(results) and isinstance(results[number], dict) else {}
+        for number, step in enumerate(_list(plan.get("steps"))):
+            outcome = results[number] if number < len(results) and isinstance(results[number], dict) else {}
             if isinstance(step, dict):
                 call = brief(_word(step.get("tool")), msgspec.json.encode(step.get("arguments") or {}).decode())
-                self.steps.append(PlannedStep(call, _word(told.get("status")), _word(told.get("result"))))
+                self.steps.append(PlannedStep(call, _word(outcome.get("status")), _word(outcome.get("result"))))
 
 
 def takes_plans(tool: ToolSpec) -> bool:
@@ -62,15 +62,15 @@ def _decoded(text: str) -> Any:
         return None
 
 
-def _object(given: Any) -> dict[str, Any]:
-    if isinstance(given, str):
-        given = _decoded(given)
-    return given if isinstance(given, dict) else {}
+def _object(value: Any) -> dict[str, Any]:
+    if isinstance(value, str):
+        value = _decoded(value)
+    return value if isinstance(value, dict) else {}
 
 
-def _list(given: Any) -> list[Any]:
-    return given if isinstance(given, list) else []
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
-def _word(given: Any) -> str:
-    return given if isinstance(given, str) else ""
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else ""

@@ -37,7 +37,7 @@ _RATE_AFTER = 1.0
 """Seconds after which the rate and the time left are shown."""
 
 
-def show(std_streams: StdStreams, parts: Iterable[RenderableType]) -> None:
+def print_parts(std_streams: StdStreams, parts: Iterable[RenderableType]) -> None:
     """Print the parts to stdout: in colour to a terminal, plain to a pipe."""
     from rich.console import Console
 

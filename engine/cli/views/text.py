@@ -416,12 +416,12 @@ def last_lines(text: str, most: int) -> list[str]:
 def arguments(written: str, longest: int) -> list[tuple[str, str]]:
     """Names and values of a call's arguments; each value in one line of at most `longest` characters."""
     try:
-        given: Any = msgspec.json.decode(written or "{}")
+        decoded: Any = msgspec.json.decode(written or "{}")
     except (msgspec.DecodeError, ValueError, RecursionError):
-        given = None
-    if not isinstance(given, dict):
+        decoded = None
+    if not isinstance(decoded, dict):
         return [("", one_line(written, longest))]
-    return [(one_line(str(name), 40), _value(value, longest)) for name, value in given.items()]
+    return [(one_line(str(name), 40), _value(value, longest)) for name, value in decoded.items()]
 
 
 def _value(value: Any, longest: int) -> str:
