@@ -1,4 +1,4 @@
-"""The service over HTTP: an ASGI app to mount or to serve, its protection, and what endpoints of your own need."""
+"""The service over HTTP: an ASGI app to mount or to serve, its protection, and helpers for endpoints of your own."""
 
 from .app import web
 from .auth import Auth, BearerTokens

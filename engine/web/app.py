@@ -1,10 +1,10 @@
-"""The server as an ASGI app, to be served by itself or mounted into another.
+"""The ASGI app around a service, to serve by itself or to mount into another app.
 
     service = Service(engine)
     app = FastAPI(lifespan=service.lifespan)
     app.mount("/agent", web(service))
 
-Everything it says of its own paths is relative, so it does not matter where it is mounted.
+All paths that it gives to clients are relative, so it may be mounted anywhere.
 """
 
 from __future__ import annotations
@@ -43,14 +43,8 @@ from .schemas import check_media_type, decode_body, decode_query, read_body
 from .static import serve_page
 
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s]+")
-"""What browsers send as `Origin`: scheme, host, and maybe port."""
+"""What browsers send as `Origin` (RFC 6454): scheme, host, and maybe port."""
 
-
-# Signals in an app that embeds the service: it hears that the process is about to stop before its server does.
-#
-# A server such as uvicorn waits for open responses before it ends the lifespan. Streams of running sessions would
-# keep it waiting, and only the lifespan's end would stop the sessions. So the service begins to stop at the signal
-# itself, and whoever wanted the signal before gets it, too.
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -69,24 +63,25 @@ def web(
 ) -> Starlette:
     """The ASGI app around a service.
 
-    auth: `Tokens`, or a function that gives the owner of a request (None refuses it). Without it all sessions belong
-    to nobody, and only names of this machine are answered, so that no web page can reach it by another one.
-    hosts: names to answer besides them where there is no `auth`; `*` for any, if something before it asks who it is.
-    cors: origins whose web pages may ask, such as `https://app.example`; `*` for any, with `Tokens` only.
-    page: whether it shows its page at `/`.
-    access_log: whether each request is a line in structlog.
-    signals: whether SIGTERM and SIGINT make the service begin to stop at once, see `stopping.py`.
+    auth: `BearerTokens`, or a function that gives the owner of a request (None refuses it). Without it all sessions
+        have the same owner, and only requests for names of this machine are served, so that no web page can reach the
+        app through a name of its own.
+    hosts: names that are also served where there is no `auth`; `*`: any, if a proxy in front authenticates.
+    cors: origins whose web pages may send requests, such as `https://app.example`; `*` (any) needs `BearerTokens`.
+    page: whether the web page is served at `/`.
+    access_log: whether each request is logged with structlog.
+    signals: whether SIGTERM and SIGINT make the service begin to stop at once, see `stop_on_signals`.
 
-    Served by itself it opens the service; mounted, the outer app has to (`lifespan=service.lifespan`).
-    Raises WrongUse if `cors` opens to any page what no token protects, or names no origin.
+    Served by itself the app opens the service; mounted, the outer app has to (`lifespan=service.lifespan`).
+    Raises WrongUse if `cors` is `*` without tokens, or has an entry that is not an origin.
     """
     if "*" in cors and not isinstance(auth, BearerTokens):
-        raise WrongUse("cors=['*'] lets any web page use this server: ask for tokens (auth=Tokens(...)) then")
+        raise WrongUse("cors=['*'] lets any web page use this server: protect it with tokens (auth=BearerTokens(...))")
     for origin in cors:
         if origin != "*" and not _ORIGIN.fullmatch(origin):
             raise WrongUse(
-                f"cors: {origin!r} is no origin, and no page would match it: write scheme and host, without a path or "
-                "a slash at the end, as in https://app.example or http://localhost:3000"
+                f"cors: {origin!r} is not an origin, and no page would match it: write scheme and host, without a path "
+                "or a trailing slash, as in https://app.example or http://localhost:3000"
             )
     clock = clock or SystemClock()
     if signals:
@@ -111,7 +106,7 @@ def web(
 
 
 def _routes(operations: Collection[Operation], state: AppState) -> list[Route]:
-    """One route for each path, so that a method that it does not know is told of all that it knows."""
+    """One route per path, so that `Allow` lists all methods of a path when another method is refused (405)."""
     paths: dict[str, dict[str, Operation]] = {}
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method] = operation
@@ -130,7 +125,7 @@ def _endpoint(methods: Mapping[str, Operation], state: AppState) -> Callable[[Re
 
 
 async def _handle(operation: Operation, request: Request, state: AppState) -> Response:
-    """The response to one request. Raises what `told` tells."""
+    """Handle one request. Errors become responses in `error_response`."""
     address = request.client.host if request.client is not None else ""
     owner = ""
     if operation.needs_token:
@@ -144,7 +139,7 @@ async def _handle(operation: Operation, request: Request, state: AppState) -> Re
 
 
 async def _owner(request: Request, state: AppState, address: str) -> str:
-    """Whose request it is, counted among his; one without a good token counts for where it came from."""
+    """Authenticate the request and count it for its owner; a refused one is counted for its address."""
     if state.auth is None:
         state.rates.count(f"from {address}")
         return await authenticate(request, None)
@@ -168,15 +163,15 @@ async def _body(operation: Operation, request: Request, state: AppState) -> Any:
 
 
 def _check_open(service: Service) -> None:
-    """Refuse what would end in the middle of nowhere. Raises Unavailable."""
+    """Raises Unavailable if the service is not open."""
     if service.is_open:
         return
     if service.stopping:
         raise Unavailable("stopping", "the server has stopped")
     raise Unavailable(
         "not_open",
-        "nobody has opened the service: give the app that this one is mounted in the service's lifespan, "
-        "as in FastAPI(lifespan=service.lifespan), or use `async with service`",
+        "the service is not open: give its lifespan to the app that this one is mounted in, as in "
+        "FastAPI(lifespan=service.lifespan), or use `async with service`",
     )
 
 
@@ -210,9 +205,11 @@ async def _handle_http_exception(request: Request, error: Exception) -> Response
 
 @contextmanager
 def stop_on_signals(service: Service) -> Iterator[None]:
-    """While it is entered, in the event loop of the main thread, SIGTERM and SIGINT make the service begin to stop.
+    """While entered, in the event loop of the main thread, SIGTERM and SIGINT make the service begin to stop.
 
-    A signal that nobody handles, or that is ignored, is left alone.
+    A server such as uvicorn waits for open responses before it ends the lifespan. Streams of running sessions would
+    keep it waiting, as only the end of the lifespan stops the sessions. So the service begins to stop at the signal
+    itself; the previous handler is called after that. A signal without a Python handler is left alone.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -233,7 +230,5 @@ def stop_on_signals(service: Service) -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            if (
-                signal.getsignal(number) is on_signal
-            ):  # else somebody else has taken it meanwhile, and will restore theirs
+            if signal.getsignal(number) is on_signal:  # otherwise someone replaced it since
                 signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""Whose request it is: bearer tokens, or a function of the user's own."""
+"""Authentication: bearer tokens (RFC 6750), or a function of the user's."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from .errors import HttpError
 Auth = Callable[[Request], Awaitable[str | None] | str | None]
 """Gives the owner of a request, or None to refuse it. Sessions belong to their owner."""
 ANONYMOUS = ""
-"""The owner of all sessions where nobody is asked who he is."""
+"""The owner of all sessions where there is no authentication."""
 TOKEN_VARIABLE = "ENDSTOP_TOKEN"
-"""The environment variable with the token of a server's only user."""
+"""Environment variable with the token of a server that has one user."""
 
 
 class BearerTokens:
-    """Who shows this token is this owner. Raises WrongUse if a token is empty or belongs to two owners.
+    """Owners by their bearer tokens, for `web(service, auth=...)`.
 
-    Only digests are kept: neither a log nor a memory dump of this object shows a token.
+    tokens: token of each owner. Raises WrongUse if a token is blank, not printable ASCII, or belongs to two owners.
+
+    Only digests are kept, so that no log or traceback can show a token.
     """
 
     def __init__(self, tokens: Mapping[str, str]) -> None:
@@ -34,11 +36,11 @@ class BearerTokens:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> BearerTokens:
-        """Tokens of a file with a line `owner:token` each; blank lines and lines after `#` do not count."""
+        """Read tokens from a file with lines `owner:token`; blank lines and lines that start with `#` are skipped."""
         try:
             lines = Path(path).read_text("utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+            why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
             raise WrongUse(f"the tokens in {path} cannot be read: {why}") from None
         pairs = []
         for number, line in enumerate(lines, 1):
@@ -46,27 +48,29 @@ class BearerTokens:
                 continue
             owner, colon, token = (part.strip() for part in line.partition(":"))
             if not (owner and colon and token):
-                raise WrongUse(f"{path}, line {number}: write owner:token, one in a line")
+                raise WrongUse(f"{path}, line {number}: write owner:token, one per line")
             pairs.append((owner, token))
         if not pairs:
-            raise WrongUse(f"{path} holds no token: write owner:token, one in a line")
+            raise WrongUse(f"{path} has no tokens: write owner:token, one per line")
         tokens = cls({})
         tokens._add(pairs)
         return tokens
 
     @classmethod
     def from_environment(cls) -> BearerTokens | None:
-        """The token of `ENDSTOP_TOKEN`, whose user is the only one; None if it is not set."""
+        """The token in `ENDSTOP_TOKEN`, for a single user; None if the variable is not set."""
         token = os.environ.get(TOKEN_VARIABLE, "").strip()
         return cls({ANONYMOUS: token}) if token else None
 
     def _add(self, pairs: Iterable[tuple[str, str]]) -> None:
         for owner, token in pairs:
             if not token.strip() or not token.isascii() or not token.isprintable():
-                raise WrongUse(f"the token of {owner!r} is none: write printable ASCII characters")
+                raise WrongUse(f"the token of {owner!r} is not valid: use printable ASCII characters")
             digest = _digest(token.strip())
             if any(digest == known and owner != whose for known, whose in self._owners):
-                raise WrongUse(f"the token of {owner!r} is another owner's, too: give each a token of its own")
+                raise WrongUse(
+                    f"the token of {owner!r} also belongs to another owner: give each owner a different token"
+                )
             self._owners.append((digest, owner))
 
     def __call__(self, request: Request) -> str | None:
@@ -81,7 +85,7 @@ class BearerTokens:
 
 
 async def authenticate(request: Request, auth: Auth | None) -> str:
-    """Whose request it is. Raises Refused: 401."""
+    """The owner of the request. Raises HttpError (401)."""
     if auth is None:
         return ANONYMOUS
     owner = auth(request)
@@ -90,7 +94,7 @@ async def authenticate(request: Request, auth: Auth | None) -> str:
     if owner is None:
         shown = "authorization" in request.headers
         challenge = 'Bearer realm="endstop"' + (', error="invalid_token"' if shown else "")
-        what = "is not known" if shown else "is missing: send `Authorization: Bearer TOKEN`"
+        what = "is not valid" if shown else "is missing: send `Authorization: Bearer TOKEN`"
         raise HttpError(401, "unauthorized", f"the token {what}", {"WWW-Authenticate": challenge})
     return owner
 

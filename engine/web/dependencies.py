@@ -1,4 +1,4 @@
-"""The service and its engine for endpoints of the user's own, as dependencies (FastAPI's `Depends`) or by a call."""
+"""The service and its engine for endpoints of your own: as dependencies (FastAPI's `Depends`), or by a call."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ..service.service import Service
 
 
 def service_of(request: Request) -> Service:
-    """The app's service. Raises WrongUse if the app's lifespan is not the service's."""
+    """The service of the app. Raises WrongUse if the lifespan of the app is not that of the service."""
     service = getattr(request.state, "endstop", None)
     if not isinstance(service, Service):
         raise WrongUse(
-            "the app has no service: give it the service's lifespan, as in FastAPI(lifespan=service.lifespan)"
+            "the app has no service: give the app the lifespan of the service, as in FastAPI(lifespan=service.lifespan)"
         )
     return service
 
 
 def engine_of(request: Request) -> Engine:
-    """The engine of the app's service; of several the first. Raises Unavailable if it has none."""
+    """The engine of the app's service, or the first of several. Raises Unavailable if there is none."""
     for engine in service_of(request).agents.values():
         return engine
     raise Unavailable("no_model", "the service has no engine")

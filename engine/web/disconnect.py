@@ -1,4 +1,4 @@
-"""For endpoints of your own: a run that ends with the client that waits for it."""
+"""`until_disconnect`, for endpoints of your own: cancels a run when the client that waits for it disconnects."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 class Disconnected(HTTPException):
-    """The client left, and what was awaited for it was cancelled. Starlette and FastAPI end such a request quietly."""
+    """The client disconnected, and the work for it was cancelled. Starlette and FastAPI end such a request quietly."""
 
     def __init__(self) -> None:
-        super().__init__(499, "the client left before the answer")
+        super().__init__(499, "the client disconnected before the response")
 
 
 @overload
@@ -28,16 +28,16 @@ async def until_disconnect(request: HTTPConnection | Receive, work: Run) -> Outc
 @overload
 async def until_disconnect(request: HTTPConnection | Receive, work: Awaitable[T]) -> T: ...
 async def until_disconnect(request: Any, work: Any) -> Any:
-    """Await `work` for a client, and cancel it when the client leaves, so that nobody pays for what nobody reads.
+    """Await `work` for a client, and cancel it when the client disconnects, so that nobody pays for an unread answer.
 
         outcome = await until_disconnect(request, engine.start(question))
 
-    request: of Starlette or FastAPI, or the `receive` of any ASGI app. What of its body has not been read is lost.
-    work: a run that nobody has entered, whose outcome is then `cancelled` by `disconnect`; or anything else to await,
-    as `engine.run(question)`, which is cancelled as a task is.
+    request: a request of Starlette or FastAPI, or the `receive` of any ASGI app. The part of its body that has not been
+        read is lost.
+    work: a run that has not been entered, whose outcome is then `cancelled` by `disconnect`; or anything else to await,
+        such as `engine.run(question)`, which is cancelled like a task.
 
-    Raises Disconnected if the work left no result when it was cancelled. If the waiting task itself is cancelled, the
-    work is, too.
+    Raises Disconnected if the cancelled work gave no result. If the caller is cancelled, the work is, too.
     """
     receive: Receive = request if callable(request) and not isinstance(request, HTTPConnection) else request.receive
     if not isinstance(work, Run):
@@ -64,10 +64,10 @@ async def _until_disconnect(receive: Receive, task: asyncio.Future[T], cancel: C
             one.cancel()
         await asyncio.wait(both)
         if not disconnect.cancelled():
-            disconnect.exception()  # whatever it was, it ended the work
+            disconnect.exception()  # a failure of receive has already ended the work
 
 
 async def _wait_for_disconnect(receive: Receive) -> None:
-    """Wait until the client has left."""
+    """Wait until the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass

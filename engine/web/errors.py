@@ -1,6 +1,7 @@
-"""Errors as `application/problem+json` (RFC 9457), with a short word for programs: `code`.
+"""Error responses: `application/problem+json` (RFC 9457) with a short `code` for programs.
 
-What the service refuses is mapped by one table; a failure of our own says no more than where the log tells of it.
+One table maps the refusals of the service to statuses. The response to an unexpected error says no more than the id
+under which the log has it: its text may hold secrets.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from ..store.base import StoreError
 
 MEDIA_TYPE = "application/problem+json"
 STATUS_OF: dict[type[Refusal], int] = {Unknown: 404, Conflict: 409, TooMany: 429, Unavailable: 503}
-"""The status of each kind of refusal."""
+"""Status of each kind of refusal."""
 RETRY_SECONDS = 1.0
-"""After so long a refusal may have passed that names no time."""
+"""`Retry-After` of a refusal that does not know when it will work again, in seconds."""
 
 
 class Problem(Struct, frozen=True, kw_only=True):
@@ -43,7 +44,7 @@ class Problem(Struct, frozen=True, kw_only=True):
 
 
 class HttpError(Exception):
-    """A request that is not done, for a reason that only HTTP knows."""
+    """A request is refused for a reason of HTTP, which the service knows nothing of."""
 
     def __init__(self, status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -51,28 +52,28 @@ class HttpError(Exception):
 
 
 def problem_response(status: int, code: str, detail: str, headers: Mapping[str, str] | None = None) -> Response:
-    """The response that tells of a problem."""
-    error_response = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail, code=code)
-    return Response(msgspec.json.encode(error_response), status, dict(headers or {}), MEDIA_TYPE)
+    """The response for a problem."""
+    body = Problem(title=HTTPStatus(status).phrase, status=status, detail=detail, code=code)
+    return Response(msgspec.json.encode(body), status, dict(headers or {}), MEDIA_TYPE)
 
 
 def error_response(error: Exception) -> Response:
-    """The response to an error. One that nobody foresaw is logged, and its text stays in the log."""
+    """The response to an error. An unexpected one is logged, and its text goes only into the log."""
     match error:
         case HttpError():
             return problem_response(error.status, error.code, error.detail, error.headers)
         case Refusal():
             return _refusal(error)
         case StoreError():
-            return problem_response(503, "store", f"the store of the sessions could not do it: {_logged(error)}")
+            return problem_response(503, "store", f"the session store failed: {_logged(error)}")
         case WrongUse():
             return problem_response(422, "invalid", str(error))
         case HTTPException():
             return _of_starlette(error)
         case ClientDisconnect():
-            return problem_response(400, "disconnected", "the client left before its request was whole")
+            return problem_response(400, "disconnected", "the client disconnected before its request was complete")
         case _:
-            return problem_response(500, "internal", f"an error that nobody foresaw: {_logged(error)}")
+            return problem_response(500, "internal", f"an unexpected error: {_logged(error)}")
 
 
 def _refusal(error: Refusal) -> Response:
@@ -89,23 +90,22 @@ def _of_starlette(error: HTTPException) -> Response:
             return problem_response(404, "not_found", "there is nothing at this path; see openapi.json", error.headers)
         case 405:
             return problem_response(
-                405, "method_not_allowed", "this path does not know this method; see Allow", error.headers
+                405, "method_not_allowed", "this path does not support this method; see Allow", error.headers
             )
         case status:
             return problem_response(status, "refused", str(error.detail), error.headers)
 
 
 def _logged(error: Exception) -> str:
-    """Write the error to the log; gives the words by which it is found there."""
+    """Log the error; returns a hint how to find it in the log."""
     number = uuid4().hex[:12]
     log_failure("request failed", error, error_id=number)
-    return f"the server's log tells of it under {number}"
+    return f"the log of the server has it under error_id {number}"
 
 
 def log_failure(event: str, error: Exception, **more: str) -> None:
-    """Write where an error came from, but no values: a log that shows local variables shows keys and prompts."""
+    """Log an error and where it came from, but no local variables: they hold keys and prompts."""
     import structlog
 
-    error_response = error_text(error)
     where = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)]
-    structlog.get_logger("endstop.web").error(event, error=error_response, where=where[-8:], **more)
+    structlog.get_logger("endstop.web").error(event, error=error_text(error), where=where[-8:], **more)

@@ -1,4 +1,4 @@
-"""What one server takes on: sizes, readers, requests a second."""
+"""Limits of one server: sizes, readers, requests per second, and how often readers are written to under load."""
 
 from __future__ import annotations
 
@@ -13,46 +13,41 @@ from ..providers.rate_limit import TokenBucket
 from ..service.errors import TooMany
 
 MAX_BUCKETS = 10_000
-"""So many owners or clients are remembered, the latest ones."""
-
-
-# How late the event loop is, so that readers give way to runs.
-#
-# When there is more to do than the machine can, everything in the loop is late, runs included. What readers cost can
-# wait: who is told three events at once costs as much as who is told one. So while the loop is late, readers are
-# written to less often, in larger portions, and what is gained goes to the runs.
-
+"""Owners or addresses whose request rate is remembered; beyond it the least recent one is dropped."""
 CHECK_SECONDS = 0.1
-"""Seconds between two looks."""
+"""Seconds between two measurements of the event loop's lag."""
 TOLERATED_SECONDS = 0.004
-"""Being so many seconds late is nothing to speak of."""
+"""Seconds of lag that change nothing."""
 STRETCH_FACTOR = 20.0
-"""So many times the lateness is what readers wait longer."""
+"""Readers wait longer by so many times the lag."""
 MAX_INTERVAL = 1.0
-"""The longest that they wait."""
+"""The most seconds between two writes to a reader."""
 
 
 class WebLimits(Struct, frozen=True, kw_only=True):
-    """Limits of the server. How many sessions may run is a setting of the service."""
+    """Limits of the server. How many sessions may run is a setting of the service.
+
+    Raises WrongUse for a limit that is not above 0.
+    """
 
     body: int = 1024 * 1024
-    """Bytes of a request's body."""
+    """Bytes of a request body."""
     text: int = 200_000
     """Characters of a prompt, an answer or a message."""
     body_seconds: float = 30.0
-    """How long a body may take to come."""
+    """Seconds in which a request body must arrive."""
     subscribers: int = 10_000
-    """Readers of streams at once."""
+    """How many streams may be read at once."""
     subscribers_each: int = 2_000
-    """The same for each owner."""
+    """How many streams one owner may read at once."""
     requests_per_second: float | None = 100.0
-    """For each owner; without tokens for each address. Six seconds' worth may come at once. None: any number."""
+    """For each owner; without tokens for each address. Bursts of six seconds' worth are allowed. None: any number."""
     send_seconds: float = 30.0
-    """After so long a reader that takes nothing is dropped; it can resume."""
+    """Seconds after which a reader that takes nothing is dropped; it can resume."""
     write_interval: float = 0.02
-    """Seconds between two writes to one reader: what comes meanwhile goes out together. 0: write at once.
+    """Seconds between two writes to a reader; what comes in between goes out together. 0: write at once.
 
-    It is longer, up to a second, while the event loop is late: readers give way to runs.
+    While the event loop lags, it is longer, up to a second, see `LoopLag`.
     """
 
     def __post_init__(self) -> None:
@@ -60,23 +55,23 @@ class WebLimits(Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             enough = value is None or value > 0 or (name == "write_interval" and value == 0)
             if not enough:
-                raise WrongUse(f"WebLimits: {name} is {value}: use more than 0")
+                raise WrongUse(f"WebLimits: {name} is {value}: use a number above 0")
 
 
 class Readers:
-    """Counts those who read streams."""
+    """Counts the readers of streams, and measures the lag of the event loop while there are any."""
 
     def __init__(self, limits: WebLimits) -> None:
         self._all, self._each = limits.subscribers, limits.subscribers_each
         self._owners: Counter[str] = Counter()
         self.count = 0
-        """How many there are now."""
+        """How many readers there are."""
         self.loop_lag = LoopLag()
 
     def acquire(self, owner: str) -> ReaderSlot:
-        """Count one more, until the place is left. Raises TooMany."""
+        """Count one more reader until its slot is left. Raises TooMany."""
         if self.count >= self._all or self._owners[owner] >= self._each:
-            raise TooMany("subscribers", "too many streams are being read: close one, or come back later")
+            raise TooMany("subscribers", "too many streams are being read: close one, or try again later")
         if not self.count:
             self.loop_lag.start()
         self.count += 1
@@ -84,7 +79,7 @@ class Readers:
         return ReaderSlot(self, owner)
 
     def release(self, owner: str) -> None:
-        """Count one less."""
+        """Count one reader less."""
         self.count -= 1
         if not self.count:
             self.loop_lag.stop()
@@ -94,7 +89,7 @@ class Readers:
 
 
 class ReaderSlot:
-    """A reader's place; it is taken already, and left at the end of the block."""
+    """The slot of a counted reader, freed at the end of its `with` block."""
 
     def __init__(self, readers: Readers, owner: str) -> None:
         self._readers, self._owner = readers, owner
@@ -107,7 +102,7 @@ class ReaderSlot:
 
 
 class RequestRates:
-    """So many requests a second for each owner or address. For None any number."""
+    """Limits the requests per second of each owner or address. None: any number."""
 
     def __init__(self, per_second: float | None, clock: Clock) -> None:
         self._per_minute = None if per_second is None else per_second * 60
@@ -115,7 +110,7 @@ class RequestRates:
         self._buckets: OrderedDict[str, TokenBucket] = OrderedDict()
 
     def count(self, who: str) -> None:
-        """Count one request. Raises TooMany if it is one too many."""
+        """Count a request of this owner or address. Raises TooMany if it exceeds the rate."""
         if self._per_minute is None:
             return
         bucket = self._buckets.get(who)
@@ -124,37 +119,41 @@ class RequestRates:
             if len(self._buckets) > MAX_BUCKETS:
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(who)
-        if after := bucket.try_acquire(1):
-            raise TooMany("rate", "too many requests a second: slow down", after)
+        if after := bucket.lacking(1):
+            raise TooMany("rate", "too many requests per second: slow down", after)
 
 
 class LoopLag:
-    """Looks while somebody reads; `late` is in seconds, smoothed over about half a second."""
+    """How late the event loop is, in `seconds`, smoothed over about half a second. Measured while there are readers.
+
+    Under overload everything in the loop is late, runs included. Writing to readers can wait: three events in one write
+    cost as much as one. So while the loop lags, readers are written to less often, and the time goes to the runs.
+    """
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin to look, in the running loop."""
+        """Start measuring, in the running event loop."""
         if self._timer is None:
             loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(CHECK_SECONDS, self._look, loop, loop.time() + CHECK_SECONDS)
+            self._timer = loop.call_later(CHECK_SECONDS, self._measure, loop, loop.time() + CHECK_SECONDS)
 
     def stop(self) -> None:
-        """Look no more: nobody reads."""
+        """Stop measuring: there are no readers."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         self.seconds = 0.0
 
     def stretch(self, interval: float) -> float:
-        """How long a reader waits before it is written to again, where it would be `interval` seconds."""
+        """Seconds to wait between two writes to a reader instead of `interval`."""
         if interval == 0 or self.seconds < TOLERATED_SECONDS:
             return interval
         return min(MAX_INTERVAL, interval + STRETCH_FACTOR * self.seconds)
 
-    def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+    def _measure(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         now = loop.time()
         self.seconds += 0.2 * (max(0.0, now - due) - self.seconds)
-        self._timer = loop.call_later(CHECK_SECONDS, self._look, loop, now + CHECK_SECONDS)
+        self._timer = loop.call_later(CHECK_SECONDS, self._measure, loop, now + CHECK_SECONDS)

@@ -1,8 +1,8 @@
-"""What stands before every route: who may ask at all, what every answer carries, and a line in the log for each.
+"""ASGI middleware around all routes: checks of `Host` and `Origin`, security headers, and the access log.
 
-A server that asks nobody for a token is for the people at this machine. Any web page that they look at could ask it,
-too: through a name of its own that leads here (DNS rebinding), or straight from its scripts. So the name that was asked
-for must be one of this machine, and what a page of another origin sends is refused.
+A server without tokens is for the people at this machine. Any web page that they visit could send it requests, too:
+through a name of its own that resolves to this machine (DNS rebinding), or directly from its scripts (CSRF). So the
+`Host` must name this machine, and requests of pages of other origins are refused.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ SECURITY_HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
-"""On every answer."""
+"""Headers of every response."""
+FOREIGN_ORIGIN = "pages of other origins may not use this server: allow their origin with --cors"
 
 
 class SecurityMiddleware:
-    """Answers those who may ask; the others get a problem.
+    """Refuses requests for other hosts and from pages of other origins, and adds security headers to all responses.
 
-    hosts: names besides those of this machine under which it may be asked where there is no `auth`; `*` for any.
-    origins: of web pages that may ask, besides those that come from here.
+    hosts: names besides those of this machine that are served where there is no `auth`; `*` for any.
+    origins: origins whose pages may send requests, besides the pages of this server.
     """
 
     def __init__(self, app: ASGIApp, *, auth: object, hosts: Collection[str], origins: Collection[str]) -> None:
@@ -67,7 +68,7 @@ class SecurityMiddleware:
         host = headers.get("host", "")
         if self._hosts is not None and not (is_loopback(name := _host_name(host)) or name in self._hosts):
             raise HttpError(
-                421, "host", "this server asks for no token and answers at localhost only: use that name, or tokens"
+                421, "host", "this server has no tokens and serves only names of this machine: use localhost, or tokens"
             )
         if self._any_origin:
             return
@@ -75,9 +76,9 @@ class SecurityMiddleware:
         if origin is not None:
             own = origin.partition("://")[2].lower() == host.lower() != ""
             if not own and origin not in self._origins:
-                raise HttpError(403, "origin", "pages of other origins may not ask this server: see --cors")
+                raise HttpError(403, "origin", FOREIGN_ORIGIN)
         elif headers.get("sec-fetch-site") in ("cross-site", "same-site") and not self._opens_page(headers):
-            raise HttpError(403, "origin", "pages of other origins may not ask this server: see --cors")
+            raise HttpError(403, "origin", FOREIGN_ORIGIN)
 
     @staticmethod
     def _opens_page(headers: Headers) -> bool:
@@ -85,13 +86,13 @@ class SecurityMiddleware:
 
 
 class AccessLogMiddleware:
-    """One line for each request: method, path without query, status, milliseconds, owner."""
+    """Logs each request: method, path without query, status, milliseconds, owner."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request, and write its line."""
+        """Serve one request and log it."""
         if scope["type"] != "http":
             return await self._app(scope, receive, send)
         import structlog
@@ -118,7 +119,7 @@ class AccessLogMiddleware:
 
 
 def is_loopback(name: str) -> bool:
-    """Whether this is a name or an address of the machine itself."""
+    """Whether this is a loopback name or address, such as `localhost` (RFC 6761) or `127.0.0.1`."""
     if name == "localhost" or name.endswith(".localhost"):
         return True
     try:
@@ -128,7 +129,7 @@ def is_loopback(name: str) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """The name in a Host header, without port and brackets."""
+    """The name in a `Host` header, without port and brackets."""
     if host.startswith("["):
         return host[1:].partition("]")[0].lower()
     return host.partition(":")[0].lower()

@@ -1,4 +1,4 @@
-"""The description of the HTTP interface (OpenAPI 3.1), made from the table of operations and the types they name."""
+"""The OpenAPI 3.1 document of the HTTP interface, made from the table of operations and the types in it."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from .sse import MEDIA_TYPE as SSE
 
 _REF = "#/components/schemas/{name}"
 _PROBLEMS = {
-    400: "The request is malformed, or `Last-Event-ID` leads nowhere.",
-    401: "There is no token, or nobody knows it.",
-    403: "It comes from a web page of another origin.",
-    404: "There is no such thing, or it is somebody else's.",
-    408: "The body did not come in time.",
-    409: "The state of the session forbids it: ",
+    400: "The request is malformed, or `Last-Event-ID` is not valid.",
+    401: "The token is missing or not valid.",
+    403: "The request comes from a web page of another origin.",
+    404: "There is no such thing, or it belongs to another owner.",
+    408: "The body did not arrive in time.",
+    409: "The state of the session does not allow it: ",
     413: "The body is too large.",
     415: "The body is not `application/json`.",
-    421: "The server answers to names of this machine only.",
-    422: "What was sent does not fit, or a text is too long.",
-    429: "Too many requests, readers or sessions; `Retry-After` says when to come back.",
-    500: "An error that nobody foresaw; the log tells of it under the id that is given.",
+    421: "The server serves only names of its own machine.",
+    422: "The body or the query is not valid, or a text is too long.",
+    429: "Too many requests, readers or sessions; `Retry-After` says when to try again.",
+    500: "An unexpected error; the log has it under the given id.",
     503: "The server is stopping, has no model, or cannot reach its store.",
 }
 _IDS = {"session_id": "A session's id.", "run_id": "A run's id."}
 _EVENT = {
     "type": "object",
-    "description": "One server-sent event. `data` is an event as it stands in a record, in one line of JSON; where "
-    "`event` is `lagged`, it tells how many are missing.",
+    "description": "One server-sent event. `data` is an event as in a record, one line of JSON; if `event` is "
+    "`lagged`, it says how many events are missing.",
     "properties": {
         "id": {"type": "string"},
         "event": {"type": "string"},
@@ -45,13 +45,13 @@ _EVENT = {
 _LAST_EVENT_ID = {
     "name": "Last-Event-ID",
     "in": "header",
-    "description": "The id of the last event that was seen: the stream goes on after it.",
+    "description": "The id of the last event that was received: the stream continues after it.",
     "schema": {"type": "string", "maxLength": 200},
 }
 
 
 def openapi_document(operations: Iterable[Operation], limits: WebLimits, *, protected: bool) -> dict[str, Any]:
-    """The whole document, but for `servers`."""
+    """The document, without `servers`. `protected`: requests need a token."""
     operations = tuple(operations)
     kinds: list[Any] = [Problem]
     kinds += [kind for operation in operations for kind in (operation.body, operation.response) if kind is not None]
@@ -67,7 +67,7 @@ def openapi_document(operations: Iterable[Operation], limits: WebLimits, *, prot
         "info": {
             "title": "endstop",
             "version": __version__,
-            "description": "Sessions of agents that know when to stop: start them, follow them, answer, steer, cancel.",
+            "description": "Sessions of agents that know when to stop: start, follow, answer, steer and cancel them.",
         },
         "paths": paths,
         "components": {"schemas": components},
@@ -78,7 +78,7 @@ def openapi_document(operations: Iterable[Operation], limits: WebLimits, *, prot
 
 
 def _bound(schema: dict[str, Any], longest: int) -> None:
-    """Say how long its texts may be: that is a setting of the server."""
+    """Add the maximum length of texts, a setting of the server, to a schema."""
     for name in ("prompt", "text"):
         if name in schema.get("properties", {}):
             schema["properties"][name]["maxLength"] = longest

@@ -1,4 +1,4 @@
-"""One request on its way to the service: who asks, what for, and what all routes share."""
+"""The context that a request handler gets: owner, query and body of the request, and the state all handlers share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 @dataclass(frozen=True, slots=True)
 class AppState:
-    """What all routes share."""
+    """What all request handlers share."""
 
     service: Service
     auth: Auth | None
@@ -36,13 +36,13 @@ class AppState:
     clock: Clock
 
     def write_interval(self) -> float:
-        """Seconds between two writes to one reader: longer while the machine has too much to do."""
+        """Seconds between two writes to a reader; longer while the event loop lags."""
         return self.readers.loop_lag.stretch(self.limits.write_interval)
 
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
-    """One request, with its body and query as the operation takes them."""
+    """One request, with query and body decoded as its operation declares them."""
 
     request: Request
     state: AppState
@@ -52,17 +52,17 @@ class RequestContext:
 
     @property
     def service(self) -> Service:
-        """Who does it."""
+        """The service of the app."""
         return self.state.service
 
     @property
     def limits(self) -> WebLimits:
-        """What is too much."""
+        """The limits of the app."""
         return self.state.limits
 
     @property
     def last_event_id(self) -> str:
-        """After which event a stream is resumed; empty for from its beginning."""
+        """Id of the event after which a stream resumes; empty: from the start."""
         return self.request.headers.get("last-event-id") or self.query.last_event_id or ""
 
     def stream(
@@ -74,7 +74,7 @@ class RequestContext:
         on_disconnect: Callable[[], Awaitable[None]] | None = None,
         slot: ReaderSlot | None = None,
     ) -> StreamedResponse:
-        """A response that goes on, with a reader's place; `place`: one that was taken before. Raises TooMany."""
+        """A streamed response. Raises TooMany if no reader slot is free; `slot`: one that was acquired before."""
         events = media_type == sse.MEDIA_TYPE and self.limits.write_interval > 0
         return StreamedResponse(
             chunks,
@@ -88,7 +88,7 @@ class RequestContext:
         )
 
     def id(self, what: str) -> str:
-        """The id in the path. Raises Refused: 404 if there can be no such thing."""
+        """The `session` or `run` id in the path. Raises HttpError (404) if it cannot be one."""
         id: str = self.request.path_params[f"{what}_id"]
         if not _ID.fullmatch(id):
             raise HttpError(404, what, f"there is no such {what}")
@@ -96,15 +96,12 @@ class RequestContext:
 
 
 def json_response(value: Any, status: int = 200, **headers: str) -> Response:
-    """A response with this value as JSON."""
+    """A response with `value` as JSON."""
     return Response(msgspec.json.encode(value), status, headers, "application/json")
 
 
-# What becomes of a run whose reader leaves: it goes on, or it ends, too (`on_disconnect=cancel`).
-
-
 def cancel_on_disconnect(service: Service, run: StoredRun) -> Callable[[], Awaitable[None]]:
-    """Cancels this run when it is called, unless it has ended, or the server is stopping and ends it anyhow."""
+    """A function that cancels this run unless it has ended or the server is stopping (`on_disconnect=cancel`)."""
 
     async def cancel() -> None:
         if service.stopping:
@@ -114,6 +111,6 @@ def cancel_on_disconnect(service: Service, run: StoredRun) -> Callable[[], Await
             if session.run_id == run.id:
                 await service.cancel(run.session_id, "disconnect")
         except (Refusal, StoreError):
-            pass  # it has ended meanwhile
+            pass  # the run has ended meanwhile
 
     return cancel

@@ -1,4 +1,4 @@
-"""The one table of operations. Routes and their description are made from it, so neither can drift from the other."""
+"""The table of operations of the HTTP interface. Routes and the OpenAPI document are made from it, so they agree."""
 
 from __future__ import annotations
 
@@ -54,52 +54,49 @@ JSON = "application/json"
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One thing that can be asked for."""
+    """One operation of the HTTP interface: a method on a path."""
 
     method: str
     path: str
-    """With `{session_id}` and `{run_id}` for ids."""
+    """May contain `{session_id}` or `{run_id}`."""
     handler: Callable[[RequestContext], Awaitable[Response]]
-    """Its docstring says what it does."""
+    """Its docstring is the summary in the OpenAPI document."""
     id: str
     tag: str
     body: type[Any] | None = None
     body_optional: bool = False
     raw_body: bool = False
-    """Whether it reads the body itself, as bytes."""
+    """Whether the handler decodes the body itself."""
     query: type[Any] | None = None
     status: int = 200
     response: type[Any] | None = None
-    """None: nothing, or no JSON."""
+    """None: there is no body, or it is not JSON."""
     media_type: str = JSON
     resumable: bool = False
-    """Whether it takes `Last-Event-ID`."""
+    """Whether it accepts `Last-Event-ID`."""
     conflicts: tuple[str, ...] = ()
-    """The codes of 409."""
+    """Codes of its 409 responses."""
     other_responses: dict[int, str] = field(default_factory=dict)
-    """Other statuses that are no problem."""
+    """Other statuses that are not errors, with their descriptions."""
     needs_token: bool = True
 
 
-# The routes about the server itself: agents, health.
-
-
 async def list_agents(context: RequestContext) -> Response:
-    """The agents that sessions can be started with."""
+    """List the agents that sessions can be started with."""
     return json_response(
         AgentListResponse(agents=[agent_response(name, engine) for name, engine in context.service.agents.items()])
     )
 
 
 async def read_health(context: RequestContext) -> Response:
-    """Whether the server takes new runs."""
+    """Say whether the server accepts new runs."""
     service = context.service
     return json_response(HealthResponse(status="stopping" if service.stopping else "ok", running=service.running))
 
 
 SESSION = "/sessions/{session_id}"
 RUN = "/runs/{run_id}"
-_NOTHING_LEFT = {204: "The run has ended, and the reader has seen its last event."}
+_NOTHING_LEFT = {204: "The run has ended, and the reader has received its last event."}
 OPERATIONS = (
     Operation(method="POST", path="/sessions", handler=start_session, id="start_session", tag="sessions",
               body=SessionRequest, status=201, response=SessionResponse),

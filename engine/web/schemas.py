@@ -1,4 +1,7 @@
-"""What the routes are sent: bodies and queries, and how they are read without trusting their length."""
+"""Schemas of the HTTP interface: request bodies, queries and responses; decoding and building them.
+
+Docstrings of the structs are descriptions in the OpenAPI document.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +20,9 @@ from .errors import HttpError
 
 T = TypeVar("T")
 Text = Annotated[str, Meta(min_length=1, pattern=r"\S", description="Not blank.")]
-"""What a person says. How long it may be is the server's setting: `WebLimits.text`."""
+"""A prompt, an answer or a message. Its maximum length is a setting of the server: `WebLimits.text`."""
 Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]+$")]
-"""A name or an id."""
+"""The name of an agent, a cause, or an id."""
 
 
 class SessionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -27,63 +30,63 @@ class SessionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     prompt: Text
     agent: Name | None = None
-    """The one that is there first, if left out."""
+    """The default agent, if left out."""
 
 
 class RunRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Another run of a session."""
+    """The next run of a session."""
 
     prompt: Text
 
 
 class AnswerRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The answer to an open question. `call_id` is needed where several are open."""
+    """The answer to an open question. `call_id` is needed if several questions are open."""
 
     text: Text
     call_id: Name | None = None
 
 
 class MessageRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something for a run to hear while it goes on."""
+    """A message to a run that is going on."""
 
     text: Text
 
 
 class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a run is cancelled: a word that its record keeps."""
+    """Why a run is cancelled; the cause is recorded."""
 
     cause: Name | None = None
 
 
 OnDisconnect = Literal["detach", "cancel"]
-"""What becomes of a run once its reader has left: `detach` lets it go on."""
+"""What happens to a run when its reader disconnects: `detach` lets it go on, `cancel` cancels it."""
 
 
 class SessionsQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which sessions."""
+    """Which sessions to list."""
 
     status: SessionStatus | UnsetType = UNSET
     agent: Name | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=200)] = 50
     before: Annotated[str, Meta(min_length=1, max_length=500)] | UnsetType = UNSET
-    """The `next` of the page before."""
+    """The `next` of the previous page."""
 
 
 class StreamQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a stream is read."""
+    """How to read a stream."""
 
     last_event_id: Annotated[str, Meta(max_length=200)] = ""
-    """The same as the header `Last-Event-ID`, for those who cannot set one."""
+    """The same as the header `Last-Event-ID`, for clients that cannot set it."""
 
 
 class OnDisconnectQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a run is read that begins with its reader."""
+    """How to read a run that starts with its reader."""
 
     on_disconnect: OnDisconnect = "detach"
 
 
 class RunStreamQuery(StreamQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the stream of one run is read."""
+    """How to read the stream of a run."""
 
     on_disconnect: OnDisconnect = "detach"
 
@@ -95,7 +98,7 @@ class OutcomeQuery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class SessionResponse(Struct, frozen=True, kw_only=True):
-    """One session; `runs` and `usage` are there where a single session was asked for."""
+    """One session. `runs` and `usage` are set only when a single session is read."""
 
     id: str
     agent: str
@@ -111,9 +114,9 @@ class SessionResponse(Struct, frozen=True, kw_only=True):
     usage: Usage | None
     can_resume: bool
     holder: str | None
-    """The process that runs it now; None while it rests or waits."""
+    """The process that runs it; null while it is queued or not running."""
     trouble: str | None
-    """Why it was interrupted and does not go on by itself, if that is known."""
+    """Why it was interrupted and is not continued by itself, if known."""
     runs: list[RunResponse] | UnsetType = UNSET
 
 
@@ -122,9 +125,6 @@ class QuestionResponse(Struct, frozen=True, kw_only=True):
 
     call_id: str
     text: str
-
-
-# What the routes answer: sessions, runs and what belongs to them, as JSON.
 
 
 class RunResponse(Struct, frozen=True, kw_only=True):
@@ -150,7 +150,7 @@ class SessionListResponse(Struct, frozen=True, kw_only=True):
 
 
 class MessageResponse(Struct, frozen=True, kw_only=True):
-    """A message that a run will hear."""
+    """An accepted message."""
 
     message_id: str
     session_id: str
@@ -167,20 +167,20 @@ class AgentResponse(Struct, frozen=True, kw_only=True):
 
 
 class AgentListResponse(Struct, frozen=True, kw_only=True):
-    """All agents; the first is that of sessions that name none."""
+    """All agents; the first is the default."""
 
     agents: list[AgentResponse]
 
 
 class HealthResponse(Struct, frozen=True, kw_only=True):
-    """Whether the server takes new runs, and how many are going on."""
+    """Whether the server accepts new runs, and how many are going on."""
 
     status: Literal["ok", "stopping"]
     running: int
 
 
 def session_response(session: StoredSession, runs: Sequence[StoredRun] | None = None) -> SessionResponse:
-    """A session as the routes tell it, with its runs if they are given."""
+    """The response for a session, with its runs if they are given."""
     questions = [_question(question) for question in session.questions]
     return SessionResponse(
         id=session.id,
@@ -194,7 +194,7 @@ def session_response(session: StoredSession, runs: Sequence[StoredRun] | None = 
         steps=session.steps,
         question=questions[0] if questions else None,
         questions=questions,
-        usage=_used(runs or ()),
+        usage=_total_usage(runs or ()),
         can_resume=session.status == "interrupted",
         holder=session.holder,
         trouble=session.trouble,
@@ -203,18 +203,41 @@ def session_response(session: StoredSession, runs: Sequence[StoredRun] | None = 
 
 
 def run_response(run: StoredRun) -> RunResponse:
-    """A run as the routes tell it."""
+    """The response for a run."""
     return RunResponse(**{name: getattr(run, name) for name in RunResponse.__struct_fields__})
 
 
 def agent_response(name: str, engine: Engine) -> AgentResponse:
-    """An agent as the routes tell it."""
+    """The response for an agent."""
     tools = [spec.name for spec in engine.toolbox.specs]
     return AgentResponse(name=name, model=engine.provider.model, policy=engine.policy.name, tools=tools)
 
 
+def _question(question: Question) -> QuestionResponse:
+    return QuestionResponse(call_id=question.call_id, text=question.text)
+
+
+def _total_usage(runs: Sequence[StoredRun]) -> Usage | None:
+    """The usage of all ended runs.
+
+    The outcome of a run that started with an answer includes the usage of the run that asked, so that is not added.
+    """
+    whole: Usage | None = None
+    before: Usage | None = None
+    for run in runs:
+        if run.outcome is None:
+            continue
+        start = before if run.prompt is None else whole
+        before = start
+        whole = run.outcome.usage if start is None else start + run.outcome.usage
+    return whole
+
+
 async def read_body(request: Request, most: int, seconds: float, clock: Clock) -> bytes:
-    """The body, of at most so many bytes whatever its headers say. Raises Refused: 400, 408 or 413."""
+    """The request body, of at most `most` bytes whatever `Content-Length` says, within `seconds`.
+
+    Raises HttpError: 408 or 413.
+    """
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:20]) > most:
         raise _too_large(most)
@@ -225,55 +248,55 @@ async def read_body(request: Request, most: int, seconds: float, clock: Clock) -
             if len(body) > most:
                 raise _too_large(most)
     if scope.cancelled_caught:
-        raise HttpError(408, "timeout", f"the body did not come within {seconds:g} s", {"Connection": "close"})
+        raise HttpError(408, "timeout", f"the body did not arrive within {seconds:g} s", {"Connection": "close"})
     return bytes(body)
 
 
 def check_media_type(given: str) -> None:
-    """Refuse what web pages of other origins could send without being asked. Raises Refused: 415."""
+    """Raises HttpError (415) unless it is JSON: web pages of any origin may send forms and plain text (CSRF)."""
     if given.partition(";")[0].strip().lower() != "application/json":
         raise HttpError(415, "media_type", "send the body as application/json")
 
 
 def decode_body(body: bytes, kind: type[T]) -> T:
-    """What a body says. Raises Refused: 400 or 422."""
+    """The decoded body. Raises HttpError: 400 for malformed JSON, 422 if it does not match `kind`."""
     if not body:
         raise HttpError(400, "malformed", f"the body is empty: send a JSON object with {_fields(kind)}")
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise HttpError(422, "invalid", f"the body does not fit: {error}; it holds {_fields(kind)}") from None
+        raise HttpError(422, "invalid", f"the body is not valid: {error}; it takes {_fields(kind)}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise HttpError(400, "malformed", f"the body is no JSON: {_why(error)}") from None
+        raise HttpError(400, "malformed", f"the body is not JSON: {_why(error)}") from None
 
 
 def decode_query(request: Request, kind: type[T]) -> T:
-    """What stands in the query. Raises Refused: 422."""
+    """The decoded query. Raises HttpError (422)."""
     given: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name in given:
-            raise HttpError(422, "invalid", f"the query names {name[:50]!r} twice")
+            raise HttpError(422, "invalid", f"the query has {name[:50]!r} twice")
         given[name] = value
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise HttpError(422, "invalid", f"the query does not fit: {error}") from None
+        raise HttpError(422, "invalid", f"the query is not valid: {error}") from None
 
 
 def none_if_unset(value: T | UnsetType) -> T | None:
-    """What stood in the query; None if nothing did."""
+    """The value, or None if the query does not have it."""
     return None if isinstance(value, UnsetType) else value
 
 
 def check_length(text: str, longest: int) -> str:
-    """The text, if it is no longer than so many characters. Raises Refused: 422."""
+    """The text, if it has at most `longest` characters. Raises HttpError (422)."""
     if len(text) > longest:
-        raise HttpError(422, "too_long", f"the text has {len(text):,} characters, and {longest:,} is the most")
+        raise HttpError(422, "too_long", f"the text has {len(text):,} characters, and at most {longest:,} are allowed")
     return text
 
 
 def _fields(kind: type[Any]) -> str:
-    """The fields of a body, for people: `prompt`, and maybe `agent`."""
+    """The fields of a body, for an error message: "`prompt`, and maybe `agent`"."""
     fields = msgspec.structs.fields(kind)
     needed = [f"`{field.encode_name}`" for field in fields if field.required]
     others = [f"`{field.encode_name}`" for field in fields if not field.required]
@@ -286,20 +309,3 @@ def _too_large(most: int) -> HttpError:
 
 def _why(error: Any) -> str:
     return str(error) if isinstance(error, msgspec.DecodeError) else type(error).__name__
-
-
-def _used(runs: Sequence[StoredRun]) -> Usage | None:
-    """What the runs that have ended used; one that goes on after an answer counts what was used before it, too."""
-    whole: Usage | None = None
-    before: Usage | None = None
-    for run in runs:
-        if run.outcome is None:
-            continue
-        start = before if run.prompt is None else whole
-        before = start
-        whole = run.outcome.usage if start is None else start + run.outcome.usage
-    return whole
-
-
-def _question(question: Question) -> QuestionResponse:
-    return QuestionResponse(call_id=question.call_id, text=question.text)

@@ -1,4 +1,7 @@
-"""The server of `endstop serve`: uvicorn around the app, from the socket to the exit code."""
+"""The server of `endstop serve`: uvicorn around the app, from the socket to the exit code.
+
+The server exposes itself without a proxy in front, so `Connection` adds the limits that uvicorn leaves to one.
+"""
 
 from __future__ import annotations
 
@@ -35,31 +38,25 @@ from .middleware import is_loopback
 from .streaming import ABORT
 
 MAX_OPEN_FILES = 65_536
-"""So many connections and files may be open at once, if the system lets us."""
+"""Files and connections that may be open at once, if the system allows it."""
 RESERVED_FILES = 128
-"""Of these, so many are for other things than connections."""
+"""Open files, of `MAX_OPEN_FILES`, that are reserved for other things than connections."""
 CLOSE_SECONDS = 5.0
-"""How long what is still being sent may take once all runs have ended."""
-
-
-# One connection of the server: uvicorn's, with what it leaves to a proxy in front.
-#
-# A request has so long to come in whole, and its head so many bytes; beyond a number of connections the next ones are
-# refused; what a reader does not take stays small, and its connection can be broken off.
+"""Seconds that responses may still take once all runs have ended."""
 
 REQUEST_SECONDS = 30.0
-"""How long a request may take to come in."""
+"""Seconds in which the head of a request must arrive."""
 HEAD_BYTES = 64 * 1024
-"""How long the head of a request may be."""
+"""The most bytes in the head of a request."""
 LINGER_SECONDS = 5.0
-"""How long what is left of a body may come in once the app has given it up."""
+"""Seconds in which the rest of a body may still arrive after the app has given up on it."""
 SEND_BUFFER = 256 * 1024
-"""What the system keeps of what a reader has not taken. Left to itself, it would be megabytes for each."""
+"""Bytes that the system buffers for a reader. By default it can be megabytes for each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HttpServer:
-    """What `endstop serve` was told."""
+    """The settings of `endstop serve`; `serve` runs it."""
 
     agents: Mapping[str, Engine]
     host: str
@@ -76,18 +73,18 @@ class HttpServer:
     quiet: bool
     lease: float
     queue: Queue | None
-    """Who hands the sessions to workers; None: they run in this process."""
+    """Distributes runs to workers; None: they run in this process."""
     workers: Callable[[Callable[[], None]], AbstractAsyncContextManager[None]]
-    """Keeps workers going while it is entered, where there is a queue; what it is given is told when one is dead."""
+    """With a queue: keeps worker processes alive while entered. Its argument is called when one has died."""
 
     async def serve(self) -> int:
-        """Serve until a signal; gives the exit code. Raises WrongUse."""
+        """Serve until a signal; returns the exit code. Raises WrongUse for settings that cannot work."""
         auth = self._auth()
         place = _resolve(self.host, self.port)
         if auth is None and not is_loopback(place.address[0]):
             raise WrongUse(
-                f"--host {self.host} is open to other machines, and nobody is asked for a token: give --tokens FILE "
-                f"with a line OWNER:TOKEN for each, or set {TOKEN_VARIABLE}"
+                f"--host {self.host} is open to other machines, so requests need a token: give --tokens FILE with a "
+                f"line OWNER:TOKEN for each user, or set {TOKEN_VARIABLE}"
             )
         with _listen(place, self.host, self.port) as listening, lock_store(file_at(self.store)), log_to_stderr():
             service = Service(
@@ -155,7 +152,7 @@ class HttpServer:
 
 
 class GracefulServer(Server):
-    """A server that lets its sessions end before its connections; `ShutdownSignals` handles the signals."""
+    """A uvicorn server that closes connections only after all sessions have ended."""
 
     def __init__(self, config: Config, service: Service, ready: Callable[[], None]) -> None:
         super().__init__(config)
@@ -164,23 +161,27 @@ class GracefulServer(Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Leave them to `ShutdownSignals`."""
+        """Leave signals to `ShutdownSignals`."""
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to answer, and say so."""
+        """Start serving, and call `ready`."""
         await super().startup(sockets)
         self._on_ready()
 
     async def on_tick(self, counter: int) -> bool:
-        """Whether it is over: stopped, and no session is running any more."""
+        """Exit once the service is stopping and no session is running."""
         if self._service.stopping and not self._service.running:
             self.should_exit = True
         return await super().on_tick(counter)
 
 
 class Connection(HttpToolsProtocol):
-    """A connection. For `uvicorn --http` or `Config(http=Connection)`, also around an app of your own."""
+    """uvicorn's HTTP protocol with limits: time and size of request heads, connections, and buffered output.
+
+    For `uvicorn.run(app, http=Connection)`, also around an app of your own. Responses can abort their connection
+    through the ASGI extension `endstop.abort`.
+    """
 
     request_seconds = REQUEST_SECONDS
     head_bytes = HEAD_BYTES
@@ -191,10 +192,10 @@ class Connection(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._in_head = True
         self._head = 0
-        """Bytes of a head that has not come whole."""
+        """Bytes of a request head that has not arrived completely."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin; beyond the number of connections only to say so."""
+        """A client connected. Beyond the maximum of connections it only gets a 503."""
         super().connection_made(transport)
         self._start_timer(self.request_seconds)
         raw = transport.get_extra_info("socket")
@@ -204,44 +205,44 @@ class Connection(HttpToolsProtocol):
             self.app = _too_many_connections
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """The connection is closed."""
         self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, as long as it is no endless head."""
+        """Data arrived. Refuses a head that is too large (431)."""
         self._head += len(data)
         super().data_received(data)
         if self._in_head and self._head > self.head_bytes and not self.transport.is_closing():
-            self._refuse(431, "head_too_large", f"the head of a request is at most {self.head_bytes:,} bytes long")
+            self._refuse(431, "head_too_large", f"the head of a request may have at most {self.head_bytes:,} bytes")
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """A request starts."""
         super().on_message_begin()
         self._in_head = True
         self._start_timer(self.request_seconds)
         self.scope["extensions"] = {ABORT: {"abort": self.transport.abort}}
 
     def on_headers_complete(self) -> None:
-        """Its head is there; if its body is too slow the app says so, or nobody waits for it any more."""
+        """The head is complete. The app refuses a slow body itself; after the timer the connection is aborted."""
         self._head = 0
         self._in_head = False
         self._start_timer(self.request_seconds + LINGER_SECONDS)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """More of its body is there."""
+        """A part of the body arrived."""
         self._head = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """It is there."""
+        """The request is complete."""
         self._head = 0
         self._stop_timer()
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """What came is no HTTP."""
+        """The data is not HTTP."""
         self._refuse(400, "malformed", msg)
 
     def _start_timer(self, seconds: float) -> None:
@@ -258,10 +259,10 @@ class Connection(HttpToolsProtocol):
         if not self._in_head:
             self.transport.abort()
         elif not self.transport.is_closing():
-            self._refuse(408, "timeout", f"the request did not come within {self.request_seconds:g} s")
+            self._refuse(408, "timeout", f"the request did not arrive within {self.request_seconds:g} s")
 
     def _refuse(self, status: int, code: str, detail: str) -> None:
-        """Answer without the app, and hang up."""
+        """Send an error without asking the app, and close the connection."""
         if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
             self.transport.abort()
             return
@@ -277,16 +278,16 @@ async def _too_many_connections(scope: Scope, receive: Receive, send: Send) -> N
     await problem_response(503, "connections", "the server has too many connections", headers)(scope, receive, send)
 
 
-# One server on a file of SQLite: a second one would take for dead what the first one runs, and mark it interrupted.
-#
-# The lock lies in a file of its own, `NAME-lock` beside the store: SQLite gives up its locks on a file as soon as
-# anybody in the process closes that file. The system lets go of it when the process ends, however that comes about. A
-# process that embeds a `Service` takes no such lock, and neither does a server on PostgreSQL.
-
-
 @contextmanager
 def lock_store(path: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Hold the store at this path; None is one that is no file. Raises WrongUse if another server holds it."""
+    """Lock the SQLite store at this path for this server. None: the store is not a file.
+
+    Raises WrongUse if another server has it locked.
+
+    A second server on the file would take the sessions of the first for dead and mark them interrupted. The lock is on
+    a file of its own, `NAME-lock`, because closing any handle of a file drops SQLite's locks on it (POSIX). The system
+    releases it when the process ends, however that happens. A process that embeds a `Service` takes no such lock.
+    """
     held = None if path is None else _lock(os.fspath(path))
     try:
         yield
@@ -296,7 +297,7 @@ def lock_store(path: str | os.PathLike[str] | None) -> Iterator[None]:
 
 
 def _lock(path: str) -> int | None:
-    """The open lock; None where there can be none, such as in a folder that is missing: opening the store tells why."""
+    """The lock file, open; None if it cannot be made, as in a missing folder: opening the store then says why."""
     with suppress(OSError):
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     try:
@@ -308,16 +309,16 @@ def _lock(path: str) -> int | None:
     except BlockingIOError:
         os.close(held)
         raise WrongUse(
-            f"--store {path} is in use by another endstop serve: use that one, or give this one a --store of its own"
+            f"--store {path} is in use by another endstop serve: use that server, or give this one another --store"
         ) from None
-    except OSError:  # a file system without such locks
+    except OSError:  # the file system does not support locks
         os.close(held)
         return None
     return held
 
 
 class _BindAddress(NamedTuple):
-    """Where to listen."""
+    """An address to listen at, with its family and protocol."""
 
     family: int
     protocol: int
@@ -325,7 +326,7 @@ class _BindAddress(NamedTuple):
 
 
 def _resolve(host: str, port: int) -> _BindAddress:
-    """The first address of this name. Raises WrongUse."""
+    """The first address of this host. Raises WrongUse if there is none."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (socket.gaierror, UnicodeError):
@@ -335,7 +336,7 @@ def _resolve(host: str, port: int) -> _BindAddress:
 
 
 def _listen(place: _BindAddress, host: str, port: int) -> socket.socket:
-    """A socket that listens at this place. Raises WrongUse."""
+    """A socket that listens at this address. Raises WrongUse if that is not possible."""
     listening = socket.socket(place.family, socket.SOCK_STREAM, place.protocol)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -350,11 +351,11 @@ def _listen(place: _BindAddress, host: str, port: int) -> socket.socket:
 def _bind_error(error: OSError, host: str, port: int) -> str:
     match error.errno:
         case errno.EADDRINUSE:
-            return f"--port {port} is in use: name another one, or --port 0 for any that is free"
+            return f"--port {port} is in use: choose another one, or --port 0 for any free port"
         case errno.EADDRNOTAVAIL:
-            return f"--host {host} is no address of this machine"
+            return f"--host {host} is not an address of this machine"
         case errno.EACCES:
-            return f"--port {port} needs rights that this process does not have: name one above 1023"
+            return f"--port {port} needs privileges that this process does not have: choose one above 1023"
         case _:
             return f"--host {host} --port {port}: {error.strerror}"
 
@@ -369,7 +370,7 @@ async def _open(service: Service) -> None:
 
 
 def _raise_file_limit() -> int:
-    """Allow this process as many open files as the system lets it; gives how many that are."""
+    """Raise the limit of open files, up to `MAX_OPEN_FILES`; returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < most:
@@ -379,5 +380,5 @@ def _raise_file_limit() -> int:
 
 
 def _display_store(store: str) -> str:
-    """The place of the store, without a password."""
+    """The path or URL of the store, without the password."""
     return mask_url(store) if "://" in store else os.path.abspath(store)

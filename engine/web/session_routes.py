@@ -1,4 +1,4 @@
-"""The routes of sessions: start, list, read, go on, answer, steer, cancel, resume, forget."""
+"""Request handlers for sessions and runs. Their docstrings are the summaries in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def start_session(context: RequestContext) -> Response:
 
 
 async def list_sessions(context: RequestContext) -> Response:
-    """One page of sessions, newest first."""
+    """List sessions, newest first, a page at a time."""
     query: SessionsQuery = context.query
     found, more = await context.service.sessions(
         owner=context.owner,
@@ -47,7 +47,7 @@ async def list_sessions(context: RequestContext) -> Response:
 
 
 async def read_session(context: RequestContext) -> Response:
-    """One session with its runs."""
+    """Read a session with its runs."""
     id = context.id("session")
     session = await context.service.session(id, owner=context.owner)
     return json_response(session_response(session, await context.service.runs(id, owner=context.owner)))
@@ -62,7 +62,7 @@ async def start_run(context: RequestContext) -> Response:
 
 
 async def answer_question(context: RequestContext) -> Response:
-    """Answer an open question; a run goes on with it."""
+    """Answer an open question; the next run starts with the answer."""
     body: AnswerRequest = context.body
     text = check_length(body.text, context.limits.text)
     session = await context.service.answer(context.id("session"), text, call_id=body.call_id, owner=context.owner)
@@ -70,7 +70,7 @@ async def answer_question(context: RequestContext) -> Response:
 
 
 async def send_message(context: RequestContext) -> Response:
-    """Say something to the run that is going on; it is heard before the next request to the model."""
+    """Send a message to the run that is going on; the model gets it with the next request."""
     body: MessageRequest = context.body
     id = context.id("session")
     text = check_length(body.text, context.limits.text)
@@ -80,7 +80,7 @@ async def send_message(context: RequestContext) -> Response:
 
 
 async def cancel_run(context: RequestContext) -> Response:
-    """End the run that is going on."""
+    """Cancel the run that is going on."""
     body: CancelRequest | None = context.body
     cause = body.cause if body is not None and body.cause is not None else "caller"
     session = await context.service.cancel(context.id("session"), cause, owner=context.owner)
@@ -88,19 +88,19 @@ async def cancel_run(context: RequestContext) -> Response:
 
 
 async def resume_run(context: RequestContext) -> Response:
-    """Go on with a run whose process died."""
+    """Resume a run whose process died."""
     session = await context.service.resume(context.id("session"), owner=context.owner)
     return json_response(session_response(session), 201)
 
 
 async def delete_session(context: RequestContext) -> Response:
-    """Forget a session with all that belongs to it."""
+    """Delete a session with all its runs."""
     await context.service.delete(context.id("session"), owner=context.owner)
     return Response(status_code=204)
 
 
 async def session_events(context: RequestContext) -> Response:
-    """The events of all runs of a session; the stream stays open for the next run."""
+    """Stream the events of all runs of a session; the stream stays open for the next run."""
     id = context.id("session")
     await context.service.session(id, owner=context.owner)
     position = await resume_position(context, id)
@@ -108,22 +108,19 @@ async def session_events(context: RequestContext) -> Response:
 
 
 async def session_record(context: RequestContext) -> Response:
-    """The record of a session, which `endstop replay` reads."""
+    """Download the record of a session, for `endstop replay`."""
     session = await context.service.session(context.id("session"), owner=context.owner)
     headers = {"Content-Disposition": f'attachment; filename="{session.id}.jsonl"'}
     return context.stream(context.service.record(session), "application/jsonl", headers=headers)
 
 
-# The routes of runs: read one, follow its events, get its outcome.
-
-
 async def read_run(context: RequestContext) -> Response:
-    """One run."""
+    """Read a run."""
     return json_response(run_response(await context.service.run(context.id("run"), owner=context.owner)))
 
 
 async def run_events(context: RequestContext) -> Response:
-    """The events of one run, up to its terminal one."""
+    """Stream the events of a run, up to its last."""
     query: RunStreamQuery = context.query
     run = await context.service.run(context.id("run"), owner=context.owner)
     seen = 0
@@ -138,20 +135,20 @@ async def run_events(context: RequestContext) -> Response:
 
 
 async def run_outcome(context: RequestContext) -> Response:
-    """The outcome of a run, waited for if it is asked for."""
+    """Read the outcome of a run; waits for it at most `wait` seconds."""
     query: OutcomeQuery = context.query
     id = context.id("run")
     with context.state.readers.acquire(context.owner):
         found = await context.service.outcome(id, wait=query.wait, owner=context.owner)
     if found is None and (await context.service.run(id, owner=context.owner)).status == "interrupted":
-        raise Conflict("interrupted", f"run {id} has no outcome, its process died: resume its session")
+        raise Conflict("interrupted", f"run {id} has no outcome because its process died: resume its session")
     if found is None:
-        raise Conflict("running", f"run {id} is still going: ask again, with ?wait=SECONDS, or follow its events")
+        raise Conflict("running", f"run {id} has not ended yet: try again with ?wait=SECONDS, or follow its events")
     return json_response(found)
 
 
 async def resume_position(context: RequestContext, session_id: str) -> tuple[str, int] | None:
-    """After which event of which run a session's stream is resumed. Raises Refused: 400 if there is none such."""
+    """The run and the event number after which the stream of a session resumes. Raises HttpError (400)."""
     last = context.last_event_id
     if not last:
         return None

@@ -1,4 +1,4 @@
-"""The page's files: few and small, read once and kept."""
+"""Static files of the web page. They are few and small, so they are read once and kept in memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class StaticFile:
 
     content: bytes
     zipped: bytes
-    """The same by gzip, a third of it."""
+    """The content compressed with gzip."""
     media_type: str
     etag: str
 
@@ -44,14 +44,14 @@ def page_files() -> Mapping[str, StaticFile]:
     for path in sorted(FOLDER.rglob("*")):
         if path.suffix in _TYPES and path.is_file():
             content = path.read_bytes()
-            etag = f'W/"{sha256(content).hexdigest()[:16]}"'  # weak: it stands for both forms
+            etag = f'W/"{sha256(content).hexdigest()[:16]}"'  # weak: the same for both encodings
             name = path.relative_to(FOLDER).as_posix()
             found[name] = StaticFile(content, compress(content, mtime=0), _TYPES[path.suffix], etag)
     return found
 
 
 async def serve_page(request: Request) -> Response:
-    """A file of the page; the page itself at the root."""
+    """Serve a file of the page; at `/` the page itself."""
     file = page_files().get(request.path_params.get("name", INDEX))
     if file is None:
         raise HTTPException(404)

@@ -1,7 +1,7 @@
-"""A response that goes on: one send at a time, each waited for, until the stream ends or its reader is gone.
+"""Streamed responses, with backpressure: a chunk is taken from the generator only once the last one has been sent.
 
-A reader is a place in the service's ring and what the socket holds, no more: nothing is taken from the stream before
-the last send went through. One that takes nothing for too long is dropped, and its connection with it.
+So a slow reader costs a position in the event buffer and what the socket holds. A reader that takes nothing for too
+long is dropped, and its connection with it.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from ..providers.timeouts import Watchdog
 from .errors import log_failure
 
 ABORT = "endstop.abort"
-"""The ASGI extension by which our own connection can be broken off; others are only closed."""
+"""ASGI extension of `server.Connection` that aborts the connection; other servers only close theirs."""
 LARGE_CHUNK = 32 * 1024
-"""After a chunk of so many bytes the next one is not waited for: there is much to tell."""
+"""Bytes of a chunk after which the next one is sent without a pause: the reader has much to catch up on."""
 
 
 class StreamedResponse(Response):
     """Sends what a generator gives.
 
-    seconds: so long one send may be stuck.
-    interval: gives the seconds between two sends where much comes: who waits a little gets more at once.
-    place: held until the stream has ended.
-    left: called if the reader was gone before the stream had ended.
+    seconds: how long one send may take before the reader is dropped.
+    interval: gives the seconds to pause between two sends in quick succession, so that events go out together.
+    slot: left when the stream ends.
+    on_disconnect: called if the reader disconnects before the stream has ended.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class StreamedResponse(Response):
         self._clock = clock or SystemClock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it all, unless the reader leaves before."""
+        """Send everything, unless the reader disconnects before."""
         complete = False
         with self._slot:
             try:
@@ -72,8 +72,8 @@ class StreamedResponse(Response):
                         await self._on_disconnect()
 
     async def _send_all(self, scope: Scope, send: Send) -> bool:
-        """Whether all of it was sent."""
-        watchdog = Watchdog(self._seconds)
+        """Send everything; False if the stream or the connection failed."""
+        patience = Watchdog(self._seconds)
         try:
             async with aclosing(self._chunks) as chunks:
                 await watchdog.wait_for(
@@ -96,14 +96,14 @@ class StreamedResponse(Response):
 
 
 async def _wait_for_disconnect(receive: Receive, scope: anyio.CancelScope) -> None:
-    """Wait until the reader is gone."""
+    """Wait until the reader has disconnected, then cancel `scope`."""
     while (await receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
 
 
 async def _abort(scope: Scope, error: Exception) -> None:
-    """Break the connection off: its reader must not take what came for all."""
+    """Abort the connection, so that the reader does not take a truncated stream for a complete one."""
     import structlog
 
     path = one_line(scope["path"], 200)
@@ -114,4 +114,6 @@ async def _abort(scope: Scope, error: Exception) -> None:
     extension = scope.get("extensions", {}).get(ABORT)
     if extension is not None:
         extension["abort"]()
-        await anyio.lowlevel.checkpoint()  # the connection is lost by then: nobody wonders about half a response
+        await (
+            anyio.lowlevel.checkpoint()
+        )  # so that the server notices the lost connection before the unfinished response

@@ -211,7 +211,7 @@ async def test_paths_and_methods_that_there_are_not_are_problems_too() -> None:
         _is_problem(await at.client.request("BREW", "/sessions"), 400, "malformed")
 
 
-async def test_an_error_that_nobody_foresaw_says_no_more_than_where_the_log_tells_of_it(
+async def test_an_unexpected_error_says_no_more_than_where_the_log_has_it(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with site() as at:
