@@ -119,7 +119,7 @@ class RequestRates:
             if len(self._buckets) > MAX_BUCKETS:
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(who)
-        if after := bucket.lacking(1):
+        if after := bucket.try_acquire(1):
             raise TooMany("rate", "too many requests per second: slow down", after)
 
 

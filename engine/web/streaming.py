@@ -73,7 +73,7 @@ class StreamedResponse(Response):
 
     async def _send_all(self, scope: Scope, send: Send) -> bool:
         """Send everything; False if the stream or the connection failed."""
-        patience = Watchdog(self._seconds)
+        watchdog = Watchdog(self._seconds)
         try:
             async with aclosing(self._chunks) as chunks:
                 await watchdog.wait_for(
