@@ -3,9 +3,12 @@
 from ._version import __version__
 from .batch import Fleet, ProviderSummary, Summary
 from .budget import Budget
+from .config import Hooks, ModelOptions, Observers, RecordOptions, Runtime
 from .decision import Image, Limits, Outcome, Policy, WrongUse
 from .engine import Engine
+from .evaluation import Evaluated, Evaluation
 from .event_bus import Bus, Lagged
+from .hooks import Accept, Answer, ModelJudge, Prepare, Progress, Reject, Verdict
 from .providers import LiteLLM, OpenAICompatible
 from .providers.clock import Clock, SystemClock
 from .race import RaceResult
@@ -22,28 +25,41 @@ from .tools.tool import Tool, Toolbox, tool
 from .tools.yaml import tools_from_yaml
 
 __all__ = [
+    "Accept",
+    "Answer",
     "Budget",
     "Bus",
     "Clock",
     "Completion",
     "Continue",
     "Engine",
+    "Evaluated",
+    "Evaluation",
     "Fleet",
     "Happened",
+    "Hooks",
     "Image",
     "InvalidArguments",
     "Lagged",
     "Limits",
     "LiteLLM",
+    "ModelJudge",
+    "ModelOptions",
     "NotHappened",
+    "Observers",
     "OpenAICompatible",
     "Outcome",
     "Phase",
     "Policy",
+    "Prepare",
+    "Progress",
     "ProviderSummary",
     "RaceResult",
+    "RecordOptions",
     "Redaction",
+    "Reject",
     "Run",
+    "Runtime",
     "Session",
     "SessionRecord",
     "Stdio",
@@ -56,6 +72,7 @@ __all__ = [
     "Tool",
     "Toolbox",
     "Unclear",
+    "Verdict",
     "WrongUse",
     "__version__",
     "mcp_tools",

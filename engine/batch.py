@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from msgspec import Struct
+
+from .config import RunConfig
 from .decision import Outcome, Usage, WrongUse
 from .decision.errors import error_text
 from .decision.events import RunFinished
@@ -28,12 +31,6 @@ from .providers._wrapper import wait_shielded
 from .providers.clock import Clock, SystemClock
 from .run import TIDY_SECONDS, Run
 from .tasks import Job, Task, TaskResult, jobs_of
-
-if TYPE_CHECKING:
-    from .engine import Engine
-from collections import Counter
-
-from msgspec import Struct
 
 
 class Fleet:
@@ -221,7 +218,7 @@ class Fleet:
 
 
 def fleet_of(
-    engine: Engine,
+    config: RunConfig,
     tasks: Iterable[str | Task],
     providers: Provider | Sequence[Provider] | None,
     limit: int,
@@ -232,15 +229,15 @@ def fleet_of(
     if isinstance(tasks, str):
         raise WrongUse("tasks is one string: write [prompt] for a fleet of one")
     if providers is None:
-        chosen: list[Provider] = [engine.provider]
+        chosen: list[Provider] = [config.provider]
     else:
         chosen = list(providers) if isinstance(providers, Sequence) else [providers]
     if not chosen:
         raise WrongUse("providers is empty: name one or more, or leave it out for the engine's own")
     given = [task if isinstance(task, Task) else Task(task) for task in tasks]
     brought = [task.provider for task in given if task.provider is not None]
-    jobs = jobs_of(engine, given, chosen, record)
-    return Fleet(jobs, limit=limit, keep=keep, holds=[*chosen, *brought], clock=engine.clock)
+    jobs = jobs_of(config, given, chosen, record)
+    return Fleet(jobs, limit=limit, keep=keep, holds=[*chosen, *brought], clock=config.runtime.clock)
 
 
 # Many outcomes in figures, by provider. The figures are counted as results come in; no result is kept for them.

@@ -15,8 +15,9 @@ from .context import Context
 from .decision import Message, SystemMessage, ToolResult, UserMessage
 from .decision.events import ContextCompacted
 from .decision.transcript import estimate_tokens, message_size, shorten_results
-from .hook_runner import BROKEN, answer_of, as_told, ask
+from .hook_runner import ask
 from .hooks import Verdict
+from .side_request import BROKEN, answer_of, as_told
 
 
 async def compact(context: Context) -> None:

@@ -39,6 +39,16 @@ def begin_aside(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None
 
 
 @asynccontextmanager
+async def connected(provider: Provider) -> AsyncIterator[None]:
+    """Hold the provider's connections open, if it has any that can be."""
+    if isinstance(provider, AbstractAsyncContextManager):
+        async with held_open(provider, provider.model):
+            yield
+    else:
+        yield
+
+
+@asynccontextmanager
 async def held_open(provider: AbstractAsyncContextManager[Any], model: str) -> AsyncIterator[None]:
     """Hold the provider's connections open. Raises what opening it raises; a close that hangs is left to itself."""
     opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()

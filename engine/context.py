@@ -23,7 +23,7 @@ from .decision.transcript import estimate_tokens
 from .durability import StepKey, Steps
 from .event_log import Log
 from .hard_limits import HardLimits
-from .hooks import Gate, Judge, Recalled, TextRule
+from .hooks import Gate, Judge, ReplaySource, TextRule
 from .providers import Prices, Provider, ToolChoice
 from .providers._wrapper import wait_shielded
 from .providers.clock import Clock
@@ -75,7 +75,7 @@ class Context:
     gates: Sequence[Gate] = ()
     text_rule: TextRule | None = None
     judge: Judge | None = None
-    recalled: Recalled | None = None
+    replay: ReplaySource | None = None
     """In a replay: what a function that is not ours said then."""
     prompt: str | None = None
     started_at: str = ""
@@ -109,7 +109,7 @@ class Context:
     """What is left of the hard limits inside a step."""
 
     def __post_init__(self) -> None:
-        self.limits = HardLimits(self.log, self.policy, self.clock, self.recalled)
+        self.limits = HardLimits(self.log, self.policy, self.clock, self.replay)
 
     @property
     def run_id(self) -> str:
@@ -305,8 +305,8 @@ def said(text: str, id: str | None = None) -> Said:
 
 def hear(context: Context) -> None:
     """Add what the user has said meanwhile to the transcript; in a replay, what was heard before this step."""
-    if context.recalled is not None:
-        for added in context.recalled.heard(context.log.facts.steps + 1):
+    if context.replay is not None:
+        for added in context.replay.heard(context.log.facts.steps + 1):
             context.log.append(added)
         return
     while context.inbox:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -14,12 +14,9 @@ from .decision import Event, Facts, fold
 from .decision.events import STREAM_PARTS, RunFinished
 from .durability import RunLost
 from .providers.clock import Clock
+from .records.event_redaction import Redact
 from .records.format import DrainedChunk
 from .records.writer import RecordWriter
-
-if TYPE_CHECKING:
-    from .engine import Engine
-
 
 E = TypeVar("E", bound=Event)
 
@@ -134,20 +131,22 @@ class FileJournal:
         self._writer.flush()
 
 
-Kept = str | os.PathLike[str] | Journal | None
+RecordTarget = str | os.PathLike[str] | Journal | None
 """Where a session's events are to be kept: a file, a journal, or nowhere."""
 
 
 @contextmanager
-def journal_of(kept: Kept, engine: Engine, session_id: str) -> Iterator[Journal | None]:
+def open_journal(
+    target: RecordTarget, session_id: str, clock: Clock, *, redact: Redact | None, attach_above: int | None
+) -> Iterator[Journal | None]:
     """The journal for one run: no file stays open in a session that rests. Raises WrongUse."""
     journal: Journal | None
-    if isinstance(kept, str | os.PathLike):
-        now = engine.clock.wall().isoformat(timespec="milliseconds")
-        redact, above = engine.redact, engine.attach_above
-        journal = FileJournal(RecordWriter(kept, session_id, now, __version__, redact=redact, attach_above=above))
+    if isinstance(target, str | os.PathLike):
+        now = clock.wall().isoformat(timespec="milliseconds")
+        writer = RecordWriter(target, session_id, now, __version__, redact=redact, attach_above=attach_above)
+        journal = FileJournal(writer)
     else:
-        journal = kept
+        journal = target
     try:
         yield journal
     finally:

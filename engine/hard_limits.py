@@ -32,7 +32,7 @@ from .decision.events import LimitReached
 from .decision.limit_usage import LimitStatus, limit_statuses
 from .decision.limits import STOP_REASONS
 from .event_log import Log
-from .hooks import Recalled
+from .hooks import ReplaySource
 from .providers.clock import Clock
 
 RESPONSE_TOKENS = "response_tokens"
@@ -48,11 +48,11 @@ BUDGET_BYTES = 64
 class HardLimits:
     """What is left of the hard limits of one run, and what is cut off when nothing is."""
 
-    def __init__(self, log: Log, policy: Policy, clock: Clock, recalled: Recalled | None = None) -> None:
+    def __init__(self, log: Log, policy: Policy, clock: Clock, replay: ReplaySource | None = None) -> None:
         self._log = log
         self._policy = policy
         self._clock = clock
-        self._recalled = recalled
+        self._replay = replay
         self._held = tuple(name for name, reason in STOP_REASONS.items() if reason in policy.guards)
 
     @property
@@ -62,7 +62,7 @@ class HardLimits:
 
     def seconds_left(self) -> float | None:
         """Seconds until the first limit on time is used up; None without one, and in a replay, which has no clock."""
-        if self._recalled is not None:
+        if self._replay is not None:
             return None
         left = [one.use.allowed - one.use.used for one in self._hard("seconds")]
         return min(left) + self._log.facts.t / 1000 - self._log.elapsed if left else None
@@ -94,7 +94,7 @@ class HardLimits:
 
     def used_up(self, step: int) -> str:
         """Write that tokens or money are used up, if they are, before a request is made anew in this step; which."""
-        if self._recalled is not None or self._log.facts.closing:
+        if self._replay is not None or self._log.facts.closing:
             return ""
         spent = next((one for one in self._hard("input_tokens", "output_tokens", "cost_usd") if one.reached), None)
         if spent is None:
@@ -110,7 +110,7 @@ class HardLimits:
 
     def recall(self, step: int, *, begun: bool = True) -> bool:
         """In a replay: write what the record holds of this step, if it holds that a limit was used up in it."""
-        recalled = self._recalled
+        recalled = self._replay
         reached = None if recalled is None or self.reached else recalled.reached(step, begun=begun)
         if reached is not None:
             self.write(reached)
@@ -118,7 +118,7 @@ class HardLimits:
 
     def recalled_cut(self, step: int) -> str:
         """In a replay: why this step's response was cut off, if it was; what the record holds of it is written."""
-        recalled = self._recalled
+        recalled = self._replay
         then = None if recalled is None else recalled.response(step)
         if then is None or not then.cut_for:
             return ""
@@ -132,7 +132,7 @@ class HardLimits:
 
         priced: adds what this usage of this model costs. share: the run's part in a budget that it shares with others.
         """
-        if self._recalled is not None:
+        if self._replay is not None:
             return None
         closing = self._log.facts.closing
         most = self._policy.closing_tokens if closing else self._policy.response_tokens

@@ -5,34 +5,18 @@ In a replay, and where a killed run goes on, what the record holds is taken inst
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from .connections import begin_aside, hear_out
 from .context import Context
 from .decision import (
-    AnyChunk,
     AssistantMessage,
-    FinishReason,
-    FinishReport,
-    Message,
     Stop,
-    SystemMessage,
-    TextDelta,
-    ToolResult,
-    Usage,
-    UsageReport,
-    UserMessage,
-    WrongUse,
 )
-from .decision.cost import with_cost
 from .decision.events import CompletionRejected, MessageAdded, StageFinished, StageStatus, VerdictGiven
-from .decision.transcript import estimate_tokens
-from .hooks import Accept, Progress, Reject, Verdict, qualified
-from .providers import Prices, Provider, Request
+from .hooks import Accept, Answer, Prepare, Progress, PromptHandler, Reject, Verdict, qualified
 from .tools.results import Completion
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
@@ -61,7 +45,7 @@ async def ask(
     before = context.before_kill(VerdictGiven, role=role, name=name, call_id=call_id)
     if before is not None:
         return Verdict(before.said, before.detail, before.usage)
-    recorded = context.recalled(role, name, call_id) if context.recalled is not None else None
+    recorded = context.replay(role, name, call_id) if context.replay is not None else None
     refused = None if recorded is not None or tokens is None else await _refused(context, tokens)
     began = context.clock.now()
     if recorded is not None:
@@ -183,37 +167,7 @@ def _would_end(context: Context) -> bool:
     return isinstance(decision, Stop) and decision.reason == "text_final"
 
 
-# Intents: handlers that see a prompt before the model does.
-#
-#     async def greet(prompt: str, progress: Progress) -> Answer | Prepare | None:
-#         return Answer("Hello!") if prompt.lower() in ("hi", "hello") else None
-#
-# A handler answers (the run ends as `handled`, without a model request), prepares (adds a message for the model, or
-# asks for no next-step prompt) or passes. The first that answers wins; one that raises or takes too long is passed
-# over.
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to the prompt; the model is not asked."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Prepare:
-    """Something for the model to know before it answers."""
-
-    message: str = ""
-    """Added in the user's role, after the prompt; nothing if empty."""
-    next_step: bool = True
-    """False: no next-step prompt in this run."""
-
-
-Handler = Callable[[str, Progress], Awaitable[Answer | Prepare | None] | Answer | Prepare | None]
-
-
-async def ask_handlers(context: Context, handlers: Sequence[Handler]) -> None:
+async def ask_handlers(context: Context, handlers: Sequence[PromptHandler]) -> None:
     """The stage `prepare`: let each handler see the run's prompt, until one answers."""
     killed = context.interrupted
     if killed is not None and (killed.in_round or killed.decision is not None or killed.facts.steps):
@@ -233,7 +187,7 @@ async def ask_handlers(context: Context, handlers: Sequence[Handler]) -> None:
     context.stage(StageFinished(stage="prepare", status=status, detail=detail, duration_ms=duration))
 
 
-async def _ask_each(context: Context, handlers: Sequence[Handler], prompt: str, failed: list[str]) -> None:
+async def _ask_each(context: Context, handlers: Sequence[PromptHandler], prompt: str, failed: list[str]) -> None:
     """Ask until one answers; the names of those that failed are noted."""
     for handler in handlers:
         verdict = await ask(context, "handler", handler, (prompt, progress(context)), _read)
@@ -258,85 +212,3 @@ def _read(said: Any) -> Verdict:
             return Verdict("prepared", msgspec.json.encode(said).decode())
         case _:
             raise TypeError(f"a handler answers Answer, Prepare or None, not {type(said).__name__}")
-
-
-# A judge that asks a model whether the task is complete. Off unless it is brought; what it costs is counted.
-
-QUESTION = (
-    "Above is the record of an agent at work on a user's task. Is the task complete, so that nothing of what the user "
-    "asked for is missing? Answer in one line that begins with YES or NO, and say why."
-)
-LATEST = 20
-"""Messages that the judge is shown, besides the user's own."""
-
-
-class ModelJudge:
-    """Asks a model of its own, or the same one, after each round that would go on."""
-
-    def __init__(self, provider: Provider, question: str = QUESTION) -> None:
-        if not callable(getattr(provider, "stream", None)):
-            raise WrongUse(f"judge: it asks a model, and {provider!r} is no provider of one; see endstop.providers")
-        self._provider = provider
-        self._question = question
-
-    async def __call__(self, run: Progress) -> Verdict:
-        """`complete` if the model's answer begins with YES."""
-        told = "\n\n".join(as_told(message) for message in _shown(run.messages))
-        text, usage, finish = await answer_of(self._provider, f"{told}\n\n{self._question}", run.prices)
-        yes = text.strip().upper().startswith("YES") and finish not in BROKEN
-        said = "complete" if yes else "incomplete"
-        return Verdict(said, text.strip(), usage)
-
-
-def _shown(messages: Sequence[Message]) -> list[Message]:
-    users = [message for message in messages[:-LATEST] if isinstance(message, UserMessage)]
-    return [*users, *messages[-LATEST:]]
-
-
-# Asking a model one thing beside the run: a judgement, a summary. Not a step; its tokens are counted by who asks.
-
-BROKEN: frozenset[FinishReason] = frozenset({"content_filter", "context_full", "error", "pause", "retry"})
-"""Ends after which an answer is none. One that its length cut off may still say what was asked."""
-
-
-async def answer_of(provider: Provider, question: str, prices: Prices) -> tuple[str, Usage, FinishReason]:
-    """The model's text, what it used, and why it ended. Raises ProviderError."""
-    request = Request(messages=[UserMessage(question)], attempt="aside")
-    parts: list[str] = []
-    usage: Usage | None = None
-    finish: FinishReason = "other"
-
-    def take(chunk: AnyChunk) -> bool:
-        nonlocal usage, finish
-        match chunk:
-            case TextDelta(text):
-                parts.append(text)
-            case UsageReport(reported):
-                usage = reported
-            case FinishReport(reason):
-                finish = reason
-            case _:
-                pass
-        return False
-
-    await hear_out(provider, request, take, begin_aside)
-    text = "".join(parts)
-    if usage is None:
-        usage = Usage(
-            input_tokens=estimate_tokens(len(question)), output_tokens=estimate_tokens(len(text)), estimated=True
-        )
-    return text, with_cost(usage, prices.of(provider)), finish
-
-
-def as_told(message: Message) -> str:
-    """One message of a run, told to a model that is not part of it."""
-    match message:
-        case SystemMessage(text):
-            return f"Instructions: {text}"
-        case UserMessage(text):
-            return f"User: {text}"
-        case AssistantMessage():
-            calls = "".join(f"\n[calls {call.name} {call.arguments}]" for call in message.calls)
-            return f"Agent: {message.text}{calls}"
-        case ToolResult():
-            return f"Result of {message.name}: {message.content}"

@@ -1,12 +1,16 @@
-"""What a user may bring to say when a run is done: gates, a text rule, a judge. What each takes and answers.
+"""Hooks: functions of yours that have a say in a run. What each takes and returns, and two that are ready to use.
 
     async def tests_pass(completion: Completion, run: Progress) -> Accept | Reject:
-        ...
+        return Accept() if await run_tests() else Reject("2 tests fail")
 
-    Engine(provider, gates=[tests_pass], text_rule=lambda text, calls: bool(text) and not calls)
+    async def greet(prompt: str, run: Progress) -> Answer | Prepare | None:
+        return Answer("Hello!") if prompt.lower() in ("hi", "hello") else None
 
-Whatever they say is recorded, so that a replay needs none of them. One that raises or takes too long never loses the
-run: it gets a recorded verdict, and a completion whose gate failed is handed back.
+    Engine(provider, hooks=Hooks(gates=[tests_pass], prompt_handlers=[greet]))
+
+A hook may be async or plain; a plain one runs in a thread. What it returns is recorded, so a replay calls none of them.
+A hook that raises or misses its deadline never loses the run: the record says so, and the run goes on without its
+answer. Only a gate that fails hands the completion back to the model, since nobody has checked it.
 """
 
 from __future__ import annotations
@@ -21,15 +25,22 @@ from typing import Any, Protocol
 import anyio.to_thread
 from msgspec import Struct
 
-from .decision import Facts, Message, ToolCall, Usage
+from .decision import Facts, Message, ToolCall, Usage, UserMessage, WrongUse
 from .decision.confirmation import Reply
 from .decision.events import AttemptFailed, BudgetRefused, LimitReached, MessageAdded, ResponseFinished, VerdictGiven
-from .providers import Prices
+from .providers import Prices, Provider
+from .side_request import BROKEN, answer_of, as_told
 from .tools.child_process import check_variable_names, child_environment, start_child
 from .tools.results import Completion
 
 LONGEST_OUTPUT = 200_000
-"""A command's output is cut to this many bytes, its last ones."""
+"""Bytes of a command's output that are kept, from its end."""
+QUESTION = (
+    "Above is the record of an agent at work on a user's task. Is the task complete, so that nothing of what the user "
+    "asked for is missing? Answer in one line that begins with YES or NO, and say why."
+)
+LATEST = 20
+"""Messages that the judge is shown, besides the user's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,23 @@ class Verdict(Struct, frozen=True):
     usage: Usage | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to the prompt; the model is not asked."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepare:
+    """Something for the model to know before it answers."""
+
+    message: str = ""
+    """Added in the user's role, after the prompt; nothing if empty."""
+    next_step: bool = True
+    """False: no next-step prompt in this run."""
+
+
 Gate = Callable[[Completion, Progress], Awaitable[Accept | Reject] | Accept | Reject]
 """Says whether a completion is good. Plain text that would end the run is asked about as well, as its answer."""
 
@@ -73,8 +101,78 @@ TextRule = Callable[[str, Sequence[ToolCall]], Awaitable[bool | None] | bool | N
 Judge = Callable[[Progress], Awaitable[Verdict]]
 """Says `complete` or `incomplete`; asked after each round that would go on."""
 
+PromptHandler = Callable[[str, Progress], Awaitable[Answer | Prepare | None] | Answer | Prepare | None]
+"""Sees a prompt before the model does. The first that answers wins, and the run ends as `handled`."""
 
-class Recalled(Protocol):
+
+class ModelJudge:
+    """Asks a model of its own, or the same one, after each round that would go on."""
+
+    def __init__(self, provider: Provider, question: str = QUESTION) -> None:
+        if not callable(getattr(provider, "stream", None)):
+            raise WrongUse(f"judge: it asks a model, and {provider!r} is no provider of one; see endstop.providers")
+        self._provider = provider
+        self._question = question
+
+    async def __call__(self, run: Progress) -> Verdict:
+        """`complete` if the model's answer begins with YES."""
+        told = "\n\n".join(as_told(message) for message in _shown(run.messages))
+        text, usage, finish = await answer_of(self._provider, f"{told}\n\n{self._question}", run.prices)
+        yes = text.strip().upper().startswith("YES") and finish not in BROKEN
+        said = "complete" if yes else "incomplete"
+        return Verdict(said, text.strip(), usage)
+
+
+def _shown(messages: Sequence[Message]) -> list[Message]:
+    users = [message for message in messages[:-LATEST] if isinstance(message, UserMessage)]
+    return [*users, *messages[-LATEST:]]
+
+
+class CommandGate:
+    """A gate that runs a command: exit code 0 accepts, any other hands back, with the end of its output.
+
+    It may run what the model wrote (its tests), and so it sees as little of our environment as the model's commands
+    do (`child_process.py`). env: names of variables that it sees besides.
+    """
+
+    def __init__(self, command: str, folder: str | None = None, *, env: Collection[str] = ()) -> None:
+        self.command = command
+        self.folder = folder
+        self.env = check_variable_names(env)
+        self.__qualname__ = f"CommandGate({command!r})"
+
+    async def __call__(self, completion: Completion, run: Progress) -> Accept | Reject:
+        """Run it."""
+        code, output = await run_command(self.command, self.folder, child_environment(self.env))
+        if code == 0:
+            return Accept()
+        return Reject(f"`{self.command}` failed with exit code {code}:\n{output[-2000:]}")
+
+
+async def run_command(
+    command: str | Sequence[str], folder: str | None, env: Mapping[str, str] | None = None
+) -> tuple[int, str]:
+    """Exit code and output of a command, through the shell if it is one string.
+
+    All that it has started ends with it, also if it is cancelled. env: what it sees; our whole environment if left out.
+    """
+    visible = dict(os.environ) if env is None else dict(env)
+    if not isinstance(command, str) and shutil.which(command[0]) is None:
+        raise FileNotFoundError(f"there is no command {command[0]!r}")
+    with tempfile.TemporaryFile() as output:
+        with start_child(command, folder=folder, output=output.fileno(), env=visible) as running:
+            code = await anyio.to_thread.run_sync(running.process.wait, abandon_on_cancel=True)
+        output.seek(max(0, output.seek(0, os.SEEK_END) - LONGEST_OUTPUT))
+        return code, output.read().decode("utf-8", "replace")
+
+
+def qualified(function: Any) -> str:
+    """The name under which a function stands in records."""
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    return f"{getattr(function, '__module__', None) or type(function).__module__}:{name}"
+
+
+class ReplaySource(Protocol):
     """In a replay, what is known from the record."""
 
     @property
@@ -123,47 +221,3 @@ class Recalled(Protocol):
     def heard(self, step: int, /) -> Sequence[MessageAdded]:
         """What the user said while the run was going that was heard before this step; given once."""
         ...
-
-
-def qualified(function: Any) -> str:
-    """The name under which a function stands in records."""
-    name = getattr(function, "__qualname__", None) or type(function).__qualname__
-    return f"{getattr(function, '__module__', None) or type(function).__module__}:{name}"
-
-
-class CommandGate:
-    """A gate that runs a command: exit code 0 accepts, any other hands back, with the end of its output.
-
-    It may run what the model wrote (its tests), and so it sees as little of our environment as the model's commands
-    do (`child_process.py`). env: names of variables that it sees besides.
-    """
-
-    def __init__(self, command: str, folder: str | None = None, *, env: Collection[str] = ()) -> None:
-        self.command = command
-        self.folder = folder
-        self.env = check_variable_names(env)
-        self.__qualname__ = f"CommandGate({command!r})"
-
-    async def __call__(self, completion: Completion, run: Progress) -> Accept | Reject:
-        """Run it."""
-        code, output = await run_command(self.command, self.folder, child_environment(self.env))
-        if code == 0:
-            return Accept()
-        return Reject(f"`{self.command}` failed with exit code {code}:\n{output[-2000:]}")
-
-
-async def run_command(
-    command: str | Sequence[str], folder: str | None, env: Mapping[str, str] | None = None
-) -> tuple[int, str]:
-    """Exit code and output of a command, through the shell if it is one string.
-
-    All that it has started ends with it, also if it is cancelled. env: what it sees; our whole environment if left out.
-    """
-    visible = dict(os.environ) if env is None else dict(env)
-    if not isinstance(command, str) and shutil.which(command[0]) is None:
-        raise FileNotFoundError(f"there is no command {command[0]!r}")
-    with tempfile.TemporaryFile() as output:
-        with start_child(command, folder=folder, output=output.fileno(), env=visible) as running:
-            code = await anyio.to_thread.run_sync(running.process.wait, abandon_on_cancel=True)
-        output.seek(max(0, output.seek(0, os.SEEK_END) - LONGEST_OUTPUT))
-        return code, output.read().decode("utf-8", "replace")

@@ -41,7 +41,8 @@ from .decision.events import (
 )
 from .decision.transcript import UNANSWERED
 from .durability import RunLost
-from .hook_runner import ModelJudge, ask, ask_text_rule, check_text, progress, read_judge
+from .hook_runner import ask, ask_text_rule, check_text, progress, read_judge
+from .hooks import ModelJudge
 from .providers import Cancelled, Interrupted, ProtocolError, ProviderError, Request, ToolChoice
 from .response import Attempts
 from .resume_point import Halfway
@@ -236,14 +237,14 @@ async def _affords(context: Context) -> bool:
 
 async def _refused(context: Context, step: int) -> BudgetRefused | None:
     """What a budget that other runs share says to one more step; waits while it may yet have room."""
-    if context.recalled is not None:
-        return context.recalled.refused(step)
+    if context.replay is not None:
+        return context.replay.refused(step)
     return None if context.share is None else await context.share.reserve(step, context.tokens_now())
 
 
 async def _run_step(context: Context, scope: RoundScope, step: _Step) -> None:
     context.log.append(StepStarted(step=step.number, round=context.log.facts.rounds))
-    for failed in () if context.recalled is None else context.recalled.failed_before(step.number):
+    for failed in () if context.replay is None else context.replay.failed_before(step.number):
         context.log.append(failed)
     step.calls = calls = Calls(context, scope)
     response = await _respond(context, scope, step.number, calls)

@@ -22,11 +22,12 @@ from typing import Any
 import anyio
 from msgspec.structs import replace
 
+from .config import Runtime
 from .decision import POLICIES, Limits, Policy, WrongUse
 from .decision.errors import error_text
 from .engine import Engine
 from .providers import Provider
-from .providers.clock import Clock, SystemClock
+from .providers.clock import Clock
 from .tools.control import task_done
 from .tools.results import (
     MAX_RESULT_CHARACTERS,
@@ -66,7 +67,7 @@ def plan_execute_think(
     tools: Sequence[Tool],
     *,
     policy: Policy = PLANNED,
-    clock: Clock | None = None,
+    runtime: Runtime = Runtime(),  # noqa: B008  frozen
     **options: Any,
 ) -> Engine:
     """An engine that works in rounds of plan, execute and think.
@@ -79,10 +80,9 @@ def plan_execute_think(
     """
     steps = [tool for tool in tools if tool.kind == "ordinary"]
     others = [tool for tool in tools if tool.kind != "ordinary"]
-    time = clock or SystemClock()
     completions = [tool for tool in others if tool.kind == "completion"]
-    offered = [plan_tool(steps, time, completions or [task_done]), think_tool(), *others]
-    return Engine(provider, **{"system": SYSTEM, **options, "tools": offered, "policy": policy, "clock": time})
+    offered = [plan_tool(steps, runtime.clock, completions or [task_done]), think_tool(), *others]
+    return Engine(provider, **{"system": SYSTEM, **options, "tools": offered, "policy": policy, "runtime": runtime})
 
 
 def plan_tool(tools: Sequence[Tool], clock: Clock, completions: Sequence[Tool] = ()) -> Tool:

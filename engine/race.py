@@ -15,17 +15,14 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from .batch import Fleet, Summary
+from .config import RunConfig
 from .decision import Usage, WrongUse
 from .providers import Provider
 from .providers.clock import Clock
 from .tasks import Job, Records, TaskResult, job, numbered
 from .validation import check_prompt, shortly
-
-if TYPE_CHECKING:
-    from .engine import Engine
 
 CAUSE = "race"
 """The cause of the cancellation, in the events of those who did not win."""
@@ -91,7 +88,7 @@ class Racing:
 
 
 def racing(
-    engine: Engine,
+    config: RunConfig,
     prompt: str,
     providers: Sequence[Provider],
     compare: bool,
@@ -102,11 +99,11 @@ def racing(
     if not isinstance(providers, Sequence):
         raise WrongUse(f"providers is {shortly(providers)}: a race takes two or more: write [one, another]")
     records = Records(record) if record is not None else None
-    engines = [engine.using(provider) for provider in providers]
+    configs = [config.with_provider(provider) for provider in providers]
     taken: Counter[str] = Counter()
     names = [numbered(provider.model, taken) for provider in providers]
     jobs = [
         job(chosen, prompt, number, name, name, records)
-        for number, (chosen, name) in enumerate(zip(engines, names, strict=True))
+        for number, (chosen, name) in enumerate(zip(configs, names, strict=True))
     ]
-    return Racing(jobs, compare=compare, holds=providers, clock=engine.clock)
+    return Racing(jobs, compare=compare, holds=providers, clock=config.runtime.clock)

@@ -177,7 +177,7 @@ class Attempts:
     def _watching(self) -> RepetitionDetector | None:
         """What looks for repetition; None in a replay, whose record says where a response was cut."""
         settings = self._context.policy.degeneration
-        return RepetitionDetector(settings) if settings.watches and self._context.recalled is None else None
+        return RepetitionDetector(settings) if settings.watches and self._context.replay is None else None
 
     def _next_id(self) -> str:
         self._made += 1
@@ -262,7 +262,7 @@ class Attempts:
         reported = self._assembler.usage
         if reported is not None and (self._assembler.finish is not None or self._counted):
             return reported
-        recalled = self._context.recalled
+        recalled = self._context.replay
         then = None if recalled is None else recalled.response(self._step)
         if then is not None and then.attempt == self._attempt and then.usage.estimated:
             return then.usage

@@ -28,7 +28,8 @@ from .decision.events import DecisionMade, RunFinished
 from .durability import RunLost
 from .evaluation import Evaluator, evaluated
 from .event_bus import Bus, Lagged
-from .hook_runner import Handler, ask_handlers
+from .hook_runner import ask_handlers
+from .hooks import PromptHandler
 from .loop import run_rounds
 from .providers._wrapper import wait_shielded
 
@@ -56,7 +57,7 @@ class Run:
         self._task: asyncio.Task[None] | None = None
         self._started: asyncio.Future[None] | None = None
         self._cancel_early: str | None = None
-        self._intents: tuple[Handler, ...] = ()
+        self._prompt_handlers: tuple[PromptHandler, ...] = ()
         self._evaluate: Evaluator | None = None
         self._inbox: deque[Said] = deque()
 
@@ -164,10 +165,10 @@ class Run:
             raise WrongUse(f"run {self.id} has no parts yet: its session gives them to it when it begins")
         return self.context
 
-    def attach(self, context: Context, intents: Sequence[Handler], evaluate: Evaluator | None) -> None:
+    def attach(self, context: Context, prompt_handlers: Sequence[PromptHandler], evaluate: Evaluator | None) -> None:
         """Give the run its parts; called by its session, in the run's own task."""
         self.context = context
-        self._intents = tuple(intents)
+        self._prompt_handlers = tuple(prompt_handlers)
         self._evaluate = evaluate
         context.inbox = self._inbox
         if self._cancel_early is not None:
@@ -186,7 +187,7 @@ class Run:
         """
         context = self._attached()
         try:
-            await ask_handlers(context, self._intents)
+            await ask_handlers(context, self._prompt_handlers)
             outcome = await run_rounds(context)
             outcome = await evaluated(context, self._evaluate, outcome)
         except BaseException as error:
@@ -272,6 +273,29 @@ Subscriber = Callable[[Any, "Run"], Awaitable[None] | None]
 """Takes an `Event` or `Lagged`, and the run it belongs to."""
 
 
+CATCH_UP_SECONDS = 1.0
+"""How long the end of a run waits for its subscribers."""
+
+
+@asynccontextmanager
+async def notify_subscribers(subscribers: Sequence[Subscriber], run: Run) -> AsyncIterator[None]:
+    """Let the subscribers follow a run; they get a moment to catch up at its end, and no more."""
+    tasks = [asyncio.create_task(deliver(subscriber, run)) for subscriber in subscribers]
+    try:
+        yield
+    finally:
+        if tasks:
+            await _let_catch_up(tasks)
+
+
+async def _let_catch_up(tasks: Sequence[asyncio.Task[None]]) -> None:
+    try:
+        await asyncio.wait(tasks, timeout=CATCH_UP_SECONDS)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
 async def deliver(subscriber: Subscriber, run: Run) -> None:
     """Tell a subscriber every event of a run."""
     async for event in run:
@@ -301,19 +325,19 @@ def _complain(subscriber: Subscriber, event: Event | Lagged, run: Run, error: Ex
 #         yield
 #         TENANT.reset(token)
 #
-#     engine = Engine(provider, around=[tenant])
+#     engine = Engine(provider, observers=Observers(middleware=[tenant]))
 #
 # One task enters and leaves it, so that a context variable or a span that it sets is the run's, and nobody else's.
 # The run is attached when it is entered (`run.context` is there) and has its outcome when it is left. One that raises
 # when it is entered keeps the run from beginning, and whoever starts the run gets the error.
 
-Around = Callable[["Run"], AbstractAsyncContextManager[None]]
+Middleware = Callable[["Run"], AbstractAsyncContextManager[None]]
 
 
 @asynccontextmanager
-async def all_around(each: Sequence[Around], run: Run) -> AsyncIterator[None]:
+async def enter_middleware(each: Sequence[Middleware], run: Run) -> AsyncIterator[None]:
     """Enter all of them, the first outermost."""
     async with AsyncExitStack() as stack:
-        for around in each:
-            await stack.enter_async_context(around(run))
+        for middleware in each:
+            await stack.enter_async_context(middleware(run))
         yield

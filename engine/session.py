@@ -9,38 +9,53 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from ._version import __version__
+from .config import RunConfig
+from .connections import connected
 from .context import Context, nothing_to_flush
-from .decision import Event, Facts, Outcome, Question, ToolSpec, Transcript, Usage, WrongUse, fold
-from .decision.events import STREAM_PARTS, Carried, CutOff, ToolCallStart
+from .decision import (
+    AssistantMessage,
+    Event,
+    Facts,
+    Outcome,
+    Question,
+    ToolCall,
+    ToolSpec,
+    Transcript,
+    Usage,
+    UserMessage,
+    WrongUse,
+    fold,
+)
+from .decision.confirmation import Reply, parse_reply
+from .decision.events import (
+    STREAM_PARTS,
+    Carried,
+    CompletionRejected,
+    CutOff,
+    QuestionAnswered,
+    RunResumed,
+    RunStarted,
+    StepFinished,
+    ToolCallResult,
+    ToolCallStart,
+)
 from .durability import Steps
 from .event_bus import Bus
-from .event_log import Journal, Kept, Log, journal_of
+from .event_log import Journal, Log, RecordTarget, open_journal
 from .providers import Exchange, Provider, Record
 from .records.format import DrainedChunk, step_of_attempt, summarize_drained
 from .records.reader import RecordedRun
-from .resume_point import Interrupted
-from .run import Run, all_around, new_run_id
-from .validation import check_prompt
-
-if TYPE_CHECKING:
-    from .engine import Engine
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from ._version import __version__
-from .decision import AssistantMessage, ToolCall, UserMessage
-from .decision.confirmation import Reply, parse_reply
-from .decision.events import CompletionRejected, QuestionAnswered, RunResumed, RunStarted, StepFinished, ToolCallResult
-from .resume_point import Halfway
+from .resume_point import Halfway, Interrupted
+from .run import Run, enter_middleware, new_run_id, notify_subscribers
 from .tool_calls import record_acceptance
 from .tools.results import CANCELLED, NOT_RUN_WHILE_CLOSING, PROCESS_DIED, Completion
 from .tools.tool import Toolbox
-
-if TYPE_CHECKING:
-    from .engine import Engine
+from .validation import check_prompt
 
 
 class Session:
@@ -51,18 +66,18 @@ class Session:
 
     def __init__(
         self,
-        engine: Engine,
+        config: RunConfig,
         session_id: str,
         *,
         busy: Literal["refuse", "queue"] = "refuse",
-        record: Kept = None,
+        record: RecordTarget = None,
         drain: bool = False,
     ) -> None:
         self.id = session_id
         self.transcript = Transcript()
         self.questions: tuple[Question, ...] = ()
         """Questions of a paused run that wait for `answer`."""
-        self._engine = engine
+        self._config = config
         self._busy: Literal["refuse", "queue"] = busy
         self._turn = asyncio.Lock()
         self.record = record
@@ -86,7 +101,7 @@ class Session:
 
     def start(self, prompt: str, *, run_id: str | None = None) -> Run:
         """A run that answers `prompt`. Enter it with `async with`. run_id: what it is called, which no other run is."""
-        if self._engine.recalled is None:
+        if self._config.runtime.replay is None:
             check_prompt(prompt)
         return self._new_run(PromptGiven(prompt), run_id)
 
@@ -159,26 +174,30 @@ class Session:
         self._latest, self._before, self._interrupted = other._latest, other._before, other._interrupted
 
     def _check_what_is_brought(self) -> None:
-        if self._engine.recalled is None:
-            check_functions(self._functions, self._engine.functions)
-            check_tools(self._tools, self._engine.toolbox)
+        if self._config.runtime.replay is None:
+            check_recorded_functions(self._functions, self._config.functions)
+            check_recorded_tools(self._tools, self._config.toolbox)
 
     # ---- one run
 
     def _new_run(self, opening: Opening, run_id: str | None = None) -> Run:
-        bus = Bus(self._engine.buffer)
+        bus = Bus(self._config.observers.buffer)
         return Run(run_id or new_run_id(), self.id, bus, partial(self._body, opening=opening))
 
     async def _body(self, run: Run, opening: Opening) -> None:
         """A run from its first to its last event, in the run's own task."""
-        async with self._lease(), self._engine.opened():
-            with journal_of(self.record, self._engine, self.id) as journal:
+        options, clock = self._config.record_options, self._config.runtime.clock
+        async with self._lease(), connected(self._config.provider):
+            with open_journal(
+                self.record, self.id, clock, redact=options.redact, attach_above=options.attach_above
+            ) as journal:
                 await self._drive(run, opening, journal)
 
     async def _drive(self, run: Run, opening: Opening, journal: Journal | None) -> None:
         context = self._context(run.bus, journal, opening)
-        run.attach(context, self._engine.intents, self._engine.evaluate)
-        async with all_around(self._engine.around, run), self._engine.watched(run):
+        hooks, observers = self._config.hooks, self._config.observers
+        run.attach(context, hooks.prompt_handlers, hooks.evaluate)
+        async with enter_middleware(observers.middleware, run), notify_subscribers(observers.all_subscribers, run):
             self._open(context, opening, run.id)
             try:
                 await context.flush()
@@ -200,7 +219,7 @@ class Session:
             return
         paused = self._latest if isinstance(opening, AnswerGiven) else None
         self._count_up(continues=paused is not None)
-        start(context, self._engine, opening, RunIds(run_id, self.id), paused, self._before)
+        start(context, self._config, opening, RunIds(run_id, self.id), paused, self._before)
 
     def _count_up(self, *, continues: bool) -> None:
         """Add what the latest run has used to what stands before the next one, unless that goes on from it."""
@@ -220,22 +239,27 @@ class Session:
             yield
 
     def _context(self, bus: Bus, journal: Journal | None, opening: Opening) -> Context:
-        engine = self._engine
+        config, hooks, model, runtime = (
+            self._config,
+            self._config.hooks,
+            self._config.model_options,
+            self._config.runtime,
+        )
         sinks: list[Callable[[Event], None]] = []
         if journal is not None:
             sinks.append(journal.write)
         sinks.append(bus.publish)
-        provider: Provider = engine.provider
+        provider: Provider = config.provider
         cut_off = dict(self.cut_off)
         if journal is not None and self._drain:
             provider = Record(provider, partial(_keep_rest, journal, cut_off), drain=True)
-        prices = opening.prices if isinstance(opening, Interrupted) else engine.known_prices()
+        prices = opening.prices if isinstance(opening, Interrupted) else config.known_prices()
         dearest = max(prices.values(), key=lambda price: price.output, default=None)
-        share = None if engine.budget is None else engine.budget.share(dearest)
+        share = None if config.budget is None else config.budget.share(dearest)
         if share is not None:
             sinks.append(share.take)
-        log = Log(engine.clock, self.transcript.feed, sinks)
-        toolbox = engine.toolbox
+        log = Log(runtime.clock, self.transcript.feed, sinks)
+        toolbox = config.toolbox
         if isinstance(opening, Interrupted):
             toolbox = toolbox.only(spec.name for spec in opening.tools)
             log.go_on(opening.facts, opening.seq, opening.t)
@@ -245,25 +269,25 @@ class Session:
             transcript=self.transcript,
             provider=provider,
             toolbox=toolbox,
-            policy=engine.policy,
-            decide=engine.decide,
-            look_ahead=engine.look_ahead,
-            execute=engine.execute,
-            clock=engine.clock,
-            price_list=engine.prices,
+            policy=config.policy,
+            decide=config.decide,
+            look_ahead=config.decide_untraced,
+            execute=runtime.execute,
+            clock=runtime.clock,
+            price_list=config.prices,
             prices=prices,
             share=share,
             taken_ids=self._taken,
             memo=self._memo,
-            gates=engine.gates,
-            text_rule=engine.text_rule,
-            judge=engine.judge,
-            recalled=engine.recalled,
+            gates=hooks.gates,
+            text_rule=hooks.text_rule,
+            judge=hooks.judge,
+            replay=runtime.replay,
             prompt=None if isinstance(opening, AnswerGiven) else opening.prompt,
             record_path=journal.path if journal is not None else None,
-            tool_choice=engine.tool_choice,
-            settings=engine.settings,
-            finish_words=engine.finish_words,
+            tool_choice=model.tool_choice,
+            settings=model.settings,
+            finish_words=model.finish_words,
             flush=journal.flush if journal is not None else nothing_to_flush,
             steps=self.steps,
             cut_off=cut_off,
@@ -312,7 +336,7 @@ class RunIds:
 
 def start(
     context: Context,
-    engine: Engine,
+    config: RunConfig,
     opening: PromptGiven | AnswerGiven,
     ids: RunIds,
     paused: Facts | None,
@@ -325,16 +349,16 @@ def start(
             run_id=ids.run,
             session_id=ids.session,
             prompt=opening.prompt if isinstance(opening, PromptGiven) else None,
-            system=engine.system,
-            model=engine.provider.model,
+            system=config.system,
+            model=config.provider.model,
             policy=context.policy,
             tools=context.toolbox.specs,
             tool_choice=context.tool_choice,
             settings=dict(context.settings),
             finish_words=dict(context.finish_words),
-            endpoint=getattr(engine.provider, "endpoint", ""),
+            endpoint=getattr(config.provider, "endpoint", ""),
             prices=dict(context.prices),
-            functions=engine.functions,
+            functions=config.functions,
             continues=paused.run_id if paused else None,
             carried=carried(paused) if paused else None,
             before=before if before != Carried() else None,
@@ -394,7 +418,7 @@ def _answer(context: Context, question: Question, text: str) -> None:
 
 def _said(context: Context, question: Question, text: str) -> Reply:
     """What a reply to a confirmation says; in a replay, what was made of it then."""
-    recorded = None if context.recalled is None else context.recalled.reply(question.call_id)
+    recorded = None if context.replay is None else context.replay.reply(question.call_id)
     if recorded is not None:
         return recorded
     says = parse_reply(text)
@@ -416,7 +440,7 @@ def _settle_confirmation(context: Context, question: Question, text: str, says: 
         context.log.append(CompletionRejected(call_id=question.call_id, name=name, reason=reason, by="user"))
 
 
-def check_functions(recorded: Mapping[str, Sequence[str]], brought: Mapping[str, Sequence[str]]) -> None:
+def check_recorded_functions(recorded: Mapping[str, Sequence[str]], brought: Mapping[str, Sequence[str]]) -> None:
     """Refuse to go on without a role that had a say when the run began: it would end by other rules unnoticed.
 
     Another function in that role will do, as functions get new names.
@@ -429,7 +453,7 @@ def check_functions(recorded: Mapping[str, Sequence[str]], brought: Mapping[str,
             )
 
 
-def check_tools(recorded: Sequence[ToolSpec], brought: Toolbox) -> None:
+def check_recorded_tools(recorded: Sequence[ToolSpec], brought: Toolbox) -> None:
     """Refuse to go on with other tools than the run was offered: the model has read them, and may have called them.
 
     Another description will do, and so will tools that were added.

@@ -9,16 +9,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from .config import RunConfig
 from .decision import Facts, Outcome, Status, WrongUse
 from .evaluation import Evaluator
 from .providers import Provider
 from .run import Run
-
-if TYPE_CHECKING:
-    from .engine import Engine
+from .session import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ class Job:
 
 
 def jobs_of(
-    engine: Engine, tasks: Sequence[Task], providers: Sequence[Provider], record: str | os.PathLike[str] | None
+    config: RunConfig, tasks: Sequence[Task], providers: Sequence[Provider], record: str | os.PathLike[str] | None
 ) -> list[Job]:
     """A job for each task. The providers take turns; a task that brings its own takes nobody's turn.
 
@@ -96,28 +94,30 @@ def jobs_of(
     _check(tasks)
     records = Records(record) if record is not None else None
     brought = [task.provider for task in tasks if task.provider is not None]
-    engines = {id(provider): engine.using(provider) for provider in (*providers, *brought)}
+    configs = {id(provider): config.with_provider(provider) for provider in (*providers, *brought)}
     names = names_of([*providers, *brought])
     turns = cycle(providers)
     width = len(str(len(tasks)))
     jobs = []
     for number, task in enumerate(tasks):
         provider = task.provider or next(turns)
-        chosen = engines[id(provider)]
+        chosen = configs[id(provider)]
         if task.evaluate is not None:
-            chosen = chosen.using(provider, evaluate=task.evaluate)
+            chosen = chosen.with_provider(provider, task.evaluate)
         place = f"{number + 1:0{width}}"
         jobs.append(job(chosen, task.prompt, number, task.id or str(number + 1), names[id(provider)], records, place))
     return jobs
 
 
-def job(engine: Engine, prompt: str, number: int, id: str, name: str, records: Records | None, place: str = "") -> Job:
-    """A run of this engine on this prompt, in a session of its own."""
+def job(
+    config: RunConfig, prompt: str, number: int, id: str, name: str, records: Records | None, place: str = ""
+) -> Job:
+    """A run of this configuration on this prompt, in a session of its own."""
     session_id = f"session_{uuid4().hex[:12]}"
     record = records.path(place or str(number + 1), id, session_id) if records is not None else None
 
     def start() -> Run:
-        return engine.session(session_id, record=record).start(prompt)
+        return Session(config, session_id, record=record).start(prompt)
 
     return Job(number=number, id=id, provider=name, start=start, record=record)
 

@@ -125,7 +125,7 @@ class Calls:
 
     def stop_changed(self, message: AssistantMessage) -> None:
         """Give up the calls that run with other arguments than they have come to have."""
-        recalled = self._context.recalled
+        recalled = self._context.replay
         ended = () if recalled is None else recalled.ended  # before their arguments turned out to be others
         for call in message.calls:
             if call.id not in ended and call.id in self._begun and self._begun[call.id].arguments != call.arguments:
@@ -189,11 +189,11 @@ class Calls:
 
     def _answered_late(self, call: ToolCall) -> bool:
         """In a replay: whether this call never ran, and waited for its result until the response was whole."""
-        return self._context.recalled is not None and call.id in self._context.recalled.answered_late
+        return self._context.replay is not None and call.id in self._context.replay.answered_late
 
     def _lost(self, call: ToolCall) -> bool:
         """In a replay: whether the process was killed before this call had its result."""
-        return self._context.recalled is not None and call.id in self._context.recalled.lost
+        return self._context.replay is not None and call.id in self._context.replay.lost
 
     def void(self) -> None:
         """Forget the calls of an attempt that came to nothing; those that began early are given up."""
@@ -524,7 +524,7 @@ class Ledger:
         return next((self._failures[id] for id in ids if id in self._failures), None)
 
     def _mark(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
-        recalled = self._context.recalled
+        recalled = self._context.replay
         mark = "" if recalled is None else recalled.fingerprint(call.id, content)
         return mark or fingerprint(call, content, images)
 

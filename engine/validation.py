@@ -76,14 +76,18 @@ def check_tools(role: str, tools: Any) -> None:
             )
 
 
-def check_plain(provider: Any, policy: Any, tool_choice: Any, buffer: Any) -> None:
-    """Refuse a provider, policy, tool choice or buffer that is none."""
+def check_provider(provider: Any) -> None:
+    """Refuse a provider that is none."""
     if isinstance(provider, str):
         raise WrongUse(f"provider: {provider!r} is a name: write LiteLLM({provider!r}), or OpenAICompatible(name, URL)")
     if isinstance(provider, type):
         raise WrongUse(f"provider: {provider.__name__} is a class: make one of it, as in {provider.__name__}(...)")
     if not callable(getattr(provider, "stream", None)):
         raise WrongUse(f"provider: {provider!r} has no method `stream`; see endstop.providers")
+
+
+def check_policy(policy: Any) -> None:
+    """Refuse a policy that is none."""
     if not isinstance(policy, Policy):
         hint = ""
         if isinstance(policy, str):
@@ -93,8 +97,16 @@ def check_plain(provider: Any, policy: Any, tool_choice: Any, buffer: Any) -> No
         elif policy is Policy:
             hint = " but its class: write Policy()"
         raise WrongUse(f"policy: {policy!r} is no Policy{hint}")
+
+
+def check_tool_choice(tool_choice: Any) -> None:
+    """Refuse a tool choice that no provider knows."""
     if tool_choice not in get_args(ToolChoice):
         raise WrongUse(f"tool_choice is {tool_choice!r}: use one of {', '.join(get_args(ToolChoice))}")
+
+
+def check_buffer(buffer: Any) -> None:
+    """Refuse what is no number of events."""
     if type(buffer) is not int or buffer < 1:
         raise WrongUse(f"buffer is {buffer!r}: use a whole number of events, 1 or more")
 
@@ -105,13 +117,21 @@ def check_size(name: str, size: Any) -> None:
         raise WrongUse(f"{name} is {size!r}: use a whole number of bytes, 0 or more, or None for none")
 
 
-def check_parts(prices: Any, clock: Any, rules: Any) -> None:
-    """Refuse prices, a clock or rules that are none."""
+def check_prices(prices: Any) -> None:
+    """Refuse prices that are none."""
     if prices is not None and not callable(getattr(prices, "of", None)):
         raise WrongUse(f"prices is {shortly(prices)}: write prices=Prices({{'model': Price(input=..., output=...)}})")
+
+
+def check_clock(clock: Any) -> None:
+    """Refuse a clock that is none."""
     for method in ("now", "wall", "sleep", "deadline"):
-        if clock is not None and not callable(getattr(clock, method, None)):
+        if not callable(getattr(clock, method, None)):
             raise WrongUse(f"clock is {shortly(clock)}, without {method}(): leave it out, or bring a Clock")
+
+
+def check_rules(rules: Any) -> None:
+    """Refuse rules that are none."""
     if isinstance(rules, str) or not isinstance(rules, Iterable):
         raise WrongUse(f"rules takes several rules: write rules=[{shortly(rules)}]")
     for rule in rules:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from endstop import Engine, tool
+from endstop import Engine, Hooks, tool
 from endstop.decision import AssistantMessage, GoOn, Limits, Policy, Rule, Usage, UsageReport, UserMessage
 from endstop.decision.transcript import estimate_tokens, message_size
 from endstop.providers import Scripted, call, say
@@ -82,7 +82,9 @@ def five_scenes(request):
 
 
 async def play(script, prompts, tools, policy, rules, record):
-    engine = Engine(Scripted(script), tools=tools, policy=policy, rules=rules, presets=[task_done], system="")
+    engine = Engine(
+        Scripted(script), tools=tools, policy=policy, hooks=Hooks(rules=rules), presets=[task_done], system=""
+    )
     session = engine.session(record=record)
     steps, messages, tokens, reason = [], [], 0, ""
     for prompt in prompts:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import cast
 
 from .._sanitize import one_line
+from ..config import Hooks, ModelOptions, RecordOptions
 from ..decision import Facts, Policy, Question, WrongUse, fold
 from ..decision.events import RunStarted
 from ..engine import Engine
@@ -69,14 +70,18 @@ def build_engine(args: argparse.Namespace, resumed: ResumedSession | None = None
         prices=build_prices(args.price, provider, started),
         tools=tools,
         presets=presets,
-        redact=build_redaction(args),
+        record_options=RecordOptions(redact=build_redaction(args)),
         policy=policy,
         system=started.system if started else None,
-        gates=build_gates(args.gate, args.workspace, args.env),
-        evaluate=build_evaluator(args.evaluate, args.workspace, args.reference_workspace, args.evaluate_plain),
-        tool_choice=args.tool_choice or cast(ToolChoice, started.tool_choice if started else "auto"),
-        settings=(started.settings if started else {}) | sampling_settings(args),
-        finish_words=(started.finish_words if started else {}) | parse_finish_words(args),
+        hooks=Hooks(
+            gates=build_gates(args.gate, args.workspace, args.env),
+            evaluate=build_evaluator(args.evaluate, args.workspace, args.reference_workspace, args.evaluate_plain),
+        ),
+        model_options=ModelOptions(
+            tool_choice=args.tool_choice or cast(ToolChoice, started.tool_choice if started else "auto"),
+            settings=(started.settings if started else {}) | sampling_settings(args),
+            finish_words=(started.finish_words if started else {}) | parse_finish_words(args),
+        ),
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from ..config import Hooks, ModelOptions, Observers
 from ..decision import Event, Status, WrongUse
 from ..engine import Engine
 from ..event_bus import Lagged
@@ -123,7 +124,8 @@ def command(args: argparse.Namespace) -> int:
         racers = build_racers(args, names, providers, copies, view.show)
         records = Records(args.record) if args.record is not None else None
         jobs = [
-            job(racer.engine, prompt, number, racer.name, racer.name, records) for number, racer in enumerate(racers)
+            job(racer.engine.config, prompt, number, racer.name, racer.name, records)
+            for number, racer in enumerate(racers)
         ]
         return run_to_end(_race(args, racers, jobs, copies, view, std_streams))
 
@@ -171,7 +173,7 @@ def as_json(race: RaceResult, racers: Sequence[Racer], copies: WorkspaceCopies) 
     racers_json = [
         {
             "racer": result.id,
-            "model": racer.engine.provider.model,
+            "model": racer.engine.config.provider.model,
             "won": result is race.winner,
             "outcome": result.outcome,
             "record": result.record,
@@ -256,12 +258,16 @@ def build_racers(
             tools=tools,
             presets=preset_tools(tools, not args.no_presets),
             policy=policy,
-            gates=build_gates(args.gate, folder, args.env),
-            evaluate=build_evaluator(args.evaluate, folder, args.reference_workspace, args.evaluate_plain),
-            subscribers=[partial(_show_event, watch, number)],
-            tool_choice=args.tool_choice or "auto",
-            settings=sampling_settings(args),
-            finish_words=parse_finish_words(args),
+            hooks=Hooks(
+                gates=build_gates(args.gate, folder, args.env),
+                evaluate=build_evaluator(args.evaluate, folder, args.reference_workspace, args.evaluate_plain),
+            ),
+            observers=Observers(subscribers=[partial(_show_event, watch, number)]),
+            model_options=ModelOptions(
+                tool_choice=args.tool_choice or "auto",
+                settings=sampling_settings(args),
+                finish_words=parse_finish_words(args),
+            ),
         )
         racers.append(Racer(name=name, engine=engine, workspace=workspace))
     return racers

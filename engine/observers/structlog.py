@@ -1,6 +1,6 @@
 """A subscriber that writes a run's landmarks to structlog: starts, tool calls, decisions, the end.
 
-    Engine(provider, subscribers=[log_run])
+    Engine(provider, observers=Observers(subscribers=[log_run]))
 
 Parts of the stream are not logged: whoever wants them reads the events or a record. No key, no argument and no text
 of a model is logged, only names, numbers and reasons.

@@ -1,6 +1,7 @@
 r"""A ready-made redaction: keys, tokens, e-mail addresses, card numbers, and what you add.
 
-    engine = Engine(provider, redact=Redaction(words=["Jane Doe"], patterns={"ticket": r"\bT-\d{4,}\b"}))
+    redact = Redaction(words=["Jane Doe"], patterns={"ticket": r"\bT-\d{4,}\b"})
+    engine = Engine(provider, record_options=RecordOptions(redact=redact))
 
 It finds what has a form of its own (many of them by gitleaks' rules) and what stands where a secret does: after
 `PASSWORD=` and `"token":`, in URLs, headers and connection strings. It does not find names, streets or a password that

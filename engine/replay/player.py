@@ -6,14 +6,29 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol
 
 import anyio
 from anyio.lowlevel import checkpoint
 from msgspec.structs import replace
 
-from ..context import Execute, execute_here
-from ..decision import GUARDS, RULES, AnyChunk, Decision, Facts, GoOn, Policy, Rule, ToolCall, ToolSpec, WrongUse
+from ..config import Hooks, ModelOptions, Observers, Runtime
+from ..context import Decide, Execute, execute_here
+from ..decision import (
+    GUARDS,
+    RULES,
+    AnyChunk,
+    Decision,
+    Facts,
+    GoOn,
+    Policy,
+    Rule,
+    ToolCall,
+    ToolSpec,
+    WrongUse,
+    decide,
+)
 from ..decision import events as ev
 from ..engine import Engine
 from ..providers import Exchange, Exhausted, Interrupted, Prices, Request
@@ -128,6 +143,7 @@ class Player:
         self._cancelled = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "cancelled"}
         self._cut_off = _cut_off(events)
         self._decided_at = _decided_at(recorded)
+        self._look_ahead: Decide = partial(decide, user_rules=tuple(rules), traced=False)
         execute: Execute = self._from_record if live is None else self._run_live
         verdicts = RecordedEffects(recorded, self.clock.reach)
         self.engine = Engine(
@@ -136,22 +152,25 @@ class Player:
             presets=(),
             policy=started.policy,
             system=started.system,
-            tool_choice="required" if started.tool_choice == "required" and started.tools else "auto",
-            rules=rules,
-            gates=verdicts.stand_ins("gate"),
-            text_rule=verdicts.stand_in("text_rule"),
-            judge=verdicts.stand_in("judge"),
-            intents=verdicts.stand_ins("handler"),
-            evaluate=recorded_evaluator(recorded, self.clock.reach) if live is None else None,
+            model_options=ModelOptions(
+                tool_choice="required" if started.tool_choice == "required" and started.tools else "auto"
+            ),
+            hooks=Hooks(
+                rules=rules,
+                gates=verdicts.stand_ins("gate"),
+                text_rule=verdicts.stand_in("text_rule"),
+                judge=verdicts.stand_in("judge"),
+                prompt_handlers=verdicts.stand_ins("handler"),
+                evaluate=recorded_evaluator(recorded, self.clock.reach) if live is None else None,
+            ),
             prices=Prices(started.prices, listed=False),
-            recalled=verdicts,
-            clock=self.clock,
-            execute=execute,
-            around=(self._watched,),
-            buffer=sys.maxsize,  # nothing may be lost, and the record fills the memory as much already
+            runtime=Runtime(
+                clock=self.clock, execute=execute, replay=verdicts, decide_untraced=self._decide_where_the_record_did
+            ),
+            observers=Observers(
+                middleware=(self._watched,), buffer=sys.maxsize
+            ),  # nothing may be lost, and the record fills the memory as much already
         )
-        self._look_ahead = self.engine.look_ahead
-        self.engine.look_ahead = self._decide_where_the_record_did
 
     def start(self, session: Session) -> Run:
         """The run, under the id that it has in the record."""

@@ -254,7 +254,7 @@ class QueueDispatcher:
     async def _put(
         self, job: Job, engine: Engine, new: NewSession | None = None, *, most_each: int | None = None
     ) -> StoredSession:
-        prompt = redacted(job.text, engine.redact) if job.opening == "prompt" else None
+        prompt = redacted(job.text, engine.config.record_options.redact) if job.opening == "prompt" else None
         queued = QueuedRun(
             session_id=job.session_id,
             run_id=job.run_id,

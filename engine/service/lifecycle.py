@@ -77,7 +77,7 @@ class Lifecycle:
                 await self._queue.open()
                 stack.push_async_callback(self._queue.close)
             for engine in self._agents.values():
-                await stack.enter_async_context(engine.opened())
+                await stack.enter_async_context(engine.connected())
             await stack.enter_async_context(self._keep_membership())
             self._store.listen(self._on_store_changes)
             for chore in (self._forget_old_sessions(), self._resubmit_lost_runs()):

@@ -175,7 +175,7 @@ class Service(SessionQueries):
         id = new_id() if session_id is None else check_id(session_id)
         name, engine = self._admission.agent(agent)
         check_not_blank("prompt", prompt)
-        known = title_of(redacted(prompt, engine.redact))
+        known = title_of(redacted(prompt, engine.config.record_options.redact))
         self._check_open()
         new = NewSession(id=id, owner=owner or "", agent=name, title=known, created_at=clock_of(engine)())
         return await self._dispatcher.start_session(new, engine, prompt, named=session_id is not None)
@@ -233,7 +233,7 @@ class Service(SessionQueries):
         if not under_way:
             raise Conflict("not_running", f"session {session_id} is not running: start a run with a new prompt")
         _, engine = self._admission.agent(known.agent)
-        id, stored = f"message_{uuid4().hex[:12]}", redacted(text, engine.redact)
+        id, stored = f"message_{uuid4().hex[:12]}", redacted(text, engine.config.record_options.redact)
         message = Message(id=id, session_id=session_id, text=stored, created_at=clock_of(engine)())
         if active is not None:
             active.message_texts[id] = text

@@ -85,7 +85,7 @@ class RunSupervisor:
             session.id,
             run.id,
             now=now,
-            redact=engine.redact,
+            redact=engine.config.record_options.redact,
             message_ids=message_ids,
             resumed=resumed,
             check_ownership=self._lease_keeper.check_ownership,
@@ -317,7 +317,7 @@ class LateMessages:
 
 def clock_of(engine: Engine) -> Callable[[], str]:
     """A function that gives the time of the engine's clock as ISO 8601, as stores and records hold it."""
-    return lambda: engine.clock.wall().isoformat(timespec="milliseconds")
+    return lambda: engine.config.runtime.clock.wall().isoformat(timespec="milliseconds")
 
 
 def _fail_start(active: ActiveSession, first_stored: asyncio.Future[None], error: Exception) -> bool:

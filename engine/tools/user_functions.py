@@ -170,7 +170,7 @@ def check_functions(**roles: Any) -> None:
             if not callable(function):
                 raise WrongUse(f"{role}: {function!r} is no function and cannot be called")
             if is_generator(function):
-                hint = "put @asynccontextmanager on it" if role == "around" else "write `return` instead of `yield`"
+                hint = "put @asynccontextmanager on it" if role == "middleware" else "write `return` instead of `yield`"
                 raise WrongUse(f"{role}: {function!r} yields, so calling it would run nothing of it: {hint}")
 
 

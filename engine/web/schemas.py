@@ -209,8 +209,8 @@ def run_response(run: StoredRun) -> RunResponse:
 
 def agent_response(name: str, engine: Engine) -> AgentResponse:
     """The response for an agent."""
-    tools = [spec.name for spec in engine.toolbox.specs]
-    return AgentResponse(name=name, model=engine.provider.model, policy=engine.policy.name, tools=tools)
+    tools = [spec.name for spec in engine.config.toolbox.specs]
+    return AgentResponse(name=name, model=engine.config.provider.model, policy=engine.config.policy.name, tools=tools)
 
 
 def _question(question: Question) -> QuestionResponse:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from endstop import Engine, tool
+from endstop import Engine, Observers, tool
 from endstop.decision import Limits, Policy
 from endstop.providers import Fallback, Hedge, LiteLLM, OpenAICompatible, Provider, Race, RateLimit, Retry, Timeouts
 from task import add
@@ -42,7 +42,7 @@ class Ours:
             tools=[tool(add)],
             policy=Policy(limits=Limits(steps=1000)),
             system="",  # the floors send none either
-            subscribers=[self.on_event],
+            observers=Observers(subscribers=[self.on_event]),
         )
 
     def on_event(self, event: Any, run: Any) -> None:

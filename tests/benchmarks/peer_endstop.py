@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import common  # the harness's: its tools note when they are called
-from endstop import Engine, Tool, tool
+from endstop import Engine, Observers, Tool, tool
 from endstop.decision import Limits, Policy
 from endstop.providers import OpenAICompatible
 
@@ -43,7 +43,7 @@ class Peer:
 
     async def open(self, tools: list[Tool], **options: Any) -> Engine:
         provider = OpenAICompatible("mock", self.base, api_key="x")
-        engine = Engine(provider, tools=tools, system="", subscribers=[self.on_event], **options)
+        engine = Engine(provider, tools=tools, system="", observers=Observers(subscribers=[self.on_event]), **options)
         return await self.stack.enter_async_context(engine)
 
     def on_event(self, event: Any, run: Any) -> None:

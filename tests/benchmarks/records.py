@@ -28,7 +28,7 @@ from typing import Any
 
 import anyio
 import msgspec
-from endstop import Engine, tool
+from endstop import Engine, Hooks, Runtime, tool
 from endstop.decision import AssistantMessage, Limits, Policy, Price, Repetition, ToolCall, Usage, UsageReport
 from endstop.decision import events as ev
 from endstop.hooks import Accept, Reject
@@ -117,10 +117,9 @@ async def _play(path: Path, kind: str, steps: int, parts: int, chance: random.Ra
         Scripted(*_script(kind, steps, parts, chance), model=chance.choice(MODELS)),
         tools=_tools(chance),
         policy=_policy(kind, steps),
-        evaluate=_evaluator(kind, chance),
-        gates=[_second_time()] if kind == "rejected" else [],
+        hooks=Hooks(evaluate=_evaluator(kind, chance), gates=[_second_time()] if kind == "rejected" else []),
         prices=PRICES,
-        clock=Ticking(chance),
+        runtime=Runtime(clock=Ticking(chance)),
     )
     prompt = f"Task {number}: {_text(chance, 400)}"
     outcome = await engine.session(SESSION % 0, record=path).run(prompt)

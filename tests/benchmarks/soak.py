@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
-from endstop import Engine, tool
+from endstop import Engine, Observers, tool
 from endstop.decision import Limits, Policy
 from endstop.decision.events import AttemptFailed, RunFinished
 from endstop.providers import Fallback, OpenAICompatible, Provider, RateLimit, Retry, Timeouts
@@ -100,7 +100,9 @@ async def soak(sessions: int, minutes: float, ports: list[int]) -> Seen:
     before = sockets()
     began = time.monotonic()
     until = began + minutes * 60
-    engine = Engine(providers(ports), tools=[tool(add)], policy=Policy(limits=Limits(steps=20)), buffer=512)
+    engine = Engine(
+        providers(ports), tools=[tool(add)], policy=Policy(limits=Limits(steps=20)), observers=Observers(buffer=512)
+    )
     async with engine, asyncio.TaskGroup() as tasks:
         tasks.create_task(watch(seen, began, until))
         for place in range(sessions):

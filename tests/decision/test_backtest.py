@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from endstop import Engine, Tool, tool
+from endstop import Engine, Hooks, Tool, tool
 from endstop.decision import Compaction, Event, Limits, Policy, Prompts, WrongUse
 from endstop.decision import events as ev
 from endstop.decision.backtest import BacktestResult, Finding, backtest
@@ -132,10 +132,10 @@ async def test_gates_that_were_not_asked_about_a_text_make_its_end_unknown() -> 
         return Accept()
 
     strict = replace(POLICIES["strict"], reminder=None)
-    events = await events_of([say("I am done.")], DONE, policy=strict, gates=[careful])
+    events = await events_of([say("I am done.")], DONE, policy=strict, hooks=Hooks(gates=[careful]))
     finding = found(events, FREE)
     assert (finding.parting, finding.step, finding.stop_reason) == ("diverges", 1, "text_final")
-    asked = await events_of([say("I am done.")], gates=[careful])
+    asked = await events_of([say("I am done.")], hooks=Hooks(gates=[careful]))
     assert found(asked, FREE).parting == "same"
 
 

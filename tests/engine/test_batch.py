@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Engine, Fleet, Task, TaskResult, read_record, tool
+from endstop import Engine, Fleet, Hooks, Observers, Runtime, Task, TaskResult, read_record, tool
 from endstop.decision import Limits, Outcome, Policy, Usage, UserMessage, WrongUse
 from endstop.decision.events import RunFinished
 from endstop.providers import OpenAICompatible, RateLimited, Request, Scripted, call
@@ -140,7 +140,7 @@ async def test_providers_take_turns_and_a_task_that_brings_its_own_takes_nobodys
 
 async def test_a_task_can_bring_its_own_evaluator() -> None:
     tasks = [Task("a", evaluate=lambda looked_at: False), Task("b")]
-    engine = Engine(Scripted(done), evaluate=lambda looked_at: True)
+    engine = Engine(Scripted(done), hooks=Hooks(evaluate=lambda looked_at: True))
     async with engine.run_many(tasks) as fleet:
         await fleet.wait()
     assert [outcome.verdict for outcome in fleet.outcomes] == ["failed", "passed"]
@@ -170,7 +170,9 @@ async def test_a_fleet_without_tasks_is_over_at_once() -> None:
 async def test_leaving_early_cancels_what_runs_and_every_task_still_has_its_outcome() -> None:
     engine = Engine(by_prompt(stall=stalls(None)))  # type: ignore[arg-type]
     ended: Counter[str] = Counter()
-    watched = Engine(engine.provider, subscribers=[lambda event, run: _count(event, run.id, ended)])
+    watched = Engine(
+        engine.config.provider, observers=Observers(subscribers=[lambda event, run: _count(event, run.id, ended)])
+    )
     async with watched.run_many(["quick", "stall 1", "stall 2", "never begun"], limit=2) as fleet:
         async for result in fleet:
             assert result.id == "1"
@@ -358,9 +360,9 @@ async def test_the_summary_counts_by_provider() -> None:
     engine = Engine(
         good,
         tools=[work],
-        clock=clock,
+        runtime=Runtime(clock=clock),
         policy=Policy(limits=Limits(steps=5), inner_cancel=False, closing=False),
-        evaluate=lambda looked_at: looked_at.outcome.steps < 4,
+        hooks=Hooks(evaluate=lambda looked_at: looked_at.outcome.steps < 4),
     )
     tasks: list[str | Task] = [*"1249", Task("1", id="unlucky", provider=bad)]
     async with engine.run_many(tasks, limit=1) as fleet:
@@ -448,7 +450,7 @@ def test_there_is_one_result_for_each_task_and_one_terminal_event_for_each_run(
             async def __aexit__(self, *exc: object) -> None: ...
 
         provider = Scripted(_fate)
-        engine = Engine(provider, subscribers=[watch], policy=Policy(limits=Limits(steps=3)))
+        engine = Engine(provider, observers=Observers(subscribers=[watch]), policy=Policy(limits=Limits(steps=3)))
         closed = Closed("never", model="closed")
         tasks = [Task(fate, provider=closed if fate == "closed" else None) for fate in fates]
         stalled = fates.count("stall")

@@ -8,10 +8,10 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Budget, Engine, read_record, tool
+from endstop import Budget, Engine, Hooks, read_record, tool
 from endstop.decision import Compaction, Limits, Patience, Policy, Price, Usage, UsageReport, WrongUse
 from endstop.decision import events as ev
-from endstop.hook_runner import ModelJudge
+from endstop.hooks import ModelJudge
 from endstop.providers import LiteLLM, Prices, Request, Scripted, Unavailable, call, say
 from endstop.replay import replay
 from endstop.testing import settle
@@ -153,14 +153,14 @@ async def test_what_a_judge_costs_is_taken_from_the_budget() -> None:
     report = UsageReport(Usage(input_tokens=1, cost_usd=2.0))
     judge = ModelJudge(Scripted(*([say("NO"), report] for _ in range(9))))
     budget = Budget(cost_usd=5)
-    outcome = await engine(budget, judge=judge, policy=Policy(max_inner_steps=1)).run("go")
+    outcome = await engine(budget, hooks=Hooks(judge=judge), policy=Policy(max_inner_steps=1)).run("go")
     assert (outcome.stop_reason, outcome.steps, budget.spent.cost_usd) == ("cost_limit", 2, 6)
 
 
 async def test_a_judge_is_not_asked_once_the_budget_is_used_up_and_the_run_ends_by_it() -> None:
     judge = ModelJudge(Scripted([say("YES"), UsageReport(Usage(input_tokens=1, cost_usd=2.0))]))
     budget = Budget(cost_usd=1)
-    async with engine(budget, judge=judge, policy=Policy(max_inner_steps=1)).start("go") as run:
+    async with engine(budget, hooks=Hooks(judge=judge), policy=Policy(max_inner_steps=1)).start("go") as run:
         events = [event async for event in run]
     (verdict,) = (e for e in events if isinstance(e, ev.VerdictGiven))
     assert (verdict.said, verdict.detail) == ("refused", "cost_usd of the shared budget is used up")
@@ -174,7 +174,9 @@ async def test_a_judge_waits_for_room_and_what_it_uses_is_reserved_while_it_is_a
     usage = Usage(output_tokens=10)  # a dollar; where nothing is known, fifty are expected
     judge = ModelJudge(Scripted([verdict, say("YES")], usage=usage))
     model = Scripted([call("note", text="a")], usage=usage)
-    one = Engine(model, tools=[note], budget=budget, prices=PRICES, judge=judge, policy=Policy(max_inner_steps=1))
+    one = Engine(
+        model, tools=[note], budget=budget, prices=PRICES, hooks=Hooks(judge=judge), policy=Policy(max_inner_steps=1)
+    )
     other = Engine(Scripted([step, say("x")], usage=usage), budget=budget, prices=PRICES)
     async with one.start("go") as first:
         await settle()

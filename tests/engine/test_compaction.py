@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Engine, Tool, read_record
+from endstop import Engine, Runtime, Tool, read_record
 from endstop.decision import (
     AssistantMessage,
     Compaction,
@@ -196,7 +196,7 @@ async def test_a_summary_that_hangs_or_fails_is_a_recorded_verdict_and_the_next_
         return [anyio.Event()] if request.attempt == "aside" else model(request)
 
     given = policy("summarise", "drop_oldest")
-    async with Engine(Scripted(respond), tools=[FETCH], policy=given, clock=clock).start("go") as run:
+    async with Engine(Scripted(respond), tools=[FETCH], policy=given, runtime=Runtime(clock=clock)).start("go") as run:
         for _ in range(6):
             await clock.advance(121)
         outcome = await run.wait()

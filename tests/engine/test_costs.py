@@ -7,10 +7,10 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Engine, read_record, tool
+from endstop import Engine, Hooks, read_record, tool
 from endstop.decision import Compaction, Limits, Policy, Price, SessionLimits, Usage, UsageReport, WrongUse
 from endstop.decision import events as ev
-from endstop.hook_runner import ModelJudge
+from endstop.hooks import ModelJudge
 from endstop.providers import Chaos, Interrupted, LiteLLM, OpenAICompatible, Prices, Scripted, call, say
 from endstop.replay import replay
 from endstop.tools import ask_user
@@ -89,7 +89,7 @@ async def test_a_model_that_judges_costs_its_own_price() -> None:
     prices = Prices({"scripted": DOLLAR, "judge": Price(input=10_000_000, output=0)})
     policy = Policy(max_inner_steps=1)
     model = Scripted([call("note", text="a")], "never asked", usage=Usage(input_tokens=3))
-    events = await events_of(Engine(model, tools=[note], judge=judge, prices=prices, policy=policy))
+    events = await events_of(Engine(model, tools=[note], hooks=Hooks(judge=judge), prices=prices, policy=policy))
     (verdict,) = (e for e in events if isinstance(e, ev.VerdictGiven))
     assert verdict.usage.cost_usd == 40.0
     assert (events[-1].outcome.stop_reason, events[-1].outcome.usage.cost_usd) == ("judged", 43.0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio.lowlevel
 import pytest
-from endstop import Completion, Engine, Run, read_record, this_call, tool
+from endstop import Completion, Engine, Hooks, Run, Runtime, read_record, this_call, tool
 from endstop.decision import Event, Image, Limits, Policy
 from endstop.decision import events as ev
 from endstop.durable import RunLost
@@ -143,7 +143,7 @@ async def test_a_kept_response_is_told_again_in_whole_pieces_and_no_request_is_m
     cut = before(events, ev.ResponseFinished)
     DONE.clear()
     provider = Scripted(END)
-    engine = an_engine().using(provider)
+    engine = an_engine().with_provider(provider)
     session = again(tmp_path / "r.jsonl", cut, engine)
     session.steps = MemorySteps({key: kept for key, kept in steps.kept.items() if key.endswith("/1/")})
     outcome = await resumed(session)
@@ -209,8 +209,8 @@ async def test_a_kept_completion_asks_the_gates_that_the_record_does_not_hold(tm
         return True
 
     steps = MemorySteps()
-    events = await whole(an_engine(END, gates=[gate]), steps)
-    session = again(tmp_path / "r.jsonl", before(events, ev.VerdictGiven), an_engine(gates=[gate]))
+    events = await whole(an_engine(END, hooks=Hooks(gates=[gate])), steps)
+    session = again(tmp_path / "r.jsonl", before(events, ev.VerdictGiven), an_engine(hooks=Hooks(gates=[gate])))
     session.steps = MemorySteps(steps.kept)
     assert (await resumed(session)).answer == "done"
     assert asked == ["done", "done"]
@@ -244,7 +244,7 @@ async def test_attempts_that_came_to_nothing_are_told_again_and_a_request_that_f
     tmp_path: Path,
 ) -> None:
     def engine(*responses: Any) -> Engine:
-        return an_engine().using(Retry(Scripted(*responses), times={"interrupted": 1}, first_wait=0.0))
+        return an_engine().with_provider(Retry(Scripted(*responses), times={"interrupted": 1}, first_wait=0.0))
 
     steps = MemorySteps()
     events = await whole(engine([say("I "), Interrupted("cut")], END), steps)
@@ -303,7 +303,7 @@ async def test_a_tool_that_is_stopped_by_its_deadline_keeps_that(tmp_path: Path)
         return ""
 
     clock, steps = FakeClock(), MemorySteps()
-    engine = Engine(Scripted([call("slow", id="s1")], END), tools=[slow], clock=clock)
+    engine = Engine(Scripted([call("slow", id="s1")], END), tools=[slow], runtime=Runtime(clock=clock))
     task = asyncio.create_task(whole(engine, steps))
     await settle()
     await clock.advance(6)

@@ -5,13 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Engine, read_record
+from endstop import Engine, Hooks, read_record
 from endstop.decision import GUARDS, Policy, Rule, WrongUse
 from endstop.decision import events as ev
 from endstop.evaluation import Evaluation
-from endstop.hook_runner import ModelJudge
+from endstop.hooks import ModelJudge
 from endstop.providers import Scripted, call
 from endstop.tools import ask_user, finish_task
+
+from ..engine_options import grouped
 
 DONE = [call("finish_task", summary="done")]
 
@@ -23,7 +25,7 @@ def broken(facts: Any, policy: Any) -> None:
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a gate that is text": ({"gates": ["pytest"]}, "gates: 'pytest' is no function"),
     "one gate without a list": ({"gates": lambda c, r: True}, r"write gates=\["),
-    "one intent without a list": ({"intents": lambda p, r: None}, r"write intents=\["),
+    "one intent without a list": ({"prompt_handlers": lambda p, r: None}, r"write prompt_handlers=\["),
     "an evaluator that is text": ({"evaluate": "pytest"}, "evaluate: 'pytest' is no function"),
     "a judge that is none": ({"judge": True}, "judge: True is no function"),
     "a text rule that is none": ({"text_rule": "x"}, "text_rule: 'x' is no function"),
@@ -56,7 +58,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 def test_what_cannot_work_is_refused_at_start_with_its_name(case: str) -> None:
     options, words = WRONG[case]
     with pytest.raises(WrongUse, match=words):
-        Engine(**{"provider": Scripted(), **options})
+        Engine(**{"provider": Scripted(), **grouped(**options)})
 
 
 @pytest.mark.parametrize("model", [None, "gpt"])
@@ -70,7 +72,7 @@ async def test_a_gate_or_evaluator_that_leaves_the_process_only_fails(tmp_path: 
         raise SystemExit(3)
 
     path = tmp_path / "r.jsonl"
-    outcome = await Engine(Scripted(*[DONE] * 9), gates=[leaves], evaluate=leaves).run("go", record=path)
+    outcome = await Engine(Scripted(*[DONE] * 9), hooks=Hooks(gates=[leaves], evaluate=leaves)).run("go", record=path)
     assert (outcome.stop_reason, outcome.verdict) == ("completion_rejected", "not_run")
     assert "it wanted to end the process: SystemExit: 3" in outcome.detail
     assert read_record(path).runs[0].finished is not None
@@ -83,7 +85,7 @@ async def test_a_function_that_lets_out_somebody_elses_cancellation_only_fails()
         await task
         return True
 
-    outcome = await Engine(Scripted(DONE), evaluate=waits_for_a_dead_task).run("go")
+    outcome = await Engine(Scripted(DONE), hooks=Hooks(evaluate=waits_for_a_dead_task)).run("go")
     assert (outcome.status, outcome.verdict) == ("completed", "not_run")
     assert outcome.evaluation is not None
     assert outcome.evaluation["error"] == "something that it waited for was cancelled"
@@ -96,7 +98,7 @@ async def test_an_error_that_no_run_expects_still_ends_it_for_its_readers() -> N
     async def odd(*given: Any) -> bool:
         raise Odd("odd")
 
-    async with Engine(Scripted(DONE), gates=[odd]).start("go") as run:
+    async with Engine(Scripted(DONE), hooks=Hooks(gates=[odd])).start("go") as run:
         events = [event async for event in run]
         with pytest.raises(Odd):
             await run.wait()
@@ -107,7 +109,7 @@ async def test_an_error_that_no_run_expects_still_ends_it_for_its_readers() -> N
 async def test_details_of_an_evaluation_that_are_no_json_are_kept_in_words(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     details = {"error": ValueError("no"), "where": tmp_path, "text": "\ud800"}
-    engine = Engine(Scripted(DONE), evaluate=lambda looked_at: Evaluation(passed=True, details=details))
+    engine = Engine(Scripted(DONE), hooks=Hooks(evaluate=lambda looked_at: Evaluation(passed=True, details=details)))
     outcome = await engine.run("go", record=path)
     finished = read_record(path).runs[0].finished
     assert outcome.verdict == "passed"
@@ -117,7 +119,7 @@ async def test_details_of_an_evaluation_that_are_no_json_are_kept_in_words(tmp_p
 
 
 async def test_an_evaluation_that_passes_by_a_word_is_no_verdict() -> None:
-    engine = Engine(Scripted(DONE), evaluate=lambda looked_at: Evaluation(passed="no"))  # type: ignore[arg-type]
+    engine = Engine(Scripted(DONE), hooks=Hooks(evaluate=lambda looked_at: Evaluation(passed="no")))  # type: ignore[arg-type]
     assert (await engine.run("go")).verdict == "not_run"
 
 
@@ -129,13 +131,13 @@ async def test_a_run_does_not_go_on_without_the_functions_that_it_began_with(tmp
         return True
 
     provider = Scripted([call("ask_user", question="?", id="q")])
-    await Engine(provider, presets=presets, gates=[gate]).run("go", record=path)
+    await Engine(provider, presets=presets, hooks=Hooks(gates=[gate])).run("go", record=path)
     started = read_record(path).runs[0].started
     assert [name.rpartition(".")[2] for name in started.functions["gate"]] == ["gate"]
     session = Engine(Scripted(DONE), presets=presets).session()
     session.recall(read_record(path).runs)
     with pytest.raises(WrongUse, match=r"began with a gate, .*gate, which no record can hold"):
         await session.answer("q", "yes")
-    other = Engine(Scripted(DONE), presets=presets, gates=[lambda completion, run: True]).session()
+    other = Engine(Scripted(DONE), presets=presets, hooks=Hooks(gates=[lambda completion, run: True])).session()
     other.recall(read_record(path).runs)
     assert (await other.answer("q", "yes")).status == "completed"

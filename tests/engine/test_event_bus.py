@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from endstop import Bus, Engine, Lagged
+from endstop import Bus, Engine, Lagged, Observers
 from endstop.decision import Outcome
 from endstop.decision.events import RoundStarted, RunFinished
 from endstop.providers import Scripted, call, say
@@ -77,7 +77,9 @@ async def test_subscribers_are_told_each_event_with_its_run_and_one_that_raises_
     async def bad(event: object, run: object) -> None:
         raise RuntimeError("subscriber is broken")
 
-    engine = Engine(Scripted([say("a"), call("finish_task", summary="x")]), subscribers=[bad, good])
+    engine = Engine(
+        Scripted([say("a"), call("finish_task", summary="x")]), observers=Observers(subscribers=[bad, good])
+    )
     outcome = await engine.run("go")
     assert outcome.status == "completed"
     assert [seq for _, seq in seen] == list(range(1, len(seen) + 1))

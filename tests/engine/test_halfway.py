@@ -29,6 +29,8 @@ from endstop.session import Session
 from endstop.testing import FakeClock, check_transcript, settle
 from endstop.tools import ask_user, finish_task, task_done, think
 
+from ..engine_options import grouped
+
 END = [call("finish_task", summary="done", id="end")]
 
 
@@ -65,7 +67,7 @@ class Shop:
 
     def engine(self, *responses: Any) -> Engine:
         presets = [finish_task, task_done, ask_user, think]
-        return Engine(Scripted(*responses), tools=self.tools(), presets=presets, **self.options)
+        return Engine(Scripted(*responses), tools=self.tools(), presets=presets, **grouped(**self.options))
 
     async def whole(self) -> list[bytes]:
         """Make the run as if nothing happened; the lines of its record."""

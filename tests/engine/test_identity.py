@@ -1,7 +1,7 @@
 """Who a call is."""
 
 import pytest
-from endstop import Engine, ThisCall, this_call, tool
+from endstop import Engine, Hooks, ThisCall, this_call, tool
 from endstop.decision import WrongUse
 from endstop.providers import Scripted, call
 
@@ -26,7 +26,7 @@ async def test_each_of_several_calls_at_once_finds_itself_and_a_gate_finds_none(
         return True
 
     calls = [call("look", path="a", id="a"), call("look", path="b", id="b")]
-    session = Engine(Scripted(calls, "done"), tools=[look], gates=[gate]).session("the session")
+    session = Engine(Scripted(calls, "done"), tools=[look], hooks=Hooks(gates=[gate])).session("the session")
     async with session.start("go") as run:
         assert (await run.wait()).status == "completed"
     assert found == [ThisCall("the session", run.id, 1, "a"), ThisCall("the session", run.id, 1, "b")]

@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Engine, read_record, tool
+from endstop import Engine, Hooks, Observers, read_record, tool
 from endstop.decision import POLICIES, Limits, Policy, WrongUse
 from endstop.decision.events import CancelRequested, RunFinished
 from endstop.providers import OpenAICompatible, RateLimited, Request, Scripted, call
@@ -63,9 +63,9 @@ async def test_the_others_are_cancelled_before_a_slow_subscriber_of_the_winner_i
         return ""
 
     cancelled = asyncio.Event()
-    engine = Engine(model("fast", [FINISH]), tools=[wait], subscribers=[listen])
+    engine = Engine(model("fast", [FINISH]), tools=[wait], observers=Observers(subscribers=[listen]))
     async with asyncio.timeout(PATIENCE):
-        race = await engine.race("go", [model("slow", [call("wait")]), engine.provider])
+        race = await engine.race("go", [model("slow", [call("wait")]), engine.config.provider])
     assert [result.outcome.status for result in race.results] == ["cancelled", "completed"]
     assert order == ["completed", "cancelled"]
 
@@ -114,7 +114,11 @@ async def test_a_completion_that_fails_its_evaluation_does_not_win_while_others_
         if isinstance(event, RunFinished):
             gate.set()  # the hasty one is judged: only now may the other one complete
 
-    engine = Engine(hasty, evaluate=lambda looked_at: looked_at.outcome.answer == "good", subscribers=[listen])
+    engine = Engine(
+        hasty,
+        hooks=Hooks(evaluate=lambda looked_at: looked_at.outcome.answer == "good"),
+        observers=Observers(subscribers=[listen]),
+    )
     async with asyncio.timeout(PATIENCE):
         race = await engine.race("go", [hasty, thorough])
     assert race.winner is race.results[1]
@@ -130,7 +134,7 @@ async def test_if_every_completion_fails_its_evaluation_the_first_of_them_wins()
         gate.set()
         return False
 
-    race = await Engine(one, evaluate=evaluate).race("go", [one, other, fails])
+    race = await Engine(one, hooks=Hooks(evaluate=evaluate)).race("go", [one, other, fails])
     assert race.winner is race.results[1]
     assert race.winner.outcome.verdict == "failed"
 
@@ -162,7 +166,9 @@ async def test_a_cancelled_caller_ends_the_race() -> None:
         return ["One", anyio.Event()]
 
     provider = Scripted(stalls)
-    racing = asyncio.create_task(Engine(provider, subscribers=[watch]).race("go", [provider, provider]))
+    racing = asyncio.create_task(
+        Engine(provider, observers=Observers(subscribers=[watch])).race("go", [provider, provider])
+    )
     await settle()
     racing.cancel()
     with pytest.raises(asyncio.CancelledError):

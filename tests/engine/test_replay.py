@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from endstop import Engine, Run, Tool, read_record, tool
+from endstop import Engine, Hooks, Run, Runtime, Tool, read_record, tool
 from endstop.decision import Deadlines, Event, Limits, Policy, WrongUse
 from endstop.decision.events import (
     AttemptStarted,
@@ -157,7 +157,7 @@ async def look(place: int) -> str:
 async def test_a_closing_step_that_timed_out_times_out_again(tmp_path: Path) -> None:
     policy = Policy(closing=True, limits=Limits(steps=1), deadlines=Deadlines(closing=30))
     clock, provider = FakeClock(), Scripted([call("look", place=1)], [say("So far"), anyio.Event()])
-    engine = Engine(provider, tools=[look], policy=policy, clock=clock)
+    engine = Engine(provider, tools=[look], policy=policy, runtime=Runtime(clock=clock))
     async with engine.start("go", record=tmp_path / "r.jsonl") as run:
         async for event in run:
             if isinstance(event, TextMessageContent):
@@ -176,7 +176,13 @@ async def test_a_judge_that_took_its_time_took_it_in_the_replay_too(tmp_path: Pa
         return Verdict("incomplete")
 
     policy = Policy(max_inner_steps=1, limits=Limits(seconds=50), deadlines=Deadlines(judge=90))
-    engine = Engine(Scripted([call("look", place=1)]), tools=[look], judge=slow, policy=policy, clock=clock)
+    engine = Engine(
+        Scripted([call("look", place=1)]),
+        tools=[look],
+        hooks=Hooks(judge=slow),
+        policy=policy,
+        runtime=Runtime(clock=clock),
+    )
     async with engine.start("go", record=tmp_path / "r.jsonl") as run:
         async for event in run:
             if isinstance(event, StepFinished):
@@ -348,7 +354,7 @@ async def slow_record(path: Path) -> Path:
         return "found"
 
     provider = Scripted([call("dig", place=1)], [call("dig", place=2)], [call("finish_task", summary="x")])
-    async with Engine(provider, tools=[dig], clock=clock).start("go", record=path) as run:
+    async with Engine(provider, tools=[dig], runtime=Runtime(clock=clock)).start("go", record=path) as run:
         async for event in run:
             if isinstance(event, ToolExecutionStarted) and event.name == "dig":
                 await clock.advance(10)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from endstop import Engine, Tool
+from endstop import Engine, Runtime, Tool
 from endstop.decision import Policy, ToolResult, Usage, UsageReport
 from endstop.decision import events as ev
 from endstop.providers import Fallback, Interrupted, Race, RateLimited, Retry, Scripted, Unavailable, call, say
@@ -162,7 +162,7 @@ async def test_a_cut_response_that_does_not_end_is_read_on_no_longer_than_allowe
     clock = FakeClock()
     stall = anyio.Event()
     script = [*call("finish_task", summary="done"), stall]
-    engine = Engine(Scripted(script), policy=Policy(drain_seconds=5), clock=clock)
+    engine = Engine(Scripted(script), policy=Policy(drain_seconds=5), runtime=Runtime(clock=clock))
     async with engine.start("go") as run:
         await clock.advance(6)
         outcome = await run.wait()

@@ -9,13 +9,14 @@ from endstop import Completion, Engine, Tool, read_record, tool
 from endstop.decision import Limits, Policy, Prompts, SessionLimits, ToolResult, UserMessage, WrongUse
 from endstop.decision import events as ev
 from endstop.evaluation import Evaluated
-from endstop.hook_runner import Prepare
-from endstop.hooks import Accept, Progress, Reject, Verdict
+from endstop.hooks import Accept, Prepare, Progress, Reject, Verdict
 from endstop.providers import Scripted, call, say
 from endstop.replay import replay
 from endstop.session import Session
 from endstop.testing import check_transcript
 from endstop.tools import ask_user, finish_task, task_done, think
+
+from ..engine_options import grouped
 
 POLICY = Policy(
     limits=Limits(steps=6),
@@ -74,7 +75,7 @@ class Script:
 
         provider = Scripted(*self._responses[given:])
         tools = [write, read, finish_task, task_done, ask_user, think]
-        return Engine(provider, tools=tools, presets=(), **options)
+        return Engine(provider, tools=tools, presets=(), **grouped(**options))
 
 
 def eventful() -> tuple[Script, dict[str, Any]]:
@@ -90,7 +91,7 @@ def eventful() -> tuple[Script, dict[str, Any]]:
         "policy": POLICY,
         "gates": [checked],
         "judge": judged,
-        "intents": [prepared],
+        "prompt_handlers": [prepared],
         "text_rule": no_rule,
         "evaluate": evaluated,
     }
@@ -257,7 +258,7 @@ async def test_the_resumed_request_shows_the_reminder_that_the_killed_one_had(tm
     reminded = next(number for number, line in enumerate(lines) if b'"origin":"reminder"' in line)
     path.write_bytes(b"".join(lines[: reminded + 4]))
     provider = Scripted([call("finish_task", summary="done")])
-    engine = script.engine(0, **options).using(provider)
+    engine = script.engine(0, **options).with_provider(provider)
     session = engine.session(record=path)
     session.recall(read_record(path).runs)
     async with session.start_resumed() as run:

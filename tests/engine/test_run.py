@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Engine, Run, tool
+from endstop import Engine, Run, Runtime, tool
 from endstop.decision import AnyChunk, Outcome, TextDelta
 from endstop.decision.events import AttemptFailed, RunFinished, TextMessageContent
 from endstop.providers import Interrupted, RateLimited, Scripted, Unauthorized, call, say
@@ -159,7 +159,7 @@ async def test_a_bug_inside_is_an_internal_error_with_its_cause_and_never_a_hang
         if facts.steps:  # type: ignore[attr-defined]
             raise ZeroDivisionError("in a user's own decide")
 
-    outcome = await Engine(Scripted("hi"), decide=broken).run("go")
+    outcome = await Engine(Scripted("hi"), runtime=Runtime(decide=broken)).run("go")
     assert (outcome.status, outcome.stop_reason) == ("failed", "internal_error")
     assert "ZeroDivisionError: in a user's own decide" in outcome.detail
 

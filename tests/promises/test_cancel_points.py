@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from endstop import Engine, Tool, read_record
+from endstop import Engine, Hooks, Tool, read_record
 from endstop.decision import Policy
 from endstop.providers import LiteLLM, OpenAICompatible, Scripted, call
 
@@ -53,7 +53,7 @@ def _shut_down_after(turns: int, path: Path) -> str | None:
             [call("put", n=1, id="c"), call("look", n=2, id="d"), call("put", n=3, id="e")],
             [call("look", n=3, id="f"), call("finish_task", summary="done", id="g")],
         ]
-        return Engine(Scripted(*script), tools=tools(), evaluate=evaluate)
+        return Engine(Scripted(*script), tools=tools(), hooks=Hooks(evaluate=evaluate))
 
     async def background() -> None:
         async with engine().start("go", record=path) as run:
@@ -125,7 +125,7 @@ async def test_A5_a_completion_that_was_accepted_stays_the_outcome_when_the_runs
         await asyncio.Event().wait()
         return True
 
-    engine = Engine(Scripted([call("finish_task", summary="done")]), evaluate=evaluate)
+    engine = Engine(Scripted([call("finish_task", summary="done")]), hooks=Hooks(evaluate=evaluate))
     task = asyncio.create_task(engine.run("go", record=path))
     await asyncio.wait_for(evaluating.wait(), 30)
     (own,) = [task for task in asyncio.all_tasks() if task.get_name().startswith("endstop run")]

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from endstop import Engine, Redaction, read_record
+from endstop import Engine, RecordOptions, Redaction, read_record
 from endstop.providers import Scripted, call, say
 from endstop.records.secret_rules import secret_rules
 from endstop.replay import replay
@@ -338,7 +338,9 @@ async def test_D2_a_secret_that_comes_in_pieces_is_found_in_a_record(tmp_path: P
     for pieces in (1, 7, len(text)):
         path = tmp_path / f"{pieces}.jsonl"
         provider = Scripted([say(text, pieces)])
-        await Engine(provider, redact=Redaction()).run(f'{{"password": "{secrets[1]}"}}', record=path)
+        await Engine(provider, record_options=RecordOptions(redact=Redaction())).run(
+            f'{{"password": "{secrets[1]}"}}', record=path
+        )
         whole = path.read_text()
         together = "".join(
             getattr(event, "delta", "") for event in read_record(path).runs[0].events if hasattr(event, "delta")
@@ -352,7 +354,7 @@ async def test_D2_a_secret_that_comes_in_pieces_is_found_in_a_record(tmp_path: P
 async def test_D2_an_argument_is_a_secret_by_its_name(tmp_path: Path) -> None:
     secret, path = drawn(15) + "7", tmp_path / "session.jsonl"
     provider = Scripted([call("finish_task", summary="Done.", password=secret, port="8080 or so")])
-    await Engine(provider, redact=Redaction()).run("go", record=path)
+    await Engine(provider, record_options=RecordOptions(redact=Redaction())).run("go", record=path)
     assert secret not in path.read_text()
     assert "8080 or so" in path.read_text()
     assert (await replay(path)).same

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-from endstop import Engine, Redaction, Tool, read_record
+from endstop import Engine, RecordOptions, Redaction, Tool, read_record
 from endstop.decision import (
     Degeneration,
     Limits,
@@ -446,7 +446,7 @@ async def test_A1_the_text_that_is_kept_is_redacted_like_any_other(tmp_path: Pat
     path = tmp_path / "r.jsonl"
     secret = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3
     provider = Scripted([say(f"The key is {secret}. "), *[say("court ")] * 2000], DONE)
-    await engine(provider, redact=Redaction()).run("go", record=path)
+    await engine(provider, record_options=RecordOptions(redact=Redaction())).run("go", record=path)
     assert secret not in path.read_text()
     assert secret[:20] not in path.read_text()
     (failed,) = [e for e in read_record(path).runs[0].events if isinstance(e, ev.AttemptFailed)]

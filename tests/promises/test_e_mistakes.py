@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Budget, Engine, Redaction, Run, Tool, tool
+from endstop import Budget, Engine, Hooks, ModelOptions, Observers, RecordOptions, Redaction, Run, Tool, tool
 from endstop.decision import Limits, Policy, WrongUse
 from endstop.providers import LiteLLM, OpenAICompatible, Scripted, call
 from endstop.replay import replay
@@ -111,17 +111,38 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a function as system prompt": (lambda: engine(system=lambda: "x"), ("system", "call it first")),
     "a list as system prompt": (lambda: engine(system=["x"]), ("system", "list", "one text")),
     # settings of requests
-    "the model as a setting": (lambda: engine(settings={"model": "other"}), ("'model'", "OpenAICompatible('NAME'")),
+    "the model as a setting": (
+        lambda: engine(model_options=ModelOptions(settings={"model": "other"})),
+        ("'model'", "OpenAICompatible('NAME'"),
+    ),
     "the model as a setting of a provider": (
         lambda: OpenAICompatible("m", URL, settings={"model": "other"}),
         ("'model'", "where the provider is made"),
     ),
-    "messages as a setting": (lambda: engine(settings={"messages": []}), ("'messages'", "run(...)")),
-    "tools as a setting": (lambda: engine(settings={"tools": []}), ("'tools'", "Engine(provider, tools=[...])")),
-    "streaming as a setting": (lambda: engine(settings={"stream": False}), ("'stream'", "leave it out")),
-    "the key as a setting": (lambda: engine(settings={"api_key": "k"}), ("'api_key'", "settings stand in records")),
-    "settings that are a text": (lambda: engine(settings="temperature=1"), ("settings", "{'temperature': 0}")),
-    "a setting without a form in JSON": (lambda: engine(settings={"stop": object()}), ("'stop'", "JSON")),
+    "messages as a setting": (
+        lambda: engine(model_options=ModelOptions(settings={"messages": []})),
+        ("'messages'", "run(...)"),
+    ),
+    "tools as a setting": (
+        lambda: engine(model_options=ModelOptions(settings={"tools": []})),
+        ("'tools'", "Engine(provider, tools=[...])"),
+    ),
+    "streaming as a setting": (
+        lambda: engine(model_options=ModelOptions(settings={"stream": False})),
+        ("'stream'", "leave it out"),
+    ),
+    "the key as a setting": (
+        lambda: engine(model_options=ModelOptions(settings={"api_key": "k"})),
+        ("'api_key'", "settings stand in records"),
+    ),
+    "settings that are a text": (
+        lambda: engine(model_options=ModelOptions(settings="temperature=1")),
+        ("settings", "{'temperature': 0}"),
+    ),
+    "a setting without a form in JSON": (
+        lambda: engine(model_options=ModelOptions(settings={"stop": object()})),
+        ("'stop'", "JSON"),
+    ),
     # tools
     "an asynchronous generator as tool": (lambda: tool(asynchronous_parts), ("yields", "collect", "`return`")),
     "a generator as tool": (lambda: tool(parts), ("yields", "collect", "`return`")),
@@ -153,13 +174,16 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a mapping as policy": (lambda: engine(policy={"text": "final"}), ("policy_from(",)),
     "a mapping as limits": (lambda: Policy(limits={"steps": 3}), ("limits is", "Limits(...)")),  # type: ignore[arg-type]
     "a limit in quotes": (lambda: Limits(steps="3"), ("steps is '3'", "whole number")),  # type: ignore[arg-type]
-    "a gate without a list": (lambda: engine(gates=plain), ("gates=[",)),
-    "a command as gate": (lambda: engine(gates=["pytest"]), ("'pytest' is no function",)),
-    "a subscriber that yields": (lambda: engine(subscribers=[parts]), ("subscribers", "yields")),
+    "a gate without a list": (lambda: engine(hooks=Hooks(gates=plain)), ("gates=[",)),
+    "a command as gate": (lambda: engine(hooks=Hooks(gates=["pytest"])), ("'pytest' is no function",)),
+    "a subscriber that yields": (lambda: engine(observers=Observers(subscribers=[parts])), ("subscribers", "yields")),
     "a mapping as prices": (lambda: engine(prices={"m": 1}), ("prices=Prices(",)),
-    "a function as rule": (lambda: engine(rules=[plain]), ("no Rule", "Rule(name=")),
-    "an unknown tool choice": (lambda: engine(tool_choice="any"), ("'any'", "required")),
-    "redaction switched on by True": (lambda: engine(redact=True), ("redact", "no function")),
+    "a function as rule": (lambda: engine(hooks=Hooks(rules=[plain])), ("no Rule", "Rule(name=")),
+    "an unknown tool choice": (lambda: engine(model_options=ModelOptions(tool_choice="any")), ("'any'", "required")),
+    "redaction switched on by True": (
+        lambda: engine(record_options=RecordOptions(redact=True)),
+        ("redact", "no function"),
+    ),
     "one word as words of a redaction": (lambda: Redaction(words="Jane"), ("words=['Jane']",)),
     "a budget that limits nothing": (lambda: Budget(), ("cost_usd",)),
     # providers

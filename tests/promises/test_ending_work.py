@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from endstop import Engine, Tool, read_record
+from endstop import Engine, Hooks, Tool, read_record
 from endstop.decision import Facts, Limits, Outcome, Policy, ToolSpec, fold
 from endstop.decision import events as ev
 from endstop.formats import export_atif as to_atif
@@ -67,7 +67,7 @@ async def test_A3_work_is_said_checked_or_wrong_by_the_end_and_the_verdict(
     script: Sequence[Any], passes: bool | None, expected: tuple[str, str | None]
 ) -> None:
     evaluate = None if passes is None else lambda evaluated: passes
-    _, outcome = await run_of(*script, evaluate=evaluate, policy=Policy(limits=Limits(steps=3)))
+    _, outcome = await run_of(*script, hooks=Hooks(evaluate=evaluate), policy=Policy(limits=Limits(steps=3)))
     assert (outcome.status, outcome.work) == expected
 
 
@@ -105,7 +105,7 @@ async def test_A3_the_http_api_and_its_description_have_the_word() -> None:
 
 
 async def test_A3_exports_have_the_word() -> None:
-    events, _ = await run_of(DONE, evaluate=lambda evaluated: False)
+    events, _ = await run_of(DONE, hooks=Hooks(evaluate=lambda evaluated: False))
     atif, _ = to_atif.export("s", events)
     openai, _ = to_openai.export("s", events)
     assert '"work":"wrong"' in msgspec.json.encode(atif).decode()
@@ -119,7 +119,7 @@ async def test_A3_gates_and_the_user_who_accepted_it_are_named() -> None:
     def tests_pass(completion: Any, progress: Any) -> Accept:
         return Accept()
 
-    _, outcome = await run_of(DONE, gates=[tests_pass])
+    _, outcome = await run_of(DONE, hooks=Hooks(gates=[tests_pass]))
     assert outcome.work == "said"
     assert [name.rpartition(":")[2].rpartition(".")[2] for name in outcome.accepted_by] == ["tests_pass"]
 

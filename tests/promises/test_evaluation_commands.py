@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from endstop import Engine
+from endstop import Engine, Hooks, Runtime
 from endstop.evaluation import CommandEvaluator
 from endstop.providers import Scripted, call
 from endstop.testing import FakeClock
@@ -22,7 +22,7 @@ async def test_F14_a_plain_command_gets_no_arguments_and_its_exit_code_decides(
 ) -> None:
     (tmp_path / "config.ini").write_text(content)
     evaluate = CommandEvaluator(f"grep -q 8080 '{tmp_path}/config.ini'", workspace=str(tmp_path), plain=True)
-    outcome = await Engine(Scripted(DONE), presets=[finish_task], evaluate=evaluate).run("go")
+    outcome = await Engine(Scripted(DONE), presets=[finish_task], hooks=Hooks(evaluate=evaluate)).run("go")
     assert (outcome.status, outcome.verdict) == ("completed", verdict)
     assert outcome.evaluation is not None
     assert outcome.evaluation["exit_code"] == (0 if verdict == "passed" else 1)
@@ -36,7 +36,9 @@ async def test_F14_both_forms_find_the_four_values_in_their_environment(
     script.write_text('env | grep "^ENDSTOP_[ARGL]" | sort; echo "arguments: $#"\n')
     record = tmp_path / "r.jsonl"
     evaluate = CommandEvaluator(f"sh '{script}'", workspace="mine", reference="theirs", plain=plain)
-    engine = Engine(Scripted(DONE), presets=[finish_task], evaluate=evaluate, clock=FakeClock())
+    engine = Engine(
+        Scripted(DONE), presets=[finish_task], hooks=Hooks(evaluate=evaluate), runtime=Runtime(clock=FakeClock())
+    )
     outcome = await engine.run("go", record=record)
     assert outcome.evaluation is not None
     assert outcome.evaluation["output"].splitlines() == [
@@ -53,7 +55,7 @@ async def test_F14_what_is_not_known_is_not_set_whatever_the_environment_holds(
 ) -> None:
     monkeypatch.setenv("ENDSTOP_AGENT_WORKSPACE", "another's")
     evaluate = CommandEvaluator('echo "[$ENDSTOP_AGENT_WORKSPACE$ENDSTOP_RES_LOG_FILE]"', plain=True)
-    outcome = await Engine(Scripted(DONE), presets=[finish_task], evaluate=evaluate).run("go")
+    outcome = await Engine(Scripted(DONE), presets=[finish_task], hooks=Hooks(evaluate=evaluate)).run("go")
     assert outcome.evaluation is not None
     assert outcome.evaluation["output"] == "[]\n"
 

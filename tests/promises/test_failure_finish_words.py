@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from endstop import Engine, read_record, tool
+from endstop import Engine, Hooks, ModelOptions, read_record, tool
 from endstop.decision import Compaction, FinishReport, Limits, Patience, Policy, UserMessage
 from endstop.decision import events as ev
 from endstop.decision.messages import FinishReason
-from endstop.hook_runner import ModelJudge
+from endstop.hooks import ModelJudge
 from endstop.providers import Provider, Retry, Scripted, call, say
 from endstop.replay import replay
 
@@ -82,7 +82,7 @@ async def test_A2_an_empty_response_with_such_a_word_fails_by_the_word() -> None
 
 async def test_A2_a_wrapped_provider_and_the_engine_can_be_taught_a_word() -> None:
     model: Provider = Retry(Scripted(ended(GOOD, "weird")))
-    outcome = await Engine(model, finish_words={"weird": "stop"}).run("Which port?")
+    outcome = await Engine(model, model_options=ModelOptions(finish_words={"weird": "stop"})).run("Which port?")
     assert (outcome.stop_reason, outcome.steps) == ("text_final", 1)
 
 
@@ -90,7 +90,7 @@ async def test_A2_a_judges_yes_that_broke_off_is_no_yes() -> None:
     judge = ModelJudge(Scripted(ended("YES, it", "network_error", "retry")))
     model = Scripted(*[[call("look", at=at)] for at in range(2)])
     policy = Policy(limits=Limits(steps=2))
-    outcome = await Engine(model, tools=[look], judge=judge, policy=policy).run("Which port?")
+    outcome = await Engine(model, tools=[look], hooks=Hooks(judge=judge), policy=policy).run("Which port?")
     assert outcome.stop_reason != "judged"
 
 
@@ -99,7 +99,9 @@ async def test_A2_a_judges_yes_that_broke_off_is_no_yes() -> None:
 
 async def test_A2_what_a_word_was_taught_is_recorded_and_a_replay_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
-    await Engine(Scripted(ended(GOOD, "weird")), finish_words={"weird": "stop"}).run("Which port?", record=path)
+    await Engine(Scripted(ended(GOOD, "weird")), model_options=ModelOptions(finish_words={"weird": "stop"})).run(
+        "Which port?", record=path
+    )
     (run,) = read_record(path).runs
     assert run.started.finish_words == {"weird": "stop"}
     assert (await replay(str(path))).same

@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 import structlog
-from endstop import Engine, Run, Tool, read_record, tool
+from endstop import Engine, Hooks, Run, Runtime, Tool, read_record, tool
 from endstop.decision import AnyChunk, FinishReport, Policy, TextDelta, WrongUse
 from endstop.decision import events as ev
-from endstop.hook_runner import ModelJudge
-from endstop.hooks import Accept
+from endstop.hooks import Accept, ModelJudge
 from endstop.providers import Provider, Request, Scripted, call
 from endstop.replay import replay
 from endstop.testing import FakeClock
@@ -106,7 +105,7 @@ async def test_B3_a_thread_that_goes_on_after_its_timeout_is_named() -> None:
         over.wait(BOUND)
 
     slow = Tool(wait, name="slow", description="Slow.", timeout=5)
-    engine = Engine(Scripted([call("slow", id="s")], [DONE]), tools=[slow], clock=clock)
+    engine = Engine(Scripted([call("slow", id="s")], [DONE]), tools=[slow], runtime=Runtime(clock=clock))
     with structlog.testing.capture_logs() as logs:
         async with engine.start("go") as run:
             while not begun.is_set():
@@ -119,14 +118,14 @@ async def test_B3_a_thread_that_goes_on_after_its_timeout_is_named() -> None:
     assert [line["event"].split()[0] for line in logs] == ["slow"]
 
 
-@pytest.mark.parametrize("role", ["gates", "judge", "text_rule", "intents", "evaluate"])
+@pytest.mark.parametrize("role", ["gates", "judge", "text_rule", "prompt_handlers", "evaluate"])
 async def test_B3_no_function_of_a_users_keeps_a_cancelled_run(stubborn: Stubborn, role: str) -> None:
-    function: Any = [stubborn] if role in ("gates", "intents") else stubborn
+    function: Any = [stubborn] if role in ("gates", "prompt_handlers") else stubborn
     script = [[call("finish_task", summary="done", completion_percentage=0)]] if role == "judge" else [DONE]
     work = Tool(lambda: "done", name="work", description="Work.")
     if role == "judge":
         script = [[call("work")]]
-    engine = Engine(Scripted(*script), tools=[work], policy=Policy(max_inner_steps=1), **{role: function})
+    engine = Engine(Scripted(*script), tools=[work], policy=Policy(max_inner_steps=1), hooks=Hooks(**{role: function}))
     with structlog.testing.capture_logs() as logs:
         async with engine.start("go") as run:
             await asyncio.wait_for(stubborn.begun.wait(), BOUND)
@@ -332,7 +331,7 @@ async def test_F15_a_cancelled_run_does_not_wait_for_a_close() -> None:
         await asyncio.Event().wait()
         return Accept()
 
-    async with Engine(provider, gates=[wait]).start("go") as run:
+    async with Engine(provider, hooks=Hooks(gates=[wait])).start("go") as run:
         await asyncio.wait_for(waits.wait(), BOUND)
         run.cancel()
         outcome = await asyncio.wait_for(run.wait(), BOUND)
@@ -344,7 +343,7 @@ async def test_F15_a_judge_whose_stream_never_closes_has_its_say() -> None:
     judging = NeverCloses(stream=True, itself=False, says=[TextDelta("YES")])
     work = Tool(lambda: "done", name="work", description="Work.")
     provider: Provider = Scripted([call("work")], "never asked for")
-    engine = Engine(provider, tools=[work], judge=ModelJudge(judging), policy=Policy(max_inner_steps=1))
+    engine = Engine(provider, tools=[work], hooks=Hooks(judge=ModelJudge(judging)), policy=Policy(max_inner_steps=1))
     outcome = await asyncio.wait_for(engine.run("go"), BOUND)
     judging.over.set()
     assert outcome.stop_reason == "judged"

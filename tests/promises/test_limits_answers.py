@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Budget, Engine, Tool
+from endstop import Budget, Engine, ModelOptions, Tool
 from endstop.decision import (
     POLICIES,
     FinishReport,
@@ -26,13 +26,14 @@ from endstop.decision.outcome import STATUS_OF
 from endstop.decision.policy import Compaction
 from endstop.decision.rules import Rule
 from endstop.decision.settings import settings_from_record
-from endstop.hook_runner import Answer
-from endstop.hooks import Reject, Verdict
+from endstop.hooks import Answer, Reject, Verdict
 from endstop.providers import Request, Scripted, Unavailable, call, say
 from endstop.replay import replay
 from endstop.testing import FakeClock, check_transcript
 from endstop.tools import ask_user, attempt_completion, finish_task, task_done
 from msgspec.structs import replace
+
+from ..engine_options import grouped
 
 EMPTY = ["", "  ", "\n", "\t\r\n", "\u200b", "\u200b \u2060\ufeff", "\u00a0\u3000", "\u2800", "\u3164", "\ufe0f"]
 HALF = "I have looked at the half of it."
@@ -117,7 +118,7 @@ ENDINGS: dict[str, tuple[list[Any], dict[str, Any]]] = {
     "completed": ([LOOK, [call("finish_task", summary="All is done.")]], {}),
     "text_final": ([LOOK, "Paris."], {"text_rule": lambda text, calls: not calls}),
     "judged": ([LOOK], {"judge": True, "policy": {"max_inner_steps": 1}}),
-    "handled": ([], {"intents": [lambda prompt, run: Answer("Hello.")]}),
+    "handled": ([], {"prompt_handlers": [lambda prompt, run: Answer("Hello.")]}),
     "awaiting_input": ([LOOK, [say("Which?"), call("ask_user", question="Which?")]], {}),
     "step_limit": ([LOOK] * 3, {"policy": {"limits": Limits(steps=2)}}),
     "token_limit": (
@@ -191,7 +192,9 @@ async def ended(reason: str, name: str, closes: bool, path: Path) -> Outcome:
     if reason == "text_final" and name != "strict":
         given.pop("text_rule")
     provider = Scripted(*script, *[[call("work", n=99)]] * 9)
-    engine = Engine(provider, tools=[WORK], presets=[finish_task, ask_user], policy=policy, clock=clock, **given)
+    engine = Engine(
+        provider, tools=[WORK], presets=[finish_task, ask_user], policy=policy, **grouped(clock=clock, **given)
+    )
     async with engine.start("go", record=path) as run:
         for _ in range(40):
             if run.finished:
@@ -256,7 +259,9 @@ async def test_F7_every_exhausted_ending_is_summed_up(reason: str, name: str, tm
         return [UsageReport(Usage(input_tokens=15, output_tokens=15)), next(responses)]
 
     clock = FakeClock()
-    engine = Engine(Scripted(respond), tools=[WORK], presets=[finish_task], policy=policy, clock=clock, **given)
+    engine = Engine(
+        Scripted(respond), tools=[WORK], presets=[finish_task], policy=policy, **grouped(clock=clock, **given)
+    )
     session = engine.session(record=tmp_path / "r.jsonl")
     async with session.start("go") as run:
         for _ in range(40):
@@ -301,7 +306,7 @@ SAID = ["The port is 8080.", [call("finish_task", summary="The port is 8080 now.
 @pytest.mark.parametrize("name", ["agent", "strict"])
 async def test_F13_under_required_a_text_is_nudged_and_ends_nothing(name: str, tmp_path: Path) -> None:
     provider = Scripted(*SAID)
-    engine = Engine(provider, policy=POLICIES[name], tool_choice="required")
+    engine = Engine(provider, policy=POLICIES[name], model_options=ModelOptions(tool_choice="required"))
     outcome = await engine.run("go", record=tmp_path / "r.jsonl")
     assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("completed", "The port is 8080 now.", 2)
     assert "Text alone does not end this task" in str(provider.requests[1].messages[-1])
@@ -317,7 +322,7 @@ async def test_F13_under_auto_by_the_setting_by_the_users_rule_or_without_a_comp
         {"tool_choice": "required", "presets": (), "tools": [WORK]},
         {"tool_choice": "required", "policy": POLICIES["chat"], "tools": [WORK]},
     ):
-        outcome = await Engine(Scripted(*SAID), **options).run("go")
+        outcome = await Engine(Scripted(*SAID), **grouped(**options)).run("go")
         assert (outcome.stop_reason, outcome.steps) == ("text_final", 1), options
 
 

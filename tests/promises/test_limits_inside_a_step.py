@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Budget, Engine, Tool
+from endstop import Budget, Engine, Hooks, Runtime, Tool
 from endstop.decision import (
     AnyChunk,
     FinishReport,
@@ -125,7 +125,7 @@ async def test_B2_a_dripping_stream_ends_at_its_time_limit(tmp_path: Path) -> No
     clock = FakeClock()
     slow = Slow(clock, [0.5, "x ", *[0.5, "y "] * 60])
     events, outcome, ended = await run_of(
-        Engine(slow, policy=limited(seconds=2), clock=clock), clock, tmp_path / "r.jsonl"
+        Engine(slow, policy=limited(seconds=2), runtime=Runtime(clock=clock)), clock, tmp_path / "r.jsonl"
     )
     assert (outcome.status, outcome.stop_reason, outcome.exceeded_limit) == ("exhausted", "time_limit", True)
     assert ended == 2.0
@@ -141,7 +141,7 @@ async def test_B2_a_dripping_stream_ends_at_its_time_limit(tmp_path: Path) -> No
 
 async def test_B2_a_stalled_stream_ends_at_its_time_limit_with_nothing_said(tmp_path: Path) -> None:
     clock = FakeClock()
-    engine = Engine(Slow(clock, [3600]), policy=limited(seconds=1), clock=clock)
+    engine = Engine(Slow(clock, [3600]), policy=limited(seconds=1), runtime=Runtime(clock=clock))
     _, outcome, ended = await run_of(engine, clock, tmp_path / "r.jsonl")
     assert (outcome.stop_reason, ended, outcome.answer) == ("time_limit", 1.0, "")
     assert outcome.usage.input_tokens > 0, "the request was sent, and is paid for"
@@ -149,7 +149,7 @@ async def test_B2_a_stalled_stream_ends_at_its_time_limit_with_nothing_said(tmp_
 
 async def test_B2_a_slow_stream_does_not_come_out_as_completed(tmp_path: Path) -> None:
     clock = FakeClock()
-    engine = Engine(Slow(clock, [1.5, "Paris."]), policy=limited(seconds=1), clock=clock)
+    engine = Engine(Slow(clock, [1.5, "Paris."]), policy=limited(seconds=1), runtime=Runtime(clock=clock))
     _, outcome, _ = await run_of(engine, clock, tmp_path / "r.jsonl")
     assert (outcome.status, outcome.stop_reason) == ("exhausted", "time_limit")
 
@@ -157,7 +157,7 @@ async def test_B2_a_slow_stream_does_not_come_out_as_completed(tmp_path: Path) -
 async def test_B2_the_time_limit_of_a_session_holds_inside_a_response(tmp_path: Path) -> None:
     clock = FakeClock()
     policy = Policy(session_limits=SessionLimits(seconds=3), closing=False)
-    session = Engine(Slow(clock, [2, "Paris."], [2, "Rome."]), policy=policy, clock=clock).session(
+    session = Engine(Slow(clock, [2, "Paris."], [2, "Rome."]), policy=policy, runtime=Runtime(clock=clock)).session(
         record=tmp_path / "r.jsonl"
     )
     outcomes = []
@@ -177,7 +177,7 @@ async def test_B2_a_stream_that_never_waits_is_ended_too() -> None:
             clock._now += 0.1
             yield TextDelta("x ")
 
-    outcome = await Engine(Scripted(chunks), policy=limited(seconds=1), clock=clock).run("go")
+    outcome = await Engine(Scripted(chunks), policy=limited(seconds=1), runtime=Runtime(clock=clock)).run("go")
     assert (outcome.stop_reason, outcome.duration_ms) == ("time_limit", 1000)
 
 
@@ -211,7 +211,7 @@ async def test_B2_a_real_endpoint_that_drips_is_left_at_the_time_limit() -> None
 async def test_B2_after_a_limit_cut_nothing_is_retried_and_nobody_else_asked(tmp_path: Path) -> None:
     clock = FakeClock()
     slow, other = Slow(clock, [0.5, *["x "] * 4, 3600]), Scripted("Rome.")
-    engine = Engine(Fallback(Retry(slow, clock=clock), other), policy=limited(seconds=2), clock=clock)
+    engine = Engine(Fallback(Retry(slow, clock=clock), other), policy=limited(seconds=2), runtime=Runtime(clock=clock))
     _, outcome, ended = await run_of(engine, clock, tmp_path / "r.jsonl")
     assert (outcome.stop_reason, ended, slow.asked, other.requests) == ("time_limit", 2.0, 1, [])
 
@@ -219,7 +219,7 @@ async def test_B2_after_a_limit_cut_nothing_is_retried_and_nobody_else_asked(tmp
 async def test_B2_the_wait_before_a_retry_ends_at_the_limit(tmp_path: Path) -> None:
     clock = FakeClock()
     slow = Slow(clock, [0.25, "some text", RateLimited("too many", retry_after=30.0)], ["Paris."])
-    engine = Engine(Retry(slow, clock=clock), policy=limited(seconds=2), clock=clock)
+    engine = Engine(Retry(slow, clock=clock), policy=limited(seconds=2), runtime=Runtime(clock=clock))
     events, outcome, ended = await run_of(engine, clock, tmp_path / "r.jsonl", 60)
     assert (outcome.stop_reason, outcome.exceeded_limit, ended, slow.asked) == ("time_limit", True, 2.0, 1)
     assert [e.kind for e in events if isinstance(e, ev.AttemptFailed)] == ["rate_limit"]
@@ -228,7 +228,7 @@ async def test_B2_the_wait_before_a_retry_ends_at_the_limit(tmp_path: Path) -> N
 async def test_B2_the_wait_for_a_rate_ends_at_the_limit(tmp_path: Path) -> None:
     clock = FakeClock()
     limit = RateLimit(Scripted([call("work")], "Paris."), requests_per_minute=1, clock=clock)
-    engine = Engine(limit, tools=[WORK], policy=limited(seconds=2), clock=clock)
+    engine = Engine(limit, tools=[WORK], policy=limited(seconds=2), runtime=Runtime(clock=clock))
     _, outcome, ended = await run_of(engine, clock, tmp_path / "r.jsonl", 90)
     assert (outcome.stop_reason, ended) == ("time_limit", 2.0)
 
@@ -236,7 +236,7 @@ async def test_B2_the_wait_for_a_rate_ends_at_the_limit(tmp_path: Path) -> None:
 async def test_B2_an_attempt_that_failed_with_the_tokens_used_up_is_not_retried(tmp_path: Path) -> None:
     clock = FakeClock()
     slow = Slow(clock, ["x " * 90, UsageReport(Usage(output_tokens=50)), Unavailable("down")], ["Paris."])
-    engine = Engine(Retry(slow, clock=clock), policy=limited(output_tokens=50), clock=clock)
+    engine = Engine(Retry(slow, clock=clock), policy=limited(output_tokens=50), runtime=Runtime(clock=clock))
     _, outcome, _ = await run_of(engine, clock, tmp_path / "r.jsonl")
     assert (outcome.stop_reason, outcome.exceeded_limit, slow.asked) == ("token_limit", True, 1)
 
@@ -253,7 +253,7 @@ async def test_B2_a_response_is_cut_where_it_uses_up_tokens_or_money(
     clock = FakeClock()
     provider = Slow(clock, ["word " * 4] * 20, model="m")
     prices = Prices({"m": Price(input=0, output=1000)}, listed=False)
-    engine = Engine(provider, policy=limited(**limits), prices=prices, clock=clock)
+    engine = Engine(provider, policy=limited(**limits), prices=prices, runtime=Runtime(clock=clock))
     events, outcome, _ = await run_of(engine, clock, tmp_path / "r.jsonl")
     assert (outcome.status, outcome.stop_reason, outcome.exceeded_limit) == ("exhausted", reason, True)
     assert 50 < outcome.usage.output_tokens <= 55, "at most one chunk above it"
@@ -268,7 +268,7 @@ async def test_B2_reasoning_and_arguments_count_and_so_does_every_script(tmp_pat
     clock = FakeClock()
     for number, chunk in enumerate((ReasoningDelta("思" * 40), TextDelta("好" * 40), *call("work", text="x" * 100))):
         policy = limited(output_tokens=20)
-        engine = Engine(Slow(clock, [[chunk]] * 9), tools=[WORK], policy=policy, clock=clock)
+        engine = Engine(Slow(clock, [[chunk]] * 9), tools=[WORK], policy=policy, runtime=Runtime(clock=clock))
         _, outcome, _ = await run_of(engine, clock, tmp_path / f"{number}.jsonl")
         assert outcome.stop_reason == "token_limit"
         assert outcome.usage.output_tokens < 60
@@ -278,7 +278,7 @@ async def test_B2_what_the_provider_counts_in_mid_stream_is_believed() -> None:
     clock = FakeClock()
     counted = UsageReport(Usage(input_tokens=10, output_tokens=600))
     slow = Slow(clock, ["a", counted, "b", "c"])
-    outcome = await Engine(slow, policy=limited(output_tokens=500), clock=clock).run("go")
+    outcome = await Engine(slow, policy=limited(output_tokens=500), runtime=Runtime(clock=clock)).run("go")
     assert (outcome.stop_reason, outcome.usage.output_tokens, outcome.usage.input_tokens) == ("token_limit", 600, 10)
 
 
@@ -292,7 +292,9 @@ async def test_B2_responses_side_by_side_stop_once_they_have_used_up_a_shared_bu
     budget = Budget(output_tokens=1_000)
 
     def engine() -> Engine:
-        return Engine(Slow(clock, [0.25, "word " * 8] * 400), policy=limited(steps=3), budget=budget, clock=clock)
+        return Engine(
+            Slow(clock, [0.25, "word " * 8] * 400), policy=limited(steps=3), budget=budget, runtime=Runtime(clock=clock)
+        )
 
     async with engine().start("go") as one, engine().start("go") as other:
         for _ in range(400):
@@ -312,7 +314,9 @@ async def test_B2_one_response_has_a_bound_of_its_own_after_which_it_counts_as_c
     clock = FakeClock()
     slow = Slow(clock, ["word " * 80] * 20, ["Short."])
     policy = Policy(response_tokens=150, closing=False)
-    events, outcome, _ = await run_of(Engine(slow, policy=policy, clock=clock), clock, tmp_path / "r.jsonl")
+    events, outcome, _ = await run_of(
+        Engine(slow, policy=policy, runtime=Runtime(clock=clock)), clock, tmp_path / "r.jsonl"
+    )
     first, second = [e for e in events if isinstance(e, ev.ResponseFinished)]
     assert (first.finish, first.cut_for, second.cut_for) == ("length", "response_tokens", "")
     assert first.usage.output_tokens == 200
@@ -357,7 +361,9 @@ def sleeper(clock: FakeClock, reads: bool, timeout: float | None = None) -> Tool
 async def test_B2_a_tool_is_cut_off_at_the_time_limit(reads: bool, status: str, tmp_path: Path) -> None:
     clock = FakeClock()
     provider = Scripted([call("wait"), call("work")], "ok")
-    engine = Engine(provider, tools=[sleeper(clock, reads), WORK], policy=limited(seconds=1), clock=clock)
+    engine = Engine(
+        provider, tools=[sleeper(clock, reads), WORK], policy=limited(seconds=1), runtime=Runtime(clock=clock)
+    )
     events, outcome, ended = await run_of(engine, clock, tmp_path / "r.jsonl")
     assert (outcome.stop_reason, ended, len(provider.requests)) == ("time_limit", 1.0, 1)
     results = [e.status for e in events if isinstance(e, ev.ToolCallResult)]
@@ -370,7 +376,7 @@ async def test_B2_a_tool_is_cut_off_at_the_time_limit(reads: bool, status: str, 
 async def test_B2_readers_that_began_early_end_with_the_response_that_is_cut(tmp_path: Path) -> None:
     clock = FakeClock()
     slow = Slow(clock, [[*call("wait", n=1)], 0.25, "word " * 400])
-    engine = Engine(slow, tools=[sleeper(clock, True)], policy=limited(output_tokens=100), clock=clock)
+    engine = Engine(slow, tools=[sleeper(clock, True)], policy=limited(output_tokens=100), runtime=Runtime(clock=clock))
     events, outcome, ended = await run_of(engine, clock, tmp_path / "r.jsonl")
     assert (outcome.stop_reason, ended) == ("token_limit", 0.25)
     assert [e.status for e in events if isinstance(e, ev.ToolCallResult)] == ["cancelled"]
@@ -389,7 +395,7 @@ async def test_B2_calls_of_a_response_that_was_cut_are_not_run_and_the_one_cut_i
     tools = [Tool(work, description="Work.")]
     done = Slow(clock, [[*call("work", text="a")], *CUT_INSIDE, 3600])
     events, outcome, _ = await run_of(
-        Engine(done, tools=tools, policy=limited(seconds=1), clock=clock), clock, tmp_path / "r.jsonl"
+        Engine(done, tools=tools, policy=limited(seconds=1), runtime=Runtime(clock=clock)), clock, tmp_path / "r.jsonl"
     )
     assert (outcome.stop_reason, ran) == ("time_limit", [])
     assert [e.status for e in events if isinstance(e, ev.ToolCallResult)] == ["cancelled", "truncated"]
@@ -420,7 +426,13 @@ async def test_B2_a_completion_that_came_whole_wins_with_its_handler_its_gates_a
 
     finish = Tool(handle, name="finish", description="Done.", kind="completion")
     slow = Slow(clock, [0.75, [*call("finish", summary="all is done")], 3600])
-    engine = Engine(slow, tools=[finish], gates=[gate], evaluate=evaluate, policy=limited(seconds=1), clock=clock)
+    engine = Engine(
+        slow,
+        tools=[finish],
+        hooks=Hooks(gates=[gate], evaluate=evaluate),
+        policy=limited(seconds=1),
+        runtime=Runtime(clock=clock),
+    )
     events, outcome, ended = await run_of(engine, clock, tmp_path / "r.jsonl")
     assert (outcome.status, outcome.answer, outcome.verdict) == ("completed", "all is done", "passed")
     assert ended == 9.75
@@ -431,7 +443,7 @@ async def test_B2_a_completion_that_came_whole_wins_with_its_handler_its_gates_a
 async def test_B2_a_completion_beside_a_writing_call_that_was_cut_off_is_handed_back(tmp_path: Path) -> None:
     clock = FakeClock()
     slow = Slow(clock, [[*call("wait"), *call("finish_task", summary="done")]], ["never asked"])
-    engine = Engine(slow, tools=[sleeper(clock, False)], policy=limited(seconds=1), clock=clock)
+    engine = Engine(slow, tools=[sleeper(clock, False)], policy=limited(seconds=1), runtime=Runtime(clock=clock))
     events, outcome, _ = await run_of(engine, clock, tmp_path / "r.jsonl")
     assert (outcome.stop_reason, slow.asked) == ("time_limit", 1)
     assert [e.by for e in events if isinstance(e, ev.CompletionRejected)] == ["failed_call"]
@@ -440,7 +452,7 @@ async def test_B2_a_completion_beside_a_writing_call_that_was_cut_off_is_handed_
 async def test_B2_a_completion_beside_a_reading_call_that_was_cut_off_wins(tmp_path: Path) -> None:
     clock = FakeClock()
     slow = Slow(clock, [[*call("wait"), *call("finish_task", summary="done")]])
-    engine = Engine(slow, tools=[sleeper(clock, True)], policy=limited(seconds=1), clock=clock)
+    engine = Engine(slow, tools=[sleeper(clock, True)], policy=limited(seconds=1), runtime=Runtime(clock=clock))
     _, outcome, ended = await run_of(engine, clock, tmp_path / "r.jsonl")
     assert (outcome.status, outcome.answer, ended) == ("completed", "done", 1.0)
 
@@ -456,7 +468,13 @@ async def test_B2_a_judge_is_not_waited_for_beyond_the_limit(tmp_path: Path) -> 
         return Verdict("complete", "yes")
 
     policy = Policy(limits=Limits(seconds=2), closing=False, max_inner_steps=1)
-    engine = Engine(Scripted([call("work")], "ok"), tools=[WORK], judge=judge, policy=policy, clock=clock)
+    engine = Engine(
+        Scripted([call("work")], "ok"),
+        tools=[WORK],
+        hooks=Hooks(judge=judge),
+        policy=policy,
+        runtime=Runtime(clock=clock),
+    )
     _, outcome, ended = await run_of(engine, clock, tmp_path / "r.jsonl", 60)
     assert (outcome.stop_reason, ended) == ("time_limit", 2.0)
 
@@ -467,7 +485,9 @@ async def test_B2_no_step_begins_once_the_time_is_used_up(tmp_path: Path) -> Non
     async def prepare(prompt: str, run: Any) -> None:
         await clock.sleep(30)
 
-    engine = Engine(Scripted("ok"), intents=[prepare], policy=limited(seconds=2), clock=clock)
+    engine = Engine(
+        Scripted("ok"), hooks=Hooks(prompt_handlers=[prepare]), policy=limited(seconds=2), runtime=Runtime(clock=clock)
+    )
     _, outcome, ended = await run_of(engine, clock, tmp_path / "r.jsonl", 60)
     assert (outcome.stop_reason, ended, outcome.steps) == ("time_limit", 2.0, 0)
 
@@ -479,15 +499,21 @@ async def test_B2_the_closing_step_keeps_its_own_deadline_and_has_a_bound_of_its
     clock = FakeClock()
     slow = Slow(clock, [0.25, "x ", 3600], [30, "Half of it is done."])
     policy = Policy(limits=Limits(seconds=1), closing=True)
-    _, outcome, ended = await run_of(Engine(slow, policy=policy, clock=clock), clock, tmp_path / "a.jsonl", 90)
+    _, outcome, ended = await run_of(
+        Engine(slow, policy=policy, runtime=Runtime(clock=clock)), clock, tmp_path / "a.jsonl", 90
+    )
     assert (outcome.stop_reason, outcome.answer, ended) == ("time_limit", "Half of it is done.", 31.0)
     endless = Slow(clock, ["word " * 400], ["Half. " * 100] * 900)
     policy = Policy(limits=Limits(output_tokens=100), closing=True, closing_tokens=300)
-    _, outcome, _ = await run_of(Engine(endless, policy=policy, clock=clock), clock, tmp_path / "b.jsonl", 90)
+    _, outcome, _ = await run_of(
+        Engine(endless, policy=policy, runtime=Runtime(clock=clock)), clock, tmp_path / "b.jsonl", 90
+    )
     assert (outcome.stop_reason, outcome.answer) == ("token_limit", "Half. " * 300)
     late = Slow(clock, [0.25, "x ", 3600], [1, "Half of it", 3600])
     policy = Policy(limits=Limits(seconds=1), closing=True)
-    _, outcome, ended = await run_of(Engine(late, policy=policy, clock=clock), clock, tmp_path / "c.jsonl", 90)
+    _, outcome, ended = await run_of(
+        Engine(late, policy=policy, runtime=Runtime(clock=clock)), clock, tmp_path / "c.jsonl", 90
+    )
     assert (outcome.stop_reason, outcome.answer, ended) == ("time_limit", "Half of it", 61.0)
 
 
@@ -506,7 +532,9 @@ async def test_B2_a_durable_step_tells_the_cut_again(tmp_path: Path) -> None:
     steps = MemorySteps()
     outcomes = []
     for _ in range(2):
-        session = Engine(Slow(clock, [WORDS] * 9), policy=limited(output_tokens=50), clock=clock).session("s")
+        session = Engine(
+            Slow(clock, [WORDS] * 9), policy=limited(output_tokens=50), runtime=Runtime(clock=clock)
+        ).session("s")
         session.steps = steps
         async with session.start("go", run_id="run_1") as run:
             await pass_time(clock, run, 5)
@@ -519,7 +547,10 @@ async def test_B2_a_durable_step_tells_the_cut_again(tmp_path: Path) -> None:
 async def test_B2_results_of_calls_that_were_cut_off_say_what_is_known(tmp_path: Path) -> None:
     clock = FakeClock()
     session = Engine(
-        Scripted([call("wait")], "ok"), tools=[sleeper(clock, False)], policy=limited(seconds=1), clock=clock
+        Scripted([call("wait")], "ok"),
+        tools=[sleeper(clock, False)],
+        policy=limited(seconds=1),
+        runtime=Runtime(clock=clock),
     ).session()
     async with session.start("go") as run:
         await pass_time(clock, run, 9)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Engine, Tool, read_record
+from endstop import Engine, Hooks, Tool, read_record
 from endstop.decision import AssistantMessage, FinishReport, TextDelta, ToolCallDelta
 from endstop.decision import events as ev
 from endstop.plan_execute_think import plan_execute_think
@@ -112,7 +112,7 @@ async def test_A6_a_completion_that_is_handed_back_is_shown_with_its_reason(tmp_
     from endstop.hooks import Reject
 
     said: list[Any] = [Reject("The README is missing."), True]
-    path = await record_of(tmp_path, [[DONE], [DONE]], gates=[lambda completion, progress: said.pop(0)])
+    path = await record_of(tmp_path, [[DONE], [DONE]], hooks=Hooks(gates=[lambda completion, progress: said.pop(0)]))
     lines = await told(path)
     assert "-> rejected" in lines
     assert "not accepted as complete" in lines
@@ -156,9 +156,9 @@ async def test_F10_plan_execute_and_think_are_told_as_a_round(tmp_path: Path, na
         [call("think_and_decide", summary="Both are written.", decision="done")],
     )
     engine = plan_execute_think(script, [Tool(write, description="Write.")])
-    tools = [tool.renamed(name) if tool.name == "plan_and_execute" else tool for tool in engine.toolbox.values()]
+    tools = [tool.renamed(name) if tool.name == "plan_and_execute" else tool for tool in engine.config.toolbox.values()]
     path = tmp_path / "r.jsonl"
-    await Engine(script, tools=tools, presets=(), policy=engine.policy).run("go", record=path)
+    await Engine(script, tools=tools, presets=(), policy=engine.config.policy).run("go", record=path)
     lines = await told(path)
     assert "round 1: the first two\n    write a -> ok: wrote a\n    write bad -> error: OSError: disk full" in lines
     assert "    think: One is missing.\n    next: the second" in lines

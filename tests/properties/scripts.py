@@ -14,6 +14,8 @@ from endstop.providers import Chaos, Interrupted, RateLimited, Scripted, Unavail
 from endstop.tools import ask_user, finish_task, task_done, think
 from hypothesis import strategies as st
 
+from ..engine_options import grouped
+
 WORDS = st.sampled_from(["", " ", "Done.", "I look into it", "äöü 漢字", "{}"])
 IDS = st.sampled_from([None, None, None, "", "same", "c1"])
 
@@ -173,9 +175,7 @@ class World:
             tools=self.tools(),
             policy=policy,
             presets=(),
-            gates=[picky],
-            text_rule=braces,
-            **options,
+            **grouped(gates=[picky], text_rule=braces, **options),
         )
 
     def tools(self) -> list[Tool]:

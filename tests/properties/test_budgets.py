@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio.lowlevel
-from endstop import Budget, Engine, Run, read_record, tool
+from endstop import Budget, Engine, Hooks, Run, read_record, tool
 from endstop.budget import FIRST_OUTPUT
 from endstop.decision import Limits, Outcome, Policy, Price, Usage, UsageReport
-from endstop.hook_runner import ModelJudge
+from endstop.hooks import ModelJudge
 from endstop.providers import Prices, Scripted, Unavailable, call, say
 from endstop.replay import replay
 from hypothesis import given, settings
@@ -103,7 +103,9 @@ def test_with_a_judge_after_each_step_they_never_exceed_it_by_more_than_one_requ
         responses = [response(n, *step) for n, step in enumerate(script)]
         judge = ModelJudge(Scripted(*answers * 50))
         policy = Policy(limits=Limits(steps=50), max_inner_steps=1)
-        engine = Engine(Scripted(*responses, "The end."), tools=[note], budget=budget, policy=policy, judge=judge)
+        engine = Engine(
+            Scripted(*responses, "The end."), tools=[note], budget=budget, policy=policy, hooks=Hooks(judge=judge)
+        )
         return await engine.run("go")
 
     asyncio.run(_together([one(script) for script in scripts]))

@@ -26,7 +26,7 @@ async def test_a_fault_is_a_typed_outcome(case: Case, make: Any, tmp_path: Path)
         outcome = await engine.session(record=record).run("Look around.")
     assert (outcome.status, outcome.stop_reason) == ("failed", "provider_error")
     last = [event for event in read_record(record).runs[-1].events if isinstance(event, AttemptFailed)][-1]
-    assert outcome.detail.startswith(f"attempt {last.attempt} of {engine.provider.model}: {last.kind}: ")
+    assert outcome.detail.startswith(f"attempt {last.attempt} of {engine.config.provider.model}: {last.kind}: ")
     assert last.message in outcome.detail
     if case.script[0].ends in ("refused", "error"):
         assert failure.message in outcome.detail

@@ -18,10 +18,9 @@ from typing import Any, NamedTuple
 
 import tasks
 from ask_again import ASK_AGAIN, before
-from endstop import Engine, Tool, read_record, tool
+from endstop import Engine, Hooks, Tool, read_record, tool
 from endstop.decision import Policy, SystemMessage
-from endstop.hook_runner import Answer, Handler
-from endstop.hooks import Progress
+from endstop.hooks import Answer, Progress, PromptHandler
 from endstop.providers import OpenAICompatible
 from endstop.tools import finish_task, workspace_tools
 from run_tasks import counted
@@ -71,7 +70,7 @@ class Show(NamedTuple):
     task: str
     policy: Policy
     prompts: Sequence[str]
-    intents: Sequence[Handler] = ()
+    prompt_handlers: Sequence[PromptHandler] = ()
     presets: Sequence[Tool] = (finish_task,)
 
 
@@ -99,8 +98,9 @@ async def played(name: str, url: str) -> dict[str, Any]:
     provider = OpenAICompatible("local", url, settings={"temperature": 0, "max_tokens": 256})
     tools = tools_for(name)
     record.unlink(missing_ok=True)
-    hooks = {"rules": [ASK_AGAIN] if show.policy.name == "before" else [], "intents": show.intents}
-    engine = Engine(provider, tools=tools, presets=show.presets, policy=show.policy, **hooks)
+    rules = [ASK_AGAIN] if show.policy.name == "before" else []
+    hooks = Hooks(rules=rules, prompt_handlers=show.prompt_handlers)
+    engine = Engine(provider, tools=tools, presets=show.presets, policy=show.policy, hooks=hooks)
     steps, messages, began = [], [], time.monotonic()
     async with engine:
         session = engine.session(record=record, drain=True)

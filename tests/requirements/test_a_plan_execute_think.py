@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Completion, Engine, Tool, tool
+from endstop import Completion, Engine, Hooks, Observers, Runtime, Tool, tool
 from endstop.decision import Limits, Policy, ToolResult, WrongUse
 from endstop.decision.events import PhaseReported
 from endstop.hooks import Accept, Progress, Reject
@@ -51,7 +51,9 @@ async def test_A6_plan_execute_think_goes_on_with_a_new_plan_and_ends_when_done(
         [plan(("write", {"text": "c"}))],
         [think("done", "All three are written."), call("plan_and_execute", steps=[])],
     )
-    engine = plan_execute_think(provider, [writer(log)], subscribers=[lambda event, run: seen.append(event)])
+    engine = plan_execute_think(
+        provider, [writer(log)], observers=Observers(subscribers=[lambda event, run: seen.append(event)])
+    )
     session = engine.session()
     outcome = await session.run("Write a, b and c")
     assert (outcome.stop_reason, outcome.answer) == ("completed", "All three are written.")
@@ -164,7 +166,9 @@ async def test_A6_a_step_that_takes_too_long_is_stopped_by_its_own_tools_timeout
         await clock.sleep(1000)
         return "never"
 
-    session = plan_execute_think(Scripted([plan(("hang", {}))], [think("done")]), [hang], clock=clock).session()
+    session = plan_execute_think(
+        Scripted([plan(("hang", {}))], [think("done")]), [hang], runtime=Runtime(clock=clock)
+    ).session()
     async with session.start("go") as run:
         await clock.advance(4)
         await run.wait()
@@ -212,13 +216,13 @@ async def test_A6_a_record_of_it_replays(tmp_path: Any) -> None:
 def test_A6_its_system_prompt_names_no_tool_and_its_tools_are_ordinary_pieces() -> None:
     engine = plan_execute_think(Scripted(), [writer([]), ask_user])
     assert isinstance(engine, Engine)
-    assert {name: made.kind for name, made in engine.toolbox.items()} == {
+    assert {name: made.kind for name, made in engine.config.toolbox.items()} == {
         "plan_and_execute": "ordinary",
         "think_and_decide": "completion",
         "ask_user": "question",
     }
-    assert not any(name in SYSTEM for name in engine.toolbox)
-    assert '"text"' in engine.toolbox["plan_and_execute"].spec.description
+    assert not any(name in SYSTEM for name in engine.config.toolbox)
+    assert '"text"' in engine.config.toolbox["plan_and_execute"].spec.description
 
 
 def test_A6_tools_that_cannot_make_a_plan_are_refused() -> None:
@@ -281,7 +285,7 @@ async def test_F16_what_a_gate_a_phase_or_a_confirmation_hands_back_still_shows_
         [plan(("write", {"text": "d"}), ("task_done", {"summary": "all"}))],
     )
     path = tmp_path / "r.jsonl"
-    session = plan_execute_think(provider, [writer(log)], gates=[gate]).session(record=path)
+    session = plan_execute_think(provider, [writer(log)], hooks=Hooks(gates=[gate])).session(record=path)
     outcome = await session.run("go")
     assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("completed", "all", 4)
     told = [m.content for m in session.transcript.messages if isinstance(m, ToolResult)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Completion, Engine, Tool, tool
+from endstop import Completion, Engine, Hooks, ModelOptions, Runtime, Tool, tool
 from endstop.decision import POLICIES, AssistantMessage, Limits, Policy, ToolResult, UserMessage
 from endstop.decision.events import (
     CompletionAccepted,
@@ -40,7 +40,9 @@ async def events_of(engine: Engine, prompt: str = "go") -> tuple[list[Any], Any]
 async def test_A1_calling_task_done_ends_the_run_at_once_and_its_summary_is_the_answer(tool_choice: Any) -> None:
     ran: list[str] = []
     provider = Scripted([call("edit", path="config.ini")], [call("task_done", summary="The port is 8080 now.")], "more")
-    engine = Engine(provider, tools=[spy("edit", ran)], presets=[task_done], tool_choice=tool_choice)
+    engine = Engine(
+        provider, tools=[spy("edit", ran)], presets=[task_done], model_options=ModelOptions(tool_choice=tool_choice)
+    )
     outcome = await engine.run("Set the port to 8080")
     assert (outcome.status, outcome.stop_reason, outcome.answer) == ("completed", "completed", "The port is 8080 now.")
     assert outcome.steps == 2
@@ -241,7 +243,7 @@ async def test_A4_a_gate_that_accepts_lets_the_run_end_and_sees_completion_and_p
         seen.append((completion.answer, run.facts.steps))
         return Accept()
 
-    outcome = await Engine(done_times(1), presets=[task_done], gates=[gate]).run("go")
+    outcome = await Engine(done_times(1), presets=[task_done], hooks=Hooks(gates=[gate])).run("go")
     assert (outcome.stop_reason, outcome.answer) == ("completed", "attempt 1")
     assert seen == [("attempt 1", 1)]
 
@@ -251,7 +253,7 @@ async def test_A4_a_gate_that_rejects_hands_the_completion_back_with_its_reason(
         return Accept() if completion.answer == "attempt 2" else Reject("the tests do not pass")
 
     provider = done_times(2)
-    session = Engine(provider, presets=[task_done], gates=[gate]).session()
+    session = Engine(provider, presets=[task_done], hooks=Hooks(gates=[gate])).session()
     outcome = await session.run("go")
     assert (outcome.answer, outcome.steps) == ("attempt 2", 2)
     (result,) = [m for m in provider.requests[1].messages if isinstance(m, ToolResult)]
@@ -265,7 +267,7 @@ async def test_A4_plain_text_that_would_end_the_run_is_checked_too_and_handed_ba
 
     provider = Scripted("I fixed it.", [call("nobody")], "I fixed it, and the tests pass.")
     path = tmp_path / "r.jsonl"
-    session = Engine(provider, gates=[gate]).session(record=path)
+    session = Engine(provider, hooks=Hooks(gates=[gate])).session(record=path)
     outcome = await session.run("go")
     assert (outcome.stop_reason, outcome.steps) == ("text_final", 3)
     assert provider.requests[1].messages[-1] == UserMessage("Not accepted as complete: run the tests first")
@@ -280,16 +282,18 @@ async def test_A4_plain_text_is_handed_back_a_bounded_number_of_times_and_asked_
         asked.append(completion.answer)
         return False
 
-    outcome = await Engine(Scripted(*["Done."] * 9), gates=[gate]).run("go")
+    outcome = await Engine(Scripted(*["Done."] * 9), hooks=Hooks(gates=[gate])).run("go")
     assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "completion_rejected", 4)
     asked.clear()
-    await Engine(Scripted(*["Done."] * 9), policy=POLICIES["strict"], gates=[gate]).run("go")
+    await Engine(Scripted(*["Done."] * 9), policy=POLICIES["strict"], hooks=Hooks(gates=[gate])).run("go")
     assert asked == [], "under strict, text is nudged and no answer"
 
 
 async def test_A4_a_completion_is_handed_back_a_bounded_number_of_times() -> None:
     provider = done_times(20)
-    events, run = await events_of(Engine(provider, presets=[task_done], gates=[lambda c, r: Reject("never good")]))
+    events, run = await events_of(
+        Engine(provider, presets=[task_done], hooks=Hooks(gates=[lambda c, r: Reject("never good")]))
+    )
     outcome = run.outcome
     assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", "completion_rejected", 4)
     assert "never good" in outcome.detail
@@ -307,7 +311,7 @@ async def test_A4_all_gates_must_accept_and_the_first_that_does_not_ends_the_ask
     def second(completion: Completion, run: Progress) -> None:
         asked.append("second")
 
-    await Engine(done_times(2), presets=[task_done], gates=[first, second]).run("go")
+    await Engine(done_times(2), presets=[task_done], hooks=Hooks(gates=[first, second])).run("go")
     assert asked == ["first", "first", "second"]
 
 
@@ -317,7 +321,7 @@ async def test_A4_a_gate_that_raises_or_answers_nonsense_hands_back_with_a_recor
             raise RuntimeError("no such file")
         return "fine" if completion.answer == "attempt 2" else Accept()  # type: ignore[return-value]
 
-    events, run = await events_of(Engine(done_times(3), presets=[task_done], gates=[crash]))
+    events, run = await events_of(Engine(done_times(3), presets=[task_done], hooks=Hooks(gates=[crash])))
     assert (run.outcome.stop_reason, run.outcome.answer) == ("completed", "attempt 3")
     verdicts = [e for e in events if isinstance(e, VerdictGiven)]
     assert [v.said for v in verdicts] == ["failed", "failed", "accept"]
@@ -333,7 +337,7 @@ async def test_A4_a_gate_that_hangs_gets_a_recorded_verdict_at_its_deadline_and_
             await anyio.sleep_forever()
         return Accept()
 
-    engine = Engine(done_times(2), presets=[task_done], gates=[gate], clock=clock)
+    engine = Engine(done_times(2), presets=[task_done], hooks=Hooks(gates=[gate]), runtime=Runtime(clock=clock))
     async with engine.start("go") as run:
         await clock.advance(119)
         assert not run.finished
@@ -356,7 +360,7 @@ async def test_A4_a_command_is_a_gate_that_accepts_with_exit_code_zero(tmp_path:
         return "ok"
 
     gate = CommandGate("ls done.txt", str(tmp_path))
-    engine = Engine(provider, tools=[Tool(write, description="Write.")], presets=[task_done], gates=[gate])
+    engine = Engine(provider, tools=[Tool(write, description="Write.")], presets=[task_done], hooks=Hooks(gates=[gate]))
     outcome = await engine.run("go")
     assert outcome.answer == "now it is there"
     (result,) = [m for m in provider.requests[1].messages if isinstance(m, ToolResult)]
@@ -368,7 +372,7 @@ async def test_A4_a_run_with_gates_replays_the_same_without_them(tmp_path: Path)
         return Accept() if completion.answer == "attempt 3" else Reject("not yet")
 
     path = tmp_path / "r.jsonl"
-    await Engine(done_times(3), presets=[task_done], gates=[gate]).run("go", record=path)
+    await Engine(done_times(3), presets=[task_done], hooks=Hooks(gates=[gate])).run("go", record=path)
     report = await replay(str(path))
     assert report.same, report.runs[0].divergence
     assert report.runs[0].outcome.answer == "attempt 3"

@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Engine, Tool, read_record
+from endstop import Engine, Hooks, Runtime, Tool, read_record
 from endstop.decision import (
     POLICIES,
     STATUS_OF,
@@ -23,12 +23,13 @@ from endstop.decision import (
 from endstop.decision import events as ev
 from endstop.decision.limits import SessionLimits
 from endstop.decision.policy import Echo, Repetition
-from endstop.hook_runner import Answer, ModelJudge, Prepare
-from endstop.hooks import Progress, Reject, Verdict
+from endstop.hooks import Answer, ModelJudge, Prepare, Progress, Reject, Verdict
 from endstop.providers import Scripted, Unavailable, call, say
 from endstop.replay import replay
 from endstop.testing import FakeClock
 from endstop.tools import ask_user, finish_task
+
+from ..engine_options import grouped
 
 
 async def work(n: int = 1) -> str:
@@ -90,28 +91,28 @@ async def test_B2_a_users_own_text_rule_says_what_ends_the_run() -> None:
 
     provider = Scripted([say("Look."), call("work")], "Draft.", "Final.", "never asked for")
     policy = Policy(text="nudge")
-    outcome = await Engine(provider, tools=[WORK], policy=policy, text_rule=rule).run("go")
+    outcome = await Engine(provider, tools=[WORK], policy=policy, hooks=Hooks(text_rule=rule)).run("go")
     assert (outcome.stop_reason, outcome.answer, outcome.steps) == ("text_final", "Final.", 3)
     assert seen == [("Look.", ["work"]), ("Draft.", []), ("Final.", [])]
 
 
 async def test_B2_a_rule_that_says_false_keeps_a_plain_answer_from_ending_the_run() -> None:
     provider = Scripted("Draft.", [call("finish_task", summary="done")])
-    outcome = await Engine(provider, text_rule=lambda text, calls: False).run("go")
+    outcome = await Engine(provider, hooks=Hooks(text_rule=lambda text, calls: False)).run("go")
     assert (outcome.stop_reason, outcome.steps) == ("completed", 2)
 
 
 async def test_B2_a_rule_that_says_none_leaves_it_to_the_policy() -> None:
-    engine = Engine(Scripted("Paris."), text_rule=lambda text, calls: None)
+    engine = Engine(Scripted("Paris."), hooks=Hooks(text_rule=lambda text, calls: None))
     assert (await engine.run("go")).stop_reason == "text_final"
     policy = Policy(text="nudge", limits=Limits(steps=2))
-    engine = Engine(Scripted("Paris.", "Paris!"), policy=policy, text_rule=lambda text, calls: None)
+    engine = Engine(Scripted("Paris.", "Paris!"), policy=policy, hooks=Hooks(text_rule=lambda text, calls: None))
     assert (await engine.run("go")).stop_reason == "step_limit"
 
 
 async def test_B2_a_rule_may_end_the_run_although_there_were_calls() -> None:
     provider = Scripted([say("Saved, and that was all."), call("work")], "never asked for")
-    outcome = await Engine(provider, tools=[WORK], text_rule=lambda text, calls: bool(calls)).run("go")
+    outcome = await Engine(provider, tools=[WORK], hooks=Hooks(text_rule=lambda text, calls: bool(calls))).run("go")
     assert (outcome.stop_reason, outcome.answer) == ("text_final", "Saved, and that was all.")
 
 
@@ -120,7 +121,7 @@ async def test_B2_each_agent_has_a_rule_of_its_own() -> None:
         return text.endswith("!")
 
     provider = Scripted("Hm.", "Yes!", "Hm.")
-    assert (await Engine(provider, text_rule=rule).run("go")).answer == "Yes!"
+    assert (await Engine(provider, hooks=Hooks(text_rule=rule)).run("go")).answer == "Yes!"
     assert (await Engine(provider).run("go")).answer == "Hm."
 
 
@@ -134,7 +135,12 @@ async def test_B2_a_rule_that_raises_or_hangs_is_recorded_and_the_policy_decides
         return False
 
     path = tmp_path / "r.jsonl"
-    engine = Engine(Scripted([say("one"), call("work")], "two"), tools=[WORK], text_rule=rule, clock=clock)
+    engine = Engine(
+        Scripted([say("one"), call("work")], "two"),
+        tools=[WORK],
+        hooks=Hooks(text_rule=rule),
+        runtime=Runtime(clock=clock),
+    )
     async with engine.start("go", record=path) as run:
         await clock.advance(11)
         outcome = await run.wait()
@@ -252,7 +258,7 @@ async def test_B4_it_comes_back_only_once_three_later_messages_of_the_user_have_
 
 async def test_B5_a_handler_answers_without_any_model_request(tmp_path: Path) -> None:
     provider = Scripted()
-    session = Engine(provider, intents=[greet]).session(record=tmp_path / "r.jsonl")
+    session = Engine(provider, hooks=Hooks(prompt_handlers=[greet])).session(record=tmp_path / "r.jsonl")
     outcome = await session.run("hello")
     assert (outcome.status, outcome.stop_reason, outcome.answer) == ("completed", "handled", "Hello! How can I help?")
     assert (outcome.steps, outcome.requests, provider.requests) == (0, 0, [])
@@ -265,7 +271,7 @@ async def test_B5_a_handler_prepares_something_that_the_model_then_knows(tmp_pat
         return Prepare(message="The document: ports are 8080.") if "document" in prompt else None
 
     provider = Scripted("8080", "Hi.")
-    session = Engine(provider, intents=[load]).session(record=tmp_path / "r.jsonl")
+    session = Engine(provider, hooks=Hooks(prompt_handlers=[load])).session(record=tmp_path / "r.jsonl")
     assert (await session.run("Which port, by the document?")).answer == "8080"
     assert provider.requests[0].messages[-1] == UserMessage("The document: ports are 8080.")
     await session.run("And hello")
@@ -279,7 +285,7 @@ async def test_B5_a_handler_may_ask_for_no_next_step_prompt_in_this_run() -> Non
 
     policy = Policy(prompts=Prompts(next_step="Next?"))
     provider = Scripted("one", "two")
-    session = Engine(provider, policy=policy, intents=[quiet]).session()
+    session = Engine(provider, policy=policy, hooks=Hooks(prompt_handlers=[quiet])).session()
     await session.run("quiet")
     await session.run("loud")
     assert [UserMessage("Next?") in request.messages for request in provider.requests] == [False, True]
@@ -296,7 +302,7 @@ async def test_B5_a_handler_that_raises_or_hangs_is_passed_over_and_the_next_is_
         await anyio.sleep_forever()
         return Answer("too late")
 
-    engine = Engine(Scripted(), intents=[broken, hangs, greet], clock=clock)
+    engine = Engine(Scripted(), hooks=Hooks(prompt_handlers=[broken, hangs, greet]), runtime=Runtime(clock=clock))
     async with engine.start("hello") as run:
         await asked.wait()
         await clock.advance(61)
@@ -330,7 +336,7 @@ async def test_B6_five_scenes_take_2_1_1_2_1_steps_and_4_6_8_12_14_messages(hand
     engine = Engine(
         Scripted(*script),
         tools=[Tool(load, description="Load a document.", reads=True)],
-        intents=[greet] if handled else [],
+        hooks=Hooks(prompt_handlers=[greet] if handled else []),
     )
     session = engine.session(record=tmp_path / "r.jsonl")
     steps, messages = [], []
@@ -364,7 +370,10 @@ async def test_B7_a_run_can_end_by_elapsed_time() -> None:
 
     policy = Policy(limits=Limits(seconds=60))
     engine = Engine(
-        Scripted(*[[call("wait")]] * 9), tools=[Tool(wait, description="Wait.")], policy=policy, clock=clock
+        Scripted(*[[call("wait")]] * 9),
+        tools=[Tool(wait, description="Wait.")],
+        policy=policy,
+        runtime=Runtime(clock=clock),
     )
     async with engine.start("go") as run:
         await clock.advance(40)
@@ -378,7 +387,7 @@ async def test_B7_a_run_can_end_by_a_judge_whose_cost_is_counted(tmp_path: Path)
     judge_model = Scripted("NO, the port is missing.", "YES: all is done.")
     policy = Policy(max_inner_steps=1)
     provider = Scripted([say("Looking."), call("work")], [say("All is done."), call("work")], "never asked for")
-    engine = Engine(provider, tools=[WORK], policy=policy, judge=ModelJudge(judge_model))
+    engine = Engine(provider, tools=[WORK], policy=policy, hooks=Hooks(judge=ModelJudge(judge_model)))
     outcome = await engine.run("go", record=tmp_path / "r.jsonl")
     assert (outcome.status, outcome.stop_reason, outcome.answer) == ("completed", "judged", "All is done.")
     assert (outcome.steps, outcome.usage.output_tokens) == (2, 20)
@@ -397,7 +406,11 @@ async def test_B7_a_judge_that_raises_or_hangs_never_loses_the_run() -> None:
 
     policy = Policy(max_inner_steps=1)
     engine = Engine(
-        Scripted([call("work")], [call("work", n=2)], "Done."), tools=[WORK], policy=policy, judge=judge, clock=clock
+        Scripted([call("work")], [call("work", n=2)], "Done."),
+        tools=[WORK],
+        policy=policy,
+        hooks=Hooks(judge=judge),
+        runtime=Runtime(clock=clock),
     )
     async with engine.start("go") as run:
         await clock.advance(61)
@@ -422,7 +435,7 @@ ENDINGS: dict[str, tuple[Any, dict[str, Any]]] = {
         [say("Done."), call("work")],
         {"judge": lambda run: Verdict("complete"), "policy": {"max_inner_steps": 1}},
     ),
-    "handled": ("", {"intents": [lambda prompt, run: Answer("hi")]}),
+    "handled": ("", {"prompt_handlers": [lambda prompt, run: Answer("hi")]}),
     "awaiting_input": ([call("ask_user", question="Which?")], {}),
     "step_limit": ([call("work")], {"policy": {"limits": Limits(steps=2)}}),
     "token_limit": ([call("work")], {"policy": {"limits": Limits(output_tokens=6)}}),
@@ -456,7 +469,9 @@ async def test_B8_every_end_has_a_reason_that_a_person_and_a_program_can_read(re
         return "ok"
 
     tools = [Tool(work, description="Work.")]
-    engine = Engine(provider, tools=tools, presets=[finish_task, ask_user], policy=policy, clock=clock, **given)
+    engine = Engine(
+        provider, tools=tools, presets=[finish_task, ask_user], policy=policy, **grouped(clock=clock, **given)
+    )
     path = tmp_path / "r.jsonl"
     async with engine.start("go", record=path) as run:
         outcome = await run.wait()

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from endstop import Completion, Engine, Tool, tool, tools_from_yaml
+from endstop import Completion, Engine, Observers, Tool, tool, tools_from_yaml
 from endstop.decision import POLICIES, Outcome, Prompts, ToolResult, UserMessage, WrongUse, policy_from
 from endstop.decision.events import CompletionAccepted, RunFinished
 from endstop.prompts import system_prompt
@@ -97,8 +97,7 @@ async def test_D6_a_callback_and_an_event_tell_that_the_task_was_completed() -> 
     seen: list[Any] = []
     engine = Engine(
         Scripted([call("finish_task", summary="done")]),
-        on_completed=told.append,
-        subscribers=[lambda event, run: seen.append(event)],
+        observers=Observers(on_completed=told.append, subscribers=[lambda event, run: seen.append(event)]),
     )
     outcome = await engine.run("go")
     assert told == [outcome]
@@ -110,7 +109,7 @@ async def test_D6_a_callback_and_an_event_tell_that_the_task_was_completed() -> 
 
 async def test_D6_the_callback_is_silent_when_the_run_did_not_complete() -> None:
     told: list[Outcome] = []
-    await Engine(Scripted(*[""] * 5), on_completed=told.append).run("go")
+    await Engine(Scripted(*[""] * 5), observers=Observers(on_completed=told.append)).run("go")
     assert told == []
 
 

@@ -9,17 +9,19 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Engine, Tool, read_record
+from endstop import Engine, Hooks, Runtime, Tool, read_record
 from endstop.decision import Limits, Outcome, Policy, ToolResult, Usage, UsageReport, UserMessage, WrongUse, policy_from
 from endstop.decision import events as ev
 from endstop.decision.limits import STOP_REASONS
 from endstop.decision.policy import Patience, Repetition
 from endstop.evaluation import CommandEvaluator, Evaluated, Evaluation
-from endstop.hook_runner import Answer
+from endstop.hooks import Answer
 from endstop.providers import Scripted, Unavailable, call, say
 from endstop.replay import replay
 from endstop.testing import FakeClock, check_transcript
 from endstop.tools import ask_user, finish_task
+
+from ..engine_options import grouped
 
 
 async def work(n: int = 1) -> str:
@@ -62,7 +64,7 @@ def steps(hard: int, **more: Any) -> Policy:
 async def test_E1_the_verdict_stands_beside_the_status_and_never_inside_it(
     script: list[Any], policy: Policy, good: bool, expected: tuple[Any, ...]
 ) -> None:
-    events, outcome = await run_of(script, policy=policy, evaluate=lambda looked_at: good)
+    events, outcome = await run_of(script, policy=policy, hooks=Hooks(evaluate=lambda looked_at: good))
     assert (outcome.status, outcome.exceeded_limit, outcome.verdict) == expected
     assert len([e for e in events if isinstance(e, ev.EvaluationFinished)]) == (expected[2] != "not_run")
     assert isinstance(events[-1], ev.RunFinished)
@@ -71,9 +73,9 @@ async def test_E1_the_verdict_stands_beside_the_status_and_never_inside_it(
 
 async def test_E1_a_paused_or_cancelled_run_is_not_evaluated() -> None:
     asked: list[Any] = []
-    engine = Engine(Scripted([call("ask_user", question="?")]), presets=[ask_user], evaluate=asked.append)  # type: ignore[arg-type]
+    engine = Engine(Scripted([call("ask_user", question="?")]), presets=[ask_user], hooks=Hooks(evaluate=asked.append))  # type: ignore[arg-type]
     assert (await engine.run("go")).verdict == "not_run"
-    async with Engine(Scripted([say("a"), anyio.Event()]), evaluate=asked.append).start("go") as run:  # type: ignore[arg-type]
+    async with Engine(Scripted([say("a"), anyio.Event()]), hooks=Hooks(evaluate=asked.append)).start("go") as run:  # type: ignore[arg-type]
         run.cancel()
         assert (await run.wait()).verdict == "not_run"
     assert asked == []
@@ -83,7 +85,7 @@ async def test_E1_an_evaluator_sees_the_outcome_and_may_bring_details() -> None:
     async def evaluate(looked_at: Evaluated) -> Evaluation:
         return Evaluation(passed=looked_at.outcome.answer == "done", details={"tests": 12})
 
-    _, outcome = await run_of([DONE], evaluate=evaluate)
+    _, outcome = await run_of([DONE], hooks=Hooks(evaluate=evaluate))
     assert outcome.verdict == "passed"
     assert outcome.evaluation is not None
     assert outcome.evaluation["tests"] == 12
@@ -100,11 +102,11 @@ async def test_E1_an_evaluator_that_raises_hangs_or_answers_nonsense_leaves_not_
     def raises(looked_at: Evaluated) -> bool:
         raise FileNotFoundError("expected.txt")
 
-    async with Engine(Scripted(DONE), evaluate=hangs, clock=clock).start("go") as run:
+    async with Engine(Scripted(DONE), hooks=Hooks(evaluate=hangs), runtime=Runtime(clock=clock)).start("go") as run:
         await clock.advance(601)
         hung = await run.wait()
-    raised = (await run_of([DONE], evaluate=raises))[1]
-    nonsense = (await run_of([DONE], evaluate=lambda looked_at: "good"))[1]
+    raised = (await run_of([DONE], hooks=Hooks(evaluate=raises)))[1]
+    nonsense = (await run_of([DONE], hooks=Hooks(evaluate=lambda looked_at: "good")))[1]
     for outcome, why in ((hung, "within 600 seconds"), (raised, "expected.txt"), (nonsense, "not str")):
         assert (outcome.status, outcome.verdict, outcome.answer) == ("completed", "not_run", "done")
         assert why in str(outcome.evaluation)
@@ -140,7 +142,9 @@ async def test_E2_a_command_evaluates_by_its_arguments_and_its_exit_code(
         (folder / "x").write_text(text)
     evaluate = CommandEvaluator(evaluator_script(tmp_path), workspace=str(mine), reference=str(reference))
     path = tmp_path / "r.jsonl"
-    outcome = await Engine(Scripted(DONE), evaluate=evaluate, clock=FakeClock()).run("go", record=path)
+    outcome = await Engine(Scripted(DONE), hooks=Hooks(evaluate=evaluate), runtime=Runtime(clock=FakeClock())).run(
+        "go", record=path
+    )
     assert (outcome.status, outcome.verdict) == ("completed", verdict)
     assert outcome.evaluation is not None
     assert outcome.evaluation["exit_code"] == code
@@ -155,7 +159,9 @@ async def test_E2_a_command_evaluates_by_its_arguments_and_its_exit_code(
 async def test_E2_a_command_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     clock, started = FakeClock(), tmp_path / "pid"
     command = f"sh -c 'sleep 1000 & echo $! > {started}; wait'"
-    async with Engine(Scripted(DONE), evaluate=CommandEvaluator(command), clock=clock).start("go") as run:
+    async with Engine(
+        Scripted(DONE), hooks=Hooks(evaluate=CommandEvaluator(command)), runtime=Runtime(clock=clock)
+    ).start("go") as run:
         with anyio.fail_after(60):
             while not (started.exists() and started.read_text().strip()):
                 await anyio.lowlevel.checkpoint()
@@ -177,7 +183,7 @@ def running(pid: int) -> bool:
 
 
 async def test_E2_a_command_that_does_not_exist_leaves_not_run_with_the_reason() -> None:
-    _, outcome = await run_of([DONE], evaluate=CommandEvaluator("no-such-evaluator --strict"))
+    _, outcome = await run_of([DONE], hooks=Hooks(evaluate=CommandEvaluator("no-such-evaluator --strict")))
     assert (outcome.verdict, "no-such-evaluator" in str(outcome.evaluation)) == ("not_run", True)
 
 
@@ -267,7 +273,9 @@ async def test_E5_a_limit_that_was_hit_is_exhausted_and_stands_in_the_outcome_as
 
     script = [[call("tick", n=n), usage] for n in range(9)]
     policy = Policy(limits=Limits(**limits), max_inner_steps=1, closing=False)
-    engine = Engine(Scripted(*script), tools=[Tool(tick, description="Tick.")], policy=policy, clock=clock)
+    engine = Engine(
+        Scripted(*script), tools=[Tool(tick, description="Tick.")], policy=policy, runtime=Runtime(clock=clock)
+    )
     outcome = await engine.run("go")
     assert (outcome.status, outcome.stop_reason, outcome.steps) == ("exhausted", reason, 2)
     assert outcome.exceeded_limit
@@ -403,8 +411,7 @@ async def test_E7_prepare_run_and_evaluate_have_a_recorded_status_each(tmp_path:
         Scripted(*busy(9)),
         tools=[WORK],
         policy=steps(2),
-        intents=[lambda prompt, run: None],
-        evaluate=lambda looked_at: False,
+        hooks=Hooks(prompt_handlers=[lambda prompt, run: None], evaluate=lambda looked_at: False),
     )
     await engine.run("go", record=path)
     stages = [e for e in read_record(path).runs[0].events if isinstance(e, ev.StageFinished)]
@@ -424,19 +431,19 @@ async def test_E7_prepare_run_and_evaluate_have_a_recorded_status_each(tmp_path:
     ],
 )
 async def test_E7_a_stage_that_failed_or_was_skipped_says_so(script: Any, run: str, evaluate: str) -> None:
-    events, _ = await run_of(script, presets=[finish_task, ask_user], evaluate=lambda looked_at: True)
+    events, _ = await run_of(script, presets=[finish_task, ask_user], hooks=Hooks(evaluate=lambda looked_at: True))
     stages = {e.stage: e.status for e in events if isinstance(e, ev.StageFinished)}
     assert (stages["run"], stages["evaluate"]) == (run, evaluate)
 
 
 async def test_E7_an_evaluation_that_failed_to_run_is_a_failed_stage_of_a_completed_run() -> None:
-    events, outcome = await run_of([DONE], evaluate=lambda looked_at: 1 / 0)
+    events, outcome = await run_of([DONE], hooks=Hooks(evaluate=lambda looked_at: 1 / 0))
     stages = {e.stage: (e.status, e.detail) for e in events if isinstance(e, ev.StageFinished)}
     assert (outcome.status, stages["run"][0], stages["evaluate"]) == ("completed", "ok", ("failed", "not_run"))
 
 
 async def test_E7_a_handler_that_answers_is_a_prepared_and_finished_run() -> None:
-    events, _ = await run_of([], intents=[lambda prompt, run: Answer("hi")])
+    events, _ = await run_of([], hooks=Hooks(prompt_handlers=[lambda prompt, run: Answer("hi")]))
     stages = [(e.stage, e.status) for e in events if isinstance(e, ev.StageFinished)]
     assert stages == [("prepare", "ok"), ("run", "ok"), ("evaluate", "absent")]
 
@@ -459,7 +466,7 @@ async def test_E7_an_evaluation_that_is_cancelled_leaves_a_completed_run_without
         await anyio.sleep_forever()
         return True
 
-    async with Engine(Scripted(DONE), evaluate=hangs).start("go") as run:
+    async with Engine(Scripted(DONE), hooks=Hooks(evaluate=hangs)).start("go") as run:
         await asked.wait()
         run.cancel("shutdown")
         events = [event async for event in run]
@@ -467,7 +474,7 @@ async def test_E7_an_evaluation_that_is_cancelled_leaves_a_completed_run_without
     assert (run.outcome.status, run.outcome.verdict, stages["evaluate"]) == ("completed", "not_run", "cancelled")
 
 
-@pytest.mark.parametrize("role", ["gates", "judge", "text_rule", "intents", "evaluate"])
+@pytest.mark.parametrize("role", ["gates", "judge", "text_rule", "prompt_handlers", "evaluate"])
 async def test_A4_E1_a_sync_function_that_blocks_is_given_up_at_its_deadline(role: str) -> None:
     release = threading.Event()
     asked = threading.Event()
@@ -477,14 +484,14 @@ async def test_A4_E1_a_sync_function_that_blocks_is_given_up_at_its_deadline(rol
         release.wait(30)
 
     clock = FakeClock()
-    hook: Any = [blocks] if role in ("gates", "intents") else blocks
+    hook: Any = [blocks] if role in ("gates", "prompt_handlers") else blocks
     options: dict[str, Any] = {role: hook, "clock": clock}
     script = ["Hm.", DONE] if role == "text_rule" else [DONE, DONE]
     policy = Policy(completion="required", text="nudge", max_inner_steps=1, patience=Patience(rejections=0))
     if role == "judge":
         script = [[call("work")], DONE]
     try:
-        async with Engine(Scripted(*script), tools=[WORK], policy=policy, **options).start("go") as run:
+        async with Engine(Scripted(*script), tools=[WORK], policy=policy, **grouped(**options)).start("go") as run:
             with anyio.fail_after(60):
                 while not run.finished:
                     if asked.is_set():
@@ -498,7 +505,7 @@ async def test_A4_E1_a_sync_function_that_blocks_is_given_up_at_its_deadline(rol
         assert run.outcome.verdict == "not_run"
         assert "no verdict within" in str(run.outcome.evaluation)
     else:
-        assert set(failed) == {{"gates": "gate", "intents": "handler"}.get(role, role)}
+        assert set(failed) == {{"gates": "gate", "prompt_handlers": "handler"}.get(role, role)}
     assert run.outcome.status == ("exhausted" if role == "gates" else "completed")
 
 
@@ -545,7 +552,7 @@ async def test_E9_a_closing_step_that_fails_changes_nothing_about_the_end(last: 
 async def test_E9_it_has_a_deadline_of_its_own() -> None:
     clock = FakeClock()
     provider = Scripted(*busy(2), [say("Two files"), anyio.Event()])
-    engine = Engine(provider, tools=[WORK], policy=steps(2, closing=True), clock=clock)
+    engine = Engine(provider, tools=[WORK], policy=steps(2, closing=True), runtime=Runtime(clock=clock))
     async with engine.start("go") as run:
         await clock.advance(59)
         assert not run.finished

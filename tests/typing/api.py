@@ -12,8 +12,11 @@ from endstop import (
     Continue,
     Engine,
     Fleet,
+    Hooks,
     Lagged,
+    Observers,
     RaceResult,
+    RecordOptions,
     Redaction,
     Run,
     Session,
@@ -130,9 +133,8 @@ async def main() -> None:
         provider,
         tools=[read_file, submit, think, ask_user],
         policy=policy,
-        rules=[never],
-        subscribers=[on_event],
-        on_completed=on_completed,
+        hooks=Hooks(rules=[never]),
+        observers=Observers(subscribers=[on_event], on_completed=on_completed),
     )
     assert_type(await engine.run("Set the port to 8080"), Outcome)
 
@@ -159,7 +161,7 @@ async def main() -> None:
                 assert_type(result.outcome, Outcome)
         assert_type(fleet.outcomes, tuple[Outcome, ...])
         assert_type(await fleet.wait(), Summary)
-    race = await engine.using(echo).race("a", [echo, echo], compare=True)
+    race = await engine.with_provider(echo).race("a", [echo, echo], compare=True)
     assert_type(race, RaceResult)
     assert_type(race.winner, TaskResult | None)
 
@@ -182,8 +184,10 @@ def read(facts: Facts, event: Event) -> str:
 
 def redacting(provider: Provider) -> None:
     """A ready-made redaction, and a function in its place."""
-    Engine(provider, redact=Redaction(words=["Jane Doe"], patterns={"ticket": "T-[0-9]+"}))
-    Engine(provider, redact=lambda text: text.replace("secret", "***"), attach_above=None)
+    Engine(
+        provider, record_options=RecordOptions(redact=Redaction(words=["Jane Doe"], patterns={"ticket": "T-[0-9]+"}))
+    )
+    Engine(provider, record_options=RecordOptions(redact=lambda text: text.replace("secret", "***"), attach_above=None))
     assert_type(Redaction()("text"), str)
 
 
@@ -201,6 +205,6 @@ async def extended(provider: Provider) -> None:
         mcp_tools("http://127.0.0.1:9000/mcp", headers={"x": "y"}, prefix="http_", timeout=None) as theirs,
     ):
         assert_type(ours, list[Tool])
-        engine = Engine(provider, tools=[*ours, *theirs], around=[announced])
+        engine = Engine(provider, tools=[*ours, *theirs], observers=Observers(middleware=[announced]))
         assert_type(traced(engine, agent_name="porter", content=True), Engine)
-        assert_type(engine.within(announced), Engine)
+        assert_type(engine.with_middleware(announced), Engine)

@@ -56,12 +56,11 @@ def traced(
 
     Raises WrongUse if OpenTelemetry is not installed, or the engine is traced already.
     """
-    if any(isinstance(around, TracingMiddleware) for around in engine.around):
+    if any(isinstance(middleware, TracingMiddleware) for middleware in engine.config.observers.middleware):
         raise WrongUse("traced: this engine is traced already; each of its runs would have its spans twice")
     agent = {"gen_ai.agent.name": agent_name or None, "gen_ai.agent.id": agent_id}
-    return engine.within(
-        TracingMiddleware(SafeTracer(tracer_provider), agent, ContentAttributes(engine.redact) if content else None)
-    )
+    attributes = ContentAttributes(engine.config.record_options.redact) if content else None
+    return engine.with_middleware(TracingMiddleware(SafeTracer(tracer_provider), agent, attributes))
 
 
 class TracingMiddleware:

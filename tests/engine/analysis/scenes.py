@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from endstop import Engine, tool
+from endstop import Engine, Hooks, tool
 from endstop.decision import Limits, Policy, Price, Repetition
 from endstop.hooks import Accept, Reject
 from endstop.providers import Prices, Scripted, call
@@ -53,8 +53,7 @@ async def play(
         Scripted(*script, model=model),
         tools=[look, fails],
         policy=policy,
-        evaluate=None if good is None else (lambda run: good),
-        gates=gates or [],
+        hooks=Hooks(evaluate=None if good is None else (lambda run: good), gates=gates or []),
         presets=presets,
         prices=PRICES,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Engine, tool
+from endstop import Engine, Hooks, tool
 from endstop.analysis.backtest import BacktestReport, NamedPolicy, backtest_index, backtest_records, parse_sweep
 from endstop.analysis.statistics import RatioEstimator, wilson_interval
 from endstop.decision import Limits, Policy, WrongUse
@@ -34,7 +34,7 @@ async def played(path: Path, steps: int, *, good: bool | None = None, runs: int 
             [call("finish_task", summary="x")]
         ]
     evaluate = None if good is None else (lambda run: good)
-    session = Engine(Scripted(*script), tools=[look], policy=FREE, evaluate=evaluate).session(record=path)
+    session = Engine(Scripted(*script), tools=[look], policy=FREE, hooks=Hooks(evaluate=evaluate)).session(record=path)
     for _ in range(runs):
         await session.run("go")
     return path

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from endstop import Engine, read_record
+from endstop import Engine, RecordOptions, read_record
 from endstop.providers import Scripted, call, say
 from endstop.records.attachments import attachments_folder
 from endstop.records.event_redaction import redact_file
@@ -90,7 +90,9 @@ async def test_a_text_that_lies_beside_a_record_is_redacted_too(tmp_path: Path) 
         return f"{MAIL}\n" * 3000
 
     path = tmp_path / "a.jsonl"
-    await Engine(Scripted([call("read_all")], "ok"), tools=[read_all], attach_above=10_000).run("go", record=path)
+    await Engine(
+        Scripted([call("read_all")], "ok"), tools=[read_all], record_options=RecordOptions(attach_above=10_000)
+    ).run("go", record=path)
     (plain,) = attachments_folder(path).iterdir()
     assert MAIL in plain.read_text()
     redact_file(path, tmp_path / "copy.jsonl", Redaction(), attach_above=10_000)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Engine, read_record, tool
+from endstop import Engine, Runtime, read_record, tool
 from endstop.cli.views.replay import divergence_lines
 from endstop.cli.views.styled_lines import cells, folded, plain
 from endstop.decision import GoOn, Stop, TraceEntry
@@ -56,7 +56,7 @@ async def look(place: int) -> str:
 async def recorded(path: Path, runs: int = 1) -> Path:
     """Runs of two steps each."""
     script = [[say("I will look around. ", 4), call("look", place=1)], [call("submit", report="x")]] * runs
-    session = Engine(Scripted(*script), tools=[submit, look], clock=FakeClock()).session(record=path)
+    session = Engine(Scripted(*script), tools=[submit, look], runtime=Runtime(clock=FakeClock())).session(record=path)
     for number in range(runs):
         assert (await session.run(f"Task {number}")).status == "completed"
     return path

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-from endstop import Completion, Engine, Redaction, Tool, tool
+from endstop import Completion, Engine, ModelOptions, RecordOptions, Redaction, Runtime, Tool, tool
 from endstop.decision import Compaction, Image, Limits, Policy, ToolCall, Usage, UsageReport, WrongUse
 from endstop.observers import traced
 from endstop.observers.otel.attributes import call_attributes, provider_attributes, provider_name
@@ -93,7 +93,7 @@ async def test_a_run_its_requests_and_its_calls_are_spans_of_the_conventions(see
         usage=Usage(input_tokens=100, output_tokens=20, cached_tokens=60, reasoning_tokens=5),
     )
     settings = {"temperature": 1, "max_tokens": 500, "stop": "END", "seed": 7, "unknown": "x"}
-    engine = Engine(provider, tools=[read_file], settings=settings)
+    engine = Engine(provider, tools=[read_file], model_options=ModelOptions(settings=settings))
     outcome = await traced(engine, seen.provider, agent_name="porter", agent_id="a1").run("Read it.")
     assert seen.tree() == [
         "invoke_agent porter",
@@ -191,7 +191,12 @@ async def test_what_was_said_is_there_if_it_is_asked_for_and_redacted_as_in_reco
         [say("I look."), call("look", id="c1", mail="jane@example.com")],
         [say("jane@example.com waves.")],
     )
-    engine = Engine(provider, tools=[look], system="Be brief.", redact=Redaction(key=b"0123456789abcdef"))
+    engine = Engine(
+        provider,
+        tools=[look],
+        system="Be brief.",
+        record_options=RecordOptions(redact=Redaction(key=b"0123456789abcdef")),
+    )
     await traced(engine, seen.provider, content=True).run("What does jane@example.com do?")
     told = "".join(span.to_json() for span in seen.spans)
     assert "jane" not in told
@@ -464,7 +469,7 @@ async def test_how_calls_end_is_told_of_each(seen: Seen) -> None:
         [call("submit", text="bad")],
         [call("submit", text="good")],
     )
-    engine = traced(Engine(provider, tools=[fails, slow, submit], clock=clock), seen.provider)
+    engine = traced(Engine(provider, tools=[fails, slow, submit], runtime=Runtime(clock=clock)), seen.provider)
     async with engine.start("Go") as run:
         await settle()
         await clock.advance(6)
@@ -574,7 +579,7 @@ async def test_a_run_is_the_same_with_and_without_tracing(seen: Seen) -> None:
             RateLimited("slow"),
             [call("finish_task", id="c2", summary="Done.")],
         )
-        return Engine(Retry(flaky, first_wait=0, longest_wait=0), tools=[read_file], clock=FakeClock())
+        return Engine(Retry(flaky, first_wait=0, longest_wait=0), tools=[read_file], runtime=Runtime(clock=FakeClock()))
 
     told = []
     for engine in (script(), traced(script(), seen.provider)):

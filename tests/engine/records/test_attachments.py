@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import Engine, Tool, read_record, tool
+from endstop import Engine, RecordOptions, Tool, read_record, tool
 from endstop.decision import Image, WrongUse
 from endstop.decision.events import ResponseFinished, ToolCallResult
 from endstop.providers import Scripted, call
@@ -55,7 +55,7 @@ def in_order(events: Iterable[Any]) -> list[ToolCallResult]:
 
 
 def test_large_texts_and_pictures_lie_beside_the_record_under_the_hash_of_what_they_hold(tmp_path: Path) -> None:
-    path = play(tmp_path / "r.jsonl", attach_above=50_000)
+    path = play(tmp_path / "r.jsonl", record_options=RecordOptions(attach_above=50_000))
     names = {sha256(LARGE.encode()).hexdigest(), sha256(PICTURE.data).hexdigest()}
     assert {file.name for file in (tmp_path / "r.files").iterdir()} == names
     assert path.stat().st_size < 30_000
@@ -67,8 +67,8 @@ def test_large_texts_and_pictures_lie_beside_the_record_under_the_hash_of_what_t
 
 
 def test_readers_bring_them_back_and_a_replay_needs_to_know_nothing_of_them(tmp_path: Path) -> None:
-    path = play(tmp_path / "r.jsonl", attach_above=50_000)
-    plain = play(tmp_path / "plain.jsonl", attach_above=None)
+    path = play(tmp_path / "r.jsonl", record_options=RecordOptions(attach_above=50_000))
+    plain = play(tmp_path / "plain.jsonl", record_options=RecordOptions(attach_above=None))
     assert not attachments_folder(plain).exists()
     events = in_order(read_record(path).runs[0].events)
     assert [(e.content, e.images, e.attached) for e in events] == [(e.content, e.images, "") for e in results(plain)]
@@ -78,7 +78,7 @@ def test_readers_bring_them_back_and_a_replay_needs_to_know_nothing_of_them(tmp_
 
 
 def test_a_record_that_was_compressed_afterwards_keeps_its_attachments(tmp_path: Path) -> None:
-    path = play(tmp_path / "r.jsonl", attach_above=50_000)
+    path = play(tmp_path / "r.jsonl", record_options=RecordOptions(attach_above=50_000))
     with create_file(tmp_path / "r.jsonl.zst") as file:
         file.write(path.read_bytes())
     assert read_record(tmp_path / "r.jsonl.zst").runs == read_record(path).runs
@@ -95,14 +95,14 @@ def test_by_default_only_what_is_really_large_is_put_aside(tmp_path: Path) -> No
 
 def test_the_same_again_takes_no_more_room(tmp_path: Path) -> None:
     script = [[call("read_all", id=f"c{n}")] for n in range(3)]
-    path = play(tmp_path / "r.jsonl", script, attach_above=50_000)
+    path = play(tmp_path / "r.jsonl", script, record_options=RecordOptions(attach_above=50_000))
     assert len({event.attached for event in results(path)} - {""}) == 1
     assert len(list(attachments_folder(path).iterdir())) == 1
 
 
 @pytest.mark.parametrize("harm", ["gone", "changed", "link", "folder", "pipe"])
 def test_one_that_is_missing_is_told_and_costs_only_itself(tmp_path: Path, harm: str) -> None:
-    path = play(tmp_path / "r.jsonl", attach_above=50_000)
+    path = play(tmp_path / "r.jsonl", record_options=RecordOptions(attach_above=50_000))
     whole = results(path, attachments=True)
     for file in list(attachments_folder(path).iterdir()):
         file.unlink()
@@ -135,7 +135,7 @@ def test_one_that_is_missing_is_told_and_costs_only_itself(tmp_path: Path, harm:
     "name", ["../r.jsonl", "/etc/passwd", "x" * 64, "A" * 64, "", ".", "0" * 63, "0" * 64 + "/..", "\0" * 64]
 )
 def test_a_record_can_name_no_other_file(tmp_path: Path, name: str) -> None:
-    path = play(tmp_path / "r.jsonl", attach_above=50_000)
+    path = play(tmp_path / "r.jsonl", record_options=RecordOptions(attach_above=50_000))
     (attachments_folder(path) / ("x" * 64)).write_text("secret")
     attachments = AttachmentReader(path)
     image = Image(url=f"attached:{name}")
@@ -151,7 +151,9 @@ def test_a_disk_that_is_full_ends_the_run_with_its_reason(tmp_path: Path) -> Non
     (tmp_path / "r.files").write_text("in the way")
 
     async def main() -> Any:
-        engine = Engine(Scripted([call("read_all")], "x"), tools=[read_all], attach_above=10)
+        engine = Engine(
+            Scripted([call("read_all")], "x"), tools=[read_all], record_options=RecordOptions(attach_above=10)
+        )
         return await engine.run("go", record=tmp_path / "r.jsonl")
 
     outcome = asyncio.run(main())
@@ -162,7 +164,7 @@ def test_a_disk_that_is_full_ends_the_run_with_its_reason(tmp_path: Path) -> Non
 @pytest.mark.parametrize("above", [-1, 1.5, "many", True])
 def test_a_size_that_is_none_is_refused(above: Any) -> None:
     with pytest.raises(WrongUse, match="attach_above is"):
-        Engine(Scripted("x"), attach_above=above)
+        Engine(Scripted("x"), record_options=RecordOptions(attach_above=above))
 
 
 def test_an_event_without_attachments_is_written_as_ever() -> None:

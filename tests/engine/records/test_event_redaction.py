@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import msgspec
 import pytest
-from endstop import Completion, Engine, read_record, tool
+from endstop import Completion, Engine, Hooks, RecordOptions, read_record, tool
 from endstop.decision import Event, Policy, ReasoningDelta, ToolSpec
 from endstop.decision import events as ev
 from endstop.decision.chunks import AttemptEnded, ProviderToolReport, TextDelta, ToolCallDelta
@@ -244,7 +244,11 @@ def engine_of(script: list[Any], **options: Any) -> Engine:
         raise ValueError(f"no {SECRET} there")
 
     return Engine(
-        Scripted(*script), tools=[look, fail, think, finish_task, ask_user], presets=(), redact=redact, **options
+        Scripted(*script),
+        tools=[look, fail, think, finish_task, ask_user],
+        presets=(),
+        record_options=RecordOptions(redact=redact),
+        **options,
     )
 
 
@@ -353,7 +357,7 @@ async def test_nothing_of_a_response_is_on_disk_before_it_is_whole_and_the_rest_
         return "ok"
 
     script = [[say(SECRET[:8]), call("peek", at="it"), half, say(SECRET[8:])], [call("finish_task", summary="x")]]
-    engine = Engine(Scripted(*script), tools=[peek], redact=redact)
+    engine = Engine(Scripted(*script), tools=[peek], record_options=RecordOptions(redact=redact))
     await engine.run("go", record=path)
     assert seen[0].splitlines()[-1].startswith(b'{"type":"ATTEMPT_STARTED"')
     check_bytes = path.read_bytes()
@@ -365,7 +369,7 @@ async def test_nothing_of_a_response_is_on_disk_before_it_is_whole_and_the_rest_
 async def test_a_run_that_is_killed_in_the_middle_of_a_response_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "r.jsonl"
     stalled = anyio.Event()
-    engine = Engine(Scripted([say(SECRET[:8], 2), stalled, say("never")]), redact=redact)
+    engine = Engine(Scripted([say(SECRET[:8], 2), stalled, say("never")]), record_options=RecordOptions(redact=redact))
     async with engine.start("go", record=path) as run:
         while run.bus.last < 6:
             await anyio.lowlevel.checkpoint()
@@ -373,7 +377,7 @@ async def test_a_run_that_is_killed_in_the_middle_of_a_response_goes_on(tmp_path
     (tmp_path / "killed.jsonl").write_bytes(killed)
     assert leaks(killed) == []
     record = read_record(tmp_path / "killed.jsonl")
-    again = Engine(Scripted("All is well."), redact=redact)
+    again = Engine(Scripted("All is well."), record_options=RecordOptions(redact=redact))
     session = again.session(record.header.session_id, record=tmp_path / "killed.jsonl")
     session.recall(record.runs)
     async with session.start_resumed() as resumed:
@@ -393,7 +397,7 @@ def test_gates_questions_and_verdicts_replay_without_their_secrets(tmp_path: Pat
     script = [[call("finish_task", summary=f"first {SECRET}")], [call("ask_user", question=f"Is it {SECRET}?")]]
 
     async def main() -> None:
-        session = engine_of([*script, "fine"], gates=[gate]).session(record=path)
+        session = engine_of([*script, "fine"], hooks=Hooks(gates=[gate])).session(record=path)
         outcome = await session.run("go")
         await session.answer(outcome.questions[0].call_id, f"no, {SECRET}2")
 
@@ -411,7 +415,9 @@ def test_what_differs_only_in_what_was_redacted_is_no_repetition_in_the_replay(t
         return f"row {path}"
 
     script = [[call("look", path=f"{number:05}")] for number in range(12)]
-    engine = Engine(Scripted(*script, [call("finish_task", summary="x")]), tools=[look], redact=blunt)
+    engine = Engine(
+        Scripted(*script, [call("finish_task", summary="x")]), tools=[look], record_options=RecordOptions(redact=blunt)
+    )
     outcome = asyncio.run(engine.run("go", record=tmp_path / "r.jsonl"))
     assert outcome.stop_reason == "completed"
     report = asyncio.run(replay(str(tmp_path / "r.jsonl")))
@@ -431,7 +437,7 @@ def test_marks_of_results_cannot_be_guessed(tmp_path: Path) -> None:
 def test_a_function_that_fails_leaves_nothing(broken: Any, tmp_path: Path) -> None:
     script = [[say(SECRET), call("look", path=SECRET)], [call("finish_task", summary=SECRET)]]
     engine = engine_of(script)
-    engine.redact = broken
+    engine.config.record_options.redact = broken
     outcome = asyncio.run(engine.run(SECRET, record=tmp_path / "r.jsonl"))
     assert outcome.answer == SECRET
     assert leaks((tmp_path / "r.jsonl").read_bytes()) == []
@@ -471,4 +477,4 @@ def test_what_is_no_function_is_refused() -> None:
     from endstop.decision import WrongUse
 
     with pytest.raises(WrongUse, match="redact: 'all' is no function"):
-        Engine(Scripted("x"), redact="all")  # type: ignore[arg-type]
+        Engine(Scripted("x"), record_options=RecordOptions(redact="all"))  # type: ignore[arg-type]

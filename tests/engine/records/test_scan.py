@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from endstop import read_record
+from endstop import RecordOptions, read_record
 from endstop.decision import Event, Limits, Policy, WrongUse
 from endstop.decision.events import STREAM_PARTS, RunFinished, RunStarted, ToolCallResult
 from endstop.records import compression as zst
@@ -295,7 +295,7 @@ def test_a_first_event_that_one_reader_refuses_the_other_refuses_too(whole: Path
 
 
 def test_results_come_as_they_stand_unless_their_attachments_are_asked_for(tmp_path: Path) -> None:
-    path = play(tmp_path / "r.jsonl", attach_above=5)
+    path = play(tmp_path / "r.jsonl", record_options=RecordOptions(attach_above=5))
     plain = [event for event in scan(path) if isinstance(event, ToolCallResult)]
     brought = [event for event in scan(path, attachments=True) if isinstance(event, ToolCallResult)]
     assert all(event.attached for event in plain)

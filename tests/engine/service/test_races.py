@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from endstop import Engine
+from endstop import Engine, RecordOptions
 from endstop.providers import Scripted, call
 from endstop.records.event_redaction import REDACTION_FAILED
 from endstop.service import supervisor
@@ -235,7 +235,12 @@ async def test_a_title_is_a_line_without_what_a_terminal_would_obey() -> None:
 async def test_what_the_store_keeps_besides_events_is_redacted_and_the_model_sees_it_as_it_is() -> None:
     held, store = Held(), Stage()
     model = Scripted(call("look", path="a"), FINISH, FINISH)
-    engine = Engine(model, tools=[held.tool], presets=[finish_task], redact=lambda text: text.replace("hunter2", "***"))
+    engine = Engine(
+        model,
+        tools=[held.tool],
+        presets=[finish_task],
+        record_options=RecordOptions(redact=lambda text: text.replace("hunter2", "***")),
+    )
     async with Service(engine, store=store, grace=0) as service:
         session = await service.start("My password is hunter2")
         assert session.title == "My password is ***"
@@ -256,7 +261,7 @@ async def test_what_the_store_keeps_besides_events_is_redacted_and_the_model_see
 
 
 async def test_a_redaction_that_fails_keeps_nothing() -> None:
-    engine = engine_of(FINISH, redact=lambda text: str(1 // 0))
+    engine = engine_of(FINISH, record_options=RecordOptions(redact=lambda text: str(1 // 0)))
     async with Service(engine, store=TemporaryStore(), grace=0) as service:
         assert (await service.start("hunter2")).title == REDACTION_FAILED
         await rests(service)

@@ -125,7 +125,7 @@ async def test_a_message_is_heard_by_the_run_or_by_one_that_begins_by_itself() -
         await service.send_message(session.id, "to 8080")
         assert [message.text for message in await store.unheard(session.id)] == ["to 8080"]
         gate = anyio.Event()
-        engine.provider._responses = iter([[say("Hm"), gate, FINISH], "The host is set, too."])  # type: ignore[attr-defined]
+        engine.config.provider._responses = iter([[say("Hm"), gate, FINISH], "The host is set, too."])  # type: ignore[attr-defined]
         held.go.set()
         async for portion in service.follow_run(await service.run(session.run_id or "")):
             if any(b'"TEXT_MESSAGE_CONTENT"' in frame.line for frame in portion):  # type: ignore[union-attr]

@@ -115,7 +115,7 @@ async def test_a_run_uses_the_tools_of_a_server_over_stdio_and_ends_by_its_compl
     assert schema["required"] == ["a"]
     assert schema["properties"]["b"]["description"] == "What is added."
     assert tools["add"].spec.description == "Add two integers."
-    assert "finish_task" not in engine.toolbox, "the server's completion stands for ours"
+    assert "finish_task" not in engine.config.toolbox, "the server's completion stands for ours"
 
 
 async def test_a_server_over_http_gets_our_headers(http: SimpleNamespace) -> None:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import anyio
 import pytest
-from endstop import Engine, InvalidArguments, Tool, Toolbox, tool
+from endstop import Engine, InvalidArguments, Runtime, Tool, Toolbox, tool
 from endstop.decision import Policy, ToolCallDelta, ToolResult, WrongUse
 from endstop.decision.events import ToolCallResult
 from endstop.providers import Scripted, call
@@ -147,7 +147,7 @@ async def test_a_tool_that_hangs_is_stopped_at_its_timeout_and_the_run_goes_on()
         await anyio.sleep_forever()
         return ""
 
-    engine = Engine(Scripted([call("hang")], "done"), tools=[hang], clock=clock)
+    engine = Engine(Scripted([call("hang")], "done"), tools=[hang], runtime=Runtime(clock=clock))
     async with engine.start("go") as run:
         while not run.facts.tool_calls and not run.finished:
             await clock.advance(10)

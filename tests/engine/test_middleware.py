@@ -9,15 +9,15 @@ from contextvars import ContextVar
 from typing import Any
 
 import pytest
-from endstop import Engine, Run, tool
+from endstop import Engine, Observers, Run, tool
 from endstop.decision import WrongUse
 from endstop.providers import Scripted, call
-from endstop.run import Around
+from endstop.run import Middleware
 
 TENANT: ContextVar[str] = ContextVar("TENANT", default="nobody")
 
 
-def noting(name: str, notes: list[str]) -> Around:
+def noting(name: str, notes: list[str]) -> Middleware:
     @asynccontextmanager
     async def around(run: Run) -> AsyncIterator[None]:
         assert run.context is not None
@@ -32,15 +32,15 @@ def noting(name: str, notes: list[str]) -> Around:
 
 async def test_the_first_is_outermost_and_each_has_the_outcome_at_the_end() -> None:
     notes: list[str] = []
-    engine = Engine(Scripted("Done."), around=[noting("a", notes)])
-    await engine.within(noting("b", notes), noting("c", notes)).run("Go")
+    engine = Engine(Scripted("Done."), observers=Observers(middleware=[noting("a", notes)]))
+    await engine.with_middleware(noting("b", notes), noting("c", notes)).run("Go")
     assert notes == ["a in", "b in", "c in", "c out, text_final", "b out, text_final", "a out, text_final"]
 
 
 async def test_a_copy_has_it_and_the_engine_it_was_made_of_has_not() -> None:
     notes: list[str] = []
     engine = Engine(Scripted("Done.", "Done."))
-    other = engine.within(noting("a", notes)).using(Scripted("Done."))
+    other = engine.with_middleware(noting("a", notes)).with_provider(Scripted("Done."))
     await engine.run("Go")
     assert notes == []
     await other.run("Go")
@@ -70,7 +70,7 @@ async def test_what_it_sets_is_seen_by_tools_and_subscribers_of_its_run_alone() 
     def script(request: Any) -> Any:
         return "Done." if len(request.messages) > 2 else call("look", x="tool")
 
-    engine = Engine(Scripted(script), tools=[look], around=[tenant], subscribers=[follow])
+    engine = Engine(Scripted(script), tools=[look], observers=Observers(middleware=[tenant], subscribers=[follow]))
     await asyncio.gather(engine.run("1"), engine.run("2"))
     assert sorted(seen) == [("subscriber", "a"), ("subscriber", "b"), ("tool", "a"), ("tool", "b")]
     assert TENANT.get() == "nobody"
@@ -84,7 +84,7 @@ async def test_one_that_raises_at_the_start_keeps_the_run_from_beginning() -> No
         raise RuntimeError("no database")
         yield
 
-    session = Engine(Scripted("Done."), around=[broken]).session()
+    session = Engine(Scripted("Done."), observers=Observers(middleware=[broken])).session()
     with pytest.raises(RuntimeError, match="no database"):
         await session.run("Go")
     assert notes == []
@@ -98,14 +98,14 @@ async def test_it_is_left_when_the_run_is_cancelled() -> None:
         async def wait(self) -> None:
             await asyncio.sleep(600)
 
-    async with Engine(Scripted([Stall()]), around=[noting("a", notes)]).start("Go") as run:
+    async with Engine(Scripted([Stall()]), observers=Observers(middleware=[noting("a", notes)])).start("Go") as run:
         run.cancel()
         await run.wait()
     assert notes == ["a in", "a out, cancelled"]
 
 
 def test_what_is_no_function_is_refused() -> None:
-    with pytest.raises(WrongUse, match="around"):
-        Engine(Scripted("Done."), around=["a"])  # type: ignore[list-item]
-    with pytest.raises(WrongUse, match="around"):
-        Engine(Scripted("Done.")).within("a")  # type: ignore[arg-type]
+    with pytest.raises(WrongUse, match="middleware"):
+        Engine(Scripted("Done."), observers=Observers(middleware=["a"]))  # type: ignore[list-item]
+    with pytest.raises(WrongUse, match="middleware"):
+        Engine(Scripted("Done.")).with_middleware("a")  # type: ignore[arg-type]

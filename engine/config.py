@@ -1,0 +1,281 @@
+"""The settings of an engine, in groups, and `RunConfig`: all that a run is made from.
+
+Each group checks its own values when it is made, so a wrong one is refused where it was written, before any run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import Any
+
+from .budget import Budget
+from .context import Decide, Execute, execute_here
+from .decision import Event, Facts, FinishReason, Outcome, Policy, Price, Rule, WrongUse
+from .decision import decide as built_in_decide
+from .decision.events import RunFinished
+from .decision.finish_words import check_finish_words
+from .evaluation import Evaluator
+from .event_bus import KEPT, Lagged
+from .hooks import Gate, Judge, PromptHandler, ReplaySource, TextRule, qualified
+from .prompts import system_prompt
+from .providers import Prices, Provider, ToolChoice
+from .providers._wrapper import iter_leaf_providers
+from .providers.clock import Clock, SystemClock
+from .providers.provider import check_settings
+from .records.attachments import ATTACH_ABOVE
+from .records.event_redaction import Redact
+from .run import Middleware, Run, Subscriber
+from .tools.tool import Tool, Toolbox
+from .tools.user_functions import check_functions
+from .validation import (
+    as_tuple,
+    check_budget,
+    check_buffer,
+    check_clock,
+    check_measurable,
+    check_policy,
+    check_prices,
+    check_provider,
+    check_rules,
+    check_size,
+    check_system,
+    check_together,
+    check_tool_choice,
+    check_tools,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """Functions of yours that have a say in a run; see `hooks.py`. What each says is recorded.
+
+    Raises WrongUse for what cannot be called.
+    """
+
+    gates: Sequence[Gate] = ()
+    """Asked in order whether a completion is good; the first that rejects hands it back to the model."""
+    text_rule: TextRule | None = None
+    """Says whether a response without a completion call ends the run."""
+    judge: Judge | None = None
+    """Asked after each round that would go on whether the task is complete."""
+    evaluate: Evaluator | None = None
+    """Says whether the work was good, at the end of every run but failed, cancelled and paused ones."""
+    prompt_handlers: Sequence[PromptHandler] = ()
+    """May answer or prepare a prompt before the model is asked."""
+    rules: Sequence[Rule] = ()
+    """Rules and guards of yours, for the names in the policy that are not built in."""
+
+    def __post_init__(self) -> None:
+        _as_tuples(self, "gates", "prompt_handlers")
+        check_functions(
+            gates=self.gates,
+            text_rule=self.text_rule,
+            judge=self.judge,
+            evaluate=self.evaluate,
+            prompt_handlers=self.prompt_handlers,
+        )
+        check_rules(self.rules)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """What each request says beside its messages and tools, and how its end is read. Raises WrongUse."""
+
+    tool_choice: ToolChoice = "auto"
+    """`auto`, `required` (the model must call a tool) or `none`."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Passed to the provider with each request: `temperature`, `max_tokens` and whatever else its endpoint takes."""
+    finish_words: Mapping[str, FinishReason] = field(default_factory=dict)
+    """What finish words mean that our table does not know, as `{"done": "stop"}`; for every provider."""
+
+    def __post_init__(self) -> None:
+        check_tool_choice(self.tool_choice)
+        object.__setattr__(self, "settings", check_settings(self.settings))
+        object.__setattr__(self, "finish_words", check_finish_words(self.finish_words))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordOptions:
+    """How events are written into a record. Raises WrongUse."""
+
+    redact: Redact | None = None
+    """Applied to each text of a user, a model or a tool; see `records/redaction.py`."""
+    attach_above: int | None = ATTACH_ABOVE
+    """Bytes from which on a text or a picture gets a file of its own beside the record; None: never."""
+
+    def __post_init__(self) -> None:
+        check_functions(redact=self.redact)
+        check_size("attach_above", self.attach_above)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observers:
+    """Who follows a run, and what goes on around it. None of them has a say in it. Raises WrongUse."""
+
+    subscribers: Sequence[Subscriber] = ()
+    """Called with each event and its run, each from a task of its own: one that is slow or raises hurts no run."""
+    on_completed: Callable[[Outcome], Awaitable[None] | None] | None = None
+    """Called with the outcome of each run that completed."""
+    middleware: Sequence[Middleware] = ()
+    """Context managers that each run enters in its own task, the first outermost; see `run.py`."""
+    buffer: int = KEPT
+    """Events that each run keeps for its readers, 1 or more; a slower reader gets a `Lagged` for what it missed."""
+
+    def __post_init__(self) -> None:
+        _as_tuples(self, "subscribers", "middleware")
+        check_functions(subscribers=self.subscribers, on_completed=self.on_completed, middleware=self.middleware)
+        check_buffer(self.buffer)
+
+    @property
+    def all_subscribers(self) -> tuple[Subscriber, ...]:
+        """The subscribers, with `on_completed` as one of them."""
+        callback = self.on_completed
+        return (*self.subscribers, *(() if callback is None else (_when_completed(callback),)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """What a run stands on. A replay and tests replace it; an engine in production rarely does. Raises WrongUse."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    decide: Decide | None = None
+    """Asked after each step and round; None for the built-in `decide` with the rules in `Hooks.rules`."""
+    decide_untraced: Decide | None = None
+    """The same decision without its trace, where the loop only looks ahead; None for `decide`."""
+    execute: Execute = execute_here
+    """Runs a call: the place to run tools elsewhere, or to answer them from a record."""
+    replay: ReplaySource | None = None
+    """In a replay, what the record knows of the run."""
+
+    def __post_init__(self) -> None:
+        check_clock(self.clock)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """All that a run is made from, checked. Made by `Engine`; shared by its sessions and never changed."""
+
+    provider: Provider
+    policy: Policy
+    toolbox: Toolbox
+    system: str
+    """The system prompt; none if it is empty."""
+    prices: Prices
+    budget: Budget | None
+    hooks: Hooks
+    model_options: ModelOptions
+    record_options: RecordOptions
+    observers: Observers
+    runtime: Runtime
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        tools: Sequence[Tool],
+        presets: Sequence[Tool],
+        system: str | None,
+        prices: Prices | None,
+        **parts: Any,
+    ) -> RunConfig:
+        """The configuration from what `Engine` is given. Raises WrongUse."""
+        check_provider(parts["provider"])
+        check_policy(parts["policy"])
+        check_system(system)
+        check_prices(prices)
+        for name, group in GROUPS.items():
+            if not isinstance(parts[name], group):
+                raise WrongUse(f"{name} is {parts[name]!r}: write {name}={group.__name__}(...)")
+        in_replay = parts["runtime"].replay is not None
+        if not in_replay:
+            check_tools("tools", tools)
+            check_tools("presets", presets)
+        own = Toolbox(tools)
+        extra = [preset for preset in presets if not (preset.kind == "completion" and own.can_complete)]
+        toolbox = Toolbox([*tools, *extra]).under(parts["policy"])
+        config = cls(
+            toolbox=toolbox,
+            system=system_prompt(toolbox.can_complete) if system is None else system,
+            prices=Prices() if prices is None else prices,
+            **parts,
+        )
+        check_together(config.policy, config.hooks.judge, toolbox.specs, config.model_options.tool_choice)
+        check_budget(config.policy, config.budget)
+        if not in_replay:
+            check_measurable(config.policy, config.budget, config.provider, config.known_prices)
+        config.decide(Facts(), config.policy)  # a policy that names unknown rules fails here, not in a run
+        return config
+
+    @property
+    def decide(self) -> Decide:
+        """What is asked after each step and round."""
+        return self.runtime.decide or partial(built_in_decide, user_rules=tuple(self.hooks.rules))
+
+    @property
+    def decide_untraced(self) -> Decide:
+        """The same for the loop's looks ahead: nothing of them is recorded, and so they need no trace."""
+        looks = self.runtime.decide_untraced or self.runtime.decide
+        return looks or partial(built_in_decide, user_rules=tuple(self.hooks.rules), traced=False)
+
+    @property
+    def functions(self) -> dict[str, tuple[str, ...]]:
+        """The user functions that have a say in a run, by role and qualified name, as records hold them."""
+        hooks, redact = self.hooks, self.record_options.redact
+        one = {"text_rule": hooks.text_rule, "judge": hooks.judge, "evaluator": hooks.evaluate, "redaction": redact}
+        many = {"gate": hooks.gates, "handler": hooks.prompt_handlers}
+        all_of = {**many, **{role: (function,) for role, function in one.items() if function is not None}}
+        return {role: tuple(map(qualified, functions)) for role, functions in all_of.items() if functions}
+
+    def known_prices(self) -> dict[str, Price]:
+        """The prices of the provider's models, by their names, as far as they are known."""
+        known = {provider.model: self.prices.of(provider) for provider in iter_leaf_providers(self.provider)}
+        return {model: price for model, price in known.items() if price is not None}
+
+    def with_provider(self, provider: Provider, evaluate: Evaluator | None = None) -> RunConfig:
+        """The same with another provider, and another evaluator if one is given. Raises WrongUse."""
+        check_provider(provider)
+        hooks = self.hooks if evaluate is None else replace(self.hooks, evaluate=evaluate)
+        return replace(self, provider=provider, hooks=hooks)
+
+    def with_middleware(self, *middleware: Middleware) -> RunConfig:
+        """The same with more middleware, inside of what is there. Raises WrongUse."""
+        observers = replace(self.observers, middleware=(*self.observers.middleware, *middleware))
+        return replace(self, observers=observers)
+
+
+GROUPS = {
+    "hooks": Hooks,
+    "model_options": ModelOptions,
+    "record_options": RecordOptions,
+    "observers": Observers,
+    "runtime": Runtime,
+}
+"""The parameters of `Engine` that hold a group of settings."""
+
+_RENAMED = {"intents": "prompt_handlers", "around": "middleware", "recalled": "replay"}
+
+
+def refuse_ungrouped(names: Sequence[str]) -> None:
+    """Say where settings went that `Engine` once took one by one. Raises WrongUse, or TypeError for what never was."""
+    for name in names:
+        today = _RENAMED.get(name, name)
+        for parameter, group in GROUPS.items():
+            if today in {one.name for one in fields(group)}:
+                raise WrongUse(f"{name} is set in a group now: Engine(..., {parameter}={group.__name__}({today}=...))")
+    raise TypeError(f"Engine() got an unexpected keyword argument {names[0]!r}")
+
+
+def _as_tuples(group: Any, *names: str) -> None:
+    for name in names:
+        object.__setattr__(group, name, as_tuple(name, getattr(group, name)))
+
+
+def _when_completed(callback: Callable[[Outcome], Awaitable[None] | None]) -> Subscriber:
+    def on_event(event: Event | Lagged, run: Run) -> Awaitable[None] | None:
+        if isinstance(event, RunFinished) and event.outcome.status == "completed":
+            return callback(event.outcome)
+        return None
+
+    return on_event
