@@ -35,10 +35,11 @@ PUBLIC = {
         CASES Behaviour Cannot Case Ending Endpoint Passed check
     """,
     "endstop": """
-        Budget Bus Clock Completion Continue Engine Fleet Happened Image InvalidArguments Lagged Limits LiteLLM
-        NotHappened OpenAICompatible Outcome Phase Policy ProviderSummary RaceResult Redaction Run Session
-        SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult ThisCall Tool Toolbox Unclear WrongUse
-        __version__ mcp_tools read_record this_call tool tools_from_yaml
+        Accept Answer Budget Bus Clock Completion Continue Engine Evaluated Evaluation Fleet Happened Hooks Image
+        InvalidArguments Lagged Limits LiteLLM ModelJudge ModelOptions NotHappened Observers OpenAICompatible Outcome
+        Phase Policy Prepare Progress ProviderSummary RaceResult RecordOptions Redaction Reject Run Runtime Session
+        SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult ThisCall Tool Toolbox Unclear Verdict
+        WrongUse __version__ mcp_tools read_record this_call tool tools_from_yaml
     """,
     "endstop.durable": """
         Job RunLost ResultNotStored Queue StepKey Steps
