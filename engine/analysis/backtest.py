@@ -27,7 +27,131 @@ from ..records.scan import scan
 from .sampling import BadRecord, partly_read
 from .statistics import Interval, RatioEstimator, wilson_interval
 
-# One recorded session under other policies: its runs' findings as one.
+INDEX_VERSION = 1
+"""Goes up whenever the same record is tested otherwise than before: what an index holds is then made anew."""
+MAX_EXAMPLES = 5
+"""Sessions of each kind that are named."""
+MAX_SWEEP_VALUES = 200
+"""Values of a sweep."""
+
+
+class NamedPolicy(Struct, frozen=True):
+    """A policy under the name that it has in a table: its own, or the setting that was swept."""
+
+    name: str
+    policy: Policy
+    value: float | str | None = None
+    """Of the swept setting."""
+
+
+class BacktestReport(Struct, frozen=True, kw_only=True):
+    """What the policies make of all records."""
+
+    sessions: int
+    runs: int
+    used: ResourceUse
+    recorded_policies: dict[str, int]
+    """Sessions by the name of the policy that they were recorded under."""
+    verdicts: dict[str, int]
+    against: str | None = None
+    """The policy that the others are compared with, beside the record."""
+    swept: str | None = None
+    """The setting that was swept."""
+    policies: tuple[PolicyTotals, ...]
+    bad: tuple[BadRecord, ...] = ()
+    damaged: tuple[BadRecord, ...] = ()
+    """Records that were read, but for some of their lines."""
+
+
+class PolicyTotals(Struct, frozen=True, kw_only=True):
+    """One policy over all sessions."""
+
+    policy: str
+    value: float | str | None = None
+    """Of the setting that was swept."""
+    sessions: int
+    partings: dict[str, int]
+    """How many sessions are same, earlier, later, diverge and are refused."""
+    known: int
+    """Sessions of which all is known under this policy."""
+    saved: SavedUsage
+    saved_output_tokens_share: Interval | None
+    """Of the known sessions' output tokens."""
+    least_saved_steps: int
+    """Over all sessions, the unknown ones too: what was beyond the policy's stop or its hard limit, so saved for
+    certain."""
+    least_saved_steps_share: Interval | None
+    """Of the steps of all sessions."""
+    supposed_saved_steps: int
+    """Over all sessions, if nothing that the policy says changed what the model does: a supposition."""
+    cut: int
+    """Sessions that would have ended before their work was reported as done."""
+    passed: int
+    """Sessions that passed their evaluation."""
+    false_positives: int
+    """Of these, the ones that would have been cut."""
+    cut_share: Interval | None
+    false_positive_share: Interval | None
+    """Of those that passed."""
+    false_negatives: int
+    """Sessions in which the policy would have gone on after the work was reported as done."""
+    false_negative_share: Interval | None
+    against: Interval | None = None
+    """Share of the steps saved beyond what the policy that it is compared with saves."""
+    most_saved: tuple[SessionCase, ...] = ()
+    good_runs_cut: tuple[SessionCase, ...] = ()
+    unknown: tuple[SessionCase, ...] = ()
+
+
+class SavedUsage(Struct, frozen=True, kw_only=True):
+    """What a policy would have saved, over the sessions of which all is known."""
+
+    steps: int
+    requests: int
+    tool_calls: int
+    input_tokens: int
+    output_tokens: int
+    cost_usd: float | None
+    seconds: float
+    estimated: bool
+    """Whether any of the tokens are estimated."""
+
+
+class SessionCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One session under one policy, with what tells it from the others."""
+
+    record: str
+    """The file."""
+    session_id: str
+    model: str = ""
+    used: ResourceUse = ResourceUse()
+    stop_reason: str = ""
+    """Of the record."""
+    verdict: str = "not_run"
+    finding: SessionFinding
+
+
+class SessionBacktest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One session, and what each policy makes of it."""
+
+    session_id: str
+    model: str = ""
+    policy: str = ""
+    """The name of the recorded one; of the last run, if it changed."""
+    runs: int = 0
+    used: ResourceUse = ResourceUse()
+    """By all its runs."""
+    stop_reason: str = ""
+    """Of its last run; empty if that has no end."""
+    verdict: Verdict = "not_run"
+    """Of the last run that was evaluated."""
+    prompt: str = ""
+    findings: tuple[SessionFinding, ...] = ()
+    """In the order of the policies."""
+    damaged: int = 0
+    """Lines of the record that could not be read."""
+    lost: int = 0
+    """Events that are missing in the middle of runs."""
 
 
 class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -58,27 +182,77 @@ class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     """A run would have gone on after its work was reported as done."""
 
 
-class SessionBacktest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One session, and what each policy makes of it."""
+_decode = msgspec.msgpack.Decoder(SessionBacktest).decode
 
-    session_id: str
-    model: str = ""
-    policy: str = ""
-    """The name of the recorded one; of the last run, if it changed."""
-    runs: int = 0
-    used: ResourceUse = ResourceUse()
-    """By all its runs."""
-    stop_reason: str = ""
-    """Of its last run; empty if that has no end."""
-    verdict: Verdict = "not_run"
-    """Of the last run that was evaluated."""
-    prompt: str = ""
-    findings: tuple[SessionFinding, ...] = ()
-    """In the order of the policies."""
-    damaged: int = 0
-    """Lines of the record that could not be read."""
-    lost: int = 0
-    """Events that are missing in the middle of runs."""
+
+def backtest_records(
+    paths: Sequence[Path],
+    policies: Sequence[NamedPolicy],
+    *,
+    against: NamedPolicy | None = None,
+    swept: str | None = None,
+    index: Index | None = None,
+    processes: int | None = None,
+    progress: ProgressCallback | None = None,
+    on_case: Callable[[str, SessionCase], None] | None = None,
+) -> BacktestReport:
+    """Test every record under each policy. Files that cannot be read are listed in the report.
+
+    against: one more policy, with which the others are compared. index: of `backtest_index` of these policies, that one
+    included. on_case: gets each policy's name and each case.
+    """
+    every = [*policies, *([against] if against is not None else [])]
+    work = partial(backtest_record, [named.policy for named in every])
+    aggregators = [PolicyAggregator(named.name, named.value) for named in every]
+    sessions = runs = 0
+    used = ResourceUse()
+    recorded: Counter[str] = Counter()
+    verdicts: Counter[str] = Counter()
+    bad, damaged = [], []
+    for path, result in map_files_cached(index, work, paths, processes=processes, progress=progress):
+        if isinstance(result, FileFailure):
+            bad.append(BadRecord(str(path), result.message))
+            continue
+        tested = _decode(result)
+        if (partly := partly_read(str(path), tested.damaged, tested.lost, "tested")) is not None:
+            damaged.append(partly)
+        sessions, runs, used = sessions + 1, runs + tested.runs, used + tested.used
+        recorded[tested.policy] += 1
+        verdicts[tested.verdict] += 1
+        other = tested.findings[-1] if against is not None else None
+        for number, aggregator in enumerate(aggregators):
+            case = session_case(str(path), tested, number)
+            aggregator.add(case, other)
+            if on_case is not None:
+                on_case(every[number].name, case)
+    return BacktestReport(
+        sessions=sessions,
+        runs=runs,
+        used=used,
+        recorded_policies=dict(recorded),
+        verdicts=dict(verdicts),
+        against=against.name if against is not None else None,
+        swept=swept,
+        policies=tuple(aggregator.totals() for aggregator in aggregators),
+        bad=tuple(bad),
+        damaged=tuple(damaged),
+    )
+
+
+def backtest_index(policies: Sequence[NamedPolicy], place: str | None = None) -> Index:
+    """The index of what these policies make of records."""
+    plain = msgspec.json.encode([named.policy for named in policies])
+    return Index(f"backtest {sha256(plain).hexdigest()[:16]}", f"{__version__}.{INDEX_VERSION}", place)
+
+
+def backtest_record(policies: Sequence[Policy], path: Path) -> bytes:
+    """One record under each policy, encoded. Raises WrongUse for what is none."""
+    events = scan(path)
+    tested = backtest_session(events, policies)
+    return msgspec.msgpack.encode(replace(tested, damaged=events.damaged_lines, lost=events.lost))
+
+
+# ---- one session
 
 
 def backtest_session(events: Iterable[Event], policies: Sequence[Policy]) -> SessionBacktest:
@@ -147,235 +321,20 @@ def _supposed_steps(run: BacktestResult, policy: int) -> int:
     return 0 if stops is None else run.digest.end.steps - stops.steps
 
 
-INDEX_VERSION = 1
-"""Goes up whenever the same record is tested otherwise than before: what an index holds is then made anew."""
-_decode = msgspec.msgpack.Decoder(SessionBacktest).decode
-
-
-class NamedPolicy(Struct, frozen=True):
-    """A policy under the name that it has in a table: its own, or the setting that was swept."""
-
-    name: str
-    policy: Policy
-    value: float | str | None = None
-    """Of the swept setting."""
-
-
-class BacktestReport(Struct, frozen=True, kw_only=True):
-    """What the policies make of all records."""
-
-    sessions: int
-    runs: int
-    used: ResourceUse
-    recorded_policies: dict[str, int]
-    """Sessions by the name of the policy that they were recorded under."""
-    verdicts: dict[str, int]
-    against: str | None = None
-    """The policy that the others are compared with, beside the record."""
-    swept: str | None = None
-    """The setting that was swept."""
-    policies: tuple[PolicyTotals, ...]
-    bad: tuple[BadRecord, ...] = ()
-    damaged: tuple[BadRecord, ...] = ()
-    """Records that were read, but for some of their lines."""
-
-
-def backtest_record(policies: Sequence[Policy], path: Path) -> bytes:
-    """One record under each policy, encoded. Raises WrongUse for what is none."""
-    events = scan(path)
-    tested = backtest_session(events, policies)
-    return msgspec.msgpack.encode(replace(tested, damaged=events.damaged_lines, lost=events.lost))
-
-
-def backtest_index(policies: Sequence[NamedPolicy], place: str | None = None) -> Index:
-    """The index of what these policies make of records."""
-    plain = msgspec.json.encode([named.policy for named in policies])
-    return Index(f"backtest {sha256(plain).hexdigest()[:16]}", f"{__version__}.{INDEX_VERSION}", place)
-
-
-def backtest_records(
-    paths: Sequence[Path],
-    policies: Sequence[NamedPolicy],
-    *,
-    against: NamedPolicy | None = None,
-    swept: str | None = None,
-    index: Index | None = None,
-    processes: int | None = None,
-    progress: ProgressCallback | None = None,
-    on_case: Callable[[str, SessionCase], None] | None = None,
-) -> BacktestReport:
-    """Test every record under each policy. Files that cannot be read are listed in the report.
-
-    against: one more policy, with which the others are compared. index: of `backtest_index` of these policies, that one
-    included. on_case: gets each policy's name and each case.
-    """
-    every = [*policies, *([against] if against is not None else [])]
-    work = partial(backtest_record, [named.policy for named in every])
-    aggregators = [PolicyAggregator(named.name, named.value) for named in every]
-    sessions = runs = 0
-    used = ResourceUse()
-    recorded: Counter[str] = Counter()
-    verdicts: Counter[str] = Counter()
-    bad, damaged = [], []
-    for path, result in map_files_cached(index, work, paths, processes=processes, progress=progress):
-        if isinstance(result, FileFailure):
-            bad.append(BadRecord(str(path), result.message))
-            continue
-        tested = _decode(result)
-        if (partly := partly_read(str(path), tested.damaged, tested.lost, "tested")) is not None:
-            damaged.append(partly)
-        sessions, runs, used = sessions + 1, runs + tested.runs, used + tested.used
-        recorded[tested.policy] += 1
-        verdicts[tested.verdict] += 1
-        other = tested.findings[-1] if against is not None else None
-        for number, aggregator in enumerate(aggregators):
-            case = session_case(str(path), tested, number)
-            aggregator.add(case, other)
-            if on_case is not None:
-                on_case(every[number].name, case)
-    return BacktestReport(
-        sessions=sessions,
-        runs=runs,
-        used=used,
-        recorded_policies=dict(recorded),
-        verdicts=dict(verdicts),
-        against=against.name if against is not None else None,
-        swept=swept,
-        policies=tuple(aggregator.totals() for aggregator in aggregators),
-        bad=tuple(bad),
-        damaged=tuple(damaged),
+def session_case(record: str, tested: SessionBacktest, number: int) -> SessionCase:
+    """One session under the policy of this number."""
+    return SessionCase(
+        record=record,
+        session_id=tested.session_id,
+        model=tested.model,
+        used=tested.used,
+        stop_reason=tested.stop_reason,
+        verdict=tested.verdict,
+        finding=tested.findings[number],
     )
 
 
-# A sweep: one policy, with one of its settings at many values.
-
-MAX_SWEEP_VALUES = 200
-"""Values of a sweep."""
-
-
-def parse_sweep(policy: Policy, given: str) -> tuple[str, list[NamedPolicy]]:
-    """The setting and the policies for `SETTING=FROM:TO:STEP` (both ends included) or `SETTING=VALUE,VALUE,...`.
-
-    Raises WrongUse for what is none, for a setting that does not exist and for values that it does not take.
-    """
-    setting, equals, text = given.partition("=")
-    setting = setting.strip()
-    if not equals or not setting or not text.strip():
-        raise WrongUse(f"--sweep {given}: write SETTING=FROM:TO:STEP, as limits.steps=5:40:5, or SETTING=VALUE,VALUE")
-    values = _parse_range(given, text) if ":" in text else [_parse_value(given, word) for word in text.split(",")]
-    named = []
-    for value in values:
-        try:
-            changed = with_setting(policy, setting, value)
-        except WrongUse as error:
-            raise WrongUse(f"--sweep {given}: {error}") from None
-        shown = _format_value(value)
-        named.append(NamedPolicy(shown, changed, shown if isinstance(value, str | bool) else value))
-    return setting, named
-
-
-def _parse_range(given: str, text: str) -> list[int | float]:
-    try:
-        first, last, step = (Decimal(word) for word in text.split(":"))
-    except (ValueError, InvalidOperation):
-        raise WrongUse(f"--sweep {given}: write FROM:TO:STEP in numbers, as 5:40:5") from None
-    if not (first.is_finite() and last.is_finite() and step.is_finite()) or step <= 0 or last < first:
-        raise WrongUse(f"--sweep {given}: from {first} to {last} no step of {step} leads; use a step above 0")
-    if (last - first) / step >= MAX_SWEEP_VALUES:
-        raise WrongUse(f"--sweep {given}: these are more than {MAX_SWEEP_VALUES} values; use a larger step")
-    count = int((last - first) / step) + 1
-    values = [first + step * number for number in range(count)]
-    whole = all(value == value.to_integral_value() for value in (first, step))
-    return [int(value) if whole else float(value) for value in values]
-
-
-def _parse_value(given: str, word: str) -> Any:
-    """One value as it would stand in a policy file; a bare word is a text."""
-    word = word.strip()
-    if not word:
-        raise WrongUse(f"--sweep {given}: a value is empty")
-    try:
-        return tomllib.loads(f"value = {word}")["value"]
-    except tomllib.TOMLDecodeError:
-        return word
-
-
-def _format_value(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-# What a policy makes of many sessions, added up one session at a time.
-
-MAX_EXAMPLES = 5
-"""Sessions of each kind that are named."""
-
-
-class SessionCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One session under one policy, with what tells it from the others."""
-
-    record: str
-    """The file."""
-    session_id: str
-    model: str = ""
-    used: ResourceUse = ResourceUse()
-    stop_reason: str = ""
-    """Of the record."""
-    verdict: str = "not_run"
-    finding: SessionFinding
-
-
-class SavedUsage(Struct, frozen=True, kw_only=True):
-    """What a policy would have saved, over the sessions of which all is known."""
-
-    steps: int
-    requests: int
-    tool_calls: int
-    input_tokens: int
-    output_tokens: int
-    cost_usd: float | None
-    seconds: float
-    estimated: bool
-    """Whether any of the tokens are estimated."""
-
-
-class PolicyTotals(Struct, frozen=True, kw_only=True):
-    """One policy over all sessions."""
-
-    policy: str
-    value: float | str | None = None
-    """Of the setting that was swept."""
-    sessions: int
-    partings: dict[str, int]
-    """How many sessions are same, earlier, later, diverge and are refused."""
-    known: int
-    """Sessions of which all is known under this policy."""
-    saved: SavedUsage
-    saved_output_tokens_share: Interval | None
-    """Of the known sessions' output tokens."""
-    least_saved_steps: int
-    """Over all sessions, the unknown ones too: what was beyond the policy's stop or its hard limit, so saved for
-    certain."""
-    least_saved_steps_share: Interval | None
-    """Of the steps of all sessions."""
-    supposed_saved_steps: int
-    """Over all sessions, if nothing that the policy says changed what the model does: a supposition."""
-    cut: int
-    """Sessions that would have ended before their work was reported as done."""
-    passed: int
-    """Sessions that passed their evaluation."""
-    false_positives: int
-    """Of these, the ones that would have been cut."""
-    cut_share: Interval | None
-    false_positive_share: Interval | None
-    """Of those that passed."""
-    false_negatives: int
-    """Sessions in which the policy would have gone on after the work was reported as done."""
-    false_negative_share: Interval | None
-    against: Interval | None = None
-    """Share of the steps saved beyond what the policy that it is compared with saves."""
-    most_saved: tuple[SessionCase, ...] = ()
-    good_runs_cut: tuple[SessionCase, ...] = ()
-    unknown: tuple[SessionCase, ...] = ()
+# ---- one policy over all sessions
 
 
 class PolicyAggregator:
@@ -458,19 +417,6 @@ class PolicyAggregator:
         )
 
 
-def session_case(record: str, tested: SessionBacktest, number: int) -> SessionCase:
-    """One session under the policy of this number."""
-    return SessionCase(
-        record=record,
-        session_id=tested.session_id,
-        model=tested.model,
-        used=tested.used,
-        stop_reason=tested.stop_reason,
-        verdict=tested.verdict,
-        finding=tested.findings[number],
-    )
-
-
 def _add_example(cases: list[SessionCase], case: SessionCase) -> None:
     if len(cases) < MAX_EXAMPLES:
         cases.append(case)
@@ -479,3 +425,57 @@ def _add_example(cases: list[SessionCase], case: SessionCase) -> None:
 def _clamp_share(interval: Interval | None) -> Interval | None:
     """Nobody saves less than nothing, or more than all, though the normal distribution would."""
     return interval and Interval(interval.value, max(0.0, interval.low), min(1.0, interval.high))
+
+
+# ---- sweeps
+
+
+def parse_sweep(policy: Policy, given: str) -> tuple[str, list[NamedPolicy]]:
+    """The setting and the policies for `SETTING=FROM:TO:STEP` (both ends included) or `SETTING=VALUE,VALUE,...`.
+
+    Raises WrongUse for what is none, for a setting that does not exist and for values that it does not take.
+    """
+    setting, equals, text = given.partition("=")
+    setting = setting.strip()
+    if not equals or not setting or not text.strip():
+        raise WrongUse(f"--sweep {given}: write SETTING=FROM:TO:STEP, as limits.steps=5:40:5, or SETTING=VALUE,VALUE")
+    values = _parse_range(given, text) if ":" in text else [_parse_value(given, word) for word in text.split(",")]
+    named = []
+    for value in values:
+        try:
+            changed = with_setting(policy, setting, value)
+        except WrongUse as error:
+            raise WrongUse(f"--sweep {given}: {error}") from None
+        shown = _format_value(value)
+        named.append(NamedPolicy(shown, changed, shown if isinstance(value, str | bool) else value))
+    return setting, named
+
+
+def _parse_range(given: str, text: str) -> list[int | float]:
+    try:
+        first, last, step = (Decimal(word) for word in text.split(":"))
+    except (ValueError, InvalidOperation):
+        raise WrongUse(f"--sweep {given}: write FROM:TO:STEP in numbers, as 5:40:5") from None
+    if not (first.is_finite() and last.is_finite() and step.is_finite()) or step <= 0 or last < first:
+        raise WrongUse(f"--sweep {given}: from {first} to {last} no step of {step} leads; use a step above 0")
+    if (last - first) / step >= MAX_SWEEP_VALUES:
+        raise WrongUse(f"--sweep {given}: these are more than {MAX_SWEEP_VALUES} values; use a larger step")
+    count = int((last - first) / step) + 1
+    values = [first + step * number for number in range(count)]
+    whole = all(value == value.to_integral_value() for value in (first, step))
+    return [int(value) if whole else float(value) for value in values]
+
+
+def _parse_value(given: str, word: str) -> Any:
+    """One value as it would stand in a policy file; a bare word is a text."""
+    word = word.strip()
+    if not word:
+        raise WrongUse(f"--sweep {given}: a value is empty")
+    try:
+        return tomllib.loads(f"value = {word}")["value"]
+    except tomllib.TOMLDecodeError:
+        return word
+
+
+def _format_value(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)

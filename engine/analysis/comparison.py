@@ -18,6 +18,18 @@ from .statistics import Interval, RunningDistribution, Z
 
 FEW_RUNS = 30
 """Below so many runs in a group the intervals are rough."""
+MIN_RUNS = 3
+"""Runs from which on anything is said at all."""
+NOTABLE_SHARE = 0.10
+FIRM_SHARE = 0.05
+NOTABLE_LIMIT_SHARE = 0.30
+"""Of the runs over a limit and judged, the share of good ones from which on the limit is too low."""
+COVERED_SHARE = 0.9
+"""The share of runs that the soft limit lets through: a task that needs more is unusual."""
+
+
+# ---- groups beside a baseline
+
 
 Unit = Literal["steps", "share", "tokens", "usd", "seconds"]
 
@@ -114,17 +126,62 @@ def _share_difference(name: str, base: Proportion, other: Proportion) -> MetricD
     )
 
 
-# What the figures advise, in sentences; each with the runs and the interval that it rests on.
-#
-# A share is worth a word from `WORTH` on. It is firm where the whole interval lies above `HALF_WORTH` and there are
-# `FEW` runs or more; anything less is said to be a hint.
+# ---- recommended limits
 
-NOTABLE_SHARE = 0.10
-FIRM_SHARE = 0.05
-NOTABLE_LIMIT_SHARE = 0.30
-"""Of the runs over a limit and judged, the share of good ones from which on the limit is too low."""
-MIN_RUNS = 3
-"""Runs from which on anything is said at all."""
+
+class LimitFit(Struct, frozen=True, kw_only=True):
+    """One kind's recommended limits, and the runs that would have been done within them.
+
+    Runs that were done and are not known to be bad count, and those that a limit of steps cut off: as done in neither,
+    since how many steps they needed nobody knows.
+    """
+
+    kind: str
+    soft_steps: int
+    steps: int
+    """The hard limit."""
+    within_soft: Proportion
+    within_hard: Proportion
+
+
+class Recommendation(Struct, frozen=True, kw_only=True):
+    """Which recommended limits fit a group of runs."""
+
+    fits: tuple[LimitFit, ...]
+    p90: int | None
+    """Nine of ten of the runs that count were done in so many steps; None if more than one in ten was cut off."""
+    best: str | None
+    """The first kind within whose soft limit nine of ten were done; None if there is none, or no run counts."""
+
+
+def recommend(group: RunAggregator) -> Recommendation:
+    """Hold the recommended limits against these runs."""
+    whole = group.steps_needed.runs + group.step_limited
+    fits = tuple(
+        LimitFit(
+            kind=kind,
+            soft_steps=limits.soft_steps or 0,
+            steps=limits.hard_steps,
+            within_soft=proportion(group.steps_needed.count_up_to(limits.soft_steps or 0), whole),
+            within_hard=proportion(group.steps_needed.count_up_to(limits.hard_steps), whole),
+        )
+        for kind, limits in RECOMMENDED.items()
+    )
+    best = next((fit.kind for fit in fits if whole and fit.within_soft.runs >= COVERED_SHARE * whole), None)
+    return Recommendation(fits=fits, p90=_p90(group, whole), best=best)
+
+
+def _p90(group: RunAggregator, whole: int) -> int | None:
+    reached = 0
+    for steps, times in sorted(group.steps_needed.counts.items()):
+        reached += times
+        if reached >= COVERED_SHARE * whole:
+            return steps
+    return None
+
+
+# ---- advice
+
 
 AdviceTopic = Literal["false_positives", "false_negatives", "repetition", "limits", "handed_back", "unjudged"]
 
@@ -249,61 +306,3 @@ def _advice(about: AdviceTopic, says: str, what: str, share: Proportion, rest: s
 def _percent(share: float) -> str:
     """In whole percent, a half rounded up."""
     return f"{floor(100 * share + 0.5)} %"
-
-
-# The recommended limits by kind of task (`decision/limits.py`), held against runs that were made.
-
-
-class LimitFit(Struct, frozen=True, kw_only=True):
-    """One kind's recommended limits, and the runs that would have been done within them.
-
-    Runs that were done and are not known to be bad count, and those that a limit of steps cut off: as done in neither,
-    since how many steps they needed nobody knows.
-    """
-
-    kind: str
-    soft_steps: int
-    steps: int
-    """The hard limit."""
-    within_soft: Proportion
-    within_hard: Proportion
-
-
-class Recommendation(Struct, frozen=True, kw_only=True):
-    """Which recommended limits fit a group of runs."""
-
-    fits: tuple[LimitFit, ...]
-    p90: int | None
-    """Nine of ten of the runs that count were done in so many steps; None if more than one in ten was cut off."""
-    best: str | None
-    """The first kind within whose soft limit nine of ten were done; None if there is none, or no run counts."""
-
-
-COVERED_SHARE = 0.9
-"""The share of runs that the soft limit lets through: a task that needs more is unusual."""
-
-
-def recommend(group: RunAggregator) -> Recommendation:
-    """Hold the recommended limits against these runs."""
-    whole = group.steps_needed.runs + group.step_limited
-    fits = tuple(
-        LimitFit(
-            kind=kind,
-            soft_steps=limits.soft_steps or 0,
-            steps=limits.hard_steps,
-            within_soft=proportion(group.steps_needed.count_up_to(limits.soft_steps or 0), whole),
-            within_hard=proportion(group.steps_needed.count_up_to(limits.hard_steps), whole),
-        )
-        for kind, limits in RECOMMENDED.items()
-    )
-    best = next((fit.kind for fit in fits if whole and fit.within_soft.runs >= COVERED_SHARE * whole), None)
-    return Recommendation(fits=fits, p90=_p90(group, whole), best=best)
-
-
-def _p90(group: RunAggregator, whole: int) -> int | None:
-    reached = 0
-    for steps, times in sorted(group.steps_needed.counts.items()):
-        reached += times
-        if reached >= COVERED_SHARE * whole:
-            return steps
-    return None

@@ -11,6 +11,40 @@ from ..decision.summary import ResourceUse, ToolStats
 from .scoring import LabelledRun, WorkState
 from .statistics import Bin, Distribution, Interval, RatioEstimator, RunningDistribution, wilson_interval
 
+ENDED = ("completion", "text", "limit", "other", "unfinished")
+
+
+class RunMetrics(Struct, frozen=True, kw_only=True):
+    """A group of runs."""
+
+    runs: int
+    steps: int
+    requests: int
+    tool_calls: int
+    ended: dict[str, Proportion]
+    """By `completion`, `text`, `limit`, `other`, `unfinished`."""
+    known: dict[str, Proportion]
+    """What is known of the work: `checked`, `said`, `said_after_failures`, `wrong`, `not_said`."""
+    statuses: dict[str, int]
+    stop_reasons: dict[str, int]
+    run_steps: Distribution
+    """Steps of each run."""
+    steps_before_done: Distribution
+    limits: LimitMetrics
+    waste: WasteMetrics
+    repetition: RepetitionMetrics
+    judged: JudgedRuns
+    false_positives: FalsePositives
+    false_negatives: FalseNegatives
+    spending: SpendingMetrics
+    retries: int
+    nudges: int
+    reminders: int
+    compactions: int
+    questions: int
+    completions: int
+    rejections: int
+
 
 class Proportion(Struct, frozen=True, kw_only=True):
     """So many of so many, with a 95 % confidence interval of the share; None of nothing."""
@@ -117,38 +151,6 @@ class SpendingMetrics(Struct, frozen=True, kw_only=True):
     run_output_tokens: Distribution
 
 
-class RunMetrics(Struct, frozen=True, kw_only=True):
-    """A group of runs."""
-
-    runs: int
-    steps: int
-    requests: int
-    tool_calls: int
-    ended: dict[str, Proportion]
-    """By `completion`, `text`, `limit`, `other`, `unfinished`."""
-    known: dict[str, Proportion]
-    """What is known of the work: `checked`, `said`, `said_after_failures`, `wrong`, `not_said`."""
-    statuses: dict[str, int]
-    stop_reasons: dict[str, int]
-    run_steps: Distribution
-    """Steps of each run."""
-    steps_before_done: Distribution
-    limits: LimitMetrics
-    waste: WasteMetrics
-    repetition: RepetitionMetrics
-    judged: JudgedRuns
-    false_positives: FalsePositives
-    false_negatives: FalseNegatives
-    spending: SpendingMetrics
-    retries: int
-    nudges: int
-    reminders: int
-    compactions: int
-    questions: int
-    completions: int
-    rejections: int
-
-
 class ToolTotals(Struct, frozen=True, kw_only=True):
     """The calls of one tool in all runs."""
 
@@ -163,9 +165,9 @@ class ToolTotals(Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-# Adds up a group of runs, one at a time, in memory that does not grow with them.
-
-ENDED = ("completion", "text", "limit", "other", "unfinished")
+def proportion(part: int, whole: int) -> Proportion:
+    """So many of so many."""
+    return Proportion(runs=part, of=whole, share=wilson_interval(part, whole))
 
 
 class RunAggregator:
@@ -408,8 +410,3 @@ class ToolAggregator:
             not_run=columns["not_run"],
             seconds=columns["ms"] / 1000,
         )
-
-
-def proportion(part: int, whole: int) -> Proportion:
-    """So many of so many."""
-    return Proportion(runs=part, of=whole, share=wilson_interval(part, whole))

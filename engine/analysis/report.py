@@ -31,16 +31,6 @@ DEFAULT_SESSIONS = 200
 """Sessions that are chosen to be shown, unless said otherwise."""
 
 
-class RecordDigest(Struct, frozen=True, kw_only=True):
-    """One record's runs in figures."""
-
-    runs: tuple[RunSummary, ...]
-    damaged: int = 0
-    """Lines that could not be read."""
-    lost: int = 0
-    """Events that are missing in the middle of runs."""
-
-
 class Report(Struct, frozen=True, kw_only=True):
     """Many records in figures."""
 
@@ -65,8 +55,54 @@ class Report(Struct, frozen=True, kw_only=True):
     """Records that were read, but for some of their lines."""
 
 
+class RecordDigest(Struct, frozen=True, kw_only=True):
+    """One record's runs in figures."""
+
+    runs: tuple[RunSummary, ...]
+    damaged: int = 0
+    """Lines that could not be read."""
+    lost: int = 0
+    """Events that are missing in the middle of runs."""
+
+
 _decode = msgspec.msgpack.Decoder(RecordDigest).decode
 G = TypeVar("G", RunAggregator, ToolAggregator)
+
+
+def report_records(
+    paths: Sequence[Path],
+    *,
+    ratings: Ratings | None = None,
+    baseline: str | None = None,
+    sessions: int = DEFAULT_SESSIONS,
+    index: Index | None = None,
+    processes: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> Report:
+    """Read every record and add up its runs. Files that cannot be read are listed in the report.
+
+    sessions: how many of the most telling sessions are chosen. index: of `index_of_digests`. Raises WrongUse for a
+    baseline that no run has.
+    """
+    reporter = ReportBuilder(ratings, sessions)
+    for path, result in map_files_cached(index, digest_record, paths, processes=processes, progress=progress):
+        if isinstance(result, FileFailure):
+            reporter.add_bad(str(path), result.message)
+        else:
+            reporter.add(str(path), _decode(result))
+    return reporter.report(baseline)
+
+
+def digest_index(place: str | None = None) -> Index:
+    """The index of records' runs in figures."""
+    return Index("digests", f"{__version__}.{INDEX_VERSION}", place)
+
+
+def digest_record(path: Path) -> bytes:
+    """One record's runs in figures, encoded. Raises WrongUse for what is none."""
+    events = scan(path)
+    runs = tuple(one.digest for one in backtest(events, ()))
+    return msgspec.msgpack.encode(RecordDigest(runs=runs, damaged=events.damaged_lines, lost=events.lost))
 
 
 class ReportBuilder:
@@ -134,42 +170,6 @@ class ReportBuilder:
             bad=tuple(self._bad),
             damaged=tuple(self._damaged),
         )
-
-
-def report_records(
-    paths: Sequence[Path],
-    *,
-    ratings: Ratings | None = None,
-    baseline: str | None = None,
-    sessions: int = DEFAULT_SESSIONS,
-    index: Index | None = None,
-    processes: int | None = None,
-    progress: ProgressCallback | None = None,
-) -> Report:
-    """Read every record and add up its runs. Files that cannot be read are listed in the report.
-
-    sessions: how many of the most telling sessions are chosen. index: of `index_of_digests`. Raises WrongUse for a
-    baseline that no run has.
-    """
-    reporter = ReportBuilder(ratings, sessions)
-    for path, result in map_files_cached(index, digest_record, paths, processes=processes, progress=progress):
-        if isinstance(result, FileFailure):
-            reporter.add_bad(str(path), result.message)
-        else:
-            reporter.add(str(path), _decode(result))
-    return reporter.report(baseline)
-
-
-def digest_record(path: Path) -> bytes:
-    """One record's runs in figures, encoded. Raises WrongUse for what is none."""
-    events = scan(path)
-    runs = tuple(one.digest for one in backtest(events, ()))
-    return msgspec.msgpack.encode(RecordDigest(runs=runs, damaged=events.damaged_lines, lost=events.lost))
-
-
-def digest_index(place: str | None = None) -> Index:
-    """The index of records' runs in figures."""
-    return Index("digests", f"{__version__}.{INDEX_VERSION}", place)
 
 
 def label_runs(digests: Sequence[RunSummary], ratings: Ratings, *, whole: bool = True) -> list[LabelledRun]:

@@ -112,7 +112,7 @@ def _measures(runs: Sequence[LabelledRun]) -> dict[str, float]:
     return {reason: value for reason, value in measures.items() if value > 0}
 
 
-# What could not be read, wholly or in part, among many records.
+# ---- files that could not be read
 
 
 class BadRecord(Struct, frozen=True):

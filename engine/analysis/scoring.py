@@ -18,7 +18,14 @@ from ..decision.summary import ResourceUse, RunSummary
 
 GOOD_FROM = 0.5
 """A reward or rating of this or more is good."""
-
+ID_COLUMNS = ("session_id", "session", "run_id", "run", "id")
+RATING_WORDS = {
+    **dict.fromkeys(("good", "pass", "passed", "yes", "true", "ok"), 1.0),
+    **dict.fromkeys(("bad", "fail", "failed", "no", "false"), 0.0),
+}
+MAX_FILE_BYTES = 256 * 1024 * 1024
+"""Bytes of the file."""
+LIMITS = frozenset({"step_limit", "tool_call_limit", "token_limit", "cost_limit", "time_limit"})
 LabelSource = Literal["rating", "evaluation", "reward", ""]
 """Who says whether a run was good."""
 WorkState = Literal["checked", "said", "said_after_failures", "wrong", "not_said"]
@@ -85,9 +92,6 @@ class LabelledRun(Struct, frozen=True, kw_only=True):
         return self.digest.engine.startswith("import:")
 
 
-LIMITS = frozenset({"step_limit", "tool_call_limit", "token_limit", "cost_limit", "time_limit"})
-
-
 def label_run(digest: RunSummary, kind: str = "", rating: float | None = None) -> LabelledRun:
     """What is known of a run. The user's own rating counts before the evaluation, and that before a bare reward."""
     good, by = _label_of(digest, rating)
@@ -117,19 +121,7 @@ def _reported_done(digest: RunSummary, good: bool | None) -> ResourceUse | None:
     return claimed if done is None or claimed.steps < done.steps else done
 
 
-# The users' own rating of sessions and runs, from a file that somebody wrote by hand or by machine.
-#
-# CSV with a head or JSON Lines, told apart by the content. A line has an id (`session_id`, `session`, `run_id`, `run`
-# or `id`), a `rating`, a `kind` of task, or both. A rating is good, bad, pass, fail, yes, no, a number from 0 to 1,
-# or one with its scale, the best that can be given: `4.5/5`, or 4.5 beside a `scale` of 5.
-
-ID_COLUMNS = ("session_id", "session", "run_id", "run", "id")
-RATING_WORDS = {
-    **dict.fromkeys(("good", "pass", "passed", "yes", "true", "ok"), 1.0),
-    **dict.fromkeys(("bad", "fail", "failed", "no", "false"), 0.0),
-}
-MAX_FILE_BYTES = 256 * 1024 * 1024
-"""Bytes of the file."""
+# ---- ratings by users
 
 
 class Rating(Struct, frozen=True, kw_only=True):
@@ -139,6 +131,9 @@ class Rating(Struct, frozen=True, kw_only=True):
     """0 (bad) to 1 (good): what was given, divided by its scale."""
     kind: str = ""
     """Of the task."""
+
+
+NO_RATING = Rating()
 
 
 class RatingStatistics(Struct, frozen=True, kw_only=True):
@@ -200,9 +195,6 @@ class Ratings:
             return NO_RATING
         self._used.add(id)
         return found
-
-
-NO_RATING = Rating()
 
 
 def read_ratings(path: str | os.PathLike[str]) -> Ratings:

@@ -11,6 +11,63 @@ MAX_BINS = 20
 """Bins of a distribution, at most, without the open one at its end."""
 EXACT_UP_TO = 1000
 """Whole numbers up to this one are kept as they are; larger ones, to three digits."""
+Z = 1.959964
+"""Of the standard normal distribution: 95 % lie within so many standard deviations."""
+
+
+# ---- confidence intervals
+
+
+class Interval(Struct, frozen=True):
+    """A figure with the range in which it lies at 95 % confidence."""
+
+    value: float
+    low: float
+    high: float
+
+
+def wilson_interval(part: int, whole: int) -> Interval | None:
+    """A part of a whole (Wilson's score interval, Wilson 1927); None of nothing."""
+    if whole == 0:
+        return None
+    p, z2 = part / whole, Z * Z
+    middle = (p + z2 / (2 * whole)) / (1 + z2 / whole)
+    half = Z / (1 + z2 / whole) * sqrt(p * (1 - p) / whole + z2 / (4 * whole * whole))
+    return Interval(p, max(0.0, middle - half), min(1.0, middle + half))
+
+
+class RatioEstimator:
+    """One sum over another, each over sessions, as the steps saved over the steps made. Takes one session at a time.
+
+    Sessions are what varies, so a long one counts with all its steps (ratio estimator, Cochran, Sampling Techniques,
+    3rd edition, chapter 6). From fewer than two sessions nothing is said.
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.numerator = self.denominator = 0.0
+        self._nn = self._dd = self._nd = 0.0
+
+    def add(self, numerator: float, denominator: float) -> None:
+        """One more session."""
+        self.n += 1
+        self.numerator += numerator
+        self.denominator += denominator
+        self._nn += numerator * numerator
+        self._dd += denominator * denominator
+        self._nd += numerator * denominator
+
+    def interval(self) -> Interval | None:
+        """The ratio so far; None from fewer than two sessions, or of nothing."""
+        if self.n < 2 or self.denominator <= 0:
+            return None
+        ratio = self.numerator / self.denominator
+        spread = max(0.0, self._nn - 2 * ratio * self._nd + ratio * ratio * self._dd)
+        half = Z * sqrt(spread / (self.n - 1) * self.n) / self.denominator
+        return Interval(ratio, ratio - half, ratio + half)
+
+
+# ---- distributions
 
 
 class Bin(Struct, frozen=True, kw_only=True):
@@ -129,58 +186,3 @@ def _round_width(least: float) -> int:
     """The smallest of 1, 2, 5, 10, 20, 50, ... that is no less."""
     power = int(10 ** floor(log10(least)))
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)
-
-
-# Confidence intervals, 95 %, for what is counted and what is added up over many sessions.
-
-Z = 1.959964
-"""Of the standard normal distribution: 95 % lie within so many standard deviations."""
-
-
-class Interval(Struct, frozen=True):
-    """A figure with the range in which it lies at 95 % confidence."""
-
-    value: float
-    low: float
-    high: float
-
-
-def wilson_interval(part: int, whole: int) -> Interval | None:
-    """A part of a whole (Wilson's score interval, Wilson 1927); None of nothing."""
-    if whole == 0:
-        return None
-    p, z2 = part / whole, Z * Z
-    middle = (p + z2 / (2 * whole)) / (1 + z2 / whole)
-    half = Z / (1 + z2 / whole) * sqrt(p * (1 - p) / whole + z2 / (4 * whole * whole))
-    return Interval(p, max(0.0, middle - half), min(1.0, middle + half))
-
-
-class RatioEstimator:
-    """One sum over another, each over sessions, as the steps saved over the steps made. Takes one session at a time.
-
-    Sessions are what varies, so a long one counts with all its steps (ratio estimator, Cochran, Sampling Techniques,
-    3rd edition, chapter 6). From fewer than two sessions nothing is said.
-    """
-
-    def __init__(self) -> None:
-        self.n = 0
-        self.numerator = self.denominator = 0.0
-        self._nn = self._dd = self._nd = 0.0
-
-    def add(self, numerator: float, denominator: float) -> None:
-        """One more session."""
-        self.n += 1
-        self.numerator += numerator
-        self.denominator += denominator
-        self._nn += numerator * numerator
-        self._dd += denominator * denominator
-        self._nd += numerator * denominator
-
-    def interval(self) -> Interval | None:
-        """The ratio so far; None from fewer than two sessions, or of nothing."""
-        if self.n < 2 or self.denominator <= 0:
-            return None
-        ratio = self.numerator / self.denominator
-        spread = max(0.0, self._nn - 2 * ratio * self._nd + ratio * ratio * self._dd)
-        half = Z * sqrt(spread / (self.n - 1) * self.n) / self.denominator
-        return Interval(ratio, ratio - half, ratio + half)
