@@ -197,7 +197,7 @@ async def test_a_second_report_is_made_from_the_index_and_is_the_same(
     monkeypatch.setattr("endstop.analysis.report.scan", None)
     with digest_index(str(tmp_path / "index")) as index:
         assert report_records(paths, index=index) == first
-    assert index.trouble == ""
+    assert index.problem == ""
 
 
 async def test_names_without_end_are_counted_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
