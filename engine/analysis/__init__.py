@@ -1,1 +1,1 @@
-"""What many records tell together: backtests, and reports."""
+"""Analysis of records: reports and backtests over many sessions, the audit of a single one."""

@@ -1,7 +1,7 @@
-"""Audit: one recorded session, as a person would tell it.
+"""Audit of one recorded session.
 
-Where it was reported as done, what it did afterwards, what it did again and again, which calls were never answered,
-and which line of which policy would have ended it.
+It says where the work was reported as done, what the session did after that, which calls it repeated, which calls
+were never answered, and which line of which policy would have ended it.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ from ..decision.limits import STOP_REASONS
 from ..decision.messages import ResultStatus
 
 MAX_TEXT = 2_000
-"""Characters that are kept of a text."""
+"""Characters kept of each text."""
 MAX_STEPS = 5_000
-"""Steps of a run that are kept one by one; all are counted."""
+"""Steps kept per run; further ones are only counted."""
 _RULES = {rule.name: rule for rule in (*RULES, *GUARDS)}
 
 
 class Audit(Struct, kw_only=True):
-    """A whole session."""
+    """Audit of a session."""
 
     session_id: str
     model: str
     engine: str
-    """What wrote it: a version of endstop, or `import:<format>`."""
+    """What wrote the record: a version of endstop, or `import:<format>`."""
     usage: Usage
     duration_ms: int
     runs: list[AuditedRun]
     lost: dict[str, int] = {}
-    """What was lost in reading a foreign transcript, and how often."""
+    """Losses of an import, by kind."""
 
 
 class AuditedRun(Struct, kw_only=True):
-    """One run of the session."""
+    """Audit of a run."""
 
     number: int
     prompt: str
     steps: list[AuditedStep]
     made: int
-    """Steps, also those that are not kept one by one."""
+    """Number of steps, including those that were not kept."""
     status: Status | None
     stop_reason: str
     detail: str
@@ -54,26 +54,26 @@ class AuditedRun(Struct, kw_only=True):
     work: Work | None
     """What is known of the work."""
     evaluated_by: str | None
-    """The evaluator, by name; None if there was none."""
+    """Name of the evaluator; None if there was none."""
     accepted_by: tuple[str, ...]
     """Gates, the judge and the user, where they accepted the completion."""
     failed_calls: tuple[str, ...]
-    """Tools whose calls failed before the work was reported as done, with no success after them."""
+    """Tools that failed before the work was reported as done and did not succeed after that."""
     done_at: int | None
-    """The step at which the work was reported as done."""
+    """The step at which the work was reported as done; None if it never was."""
     done_by: str
-    """The completion tool's name, or `text`."""
+    """Name of the completion tool, or `text`."""
     wasted_steps: int
     wasted_output_tokens: int
     repeated: list[RepeatedCall]
     unanswered: list[AuditedCall]
     failed: dict[str, int]
-    """Calls that failed, by tool."""
+    """Number of failed calls by tool."""
     stoppings: list[PolicyStop]
 
 
 class AuditedStep(Struct, kw_only=True):
-    """One step."""
+    """Audit of a step."""
 
     step: int
     t: int
@@ -82,30 +82,30 @@ class AuditedStep(Struct, kw_only=True):
     calls: list[AuditedCall] = field(default_factory=list)
     usage: Usage = Usage()
     notes: list[str] = field(default_factory=list)
-    """What the loop said or did before the next step: `nudge: ...`, `rejected: ...`."""
+    """What the loop did before the next step: `nudge: ...`, `rejected (by): ...`."""
     repeats: int = 0
-    """How often the same calls with the same results have come round."""
+    """How often the same calls with the same results have occurred."""
     after_done: bool = False
-    """Whether it came after a completion that was accepted."""
+    """Whether it came after an accepted completion."""
     closing: bool = False
-    """The one after a limit, in which the model only sums up; it does not count."""
+    """Whether it is the closing step after a limit, in which the model only sums up. It does not count as a step."""
 
 
 class AuditedCall(Struct, kw_only=True):
-    """One call of a step."""
+    """Audit of a tool call."""
 
     id: str
     name: str
     arguments: str
     kind: ToolKind = "ordinary"
     status: ResultStatus | None = None
-    """None if no result came."""
+    """None if there is no result."""
     result: str = ""
-    """Its beginning."""
+    """The beginning of the result."""
 
 
 class RepeatedCall(Struct, frozen=True, kw_only=True):
-    """The same call with the same result, more than once."""
+    """A call that was made more than once with the same result."""
 
     name: str
     arguments: str
@@ -113,27 +113,28 @@ class RepeatedCall(Struct, frozen=True, kw_only=True):
 
 
 class PolicyStop(Struct, frozen=True, kw_only=True):
-    """Where a policy would have ended the run, and by which of its lines."""
+    """Where a policy would have ended the run, and by which line of it."""
 
     policy: str
     parting: Parting
     step: int | None
-    """The step after which it would have stopped; None if it would not, or if that is unknown."""
+    """The step after which it would have stopped; None if it would not have stopped, or that is unknown."""
     saved_steps: int
     rule: str
-    """The rule or guard with its priority: `P0.5 control_flow`."""
+    """The rule or guard with its priority, such as `P0.5 control_flow`."""
     says: str
     line: str
-    """The line of a policy file that decides it."""
+    """The line of a policy file that leads to the stop."""
     supposed: bool
-    """True if that supposes that what the policy says before changes nothing."""
+    """Whether this assumes that the policy's earlier messages changed nothing."""
     why: str
 
 
 def audit(events: Iterable[Event], policies: Sequence[Policy], lost: dict[str, int] | None = None) -> Audit:
-    """Look through one session's events, without parts of streams if you like. `policies`: those to be compared.
+    """Audit the events of one session, with or without stream parts.
 
-    The events are gone through twice, so that a scan of a large record need not be held: no iterator will do.
+    events: iterated twice, so that a large record need not be held in memory; a one-shot iterator does not work.
+    policies: the policies to compare. lost: losses of the import, if the session was imported.
     """
     backtested = list(backtest(events, policies))
     auditors: list[_RunAuditor] = []
@@ -159,7 +160,7 @@ def audit(events: Iterable[Event], policies: Sequence[Policy], lost: dict[str, i
 
 
 class _RunAuditor:
-    """Reads one run."""
+    """Audits one run."""
 
     def __init__(self, started: ev.RunStarted) -> None:
         self._started = started
@@ -177,7 +178,7 @@ class _RunAuditor:
         self._finished: ev.RunFinished | None = None
 
     def feed(self, event: Event) -> None:
-        """One more event."""
+        """Add an event."""
         self._facts = fold(self._facts, event)
         match event:
             case ev.StepStarted(step=number, t=t, closing=closing):
@@ -185,7 +186,7 @@ class _RunAuditor:
                 step = AuditedStep(step=number, t=t, closing=closing, after_done=bool(self._accepted))
                 self._steps.append(step)
                 if len(self._steps) > MAX_STEPS:
-                    del self._steps[MAX_STEPS // 2]  # the beginning and the end say most
+                    del self._steps[MAX_STEPS // 2]  # keep the beginning and the end
             case ev.ResponseFinished(message=message):
                 calls = [
                     AuditedCall(
@@ -196,7 +197,7 @@ class _RunAuditor:
                     )
                     for call in message.calls
                 ]
-                for call in calls:  # one that only reads may have been answered while the response went on
+                for call in calls:  # a call that only reads may finish before the response does
                     call.status, call.result = self._early.pop(call.id, (None, ""))
                     self._calls[call.id] = call
                 step = self._step
@@ -209,7 +210,7 @@ class _RunAuditor:
             case ev.CompletionAccepted(name=name):
                 self._accepted = self._accepted or name
             case ev.CompletionRejected(reason=reason, by=by):
-                self._step.notes.append(f"handed back ({by}): {reason[:MAX_TEXT]}")
+                self._step.notes.append(f"rejected ({by}): {reason[:MAX_TEXT]}")
             case ev.MessageAdded(origin=origin, text=text) if origin != "handler" and self._steps:
                 self._step.notes.append(f"{origin.replace('_', ' ')}: {text[:MAX_TEXT]}")
             case ev.ContextCompacted(before_tokens=before, after_tokens=after) if self._steps:
@@ -229,7 +230,7 @@ class _RunAuditor:
 
     @property
     def _step(self) -> AuditedStep:
-        if not self._steps:  # a completion that the user confirmed has no step of its own
+        if not self._steps:  # a completion confirmed by the user has no step of its own
             self._steps.append(AuditedStep(step=self._facts.steps, t=self._facts.t))
         return self._steps[-1]
 
@@ -246,7 +247,7 @@ class _RunAuditor:
             self._first.setdefault(event.fingerprint, event.call_id)
 
     def finish(self, number: int, backtested: BacktestResult, policies: Sequence[Policy]) -> AuditedRun:
-        """The run, with what the policies make of it."""
+        """The audit of the run, with where each policy would have ended it."""
         digest = backtested.digest
         outcome = self._finished.outcome if self._finished is not None else None
         after = digest.after_done
@@ -300,7 +301,7 @@ def _policy_stop(policy: Policy, finding: Finding, made: int) -> PolicyStop:
 
 
 def _policy_line(policy: Policy, finding: Finding) -> str:
-    """The line of a policy file that a stop goes back to."""
+    """The line of a policy file that leads to a stop."""
     match finding.stop_reason:
         case "text_final":
             return f'text = "{policy.text}"'

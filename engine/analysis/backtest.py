@@ -1,4 +1,7 @@
-"""Backtest of many records: several policies in one pass over all of them."""
+"""Backtest: what other policies would have done with recorded sessions, several policies in one pass.
+
+A sweep is a backtest of one policy with one of its settings at many values.
+"""
 
 from __future__ import annotations
 
@@ -28,83 +31,82 @@ from .sampling import BadRecord, partly_read
 from .statistics import Interval, RatioEstimator, wilson_interval
 
 INDEX_VERSION = 1
-"""Goes up whenever the same record is tested otherwise than before: what an index holds is then made anew."""
+"""Increased whenever the result for the same record changes, so that cached results are computed again."""
 MAX_EXAMPLES = 5
-"""Sessions of each kind that are named."""
+"""Example sessions that are kept per category."""
 MAX_SWEEP_VALUES = 200
-"""Values of a sweep."""
+"""Values of a sweep at most."""
 
 
 class NamedPolicy(Struct, frozen=True):
-    """A policy under the name that it has in a table: its own, or the setting that was swept."""
+    """A policy with the name it has in tables: its own, or the swept value."""
 
     name: str
     policy: Policy
     value: float | str | None = None
-    """Of the swept setting."""
+    """Value of the swept setting."""
 
 
 class BacktestReport(Struct, frozen=True, kw_only=True):
-    """What the policies make of all records."""
+    """Results of all policies over all records."""
 
     sessions: int
     runs: int
     used: ResourceUse
     recorded_policies: dict[str, int]
-    """Sessions by the name of the policy that they were recorded under."""
+    """Sessions by the name of the policy they were recorded under."""
     verdicts: dict[str, int]
     against: str | None = None
-    """The policy that the others are compared with, beside the record."""
+    """Name of the policy that the others are compared with, in addition to the record."""
     swept: str | None = None
-    """The setting that was swept."""
+    """Name of the swept setting."""
     policies: tuple[PolicyTotals, ...]
     bad: tuple[BadRecord, ...] = ()
     damaged: tuple[BadRecord, ...] = ()
-    """Records that were read, but for some of their lines."""
+    """Records of which some lines could not be read."""
 
 
 class PolicyTotals(Struct, frozen=True, kw_only=True):
-    """One policy over all sessions."""
+    """Results of one policy over all sessions."""
 
     policy: str
     value: float | str | None = None
-    """Of the setting that was swept."""
+    """Value of the swept setting."""
     sessions: int
     partings: dict[str, int]
-    """How many sessions are same, earlier, later, diverge and are refused."""
+    """Sessions by how they compare with the record: same, earlier, later, diverges, refused."""
     known: int
-    """Sessions of which all is known under this policy."""
+    """Sessions whose whole course under this policy is known."""
     saved: SavedUsage
     saved_output_tokens_share: Interval | None
-    """Of the known sessions' output tokens."""
+    """Of the output tokens of these sessions."""
     least_saved_steps: int
-    """Over all sessions, the unknown ones too: what was beyond the policy's stop or its hard limit, so saved for
-    certain."""
+    """Steps after the policy's stop or beyond its hard limit, which are certainly saved. Over all sessions."""
     least_saved_steps_share: Interval | None
     """Of the steps of all sessions."""
     supposed_saved_steps: int
-    """Over all sessions, if nothing that the policy says changed what the model does: a supposition."""
+    """Steps saved over all sessions if the policy's messages did not change what the model does: an assumption."""
     cut: int
     """Sessions that would have ended before their work was reported as done."""
     passed: int
     """Sessions that passed their evaluation."""
     false_positives: int
-    """Of these, the ones that would have been cut."""
+    """How many of these would have been cut short."""
     cut_share: Interval | None
     false_positive_share: Interval | None
-    """Of those that passed."""
+    """Of the sessions that passed."""
     false_negatives: int
-    """Sessions in which the policy would have gone on after the work was reported as done."""
+    """Sessions that would have gone on after their work was reported as done."""
     false_negative_share: Interval | None
     against: Interval | None = None
-    """Share of the steps saved beyond what the policy that it is compared with saves."""
+    """Share of the steps saved beyond those that the compared policy saves."""
     most_saved: tuple[SessionCase, ...] = ()
     good_runs_cut: tuple[SessionCase, ...] = ()
     unknown: tuple[SessionCase, ...] = ()
 
 
 class SavedUsage(Struct, frozen=True, kw_only=True):
-    """What a policy would have saved, over the sessions of which all is known."""
+    """What a policy would have saved in the sessions whose whole course is known."""
 
     steps: int
     requests: int
@@ -114,72 +116,72 @@ class SavedUsage(Struct, frozen=True, kw_only=True):
     cost_usd: float | None
     seconds: float
     estimated: bool
-    """Whether any of the tokens are estimated."""
+    """Whether some token counts are estimates."""
 
 
 class SessionCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One session under one policy, with what tells it from the others."""
+    """One session under one policy, with what identifies it."""
 
     record: str
-    """The file."""
+    """Path of the record."""
     session_id: str
     model: str = ""
     used: ResourceUse = ResourceUse()
     stop_reason: str = ""
-    """Of the record."""
+    """Stop reason in the record."""
     verdict: str = "not_run"
     finding: SessionFinding
 
 
 class SessionBacktest(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One session, and what each policy makes of it."""
+    """Results of each policy for one session."""
 
     session_id: str
     model: str = ""
     policy: str = ""
-    """The name of the recorded one; of the last run, if it changed."""
+    """Name of the recorded policy; that of the last run, if it changed."""
     runs: int = 0
     used: ResourceUse = ResourceUse()
-    """By all its runs."""
+    """By all runs of the session."""
     stop_reason: str = ""
-    """Of its last run; empty if that has no end."""
+    """Of the last run; empty if its end was not recorded."""
     verdict: Verdict = "not_run"
     """Of the last run that was evaluated."""
     prompt: str = ""
     findings: tuple[SessionFinding, ...] = ()
-    """In the order of the policies."""
+    """One per policy, in their order."""
     damaged: int = 0
     """Lines of the record that could not be read."""
     lost: int = 0
-    """Events that are missing in the middle of runs."""
+    """Events missing in the middle of runs."""
 
 
 class SessionFinding(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What one policy makes of one session."""
+    """Result of one policy for one session."""
 
     parting: Parting
-    """How the first run compares with the record that does not end the same."""
+    """How the first run that does not end as recorded compares with the record."""
     run: int = 0
-    """That run's number, from 1; 0 if all are the same."""
+    """Number of that run, from 1; 0 if all runs end as recorded."""
     step: int | None = None
-    """Its step after which the two part."""
+    """The last step of that run that both have in common."""
     why: str = ""
-    """What the policy says there."""
+    """What the policy decides there, in words."""
     rule: str = ""
     stop_reason: str = ""
-    """Why it would stop; if it diverges, supposing that the model goes on as recorded."""
+    """Why the policy would stop; if it diverges, assuming that the model goes on as recorded."""
     saved: ResourceUse | None = None
-    """What the record used beyond this policy's stops, up to where nothing is known; None if nothing is known."""
+    """What the record used after this policy's stops, as far as that is known; None if it is not known at all."""
     unknown_from: int | None = None
-    """The run from which on all is unknown; None if all is known."""
+    """Number of the first run whose course is unknown; None if all is known."""
     least_saved_steps: int = 0
-    """Steps beyond the policy's hard limit, and those of `saved`: saved whatever the model would have done."""
+    """The steps of `saved`, and those beyond the policy's hard limit: saved whatever the model would have done."""
     supposed_steps: int = 0
-    """Steps that it would save if nothing that it says changed what the model does: a supposition."""
+    """Steps saved if the policy's messages did not change what the model does: an assumption."""
     cut: bool = False
-    """A run would have ended before its work was reported as done."""
+    """Whether a run would have ended before its work was reported as done."""
     goes_on: bool = False
-    """A run would have gone on after its work was reported as done."""
+    """Whether a run would have gone on after its work was reported as done."""
 
 
 _decode = msgspec.msgpack.Decoder(SessionBacktest).decode
@@ -196,10 +198,10 @@ def backtest_records(
     progress: ProgressCallback | None = None,
     on_case: Callable[[str, SessionCase], None] | None = None,
 ) -> BacktestReport:
-    """Test every record under each policy. Files that cannot be read are listed in the report.
+    """Backtest every record under each policy. Files that cannot be read are listed in the report.
 
-    against: one more policy, with which the others are compared. index: of `backtest_index` of these policies, that one
-    included. on_case: gets each policy's name and each case.
+    against: a further policy with which the others are compared. index: cached results, from `backtest_index` of all
+    policies including `against`. on_case: called with a policy's name and the result of one session.
     """
     every = [*policies, *([against] if against is not None else [])]
     work = partial(backtest_record, [named.policy for named in every])
@@ -240,13 +242,13 @@ def backtest_records(
 
 
 def backtest_index(policies: Sequence[NamedPolicy], place: str | None = None) -> Index:
-    """The index of what these policies make of records."""
+    """The index that caches the results of these policies."""
     plain = msgspec.json.encode([named.policy for named in policies])
     return Index(f"backtest {sha256(plain).hexdigest()[:16]}", f"{__version__}.{INDEX_VERSION}", place)
 
 
 def backtest_record(policies: Sequence[Policy], path: Path) -> bytes:
-    """One record under each policy, encoded. Raises WrongUse for what is none."""
+    """Backtest one record and encode the result. Raises WrongUse if the file is not a record."""
     events = scan(path)
     tested = backtest_session(events, policies)
     return msgspec.msgpack.encode(replace(tested, damaged=events.damaged_lines, lost=events.lost))
@@ -256,7 +258,7 @@ def backtest_record(policies: Sequence[Policy], path: Path) -> bytes:
 
 
 def backtest_session(events: Iterable[Event], policies: Sequence[Policy]) -> SessionBacktest:
-    """Test a session's runs. Raises WrongUse if a policy names a rule that nobody brought."""
+    """Backtest the runs of a session. Raises WrongUse if a policy names a rule that does not exist."""
     runs = list(backtest(events, policies))
     digests = [run.digest for run in runs]
     used = sum((digest.used for digest in digests), ResourceUse())
@@ -278,10 +280,10 @@ def _last_verdict(digests: Sequence[RunSummary]) -> Verdict:
 
 
 def _session_finding(runs: Sequence[BacktestResult], policy: int) -> SessionFinding:
-    """The runs' findings as one.
+    """Combine the findings of a session's runs.
 
-    After a run that would have ended before its work was reported as done the user would have read something else, so
-    what comes after it is unknown, as it is after a run that diverges.
+    What comes after a run that diverges is unknown. So is what comes after a run that would have been cut short: the
+    user would have read another answer.
     """
     first: tuple[int, Finding] | None = None
     saved, least, unknown_from = ResourceUse(), 0, None
@@ -322,7 +324,7 @@ def _supposed_steps(run: BacktestResult, policy: int) -> int:
 
 
 def session_case(record: str, tested: SessionBacktest, number: int) -> SessionCase:
-    """One session under the policy of this number."""
+    """The session under the policy with this number, from 0."""
     return SessionCase(
         record=record,
         session_id=tested.session_id,
@@ -338,7 +340,7 @@ def session_case(record: str, tested: SessionBacktest, number: int) -> SessionCa
 
 
 class PolicyAggregator:
-    """Adds up one policy's findings."""
+    """Adds up the results of one policy."""
 
     def __init__(self, policy: str, value: float | str | None = None) -> None:
         self._policy, self._value = policy, value
@@ -352,7 +354,7 @@ class PolicyAggregator:
         self._unknown: list[SessionCase] = []
 
     def add(self, case: SessionCase, other: SessionFinding | None = None) -> None:
-        """One more session; `other`: what the policy that it is compared with makes of it."""
+        """Add a session. `other`: the finding of the policy that this one is compared with."""
         finding = case.finding
         self._sessions += 1
         self._partings[finding.parting] += 1
@@ -377,11 +379,11 @@ class PolicyAggregator:
         if other is not None and other.saved is not None and other.unknown_from is None:
             self._against.add(saved.steps - other.saved.steps, case.used.steps)
         if saved.steps > 0:
-            entry = (saved.steps, -self._sessions, case)  # of equal ones the first
+            entry = (saved.steps, -self._sessions, case)  # the earlier of equals
             (heapq.heappushpop if len(self._most) == MAX_EXAMPLES else heapq.heappush)(self._most, entry)
 
     def totals(self) -> PolicyTotals:
-        """All sessions so far."""
+        """The totals of all sessions so far."""
         saved = self._saved
         return PolicyTotals(
             policy=self._policy,
@@ -423,7 +425,7 @@ def _add_example(cases: list[SessionCase], case: SessionCase) -> None:
 
 
 def _clamp_share(interval: Interval | None) -> Interval | None:
-    """Nobody saves less than nothing, or more than all, though the normal distribution would."""
+    """Cut an interval to 0 to 1, which the normal approximation may exceed."""
     return interval and Interval(interval.value, max(0.0, interval.low), min(1.0, interval.high))
 
 
@@ -431,14 +433,16 @@ def _clamp_share(interval: Interval | None) -> Interval | None:
 
 
 def parse_sweep(policy: Policy, given: str) -> tuple[str, list[NamedPolicy]]:
-    """The setting and the policies for `SETTING=FROM:TO:STEP` (both ends included) or `SETTING=VALUE,VALUE,...`.
+    """The setting and the policies of `SETTING=FROM:TO:STEP` (both ends included) or `SETTING=VALUE,VALUE,...`.
 
-    Raises WrongUse for what is none, for a setting that does not exist and for values that it does not take.
+    Raises WrongUse for another form, an unknown setting, or a value that the setting does not accept.
     """
     setting, equals, text = given.partition("=")
     setting = setting.strip()
     if not equals or not setting or not text.strip():
-        raise WrongUse(f"--sweep {given}: write SETTING=FROM:TO:STEP, as limits.steps=5:40:5, or SETTING=VALUE,VALUE")
+        raise WrongUse(
+            f"--sweep {given}: write SETTING=FROM:TO:STEP, such as limits.steps=5:40:5, or SETTING=VALUE,VALUE"
+        )
     values = _parse_range(given, text) if ":" in text else [_parse_value(given, word) for word in text.split(",")]
     named = []
     for value in values:
@@ -455,11 +459,13 @@ def _parse_range(given: str, text: str) -> list[int | float]:
     try:
         first, last, step = (Decimal(word) for word in text.split(":"))
     except (ValueError, InvalidOperation):
-        raise WrongUse(f"--sweep {given}: write FROM:TO:STEP in numbers, as 5:40:5") from None
+        raise WrongUse(f"--sweep {given}: write FROM:TO:STEP in numbers, such as 5:40:5") from None
     if not (first.is_finite() and last.is_finite() and step.is_finite()) or step <= 0 or last < first:
-        raise WrongUse(f"--sweep {given}: from {first} to {last} no step of {step} leads; use a step above 0")
+        raise WrongUse(
+            f"--sweep {given}: no values from {first} to {last} in steps of {step}: write FROM <= TO and STEP > 0"
+        )
     if (last - first) / step >= MAX_SWEEP_VALUES:
-        raise WrongUse(f"--sweep {given}: these are more than {MAX_SWEEP_VALUES} values; use a larger step")
+        raise WrongUse(f"--sweep {given}: this gives more than {MAX_SWEEP_VALUES} values: use a larger step")
     count = int((last - first) / step) + 1
     values = [first + step * number for number in range(count)]
     whole = all(value == value.to_integral_value() for value in (first, step))
@@ -467,7 +473,7 @@ def _parse_range(given: str, text: str) -> list[int | float]:
 
 
 def _parse_value(given: str, word: str) -> Any:
-    """One value as it would stand in a policy file; a bare word is a text."""
+    """A value as in a policy file (TOML), except that text needs no quotes."""
     word = word.strip()
     if not word:
         raise WrongUse(f"--sweep {given}: a value is empty")

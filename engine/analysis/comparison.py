@@ -1,7 +1,10 @@
-"""Groups of runs beside a baseline: what differs, and whether that can be chance.
+"""Comparison of groups of runs with a baseline, fit of the recommended limits, and the advice that follows.
 
-The runs are compared as they are. Where the groups had other tasks or other models, that is part of the difference;
-only a backtest (`endstop backtest`) sets two policies on the same sessions.
+Groups are compared as they are: if they had different tasks or models, that is part of the difference. Only a backtest
+(`endstop backtest`) applies two policies to the same sessions.
+
+Advice is given from `MIN_RUNS` runs and a share of `NOTABLE_SHARE` on. It is firm with `FEW_RUNS` runs or more if the
+whole confidence interval lies above `FIRM_SHARE`; otherwise it is called a hint.
 """
 
 from __future__ import annotations
@@ -17,15 +20,15 @@ from .metrics import Proportion, RunAggregator, RunMetrics, proportion
 from .statistics import Interval, RunningDistribution, Z
 
 FEW_RUNS = 30
-"""Below so many runs in a group the intervals are rough."""
+"""With fewer runs than this in a group, confidence intervals are rough."""
 MIN_RUNS = 3
-"""Runs from which on anything is said at all."""
+"""Fewer runs than this give no advice."""
 NOTABLE_SHARE = 0.10
 FIRM_SHARE = 0.05
 NOTABLE_LIMIT_SHARE = 0.30
-"""Of the runs over a limit and judged, the share of good ones from which on the limit is too low."""
+"""If this share of the evaluated runs over a limit was good, the limit is too low."""
 COVERED_SHARE = 0.9
-"""The share of runs that the soft limit lets through: a task that needs more is unusual."""
+"""A limit fits if this share of the runs is done within it."""
 
 
 # ---- groups beside a baseline
@@ -35,23 +38,23 @@ Unit = Literal["steps", "share", "tokens", "usd", "seconds"]
 
 
 class MetricDifference(Struct, frozen=True, kw_only=True):
-    """One figure in a group and in the baseline."""
+    """One metric in a group and in the baseline."""
 
     name: str
     unit: Unit
     baseline: float
     value: float
     change: Interval
-    """`value` less `baseline`, with a 95 % confidence interval: Welch's for means, Newcombe's for shares."""
+    """`value` minus `baseline`, with a 95 % confidence interval: Welch's for means, Newcombe's for shares."""
 
     @property
     def significant(self) -> bool:
-        """Whether the interval leaves out zero."""
+        """Whether the confidence interval excludes zero."""
         return self.change.low > 0 or self.change.high < 0
 
 
 class GroupComparison(Struct, frozen=True, kw_only=True):
-    """One group beside the baseline."""
+    """How one group differs from the baseline."""
 
     name: str
     runs: int
@@ -59,7 +62,7 @@ class GroupComparison(Struct, frozen=True, kw_only=True):
 
 
 class BaselineComparison(Struct, frozen=True, kw_only=True):
-    """All groups beside the baseline."""
+    """How each group differs from the baseline."""
 
     baseline: str
     runs: int
@@ -67,7 +70,7 @@ class BaselineComparison(Struct, frozen=True, kw_only=True):
 
 
 def compare(baseline: str, groups: Mapping[str, RunAggregator]) -> BaselineComparison:
-    """The other groups beside the one of this name."""
+    """Compare all other groups with the group named `baseline`."""
     base = groups[baseline]
     return BaselineComparison(
         baseline=baseline,
@@ -86,10 +89,10 @@ def _differences(base: RunAggregator, group: RunAggregator) -> tuple[MetricDiffe
         _mean_difference("steps per run", "steps", base.steps, group.steps),
         _mean_difference("steps until reported as done", "steps", base.steps_before_done, group.steps_before_done),
         _share_difference("runs that passed", base.passed(), group.passed()),
-        _share_difference("reported as done and not good", *(one.false_positives.runs for one in ended)),
-        _share_difference("went on after the report", *(one.false_negatives.went_on for one in ended)),
+        _share_difference("reported as done, not good", *(one.false_positives.runs for one in ended)),
+        _share_difference("went on after it was done", *(one.false_negatives.went_on for one in ended)),
         _share_difference("ended by a limit", *(one.ended["limit"] for one in ended)),
-        _mean_difference("tokens out per run", "tokens", base.output, group.output),
+        _mean_difference("output tokens per run", "tokens", base.output, group.output),
         _mean_difference("cost per run", "usd", base.micro_dollars, group.micro_dollars, 1e-6),
         _mean_difference("time per run", "seconds", base.ms, group.ms, 1e-3),
     ]
@@ -99,7 +102,7 @@ def _differences(base: RunAggregator, group: RunAggregator) -> tuple[MetricDiffe
 def _mean_difference(
     name: str, unit: Unit, base: RunningDistribution, other: RunningDistribution, factor: float = 1.0
 ) -> MetricDifference | None:
-    """Welch 1947, by the normal approximation."""
+    """Difference of means: Welch 1947, by the normal approximation. None for fewer than two runs on either side."""
     if base.runs < 2 or other.runs < 2:
         return None
     then, now = base.total / base.runs * factor, other.total / other.runs * factor
@@ -114,7 +117,7 @@ def _mean_difference(
 
 
 def _share_difference(name: str, base: Proportion, other: Proportion) -> MetricDifference | None:
-    """Newcombe 1998, method 10: from the two Wilson intervals."""
+    """Difference of shares: Newcombe 1998, method 10, from the two Wilson intervals."""
     then, now = base.share, other.share
     if then is None or now is None:
         return None
@@ -130,10 +133,10 @@ def _share_difference(name: str, base: Proportion, other: Proportion) -> MetricD
 
 
 class LimitFit(Struct, frozen=True, kw_only=True):
-    """One kind's recommended limits, and the runs that would have been done within them.
+    """How many runs would have been done within the limits recommended for one kind of task.
 
-    Runs that were done and are not known to be bad count, and those that a limit of steps cut off: as done in neither,
-    since how many steps they needed nobody knows.
+    Counted are runs that were done and are not known to be bad. Runs cut off by a step limit count as not done within
+    either limit, since how many steps they needed is unknown.
     """
 
     kind: str
@@ -145,17 +148,17 @@ class LimitFit(Struct, frozen=True, kw_only=True):
 
 
 class Recommendation(Struct, frozen=True, kw_only=True):
-    """Which recommended limits fit a group of runs."""
+    """Which of the recommended limits fit a group of runs."""
 
     fits: tuple[LimitFit, ...]
     p90: int | None
-    """Nine of ten of the runs that count were done in so many steps; None if more than one in ten was cut off."""
+    """Nine of ten runs were done within this many steps; None if more than one in ten was cut off."""
     best: str | None
-    """The first kind within whose soft limit nine of ten were done; None if there is none, or no run counts."""
+    """The first kind of task whose soft limit fits; None if none does, or there are no runs."""
 
 
 def recommend(group: RunAggregator) -> Recommendation:
-    """Hold the recommended limits against these runs."""
+    """Find the recommended limits that fit these runs."""
     whole = group.steps_needed.runs + group.step_limited
     fits = tuple(
         LimitFit(
@@ -193,16 +196,16 @@ class Advice(Struct, frozen=True, kw_only=True):
     says: str
     """What to do."""
     because: str
-    """The figures, in words."""
+    """The metrics behind it, in words."""
     runs: int
-    """How many it rests on."""
+    """How many runs it is based on."""
     share: Interval | None = None
     firm: bool = True
-    """False if it rests on too few runs to be sure."""
+    """False if there are too few runs to be sure."""
 
 
 def advise(figures: RunMetrics, recommendation: Recommendation) -> tuple[Advice, ...]:
-    """All that these figures advise, the most pressing first."""
+    """The advice that follows from these metrics, the most urgent first."""
     return (
         *_false_positives(figures),
         *_false_negatives(figures),
@@ -219,14 +222,14 @@ def _false_positives(figures: RunMetrics) -> Iterator[Advice]:
     text, completion, other = found.by_text, found.by_completion, found.by_other
     how = []
     if completion.runs >= text.runs:
-        how.append("a gate that has to agree (--gate CMD), or `requires_user_confirmation`")
+        how.append("add a gate (--gate CMD) or `requires_user_confirmation`")
     if text.runs:
-        how.append("the policy `strict`, under which plain text ends no run")
-    says = f"Tighten the completion check: {', and '.join(how)}. Say in the prompt what has to be true at the end."
-    ways = ((completion, "by a completion"), (text, "by plain text"), (other, "by something else"))
+        how.append("use the policy `strict`, under which plain text does not end a run")
+    says = f"Tighten the completion check: {', and '.join(how)}. State in the prompt what must be true at the end."
+    ways = ((completion, "by a completion"), (text, "by plain text"), (other, "otherwise"))
     split = ", ".join(f"{share.runs:,} of {share.of:,} {way}" for share, way in ways if share.of)
     yield _advice(
-        "false_positives", says, "judged runs that were reported as done were not good", found.runs, f" ({split})"
+        "false_positives", says, "evaluated runs that were reported as done were not good", found.runs, f" ({split})"
     )
 
 
@@ -234,17 +237,17 @@ def _false_negatives(figures: RunMetrics) -> Iterator[Advice]:
     found = figures.false_negatives
     if not _is_notable(found.went_on, NOTABLE_SHARE):
         return
-    says = "Strengthen the prompt to finish: as soon as the work is done, one completion call, and nothing after it."
+    says = "Strengthen the prompt: as soon as the work is done, the model makes one completion call and nothing else."
     waste = figures.waste
-    share = f", {_percent(waste.steps_share.value)} of all" if waste.steps_share is not None else ""
-    rest = f"; that took {waste.steps:,} steps{share}"
-    yield _advice("false_negatives", says, "runs whose work was reported as done went on", found.went_on, rest)
+    share = f" ({_percent(waste.steps_share.value)} of all)" if waste.steps_share is not None else ""
+    rest = f", for {waste.steps:,} steps{share}"
+    yield _advice("false_negatives", says, "runs went on after their work was reported as done", found.went_on, rest)
     back = Proportion(runs=found.handed_back, of=found.went_on.runs, share=None)
     if back.runs >= MIN_RUNS and back.runs * 2 >= back.of:
         yield Advice(
             about="handed_back",
-            says="Look at what handed these completions back: nothing was changed between the first and the last one.",
-            because=f"in {back.runs:,} of the {back.of:,} runs that went on, a completion was handed back",
+            says="Check what rejected these completions: nothing was changed between the first and the last one.",
+            because=f"a completion was rejected in {back.runs:,} of the {back.of:,} runs that went on",
             runs=back.of,
             firm=back.of >= FEW_RUNS,
         )
@@ -255,12 +258,12 @@ def _repetition(figures: RunMetrics) -> Iterator[Advice]:
     if not _is_notable(found.runs, NOTABLE_SHARE):
         return
     says = (
-        "Say in the tools' results what to do next where nothing has changed, and let a run stop earlier "
+        "When nothing has changed, let the tool results say what to do next, and stop such runs earlier "
         "(repetition.stop_at in the policy)."
     )
-    share = f", {_percent(found.steps_share.value)} of all" if found.steps_share is not None else ""
-    rest = f" in {found.steps:,} steps{share}; {found.stuck:,} ended as stuck"
-    yield _advice("repetition", says, "runs made the same calls with the same results again,", found.runs, rest)
+    share = f" ({_percent(found.steps_share.value)} of all)" if found.steps_share is not None else ""
+    rest = f", in {found.steps:,} steps{share}; {found.stuck:,} ended as stuck"
+    yield _advice("repetition", says, "runs repeated the same calls with the same results", found.runs, rest)
 
 
 def _limits(figures: RunMetrics, recommendation: Recommendation) -> Iterator[Advice]:
@@ -270,11 +273,11 @@ def _limits(figures: RunMetrics, recommendation: Recommendation) -> Iterator[Adv
     best = recommendation.best
     if best is not None:
         limits = RECOMMENDED[best]
-        fits = f"`{best}` (soft {limits.soft_steps}, hard {limits.hard_steps}) lets nine of ten of these runs end"
+        fits = f"with `{best}` (soft {limits.soft_steps}, hard {limits.hard_steps}), nine of ten of these runs finish"
     else:
-        fits = "none of the recommended limits is sure to be enough: so many runs were cut off"
+        fits = "so many runs were cut off that no recommended limit is certain to be enough"
     says = f"Raise the limit: {fits}."
-    yield _advice("limits", says, "judged runs over a limit were good all the same", passed, "")
+    yield _advice("limits", says, "evaluated runs over a limit were good", passed, "")
 
 
 def _unjudged(figures: RunMetrics) -> Iterator[Advice]:
@@ -282,8 +285,8 @@ def _unjudged(figures: RunMetrics) -> Iterator[Advice]:
     if whole and judged < FIRM_SHARE * whole:
         yield Advice(
             about="unjudged",
-            says="Have runs judged: `endstop run --evaluate CMD`, or rate some by hand and give them with --ratings.",
-            because=f"{judged:,} of {whole:,} runs were judged, so false positives cannot be counted",
+            says="Evaluate runs (`endstop run --evaluate CMD`), or rate some by hand and give the file with --ratings.",
+            because=f"{judged:,} of {whole:,} runs were evaluated, so false positives cannot be counted",
             runs=whole,
         )
 
@@ -296,7 +299,7 @@ def _advice(about: AdviceTopic, says: str, what: str, share: Proportion, rest: s
     interval = share.share
     assert interval is not None
     firm = share.of >= FEW_RUNS and interval.low >= FIRM_SHARE
-    hint = "" if firm else "; a hint only, from so few runs"
+    hint = "" if firm else "; only a hint, from so few runs"
     low, high = _percent(interval.low).removesuffix(" %"), _percent(interval.high).removesuffix(" %")
     sure = f"{_percent(interval.value)}, 95 % confidence {low} to {high}{hint}"
     because = f"{share.runs:,} of {share.of:,} {what}{rest} ({sure})"
@@ -304,5 +307,5 @@ def _advice(about: AdviceTopic, says: str, what: str, share: Proportion, rest: s
 
 
 def _percent(share: float) -> str:
-    """In whole percent, a half rounded up."""
+    """In whole percent, halves rounded up."""
     return f"{floor(100 * share + 0.5)} %"

@@ -1,4 +1,4 @@
-"""The figures of many runs, as a report has them. What each one means exactly stands in docs/report.md."""
+"""Metrics of a group of runs, added up one run at a time in bounded memory. docs/report.md defines each of them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ ENDED = ("completion", "text", "limit", "other", "unfinished")
 
 
 class RunMetrics(Struct, frozen=True, kw_only=True):
-    """A group of runs."""
+    """Metrics of a group of runs."""
 
     runs: int
     steps: int
     requests: int
     tool_calls: int
     ended: dict[str, Proportion]
-    """By `completion`, `text`, `limit`, `other`, `unfinished`."""
+    """By how runs ended (`RunEnd`)."""
     known: dict[str, Proportion]
-    """What is known of the work: `checked`, `said`, `said_after_failures`, `wrong`, `not_said`."""
+    """By what is known of the work (`WorkState`)."""
     statuses: dict[str, int]
     stop_reasons: dict[str, int]
     run_steps: Distribution
@@ -47,7 +47,7 @@ class RunMetrics(Struct, frozen=True, kw_only=True):
 
 
 class Proportion(Struct, frozen=True, kw_only=True):
-    """So many of so many, with a 95 % confidence interval of the share; None of nothing."""
+    """`runs` out of `of`, with the proportion and its 95 % confidence interval; None if `of` is 0."""
 
     runs: int
     of: int
@@ -55,22 +55,22 @@ class Proportion(Struct, frozen=True, kw_only=True):
 
 
 class LimitMetrics(Struct, frozen=True, kw_only=True):
-    """Hard and soft limits. Of imported runs no limit is known, and they are left out."""
+    """Hard and soft limits. Imported runs are left out, because their limits are unknown."""
 
     runs: int
-    """Runs that ended and whose limit of steps is known."""
+    """Runs that ended and had a step limit."""
     used_share: float | None
-    """Mean of used / allowed steps."""
+    """Mean of used / allowed steps, from 0."""
     used_bins: tuple[Bin, ...]
     """Runs by used / allowed steps, in percent."""
     allowed: dict[str, int]
-    """Runs by their hard limit of steps."""
+    """Runs by their hard step limit; the 20 most frequent ones."""
     at_step_limit: Proportion
-    """Ended by their limit of steps."""
+    """Ended by the step limit."""
     over: Proportion
-    """Ended by a hard limit or over a soft one."""
+    """Ended by a hard limit, or exceeded a soft one."""
     over_passed: Proportion
-    """Of those over a limit and judged: the good ones."""
+    """Of the evaluated runs over a limit: the good ones."""
 
 
 class WasteMetrics(Struct, frozen=True, kw_only=True):
@@ -90,7 +90,7 @@ class WasteMetrics(Struct, frozen=True, kw_only=True):
 
 
 class RepetitionMetrics(Struct, frozen=True, kw_only=True):
-    """The same calls with the same results as before."""
+    """Steps that only made the same calls with the same results as before."""
 
     runs: Proportion
     """With at least one such step."""
@@ -98,34 +98,34 @@ class RepetitionMetrics(Struct, frozen=True, kw_only=True):
     steps_share: Interval | None
     """Of all steps."""
     nudged: int
-    """Runs in which the loop told the model something."""
+    """Runs in which the loop nudged the model."""
     stuck: int
-    """Runs that it ended for it."""
+    """Runs that ended because of it."""
 
 
 class FalsePositives(Struct, frozen=True, kw_only=True):
-    """Runs that were reported as done (status `completed`) and were not good, of those that were so and were judged."""
+    """Runs reported as done (status `completed`) that were not good, of those reported as done and evaluated."""
 
     runs: Proportion
     by_completion: Proportion
     by_text: Proportion
     by_other: Proportion
-    """Ended by a judge, by a handler, or by a rule of the loop's own."""
+    """Ended by a judge, by a handler, or by another rule of the loop."""
 
 
 class FalseNegatives(Struct, frozen=True, kw_only=True):
-    """Runs whose work was reported as done and that did not end by it."""
+    """Runs that did not end although their work was done."""
 
     went_on: Proportion
-    """Made steps after that, of those whose work was reported as done."""
+    """Took further steps, of the runs whose work was reported as done."""
     handed_back: int
-    """Of these, runs in which a completion was handed back."""
+    """How many of these had a completion rejected."""
     limit_passed: Proportion
-    """Ended by a limit and good, of those that ended by a limit and were judged."""
+    """Good, of the evaluated runs that ended by a limit."""
 
 
 class JudgedRuns(Struct, frozen=True, kw_only=True):
-    """Who says whether runs were good, and what they say."""
+    """Runs that were evaluated, by the source of the verdict."""
 
     passed: Proportion
     by_rating: int
@@ -141,11 +141,11 @@ class SpendingMetrics(Struct, frozen=True, kw_only=True):
     cached_tokens: int
     reasoning_tokens: int
     estimated_runs: int
-    """Runs in which at least some tokens are an estimate."""
+    """Runs in which some token counts are estimates."""
     cost_usd: float | None
-    """Of the runs whose price is known; None if there is none."""
+    """Total cost of the runs whose cost is known; None if there are none."""
     unpriced_runs: int
-    """Runs that used tokens and whose cost is not known."""
+    """Runs that used tokens at an unknown cost."""
     seconds: float
     run_ms: Distribution
     run_output_tokens: Distribution
@@ -155,23 +155,23 @@ class ToolTotals(Struct, frozen=True, kw_only=True):
     """The calls of one tool in all runs."""
 
     runs: int
-    """That called it."""
+    """Runs that called it."""
     calls: int
     failed: int
     failed_share: Interval | None
-    """Of its calls; as if each were independent of the others."""
+    """Of its calls, which are assumed to be independent."""
     handed_back: int
     not_run: int
     seconds: float
 
 
 def proportion(part: int, whole: int) -> Proportion:
-    """So many of so many."""
+    """A proportion with its confidence interval."""
     return Proportion(runs=part, of=whole, share=wilson_interval(part, whole))
 
 
 class RunAggregator:
-    """Some runs in figures, of which nothing else is kept."""
+    """Adds up the metrics of a group of runs without keeping the runs."""
 
     def __init__(self) -> None:
         self.steps = RunningDistribution()
@@ -180,11 +180,11 @@ class RunAggregator:
         self.ms = RunningDistribution()
         self.output = RunningDistribution()
         self.micro_dollars = RunningDistribution()
-        """Millionths of a dollar of each run whose price is known."""
+        """Cost of each run whose cost is known, in millionths of a dollar."""
         self.steps_needed = RunningDistribution()
-        """Steps until the work was reported as done, of runs that are good as far as anybody says."""
+        """Steps until the work was reported as done, for runs not known to be bad."""
         self.step_limited = 0
-        """Runs that a limit of steps ended: how many they needed, nobody knows."""
+        """Runs cut off by their step limit: how many steps they needed is unknown."""
         self._ended: Counter[str] = Counter(dict.fromkeys(ENDED, 0))
         self._known: Counter[str] = Counter(dict.fromkeys(get_args(WorkState), 0))
         self._statuses: Counter[str] = Counter()
@@ -196,7 +196,7 @@ class RunAggregator:
         self._wasted_steps, self._repeated_steps = RatioEstimator(), RatioEstimator()
 
     def add(self, run: LabelledRun) -> None:
-        """One more run."""
+        """Add a run."""
         digest, used = run.digest, run.digest.used
         self._ended[run.ended] += 1
         self._known[run.known] += 1
@@ -266,7 +266,7 @@ class RunAggregator:
             self._count["over_judged"] += run.good is not None
             self._count["over_good"] += run.good is True
 
-    # ---- all runs so far
+    # ---- results
 
     @property
     def runs(self) -> int:
@@ -274,15 +274,15 @@ class RunAggregator:
         return self._ended.total()
 
     def share(self, part: str, whole: str) -> Proportion:
-        """One count of another."""
+        """The proportion of one count to another."""
         return proportion(self._count[part], self._count[whole])
 
     def passed(self) -> Proportion:
-        """The good ones of those that were judged."""
+        """The good runs, of those that were evaluated."""
         return proportion(self._count["good"], sum(self._count[f"judged_{ended}"] for ended in ENDED))
 
     def metrics(self) -> RunMetrics:
-        """All of them."""
+        """The metrics of all runs so far."""
         used, count = self._used, self._count
         return RunMetrics(
             runs=self.runs,
@@ -322,15 +322,15 @@ class RunAggregator:
                 limit_passed=self.share("good_limit", "judged_limit"),
             ),
             spending=self._spending(),
-            **self._told(),
+            **self._event_counts(),
         )
 
     def _not_good(self, *ended: str) -> Proportion:
-        """Of the runs that were reported as done in one of these ways and were judged: those that were not good."""
+        """The bad runs, of those that ended as done in one of these ways and were evaluated."""
         judged = sum(self._count[f"judged_done_{one}"] for one in ended)
         return proportion(judged - sum(self._count[f"good_done_{one}"] for one in ended), judged)
 
-    def _told(self) -> dict[str, Any]:
+    def _event_counts(self) -> dict[str, Any]:
         names = ("retries", "nudges", "reminders", "compactions", "questions", "completions", "rejections")
         return {name: self._count[name] for name in names}
 
@@ -393,13 +393,13 @@ class ToolAggregator:
         self._columns = Counter[str]()
 
     def add(self, figures: ToolStats) -> None:
-        """Its calls in one more run."""
+        """Add the calls of one run."""
         self._runs += 1
         for name in ("calls", "failed", "handed_back", "not_run", "ms"):
             self._columns[name] += getattr(figures, name)
 
     def totals(self) -> ToolTotals:
-        """All of them."""
+        """The metrics of all runs so far."""
         columns = self._columns
         return ToolTotals(
             runs=self._runs,

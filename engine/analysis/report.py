@@ -1,4 +1,4 @@
-"""A report over many records: the digests of their runs, added up one session at a time."""
+"""Report over many records: metrics by model, policy, kind of task and tool; comparison; advice; sessions to show."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from .sampling import BadRecord, SampledSession, SessionSampler, partly_read
 from .scoring import LabelledRun, Ratings, RatingStatistics, label_run
 
 INDEX_VERSION = 2
-"""Goes up whenever the same record is digested otherwise than before: what an index holds is then made anew."""
+"""Increased whenever the digest of the same record changes, so that cached digests are computed again."""
 MAX_NAMES = 200
-"""Names that a table tells apart; what comes after them is counted as OTHERS."""
+"""Rows of a table at most; further names are counted together as `OTHERS`."""
 OTHERS = "(others)"
 DEFAULT_SESSIONS = 200
-"""Sessions that are chosen to be shown, unless said otherwise."""
+"""Sessions that are shown unless the caller gives another number."""
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """Many records in figures."""
+    """Metrics of many records."""
 
     sessions: int
     runs: int
@@ -40,29 +40,29 @@ class Report(Struct, frozen=True, kw_only=True):
     by_model: dict[str, RunMetrics]
     by_policy: dict[str, RunMetrics]
     by_kind: dict[str, RunMetrics]
-    """By kind of task, where given."""
+    """By kind of task; runs without one are left out."""
     by_tool: dict[str, ToolTotals]
     recommended: Recommendation
     recommended_by_kind: dict[str, Recommendation]
     comparison: BaselineComparison | None
     advice: tuple[Advice, ...]
     telling: tuple[SampledSession, ...]
-    """The sessions that tell most."""
+    """The most interesting sessions."""
     ratings: RatingStatistics
     bad: tuple[BadRecord, ...]
     """Files that could not be read."""
     damaged: tuple[BadRecord, ...]
-    """Records that were read, but for some of their lines."""
+    """Records of which some lines could not be read."""
 
 
 class RecordDigest(Struct, frozen=True, kw_only=True):
-    """One record's runs in figures."""
+    """What a report needs to know of one record."""
 
     runs: tuple[RunSummary, ...]
     damaged: int = 0
     """Lines that could not be read."""
     lost: int = 0
-    """Events that are missing in the middle of runs."""
+    """Events missing in the middle of runs."""
 
 
 _decode = msgspec.msgpack.Decoder(RecordDigest).decode
@@ -81,8 +81,8 @@ def report_records(
 ) -> Report:
     """Read every record and add up its runs. Files that cannot be read are listed in the report.
 
-    sessions: how many of the most telling sessions are chosen. index: of `index_of_digests`. Raises WrongUse for a
-    baseline that no run has.
+    baseline: name of the policy that the others are compared with. sessions: how many of the most interesting sessions
+    to list. index: cached digests, from `digest_index`. Raises WrongUse if no run has the baseline policy.
     """
     reporter = ReportBuilder(ratings, sessions)
     for path, result in map_files_cached(index, digest_record, paths, processes=processes, progress=progress):
@@ -94,19 +94,19 @@ def report_records(
 
 
 def digest_index(place: str | None = None) -> Index:
-    """The index of records' runs in figures."""
+    """The index that caches digests."""
     return Index("digests", f"{__version__}.{INDEX_VERSION}", place)
 
 
 def digest_record(path: Path) -> bytes:
-    """One record's runs in figures, encoded. Raises WrongUse for what is none."""
+    """Digest one record and encode the result. Raises WrongUse if the file is not a record."""
     events = scan(path)
     runs = tuple(one.digest for one in backtest(events, ()))
     return msgspec.msgpack.encode(RecordDigest(runs=runs, damaged=events.damaged_lines, lost=events.lost))
 
 
 class ReportBuilder:
-    """Adds up sessions."""
+    """Adds up sessions to a report."""
 
     def __init__(self, ratings: Ratings | None = None, sessions: int = DEFAULT_SESSIONS) -> None:
         self._ratings = ratings or Ratings()
@@ -121,7 +121,7 @@ class ReportBuilder:
         self._sessions = 0
 
     def add(self, record: str, digested: RecordDigest) -> None:
-        """One more session."""
+        """Add a session."""
         self._sessions += 1
         if (partly := partly_read(record, digested.damaged, digested.lost, "counted")) is not None:
             self._damaged.append(partly)
@@ -138,18 +138,15 @@ class ReportBuilder:
         self._sampler.add(record, runs)
 
     def add_bad(self, record: str, why: str) -> None:
-        """A file that could not be read."""
+        """Add a file that could not be read."""
         self._bad.append(BadRecord(record, why))
 
     def report(self, baseline: str | None = None) -> Report:
-        """All of them; `baseline`: the policy with which the others are compared.
-
-        Raises WrongUse if no run has that policy.
-        """
+        """The report of all sessions so far. Raises WrongUse if no run has the baseline policy."""
         if baseline is not None and baseline not in self._policies:
             known = ", ".join(list(self._policies)[:20]) or "none"
             hint = did_you_mean(baseline, self._policies)
-            raise WrongUse(f"--baseline {baseline}: no run was made under it{hint}; these are: {known}")
+            raise WrongUse(f"--baseline {baseline}: no run has this policy{hint}; the policies are: {known}")
         overall, recommended = self._overall.metrics(), recommend(self._overall)
         return Report(
             sessions=self._sessions,
@@ -173,10 +170,10 @@ class ReportBuilder:
 
 
 def label_runs(digests: Sequence[RunSummary], ratings: Ratings, *, whole: bool = True) -> list[LabelledRun]:
-    """A session's runs with what is known of them.
+    """Label the runs of a session.
 
-    A rating under the session's own id is about its last run, which is there if the session is `whole`; a kind of task
-    under it is that of all its runs.
+    A rating under the session's id applies to its last run, a kind of task to all of them. `whole`: whether `digests`
+    includes the last run.
     """
     runs = []
     for number, digest in enumerate(digests, 1):
@@ -190,7 +187,7 @@ def label_runs(digests: Sequence[RunSummary], ratings: Ratings, *, whole: bool =
 
 
 def task_kind(digest: RunSummary) -> str:
-    """The kind of task whose recommended limits the run had; empty if it had others."""
+    """The kind of task whose recommended limits the run had; empty if it had other limits."""
     limits = (digest.soft, digest.allowed)
     return next((kind for kind, one in RECOMMENDED.items() if limits == (one.soft_steps, one.hard_steps)), "")
 

@@ -1,4 +1,7 @@
-"""Which sessions to show where there are too many to show all: the worst of each kind, and some that went well."""
+"""Choice of the sessions that a report shows: the most interesting ones, by kind of problem.
+
+Also says which records could not be read, or only in part.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +13,17 @@ from msgspec import Struct
 from .scoring import LabelledRun
 
 REASONS = {
-    "not good": "was reported as done and was not good; the dearest first",
+    "not good": "reported as done, but not good; most tokens first",
     "after done": "went on after the work was reported as done; most such steps first",
-    "limit passed": "ended by a limit and was good; most steps first",
+    "limit passed": "ended by a limit, but good; most steps first",
     "repeats": "repeated the same calls with the same results; most such steps first",
-    "handed back": "had completions handed back; most of them first",
+    "handed back": "had completions rejected; most rejections first",
     "broken off": "failed, was cancelled or has no end; most steps first",
-    "limit": "ended by a limit, or got stuck; most steps first",
+    "limit": "ended by a limit or got stuck; most steps first",
     "longest": "most steps",
-    "shortest": "fewest steps of those that went well",
+    "shortest": "no problems, and fewest steps",
 }
-"""Why a session is shown, the most telling reason first, and in which order."""
+"""Reasons to show a session, the most important first, with the order in which its sessions are taken."""
 
 
 class SampledSession(Struct, frozen=True, kw_only=True):
@@ -33,21 +36,21 @@ class SampledSession(Struct, frozen=True, kw_only=True):
     runs: int
     steps: int
     number: int
-    """Its place among all that were read."""
+    """Its position among all sessions that were read, from 1."""
 
 
 class SessionSampler:
-    """Keeps the most telling sessions of many, in memory that only depends on how many are kept."""
+    """Keeps the most interesting sessions. Memory depends on how many are kept, not on how many are read."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._seen = 0
         self._heaps: dict[str, list[tuple[float, int, SampledSession]]] = {reason: [] for reason in REASONS}
         self._first: list[SampledSession] = []
-        """As many as are kept, whatever they tell."""
+        """The first sessions, for the case that all of them can be shown."""
 
     def add(self, record: str, runs: Sequence[LabelledRun]) -> None:
-        """One more session."""
+        """Add a session."""
         self._seen += 1
         if not self._most or not runs:
             return
@@ -63,13 +66,13 @@ class SessionSampler:
         if len(self._first) < self._most:
             self._first.append(chosen)
         for reason, measure in measures.items():
-            heap, entry = self._heaps[reason], (measure, -self._seen, chosen)  # of equal ones the first
+            heap, entry = self._heaps[reason], (measure, -self._seen, chosen)  # the earlier of equals
             (heapq.heappush if len(heap) < self._most else heapq.heappushpop)(heap, entry)
 
     def sampled(self) -> tuple[SampledSession, ...]:
-        """The sessions to show, by their first reason; each once.
+        """The sessions to show, sorted by their first reason, each once.
 
-        The reasons take turns, each giving its most telling session that is not taken yet, until there are enough.
+        If there are too many, the reasons take turns: each contributes its top session that is not yet taken.
         """
         if self._seen <= self._most:
             return tuple(sorted(self._first, key=_order))
@@ -92,7 +95,7 @@ def _order(chosen: SampledSession) -> tuple[int, int, int]:
 
 
 def _measures(runs: Sequence[LabelledRun]) -> dict[str, float]:
-    """How telling a session is, for each reason that it has."""
+    """How strongly each reason applies to a session; reasons that do not apply are left out."""
     steps = sum(run.digest.used.steps for run in runs)
     tokens = sum(run.digest.used.usage.input_tokens + run.digest.used.usage.output_tokens for run in runs)
     statuses = {run.digest.status for run in runs}
@@ -123,7 +126,7 @@ class BadRecord(Struct, frozen=True):
 
 
 def partly_read(record: str, damaged: int, lost: int, done: str) -> BadRecord | None:
-    """A record of which some lines are damaged or some events lost; None if it is whole. `done`: what was done."""
+    """A record with damaged lines or missing events; None if it is complete. `done`: "counted", "tested"."""
     if not (damaged or lost):
         return None
     missing = f", and {lost} events are missing" if lost else ""

@@ -1,4 +1,4 @@
-"""How a figure is spread over many runs, in memory that does not grow with them."""
+"""Confidence intervals at 95 %, and distributions, computed in one pass and in bounded memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from math import ceil, floor, log10, sqrt
 from msgspec import Struct
 
 MAX_BINS = 20
-"""Bins of a distribution, at most, without the open one at its end."""
+"""Bins of a distribution at most, not counting the open one at its end."""
 EXACT_UP_TO = 1000
-"""Whole numbers up to this one are kept as they are; larger ones, to three digits."""
+"""Values up to this one are counted exactly, larger ones rounded to three digits."""
 Z = 1.959964
-"""Of the standard normal distribution: 95 % lie within so many standard deviations."""
+"""95 % of a normal distribution lie within this many standard deviations of its mean."""
 
 
 # ---- confidence intervals
 
 
 class Interval(Struct, frozen=True):
-    """A figure with the range in which it lies at 95 % confidence."""
+    """A value with its 95 % confidence interval."""
 
     value: float
     low: float
@@ -27,7 +27,7 @@ class Interval(Struct, frozen=True):
 
 
 def wilson_interval(part: int, whole: int) -> Interval | None:
-    """A part of a whole (Wilson's score interval, Wilson 1927); None of nothing."""
+    """A proportion with its score interval (Wilson 1927). None if `whole` is 0."""
     if whole == 0:
         return None
     p, z2 = part / whole, Z * Z
@@ -37,10 +37,10 @@ def wilson_interval(part: int, whole: int) -> Interval | None:
 
 
 class RatioEstimator:
-    """One sum over another, each over sessions, as the steps saved over the steps made. Takes one session at a time.
+    """Ratio of two sums over sessions, such as steps saved to steps made, with a confidence interval.
 
-    Sessions are what varies, so a long one counts with all its steps (ratio estimator, Cochran, Sampling Techniques,
-    3rd edition, chapter 6). From fewer than two sessions nothing is said.
+    The sample unit is the session, so that the interval reflects how sessions differ (ratio estimator: Cochran,
+    Sampling Techniques, 3rd edition, chapter 6).
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class RatioEstimator:
         self._nn = self._dd = self._nd = 0.0
 
     def add(self, numerator: float, denominator: float) -> None:
-        """One more session."""
+        """Add a session."""
         self.n += 1
         self.numerator += numerator
         self.denominator += denominator
@@ -58,7 +58,7 @@ class RatioEstimator:
         self._nd += numerator * denominator
 
     def interval(self) -> Interval | None:
-        """The ratio so far; None from fewer than two sessions, or of nothing."""
+        """The ratio so far. None for fewer than two sessions, or if the denominator is 0."""
         if self.n < 2 or self.denominator <= 0:
             return None
         ratio = self.numerator / self.denominator
@@ -71,7 +71,7 @@ class RatioEstimator:
 
 
 class Bin(Struct, frozen=True, kw_only=True):
-    """How many values lie from `low` to `high`, both included; `high` is None for all that is more."""
+    """How many values lie between `low` and `high`, both included. `high` is None in an open last bin."""
 
     low: int
     high: int | None
@@ -79,19 +79,22 @@ class Bin(Struct, frozen=True, kw_only=True):
 
 
 class Distribution(Struct, frozen=True, kw_only=True):
-    """How a figure is spread over runs. Without any, all but `runs` is None or empty."""
+    """The distribution of a value over runs. Without runs, all other fields are None or empty."""
 
     runs: int
     mean: float | None = None
     median: float | None = None
     p90: int | None = None
-    """Nine of ten runs have this or less."""
+    """90th percentile."""
     largest: int | None = None
     bins: tuple[Bin, ...] = ()
 
 
 class RunningDistribution:
-    """Counts values: whole numbers from 0. The mean is exact, all else to three digits above 1,000."""
+    """A distribution of whole numbers from 0 that grows by one value at a time.
+
+    The mean and the variance are exact. Quantiles of values above `EXACT_UP_TO` are exact to three digits.
+    """
 
     def __init__(self) -> None:
         self.counts: Counter[int] = Counter()
@@ -100,7 +103,7 @@ class RunningDistribution:
         self._squares = 0
 
     def add(self, value: int) -> None:
-        """One more."""
+        """Add a value."""
         self.counts[value if value <= EXACT_UP_TO else _three_digits(value)] += 1
         self.total += value
         self._squares += value * value
@@ -108,15 +111,15 @@ class RunningDistribution:
 
     @property
     def runs(self) -> int:
-        """How many."""
+        """How many values."""
         return self.counts.total()
 
     def count_up_to(self, most: int) -> int:
-        """How many are this or less."""
+        """How many values are `most` or less."""
         return sum(times for value, times in self.counts.items() if value <= most)
 
     def mean(self) -> Interval | None:
-        """The mean, by the normal approximation; None from fewer than two."""
+        """The mean, by the normal approximation. None for fewer than two values."""
         runs = self.runs
         if runs < 2:
             return None
@@ -126,12 +129,12 @@ class RunningDistribution:
 
     @property
     def variance(self) -> float:
-        """Of the population that these were drawn from; 0 for fewer than two."""
+        """Sample variance; 0 for fewer than two values."""
         runs = self.runs
         return max(0.0, (self._squares - self.total * self.total / runs) / (runs - 1)) if runs > 1 else 0.0
 
     def distribution(self) -> Distribution:
-        """All of it."""
+        """Summary of all values so far."""
         runs = self.runs
         if not runs:
             return Distribution(runs=0)
@@ -160,13 +163,13 @@ def _three_digits(value: int) -> int:
 
 
 def _bins(values: list[tuple[int, int]], runs: int) -> tuple[Bin, ...]:
-    """Bins of one round width. Where a few values lie far out, the last bin is open and has them all."""
+    """Bins of equal, round width. If a few values lie far out, they share an open last bin."""
     lowest, far = values[0][0], values[-1][0]
     most = _nth(values, min(runs - 1, ceil(0.98 * runs) - 1))
     width = _round_width(max(1, (most - lowest + 1) / MAX_BINS))
     if far - lowest < width * MAX_BINS or far < 2 * most:
         most, width = far, _round_width(max(1, (far - lowest + 1) / MAX_BINS))
-    zero = 1 if lowest and width <= 50 else 0  # 1 to 10, 11 to 20, where people count; 0 to 999 where they measure
+    zero = 1 if lowest and width <= 50 else 0  # counts in bins 1-10, 11-20; measurements in bins 0-999, 1000-1999
     first = lowest - (lowest - zero) % width
     counts: Counter[int] = Counter()
     for value, times in values:
@@ -183,6 +186,6 @@ def _bins(values: list[tuple[int, int]], runs: int) -> tuple[Bin, ...]:
 
 
 def _round_width(least: float) -> int:
-    """The smallest of 1, 2, 5, 10, 20, 50, ... that is no less."""
+    """The smallest of 1, 2, 5, 10, 20, 50, ... that is at least `least`."""
     power = int(10 ** floor(log10(least)))
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least)

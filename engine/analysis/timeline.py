@@ -1,4 +1,4 @@
-"""What happened in each step of a run, in a few words and figures: enough to draw it, in bounded memory."""
+"""Timeline of a session: what happened in each step of its runs, in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from ..decision.summary import RunSummary, SummaryBuilder
 from ..records.scan import scan
 
 STEPS_PER_END = 150
-"""Steps that are kept from each end of a run."""
+"""Steps kept from the beginning and from the end of a run; those between are only counted."""
 MAX_CALLS = 8
-"""Calls of a step that are named."""
+"""Calls kept per step; further ones are only counted."""
 MAX_NAME_LENGTH = 60
-"""Characters of a tool's name."""
+"""Characters kept of a tool's name."""
 MAX_RUNS = 20
-"""Runs of a session that are shown; of more, the first ones."""
+"""Runs kept per session, the first ones."""
 
 StepMark = Literal["completion", "rejected", "error", "question", "calls", "text", "closing", "empty"]
-"""What happened in a step, the most telling first: a completion was accepted; one was handed back; a call or the
-request failed; the user was asked; tools were called; there was plain text; the loop asked for last words; nothing."""
+"""What happened in a step. If several apply, the first one counts: a completion was accepted; a completion was
+rejected; a call or the request failed; the user was asked; tools were called; plain text; the closing step after a
+limit; nothing."""
 Intervention = Literal["nudge", "reminder", "compaction", "retry", "resumed", "user"]
-"""What the loop, or the user, did before a step, or a request that was made again in it."""
+"""What the loop or the user did before a step, or a request that was retried in it."""
 
 
 class StepCall(Struct, frozen=True, array_like=True):
-    """A call and how it ended (`decision/messages.py: ResultStatus`)."""
+    """A call and the status of its result (`decision.messages.ResultStatus`)."""
 
     name: str
     status: str
@@ -46,7 +47,7 @@ class StepCell(Struct, frozen=True, kw_only=True, omit_defaults=True):
     more_calls: int = 0
     said: tuple[Intervention, ...] = ()
     repeated: bool = False
-    """It only made the same calls with the same results as before."""
+    """Whether it only made the same calls with the same results as before."""
     input_tokens: int = 0
     output_tokens: int = 0
     estimated: bool = False
@@ -59,9 +60,9 @@ class RunTimeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
     digest: RunSummary
     cells: tuple[StepCell, ...]
     left_out: int = 0
-    """Steps in the middle that are not kept."""
+    """Steps in the middle that were not kept."""
     left_out_after: int = 0
-    """How many cells come before them."""
+    """How many cells come before these."""
 
 
 class SessionTimeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -72,12 +73,12 @@ class SessionTimeline(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def record_timeline(path: Path) -> SessionTimeline:
-    """One record's runs, step by step. Raises WrongUse for what is none."""
+    """The timeline of a record. Raises WrongUse if the file is not a record."""
     return build_timeline(scan(path))
 
 
 def build_timeline(events: Iterable[Event]) -> SessionTimeline:
-    """The runs in these events of one record, step by step. Parts of streams may be left out."""
+    """The timeline of the events of one record, with or without stream parts."""
     runs: list[RunTimeline] = []
     many = 0
     facts = Facts()
@@ -98,7 +99,7 @@ def build_timeline(events: Iterable[Event]) -> SessionTimeline:
 
 
 class TimelineBuilder:
-    """Follows one run. Feed it each event with the facts after it."""
+    """Builds the timeline of one run."""
 
     def __init__(self, started: ev.RunStarted, facts: Facts) -> None:
         self._digester = SummaryBuilder(started, facts)
@@ -110,14 +111,14 @@ class TimelineBuilder:
         self._begin(0, 0)
 
     def feed(self, event: Event, facts: Facts) -> None:
-        """One more event, and the facts after it."""
+        """Add an event. `facts`: the facts of the run after it."""
         self._digester.feed(event, facts)
         change = _CHANGES.get(type(event))
         if change is not None:
             change(self, event, facts)
 
     def timeline(self, facts: Facts) -> RunTimeline:
-        """The run so far."""
+        """The timeline so far."""
         self._close(facts)
         kept = len(self._first) + len(self._last)
         return RunTimeline(
@@ -136,7 +137,7 @@ class TimelineBuilder:
         self._repeated = self._finished = False
 
     def _close(self, facts: Facts) -> None:
-        """The step under way becomes a cell."""
+        """Turn the current step into a cell."""
         if not self._open:
             return
         self._open = False
@@ -172,7 +173,7 @@ class TimelineBuilder:
         usage = event.usage
         self._tokens = (usage.input_tokens, usage.output_tokens, usage.estimated)
         self._ended = event.t
-        self._marks.discard("error")  # an attempt that failed was made again
+        self._marks.discard("error")  # the failed attempt was retried
         if event.message.calls:
             self._marks.add("calls")
         elif event.message.text.strip():
@@ -215,12 +216,12 @@ class TimelineBuilder:
 
     def _resumed(self, event: ev.RunResumed, facts: Facts) -> None:
         if event.interrupted_step is None and self._open and not self._finished:
-            self._said.append("resumed")  # within the step, which goes on
+            self._said.append("resumed")  # within the step, which continues
         else:
             self._between(facts, "resumed")
 
     def _between(self, facts: Facts, said: Intervention | None) -> None:
-        """What comes after a step belongs to the next one."""
+        """Close the current step; `said` belongs to the next one."""
         self._close(facts)
         if said is not None:
             self._said.append(said)

@@ -71,9 +71,9 @@ async def test_A9_many_false_positives_advise_to_tighten_the_completion_check(tm
         await scenes.done(tmp_path / f"{number}.jsonl", steps=2, good=number % 4 != 0)
     (advice,) = report_of(tmp_path).advice
     assert (advice.about, advice.firm, advice.runs) == ("false_positives", True, 40)
-    assert advice.says.startswith("Tighten the completion check: a gate")
+    assert advice.says.startswith("Tighten the completion check: add a gate")
     assert advice.because.startswith(
-        "10 of 40 judged runs that were reported as done were not good (10 of 40 by a completion"
+        "10 of 40 evaluated runs that were reported as done were not good (10 of 40 by a completion"
     )
     assert "25 %, 95 % confidence 14 to 40" in advice.because
 
@@ -84,8 +84,8 @@ async def test_A9_many_false_negatives_advise_to_strengthen_the_prompt_to_finish
         await make(tmp_path / f"{number}.jsonl", good=True)  # type: ignore[operator]
     (advice,) = report_of(tmp_path).advice
     assert (advice.about, advice.firm) == ("false_negatives", True)
-    assert advice.says.startswith("Strengthen the prompt to finish")
-    assert "16 of 32 runs whose work was reported as done went on; that took 32 steps, 25 % of all" in advice.because
+    assert advice.says.startswith("Strengthen the prompt: as soon as the work is done")
+    assert "16 of 32 runs went on after their work was reported as done, for 32 steps (25 % of all)" in advice.because
 
 
 async def test_A9_completions_handed_back_in_vain_and_repetitions_have_advice_of_their_own(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ async def test_A9_from_a_handful_of_runs_advice_is_a_hint_and_says_so(tmp_path: 
         await scenes.done(tmp_path / f"{number}.jsonl", good=False)
     (advice,) = report_of(tmp_path).advice
     assert not advice.firm
-    assert "a hint only, from so few runs" in advice.because
+    assert "only a hint, from so few runs" in advice.because
     (tmp_path / "2.jsonl").unlink()
     assert report_of(tmp_path).advice == (), "two runs advise nothing"
 
@@ -120,7 +120,7 @@ async def test_A9_where_nobody_judged_that_is_the_advice(tmp_path: Path) -> None
         await scenes.done(tmp_path / f"{number}.jsonl")
     (advice,) = report_of(tmp_path).advice
     assert advice.about == "unjudged"
-    assert "0 of 10 runs were judged" in advice.because
+    assert "0 of 10 runs were evaluated" in advice.because
 
 
 async def test_A9_against_a_baseline_policy(tmp_path: Path) -> None:
@@ -133,7 +133,11 @@ async def test_A9_against_a_baseline_policy(tmp_path: Path) -> None:
     (strict,) = comparison["groups"]
     changes = {one["name"]: one["change"]["value"] for one in strict["differences"]}
     assert (strict["name"], strict["runs"]) == ("strict", 5)
-    assert (changes["steps per run"], changes["steps until reported as done"], changes["went on after the report"]) == (
+    assert (
+        changes["steps per run"],
+        changes["steps until reported as done"],
+        changes["went on after it was done"],
+    ) == (
         3.0,
         2.0,
         1.0,
@@ -168,5 +172,5 @@ async def test_A9_limits_that_cut_off_good_runs_advise_to_raise_them(tmp_path: P
         await scenes.done(tmp_path / f"done{number}.jsonl", steps=12, good=True, policy=Policy(limits=Limits(steps=40)))
     (advice,) = report_of(tmp_path).advice
     assert advice.about == "limits"
-    assert "Raise the limit: `data_and_files` (soft 50, hard 100)" in advice.says
-    assert advice.because.startswith("15 of 30 judged runs over a limit were good all the same (50 %")
+    assert "Raise the limit: with `data_and_files` (soft 50, hard 100)" in advice.says
+    assert advice.because.startswith("15 of 30 evaluated runs over a limit were good (50 %")

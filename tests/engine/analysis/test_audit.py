@@ -71,7 +71,7 @@ async def test_what_is_handed_back_and_said_by_the_loop_stands_with_its_step() -
     )
     first, second, _ = told.runs[0].steps
     assert first.notes[0].startswith("nudge: Text alone does not end this task")
-    assert second.notes[0].startswith("handed back (failed_call): broken")
+    assert second.notes[0].startswith("rejected (failed_call): broken")
 
 
 async def test_the_line_of_the_policy_is_named_that_would_have_ended_it() -> None:

@@ -169,7 +169,7 @@ async def test_policies_are_compared_with_a_baseline_and_one_that_is_not_there_i
     assert (steps.baseline, steps.value, steps.change.value) == pytest.approx((4.5, 9.5, 5.0))
     assert steps.significant
     assert steps.change.low == pytest.approx(5 - 1.959964 * (2 * 0.3 / 6) ** 0.5)
-    with pytest.raises(WrongUse, match=r"--baseline agnt: no run was made under it \(did you mean 'agent'\?\)"):
+    with pytest.raises(WrongUse, match=r"--baseline agnt: no run has this policy \(did you mean 'agent'\?\)"):
         report_of(tmp_path, baseline="agnt")
 
 
