@@ -1,12 +1,12 @@
-"""Backtest: another policy asked at every step of a recorded run, without a model.
+"""Backtest: what another policy would have decided at each step of a recorded run, without calling a model.
 
-What a policy decides by stands in the events, so it can be asked anew. What it would have brought about does not:
-from the first point where it says something to the model that the record did not say, or goes on past the recorded
-end, the rest is unknown, and a finding says so. Beside that stands where it would have stopped if the model had gone
-on as recorded all the same (`stops`), which is a supposition and never counted as a saving.
+The events hold everything that a policy decides by, so it can be evaluated again. They do not hold what another
+decision would have led to: from the first point where the policy sends the model something that is not in the record,
+or continues past the recorded end, the rest is unknown, and the finding says so. `Finding.stops` is where it would
+have stopped if the model had continued as recorded anyway; that is hypothetical and never counted as a saving.
 
-One assumption is made throughout: the model's responses do not depend on which completion and question tools the
-policy offers, nor on anything else that is not said to it.
+Assumption: the model's responses do not depend on which completion and question tools the policy offers, nor on
+anything else that is not sent to it.
 """
 
 from __future__ import annotations
@@ -31,42 +31,40 @@ from .rules import Rule
 from .summary import SUMMARY_EVENTS, ResourceUse, RunSummary, SummaryBuilder
 from .transcript import estimate_tokens
 
-# What one policy makes of one recorded run, in words that all who compare policies share.
-
 Parting = Literal["same", "earlier", "later", "diverges", "refused"]
 """How a policy's run compares with the record.
 
-same: ends at the same step. earlier: would have ended before. later: would have gone on past the recorded end.
-diverges: would have said something else to the model. refused: cannot work with the tools that were offered.
+same: ends at the same step. earlier: ends before the record does. later: continues past the recorded end.
+diverges: sends the model something else. refused: cannot start with the tools that were offered.
 """
 
 
 class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one policy makes of one recorded run."""
+    """How one policy's run compares with one recorded run."""
 
     parting: Parting
     step: int | None = None
-    """The step after which the two part; None where they are the same."""
+    """The step after which the two differ; None if they are the same."""
     why: str = ""
-    """What the policy says there, in words."""
+    """The difference, as text."""
     stops: ResourceUse | None = None
-    """What would be used at its stop; if `parting` is `diverges`, only supposing that the model goes on as recorded."""
+    """Usage when the policy stops; if `parting` is `diverges`, hypothetical: the model would continue as recorded."""
     stop_reason: str = ""
-    """Its stop reason there."""
+    """The policy's stop reason at `stops`."""
     rule: str = ""
-    """The rule or guard that spoke."""
+    """The rule or guard that stopped it."""
     saved: ResourceUse | None = None
-    """What the record used after that stop; None where it is unknown. A closing step of the new policy is a request."""
+    """Recorded usage after that stop, less the request of a closing step; None where it is unknown."""
     least_saved_steps: int = 0
-    """Steps that the record made beyond the policy's hard limit: saved for certain, whatever the model would do."""
+    """Recorded steps beyond the policy's hard limit: saved whatever the model would have done."""
     cut: bool = False
-    """True if it would have ended before the step at which the work was reported as done."""
+    """True if the policy ends before the step in which the work was reported as done."""
     goes_on: bool = False
-    """True if it would have gone on after that step."""
+    """True if the policy continues after that step."""
 
 
 class BacktestResult(Struct, frozen=True, kw_only=True):
-    """One recorded run, and what each policy makes of it, in the order in which they were given."""
+    """One recorded run with a finding for each policy, in the order in which the policies were given."""
 
     digest: RunSummary
     findings: tuple[Finding, ...]
@@ -75,10 +73,10 @@ class BacktestResult(Struct, frozen=True, kw_only=True):
 def backtest(
     events: Iterable[ev.Event], policies: Sequence[Policy], user_rules: tuple[Rule, ...] = ()
 ) -> Iterator[BacktestResult]:
-    """Each run in these events of one record, under each of the policies.
+    """Yield a result for each run in the events of one record, under each of the policies.
 
-    Parts of streams may be left out of the events. `user_rules` are a user's rules and guards that the policies name.
-    Raises WrongUse if a policy names one that nobody brought.
+    Stream parts may be left out of the events. `user_rules` are the user's own rules and guards that the policies
+    name. Raises WrongUse if a policy names a rule or guard that is neither built in nor among them.
     """
     facts = Facts()
     builder: SummaryBuilder | None = None
@@ -105,13 +103,12 @@ def _backtested(builder: SummaryBuilder, facts: Facts, simulations: Iterable[Pol
     return BacktestResult(digest=digest, findings=tuple(simulation.finding(digest) for simulation in simulations))
 
 
-# Walking along a recorded run with another policy: what it would say where the record went on, and where it ended.
-#
-# Rounds, steps of a round and reminders are the policy's own; all else stands in the events.
-
-
 class PolicySimulation:
-    """Walks along one recorded run with another policy. Feed it each event with the facts after it."""
+    """Simulates another policy along one recorded run. Feed it each event with the facts after it.
+
+    Rounds, steps of a round and reminders are counted as the simulated policy makes them; everything else comes from
+    the recorded facts.
+    """
 
     def __init__(self, policy: Policy, started: ev.RunStarted, facts: Facts, user_rules: tuple[Rule, ...] = ()) -> None:
         self._policy = policy
@@ -121,13 +118,13 @@ class PolicySimulation:
         self._hook_roles = frozenset(role for role, names in started.functions.items() if names)
         self._facts = facts
         self._pending: Facts | None = facts if facts.before != ev.Carried() or facts.steps else None
-        """The facts by which the policy is asked, once it is known what the record did next."""
+        """The facts to decide by, once it is known what the record did next."""
         self._deciding = True
-        """Whether events still add to what is pending: the record has not decided yet."""
+        """Whether events still update `_pending`: the record has not decided yet."""
         self._at_start = True
         self._rounds, self._inner, self._reminded = facts.rounds, 0, facts.reminded
         self._recorded_prompts: list[str] = []
-        """What the record said to the model since it was last asked."""
+        """Nudges and reminders that the record sent to the model since the last decision."""
         self._recorded_compaction = False
         self._new_round = False
         self._opens_round = True
@@ -139,22 +136,22 @@ class PolicySimulation:
         self._stopped: tuple[ResourceUse, Decision] | None = None
         alike = policy.degeneration == started.policy.degeneration
         self._degeneration = None if alike else policy.degeneration
-        """By what it would cut responses that repeat themselves, if otherwise than was done then."""
+        """Its settings for cutting repetitive responses, where they differ from the recorded ones."""
         self._same_limits = _limits_within_step(policy) == _limits_within_step(started.policy)
-        """Whether it ends what is under way at the same limits as was done then."""
+        """Whether the limits that can end a step in progress are the recorded ones."""
         self._used_up = ""
-        """The limit of its own that was used up in the latest response, before anything in it was decided."""
+        """The simulated policy's limit that the latest response used up, if any."""
         self._cannot_start = policy.completion == "required" and not self._completion_tools
 
     def feed(self, event: ev.Event, facts: Facts) -> None:
-        """One more event, and the facts after it."""
+        """Add one event, with the facts after it."""
         self._facts = facts
         change = _CHANGES.get(type(event))
         if change is not None and self._stopped is None:
             change(self, event)
 
     def finding(self, digest: RunSummary) -> Finding:
-        """What the policy makes of the run, of which this is the digest."""
+        """The finding for the run that `digest` summarises."""
         stops, decision = self._stopped or (None, None)
         parting, step, why = self._compare_with_record(digest, stops, decision)
         if parting == "refused":
@@ -183,7 +180,7 @@ class PolicySimulation:
     def _compare_with_record(
         self, digest: RunSummary, stops: ResourceUse | None, decision: Decision | None
     ) -> tuple[Parting, int | None, str]:
-        """Where the policy leaves the record, and why."""
+        """Where the policy's run leaves the recorded one, and why."""
         if self._cannot_start:
             return "refused", 0, "it needs a completion tool, and none was offered"
         if self._divergence is not None:
@@ -195,7 +192,7 @@ class PolicySimulation:
         return "same", None, ""
 
     def _steps_beyond_limit(self, digest: RunSummary) -> int:
-        """Steps that the record made and the policy never could: its limit is hard, whatever the model does."""
+        """Recorded steps that the policy's hard limit rules out, whatever the model does."""
         if "step_limit" not in self._policy.guards:
             return 0
         return max(0, digest.end.steps - self._policy.limits.hard_steps)
@@ -206,7 +203,7 @@ class PolicySimulation:
     # ---- what the record did
 
     def _run_event(self, event: ev.Event) -> None:
-        """What the next decision looks at, too."""
+        """An event between the end of a step and the decision, which sees it."""
         if self._deciding and (self._pending is not None or self._at_start):
             self._pending = self._facts
 
@@ -279,7 +276,7 @@ class PolicySimulation:
         self._has_calls_beside_completion = 0 < completing < len(calls)
 
     def _used_up_in(self, event: ev.ResponseFinished) -> str:
-        """The limit at which it may have cut this response off: by what was reported, or by what the engine counts."""
+        """The limit that would have cut this response off, by reported usage or by the engine's own estimate."""
         written = estimate_tokens(_count_bytes(event.message))
         if self._policy.response_tokens is not None and written > self._policy.response_tokens:
             return "response_tokens"
@@ -320,7 +317,7 @@ class PolicySimulation:
         self._recorded_prompts, self._recorded_compaction, self._new_round = [], False, False
 
     def _difference_in_calls(self) -> str | None:
-        """What the policy would have done otherwise about the step's calls, where it treats a completion otherwise."""
+        """How the policy would have handled the step's calls differently because of a completion, if at all."""
         accepted = self._facts.accepted
         if self._cut_point is not None and _cuts_stream(self._policy) != _cuts_stream(self._recorded):
             if _cuts_stream(self._recorded):
@@ -332,13 +329,13 @@ class PolicySimulation:
         return None
 
     def _finished(self, event: ev.RunFinished) -> None:
-        # Whatever ended the run from outside would have ended this one, too.
+        # A cancellation from outside would have ended this run, too.
         self._ask(went_on=False, ended_outside=event.outcome.status == "cancelled")
 
     # ---- asking
 
     def _ask(self, *, went_on: bool, ended_outside: bool = False) -> None:
-        """Ask the policy what it says where the record went on, or ended."""
+        """Decide where the record went on or ended, and compare."""
         pending, self._pending = self._pending, None
         if pending is None or self._cannot_start:
             return
@@ -354,7 +351,7 @@ class PolicySimulation:
             self._compare(decision, facts.steps)
 
     def _decision(self, facts: Facts) -> Decision | None:
-        """What the engine would come to; None where the inner layer goes on by itself."""
+        """The engine's decision under this policy; None where the inner loop continues without one."""
         if self._at_start:
             decision = self._decide(facts, self._policy)
             return decision if applies_before_first_step(decision) else None
@@ -375,7 +372,7 @@ class PolicySimulation:
         self._stopped = ResourceUse.of(facts), decision
 
     def _compare(self, decision: GoOn | None, step: int) -> None:
-        """Where both go on: whether the same is said to the model."""
+        """Where both go on: note a divergence if they do not send the model the same."""
         self._diverge_if_used_up(step)
         wanted = [words for words in (decision.say, decision.remind) if words] if decision is not None else []
         compacts = decision is not None and decision.compact
@@ -389,7 +386,7 @@ class PolicySimulation:
             self._diverge(_describe_difference(wanted, self._recorded_prompts), step)
 
     def _diverge(self, why: str, step: int | None = None) -> None:
-        """From here on, all is unknown; `step` is the one after which it is, by default the one under way."""
+        """Note the first divergence, after which everything is unknown; `step` is by default the current one."""
         if self._divergence is None:
             self._divergence = self._facts.steps if step is None else step, why
 
@@ -401,25 +398,25 @@ def _describe_difference(wanted: Sequence[str], said: Sequence[str]) -> str:
 
 
 _LIMITS_WITHIN_STEP = ("output_tokens", "cost_usd", "seconds")
-"""The limits that are held inside a step."""
+"""Limits that are enforced within a step."""
 
 
 def _limits_within_step(policy: Policy) -> tuple[object, ...]:
-    """All by which a policy ends what is under way in a step."""
+    """All settings by which a policy ends a step in progress."""
     limits = [getattr(group, name) for group in (policy.limits, policy.session_limits) for name in _LIMITS_WITHIN_STEP]
     guards = [STOP_REASONS[name] in policy.guards for name in _LIMITS_WITHIN_STEP]
     return (*limits, *guards, policy.response_tokens)
 
 
 def _count_bytes(message: AssistantMessage) -> int:
-    """What the engine counts of a response while it streams, in bytes of UTF-8."""
+    """Bytes of UTF-8 that the engine counts of a response while it streams."""
     texts = [message.text, *(block.text for block in message.reasoning)]
     texts += [text for call in message.calls for text in (call.name, call.arguments)]
     return sum(len(text.encode("utf-8", "surrogatepass")) for text in texts)
 
 
 def _cuts_stream(policy: Policy) -> bool:
-    """Whether a response is cut at its completion call."""
+    """Whether a response is cut at its completion call under this policy."""
     return policy.inner_cancel and policy.mixed != "all"
 
 
@@ -451,5 +448,5 @@ _CHANGES: dict[type, Callable[[PolicySimulation, Any], None]] = {
     ev.RunFinished: PolicySimulation._finished,
 }
 SIMULATION_EVENTS = frozenset(_CHANGES)
-"""The types of events that say something to a simulation."""
+"""Event types that a simulation looks at."""
 _RELEVANT_EVENTS = SUMMARY_EVENTS | SIMULATION_EVENTS

@@ -1,4 +1,4 @@
-"""What tokens cost: the arithmetic. Which model has which price is the business of `providers/prices.py`."""
+"""Cost of tokens at a given price. Which model has which price is in `providers/prices.py`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ MILLION = 1_000_000
 
 
 class Price(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A model's price, in US dollars per million tokens. Raises WrongUse if one of them is below 0."""
+    """A model's price, in US dollars per million tokens. Raises WrongUse for a negative or infinite value."""
 
     input: float
     output: float
     cached: float | None = None
-    """Of input tokens that the provider had in its cache; None: as `input`."""
+    """Price of input tokens read from the provider's cache; None: the same as `input`."""
     reasoning: float | None = None
-    """Of reasoning tokens; None: as `output`, which nearly all providers charge."""
+    """Price of reasoning tokens; None: the same as `output`, which nearly all providers charge."""
     above: dict[int, Price] = {}
-    """What a whole request costs instead, once it has more input tokens than the key."""
+    """Prices of long requests: one with more input tokens than a key costs, as a whole, that key's price."""
 
     def __post_init__(self) -> None:
         for name in ("input", "output", "cached", "reasoning"):
@@ -32,7 +32,7 @@ class Price(Struct, frozen=True, kw_only=True, omit_defaults=True):
                 raise WrongUse(f"Price.{name} is {value}: use 0 or more, in US dollars per million tokens")
 
     def cost(self, usage: Usage) -> float:
-        """US dollars for the usage of one request. Tokens that are part of others are counted once."""
+        """US dollars for the usage of one request. Cached and reasoning tokens are not counted twice."""
         price = self._at(usage.input_tokens)
         cached = min(usage.cached_tokens, usage.input_tokens)
         reasoning = min(usage.reasoning_tokens, usage.output_tokens)
@@ -49,7 +49,7 @@ class Price(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def with_cost(usage: Usage, price: Price | None) -> Usage:
-    """The usage of one request with its cost, unless the provider reported one or no price is known."""
+    """Add the cost to the usage of one request, unless the provider reported it or no price is known."""
     if price is None or usage.cost_usd is not None:
         return usage
     return replace(usage, cost_usd=price.cost(usage))

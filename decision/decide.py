@@ -1,7 +1,7 @@
-"""`decide`: the rules in order, then the guards, with a trace of what each saw and said.
+"""From facts to a decision, and from the last decision to the outcome of the run.
 
-An ordinary function over frozen data. It costs the same after ten steps and after ten thousand, and it is the same
-function in a live run, in a replay and in a backtest.
+`decide` evaluates the rules in order, then the guards, and traces what each one saw and said. It is an ordinary
+function over frozen data: O(1) however long the run is, and the same in a live run, a replay and a backtest.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _PLAIN = frozenset({type(None), str, int, bool})
 
 
 def decide(facts: Facts, policy: Policy, user_rules: tuple[Rule, ...] = (), *, traced: bool = True) -> Decision:
-    """What to do after the latest step.
+    """Decide what to do after the latest step.
 
-    `user_rules` are a user's rules and guards, for the names in `policy.rules` and `policy.guards` that are not ours.
-    `traced=False` says the same without the trace, which is half of what a decision costs.
-    Raises WrongUse if the policy names a rule that nobody brought.
+    `user_rules` are the user's own rules and guards, which `policy.rules` and `policy.guards` may name.
+    `traced=False` gives the same decision without its trace, in half the time.
+    Raises WrongUse if the policy names an unknown rule or guard, or if one raises or returns no decision.
     """
     trace: list[TraceEntry] | None = [] if traced else None
     added: list[GoOn] = []
@@ -57,11 +57,8 @@ def decide(facts: Facts, policy: Policy, user_rules: tuple[Rule, ...] = (), *, t
     return replace(decision, trace=tuple(trace)) if trace is not None else decision
 
 
-# Rounds: when the inner layer makes another step by itself, and when the outer one looks.
-
-
 def continues_round(facts: Facts, policy: Policy, decide: Callable[[Facts, Policy], Decision]) -> bool:
-    """Whether the round goes on after its latest step: a bare "go on", while the round may have more steps."""
+    """Whether the inner loop makes another step by itself: the decision is a bare GoOn and the round has steps left."""
     if facts.inner_steps >= policy.max_inner_steps or facts.questions:
         return False
     decision = decide(facts, without_round_limits(policy))
@@ -69,15 +66,12 @@ def continues_round(facts: Facts, policy: Policy, decide: Callable[[Facts, Polic
 
 
 def applies_before_first_step(decision: Decision) -> bool:
-    """Whether what is decided before a run's first step is to be acted on: there is nothing yet to say a word about."""
+    """Whether a decision before the first step takes effect. A bare GoOn or a nudge does not: no step has been made."""
     return not isinstance(decision, GoOn) or decision.compact or bool(decision.remind)
 
 
 def without_round_limits(policy: Policy) -> Policy:
-    """The policy without its limits on rounds: the last round that is allowed is not cut off in its middle.
-
-    By it the inner layer asks after each step whether it may go on by itself.
-    """
+    """The policy for decisions inside a round: a limit on rounds must not cut the last allowed round short."""
     limits, session = policy.limits, policy.session_limits
     if limits.rounds is None and session.rounds is None:
         return policy
@@ -89,11 +83,11 @@ def without_round_limits(policy: Policy) -> Policy:
 
 
 def needs_closing_step(facts: Facts, policy: Policy, stop: Stop) -> bool:
-    """Whether the model is asked once more after this stop, without tools, to sum up.
+    """Whether to ask the model for a closing summary, without tools, after this stop.
 
-    Every exhausted ending is summed up, unless the policy says `limits` or something speaks against it: a budget that
-    is used up is not this run's alone, a context that is too large leaves no room for one more request, and a run
-    that has asked nothing yet has nothing to sum up.
+    By default after every exhausted ending, with `policy.closing_after == "limits"` only after a limit. Never when a
+    shared budget is used up (it is not this run's alone), when the context is too large for another request, or when
+    no request was made, so that there is nothing to sum up.
     """
     if not policy.closing or stop.final_status != "exhausted" or facts.refused is not None or not facts.attempt:
         return False
@@ -103,11 +97,8 @@ def needs_closing_step(facts: Facts, policy: Policy, stop: Stop) -> bool:
     return stop.reason != "compaction_stalled" or window is None or facts.context_tokens < window
 
 
-# From the last decision to the outcome.
-
-
 def build_outcome(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outcome:
-    """The outcome of a run that this decision ends or pauses."""
+    """Build the outcome of a run that this decision ends or pauses."""
     if isinstance(decision, Stop):
         status, reason, detail = decision.final_status, decision.reason, decision.detail
     else:
@@ -138,13 +129,13 @@ def build_outcome(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outco
 
 
 def complete_outcome(outcome: Outcome, facts: Facts) -> Outcome:
-    """A recorded outcome with what older versions did not write into it; `facts`: at the end of its run."""
+    """Fill in what older versions did not write into an outcome; `facts` are those at the end of its run."""
     accepted_by = facts.accepted_by if outcome.status == "completed" else ()
     return replace(outcome, accepted_by=accepted_by, failed_calls=facts.failures.names)
 
 
 def _answer(facts: Facts, reason: str) -> tuple[str, AnswerFrom]:
-    """The answer, and what it is."""
+    """The answer and where it comes from, best source first."""
     if facts.accepted is not None and not is_blank(facts.answer):
         return facts.answer, "completion"
     if facts.handled is not None and not is_blank(facts.handled):
@@ -155,14 +146,14 @@ def _answer(facts: Facts, reason: str) -> tuple[str, AnswerFrom]:
         return facts.text, "text"
     if facts.latest_text:
         return facts.latest_text, "partial_text" if facts.latest_text_partial else "latest_text"
-    if facts.completion_text and reason != "awaiting_input":  # while the user is asked it is not decided
+    if facts.completion_text and reason != "awaiting_input":  # not while the user is being asked about it
         return facts.completion_text, "not_accepted"
     return "", ""
 
 
 @lru_cache(maxsize=256)
 def select_rules(names: tuple[str, ...], offered: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """The rules of these names, in this order."""
+    """The rules with these names, in this order. Raises WrongUse for an unknown name."""
     by_name = {rule.name: rule for rule in offered}
     for name in names:
         if name not in by_name:
@@ -177,7 +168,7 @@ def _evaluate(rule: Rule, facts: Facts, policy: Policy, trace: list[TraceEntry] 
     except Exception as error:
         raise WrongUse(f"rule {rule.name!r}: {type(error).__name__}: {error}") from error
     if not (said is None or isinstance(said, GoOn | Pause | Stop)):
-        raise WrongUse(f"rule {rule.name!r} answers {said!r}, and not GoOn, Pause, Stop or None")
+        raise WrongUse(f"rule {rule.name!r} returned {said!r}: return GoOn, Pause, Stop or None")
     if trace is not None:
         for name, value in saw.items():
             if type(value) not in _PLAIN:

@@ -1,4 +1,4 @@
-"""What the decision can say: GoOn, Pause or Stop, each with the trace that explains it."""
+"""The three decisions, `GoOn`, `Pause` and `Stop`, each with the trace that explains it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .outcome import STATUS_OF, Status
 
 
 class TraceEntry(Struct, frozen=True, omit_defaults=True):
-    """One line of a trace: a rule or guard that was asked, the facts it saw, and what it said."""
+    """One line of a trace: a rule or guard that was evaluated, the facts it saw, and its result."""
 
     rule: str
     saw: dict[str, Any] = {}
@@ -21,33 +21,33 @@ class TraceEntry(Struct, frozen=True, omit_defaults=True):
 
 class _BaseDecision(Struct, frozen=True, kw_only=True, tag_field="do", omit_defaults=True):
     rule: str
-    """The name of the rule or guard that spoke."""
+    """Name of the rule or guard that decided."""
     trace: tuple[TraceEntry, ...] = ()
 
 
 class GoOn(_BaseDecision, frozen=True, tag="go_on", kw_only=True, omit_defaults=True):
-    """Make another step. `say` is put to the model first, in the user's role."""
+    """Make another step, after sending `say` to the model in the user's role."""
 
     say: str = ""
     why: str = ""
     compact: bool = False
     hand_back: bool = False
-    """True if the outer loop must look before the next step, though there is nothing to say."""
+    """True if the outer loop must decide before the next step, though there is nothing to say."""
     remind: str = ""
-    """Shown to the model with the next request, and never again."""
+    """A reminder for the next request only; it never becomes part of the transcript."""
     topics: tuple[str, ...] = ()
-    """The limits that `remind` is about."""
+    """Names of the limits that `remind` is about."""
 
     @property
     def bare(self) -> bool:
-        """True if the inner loop may go on by itself."""
+        """True if the inner loop may continue without the outer one: nothing to say, remind, compact or hand back."""
         return not (self.say or self.compact or self.hand_back or self.remind)
 
     def __str__(self) -> str:
         return "go on" + (f" ({self.why})" if self.why else "")
 
     def combine(self, other: GoOn) -> GoOn:
-        """Both go-ons in one: what either would say, and do first."""
+        """Both decisions in one: everything that either would say or do first."""
         return replace(
             self,
             say="\n".join(part for part in (self.say, other.say) if part),
@@ -59,7 +59,7 @@ class GoOn(_BaseDecision, frozen=True, tag="go_on", kw_only=True, omit_defaults=
 
 
 class Pause(_BaseDecision, frozen=True, tag="pause", kw_only=True, omit_defaults=True):
-    """Wait for the user's answer to the questions of these call ids."""
+    """Wait for the user's answers to the questions with these call ids."""
 
     questions: tuple[str, ...]
 
@@ -68,7 +68,10 @@ class Pause(_BaseDecision, frozen=True, tag="pause", kw_only=True, omit_defaults
 
 
 class Stop(_BaseDecision, frozen=True, tag="stop", kw_only=True, omit_defaults=True):
-    """End the run. `status` follows from `reason`, but for `custom:<name>`, which brings its own."""
+    """End the run. `status` follows from `reason`; only a reason `custom:<name>` must bring its own.
+
+    Raises ValueError for an unknown reason, or for a custom one without a status.
+    """
 
     reason: str
     detail: str = ""
@@ -84,7 +87,7 @@ class Stop(_BaseDecision, frozen=True, tag="stop", kw_only=True, omit_defaults=T
 
     @property
     def final_status(self) -> Status:
-        """The status of a run that this decision ends."""
+        """The run's status after this stop."""
         return self.status or STATUS_OF[self.reason]
 
     def __str__(self) -> str:

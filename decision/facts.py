@@ -1,9 +1,9 @@
-"""What is known now: the fold of a run's events, and all that a decision may look at.
+"""The state of a run as a fold of its events: everything that a decision may look at.
 
-`fold` costs the same for the first event and for the millionth: facts hold counters and the latest step, never the
-history. Two things follow from how they are kept. Signals of control flow come from this run's events, so an earlier
-run of the session cannot stop this one, and compaction cannot delete them. And what parallel calls add (counts) does
-not depend on the order in which they ended.
+`fold(facts, event)` is O(1), for the first event as for the millionth: facts hold counters and the latest step, never
+the history. Control-flow signals come from this run's own events, so an earlier run of the session cannot stop this
+one and compaction cannot delete them. What parallel calls add are counts, which do not depend on the order in which
+the calls ended.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ from .failures import Failures
 from .messages import AssistantMessage, FinishReason, Usage, is_blank
 from .outcome import Question, ask_again
 
-# Repetition: the same calls with the same results, step after step, or in a cycle.
-#
-# A step is known by one number, made of its calls' fingerprints so that the order in which parallel calls ended does
-# not matter. A cycle of up to `LONGEST_CYCLE` steps counts as one repetition each time it comes round. What is kept
-# is bounded, so a step costs the same however long the run is.
-
 LONGEST_CYCLE = 4
+"""Steps of the longest cycle that is recognised."""
 REMEMBERED_STEPS = 16 * LONGEST_CYCLE
-"""Steps that are remembered: 16 times round the longest cycle."""
+"""Steps that are remembered to find cycles: 16 rounds of the longest one."""
 _MODULUS = 2**64
 
 
 class Repetitions(Struct, frozen=True):
-    """The latest steps as numbers, and the step under way."""
+    """Counts how often the same calls had the same results, step after step or in a cycle of several steps.
+
+    A step is identified by the sum of its calls' fingerprints, so the order in which parallel calls ended does not
+    matter. A cycle of up to `LONGEST_CYCLE` steps counts as one repetition each time it is completed. Memory is
+    bounded by `REMEMBERED_STEPS`.
+    """
 
     steps: tuple[int, ...] = ()
     sum: int = 0
     results: int = 0
     repeats: int = 0
-    """How often the latest calls have come round; 1 is the first time, 0 if they do not count."""
+    """How often the latest calls were made in a row; 1 is the first time, 0 if they do not count."""
     previous_repeats: int = 0
-    """What `repeats` was after the step before, of those that count."""
+    """`repeats` after the previous step that counts."""
 
     def step_started(self) -> Repetitions:
-        """A step begins."""
+        """Start a new step."""
         return replace(self, sum=0, results=0)
 
     def with_result(self, fingerprint: str) -> Repetitions:
-        """A call of the step was answered. Calls without a fingerprint (of tools that poll) do not count."""
+        """Add a call's result to the step. Calls without a fingerprint (of polling tools) do not count."""
         if not fingerprint:
             return self
         try:
             mark = int(fingerprint, 16)
-        except ValueError:  # of another hand than ours: any text will do, as long as equal ones are equal
+        except ValueError:  # not written by us: any text will do, as long as equal calls have equal fingerprints
             mark = int.from_bytes(fingerprint.encode("utf-8", "replace"), "big")
         return replace(self, sum=(self.sum + mark) % _MODULUS, results=self.results + 1)
 
     def step_finished(self, calls: int) -> Repetitions:
-        """The step ended, with so many calls. One that only polls is passed over, one without calls breaks a row."""
+        """End the step. A step that only polls is ignored; one without calls starts the count again."""
         if calls and not self.results:
             return replace(self, repeats=0, previous_repeats=max(self.previous_repeats, self.repeats))
         if not calls:
@@ -70,14 +70,14 @@ class Repetitions(Struct, frozen=True):
 
     @property
     def advanced(self) -> bool:
-        """Whether the latest step has made it one more time: in the middle of a longer cycle it has not."""
+        """Whether the latest step completed one more repetition; False in the middle of a longer cycle."""
         return self.repeats > self.previous_repeats
 
 
 def count_cycles(steps: tuple[int, ...]) -> int:
-    """How often the cycle at the end of these steps has come round, for the cycle that did so most often."""
+    """How often the cycle at the end of these steps was completed; of several possible cycles, the highest count."""
     if steps[-1] not in steps[-1 - LONGEST_CYCLE : -1]:
-        return 1  # as nearly always: where no cycle has come round, there is none to count
+        return 1  # the usual case, found without counting
     return max(_count_repeats(steps, length) for length in range(1, LONGEST_CYCLE + 1))
 
 
@@ -97,39 +97,39 @@ Shape = Literal["none", "tool_results", "open_question", "text", "empty"]
 
 
 class Facts(Struct, frozen=True, kw_only=True, gc=False):
-    """A run so far. Fields of the latest step are reset when the next one starts."""
+    """The state of a run so far. Fields under "the latest step" are reset when the next step starts."""
 
     # the run
     run_id: str = ""
     session_id: str = ""
     t: int = 0
-    """Milliseconds since the run began, at the latest event that is not part of a stream."""
+    """Milliseconds from the start of the run to the latest event that is not a stream part."""
     steps: int = 0
     rounds: int = 0
     inner_steps: int = 0
-    """Steps of the present round."""
+    """Steps of the current round."""
     requests: int = 0
     tool_calls: int = 0
     usage: Usage = Usage()
     context_tokens: int = 0
-    """Tokens that the latest request and response held: the size of the context so far."""
+    """Tokens of the latest request and response together: the current size of the context."""
     compactions: int = 0
     cancelled: str | None = None
     carried_ms: int = 0
-    """Milliseconds that the paused run had used that this one goes on from."""
+    """Milliseconds used by the paused run that this one continues."""
     before: ev.Carried = ev.Carried()
-    """What the session's runs before this one had used."""
+    """Usage of the earlier runs of the session."""
     reminded: tuple[str, ...] = ()
-    """Limits that the model was reminded of."""
+    """Limits that the model has been reminded of."""
     handled: str | None = None
-    """The answer of a handler that needed no model."""
+    """The answer of an intent handler, given without calling the model."""
 
     # the latest step
     attempt: str = ""
-    """The latest attempt at a response, in words: `attempt 1.1 of gpt-4o`."""
+    """The latest attempt, as text for messages: `attempt 1.1 of gpt-4o`."""
     finish: FinishReason | None = None
     raw_finish: str = ""
-    """The vendor's own word for it."""
+    """The provider's own finish reason."""
     text: str = ""
     reasoned: bool = False
     calls: int = 0
@@ -142,67 +142,68 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
     provider_error: str | None = None
     error_kind: str | None = None
     degenerate: str | None = None
-    """Which attempt repeated itself, and how, as long as none has taken its place; `text` is what came before that."""
+    """The attempt that was cut because it repeated itself, and how, until another attempt replaces it. `text` is then
+    its text before the repetition."""
     latest_text: str = ""
-    """The latest text that the model wrote for the user, in any step of this run; reasoning does not count."""
+    """The latest text that the model wrote in any step of this run, without reasoning."""
     latest_text_partial: bool = False
-    """Whether its response was cut off or failed."""
+    """Whether the response with `latest_text` was cut off or failed."""
     completion_text: str = ""
-    """What the latest completion that was called said, whether it was accepted or not."""
+    """The text of the latest completion call, accepted or not."""
     completion_tools: tuple[str, ...] = ()
-    """The completion tools, by name."""
+    """Names of the completion tools."""
     tool_choice: str = "auto"
-    """What every request says of tools: `auto`, `required` or `none`."""
+    """The `tool_choice` of every request: `auto`, `required` or `none`."""
     text_verdict: str | None = None
-    """What the user's own text rule said: `final`, `nudge` or `default`."""
+    """Verdict of the user's text rule: `final`, `nudge` or `default`."""
     refused: ev.BudgetRefused | None = None
-    """Why the next step was not made: a budget that is shared with other runs is used up."""
+    """Set when the next step was not made because a shared budget is used up."""
     limit_reached: ev.LimitReached | None = None
-    """The hard limit that was used up in the middle of the step, or before it: what was under way was cut off."""
+    """The hard limit that was reached during the step, or just before it, and cut it off."""
     judged: str | None = None
-    """Why the judge says that the task is complete."""
+    """The judge's reason for calling the task complete."""
     closing: bool = False
-    """Whether it is the closing step after a limit."""
+    """Whether this is the closing step after a limit."""
 
     # control flow
     accepted: str | None = None
-    """Call id of the completion that was accepted first."""
+    """Call id of the first accepted completion."""
     accepted_in_step: int = 0
     """The step in which it was accepted."""
     answer: str = ""
     pending_issues: tuple[str, ...] = ()
     accepted_by: tuple[str, ...] = ()
-    """Who was asked whether the work is done, and said yes: gates and the judge by name, and `user`."""
+    """Who accepted the completion: gates and the judge by name, and `user`."""
     confirmed: str | None = None
-    """Call id of the completion that the user was asked to confirm, once the user has answered."""
+    """Call id of the completion that the user was asked to confirm; set once the user has answered."""
     failures: Failures = Failures()
-    """Calls that had failed when a completion was accepted, or have until now."""
+    """Failed calls that no later success made up for, until a completion was accepted."""
     rejections: int = 0
     questions: tuple[Question, ...] = ()
     phases: tuple[dict[str, Any], ...] = ()
 
-    # in a row
+    # counted in a row
     empty_answers: int = 0
     truncations: int = 0
     refusals: int = 0
     unfinished: int = 0
-    """Responses without calls whose finish word is no success, and no limit or filter either."""
+    """Responses without calls whose finish reason is neither a success nor a limit or filter."""
     invalid_steps: int = 0
     monologue: int = 0
-    """Steps without any call."""
+    """Steps without any tool call."""
     repetitions: Repetitions = Repetitions()
     compactions_in_vain: int = 0
     overflows: int = 0
-    """Requests that the provider refused because the context was too large."""
+    """Requests that the provider rejected because the context was too large."""
 
     @property
     def repeats(self) -> int:
-        """How often the latest steps have made the same calls with the same results, cycles included."""
+        """How often the latest steps made the same calls with the same results, cycles included."""
         return self.repetitions.repeats
 
     @property
     def shape(self) -> Shape:
-        """What the last message of the latest step is, whatever its finish reason says."""
+        """The kind of the latest step's last message, whatever its finish reason says."""
         if self.finish is None:
             return "none"
         if self.calls:
@@ -211,7 +212,7 @@ class Facts(Struct, frozen=True, kw_only=True, gc=False):
 
 
 def fold(facts: Facts, event: ev.Event) -> Facts:
-    """The facts after one more event. Parts of a stream change nothing: the whole response does."""
+    """Return the facts after one more event. Stream parts change nothing; `ResponseFinished` does."""
     change = _CHANGES.get(type(event))
     return facts if change is None else change(facts, event)
 
@@ -245,7 +246,7 @@ def _run_resumed(facts: Facts, event: ev.RunResumed) -> Facts:
         return replace(facts, t=event.t)
     reached, refused = facts.limit_reached, facts.refused
     if reached is not None and reached.step == event.interrupted_step and not facts.closing:
-        reached = refused = None  # by a response that counts as not asked for
+        reached = refused = None  # the response that reached it is requested again
     return replace(
         facts,
         t=event.t,
@@ -387,7 +388,7 @@ def _response_finished(facts: Facts, event: ev.ResponseFinished) -> Facts:
 
 
 def _completion_text(message: AssistantMessage, completion_tools: tuple[str, ...]) -> str:
-    """The first text that a completion call of this response holds; empty if there is none."""
+    """The first text argument of a completion call in this response; empty if there is none."""
     for call in message.calls if completion_tools else ():
         if call.name in completion_tools:
             try:
@@ -403,7 +404,7 @@ def _completion_text(message: AssistantMessage, completion_tools: tuple[str, ...
 
 def _tool_call_result(facts: Facts, event: ev.ToolCallResult) -> Facts:
     status = event.status
-    # in the completion's own step whatever its place: calls that run at once may end in any order
+    # in the completion's own step every failure counts: parallel calls may end in any order
     counts = facts.accepted is None or facts.accepted_in_step == facts.steps
     return replace(
         facts,
@@ -443,7 +444,7 @@ def _completion_accepted(facts: Facts, event: ev.CompletionAccepted) -> Facts:
 
 
 def _completion_rejected(facts: Facts, event: ev.CompletionRejected) -> Facts:
-    counts = event.by != "user"  # a user who says no is not a loop
+    counts = event.by != "user"  # only the model's own attempts can be a loop
     rejections = facts.rejections + counts
     accepted_by = facts.accepted_by if facts.accepted is not None else ()
     return replace(facts, rejection=event.reason, rejections=rejections, accepted_by=accepted_by, t=event.t)

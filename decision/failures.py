@@ -1,9 +1,9 @@
-"""Calls that failed, with nothing after them that could have made up for it.
+"""Failed tool calls that no later success made up for.
 
 A run that reports its work as done right after such a failure deserves a second look: its only edit may have been
-refused. A failure is made up for by a success of a later step, since only that was made with the failure known. For a
-call that may write it takes the success of another call that may write; for any other call any success will do.
-Completions, questions and thoughts are neither. What parallel calls of one step add does not depend on their order.
+refused. A failure is cleared by a success in a *later* step, because only then did the model know of the failure. A
+failed write is cleared only by a successful write, any other failure by any success. Completion, question and think
+calls count as neither. The result does not depend on the order in which parallel calls of one step end.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from msgspec.structs import replace
 from .messages import ResultStatus, ToolSpec
 
 MAX_NAMES = 8
-"""Names that are kept of each kind: the first in the alphabet."""
+"""Tool names kept of each kind, the first in alphabetical order: facts must not grow with the run."""
 FAILED_STATUSES: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown"})
 
 
 class Failures(Struct, frozen=True, kw_only=True):
-    """The failures that nothing has made up for, by the names of their tools."""
+    """Names of the tools whose failures have not been cleared."""
 
     writes: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     new_writes: tuple[str, ...] = ()
-    """Of the latest step."""
+    """Failures of the latest step, which only a later step can clear."""
     new_others: tuple[str, ...] = ()
     writing: frozenset[str] = frozenset()
     """Tools that may write."""
     control: frozenset[str] = frozenset()
-    """Tools that steer the run and do no work."""
+    """Tools that control the run and do no work: completions, questions and think tools."""
 
     @classmethod
     def of(cls, tools: Iterable[ToolSpec]) -> Failures:
-        """None yet, with these tools."""
+        """No failures yet, for a run with these tools."""
         tools = tuple(tools)
         return cls(
             writing=frozenset(tool.name for tool in tools if tool.kind == "ordinary" and not tool.reads),
@@ -44,11 +44,11 @@ class Failures(Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tools, each once."""
+        """Names of all tools with a failure that was not cleared, sorted."""
         return tuple(sorted({*self.writes, *self.others, *self.new_writes, *self.new_others}))
 
     def step_started(self) -> Failures:
-        """A step begins: what failed in the one before is known to the model."""
+        """Start a new step: the model now knows of the failures of the previous one."""
         if not self.new_writes and not self.new_others:
             return self
         return replace(
@@ -60,7 +60,7 @@ class Failures(Struct, frozen=True, kw_only=True):
         )
 
     def with_result(self, name: str, status: ResultStatus) -> Failures:
-        """A call of the step was answered."""
+        """Add a call's result to the step."""
         if name in self.control:
             return self
         if status in FAILED_STATUSES:

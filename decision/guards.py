@@ -1,7 +1,7 @@
-"""Guards: each may turn a go-on, and only that, into something else. So no limit can overrule a completion.
+"""Guards: checks that can turn a GoOn into something else, so no limit can overrule a completion.
 
-A guard that stops ends the asking; one that speaks to the model (a nudge, a reminder) adds to the go-on, and the next
-is asked.
+The first guard that stops or pauses wins. One that speaks to the model (a nudge, a reminder) adds to the GoOn, and the
+next guard is evaluated.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
 
 
 def _was_cut_off(facts: Facts, status: LimitStatus) -> bool:
-    """Whether this limit, or a wider one of its kind, was used up in the middle of the step.
+    """Whether this limit, or a wider one of its kind, ended the step in the middle.
 
-    What is used says nearly always the same; but times are rounded, and tokens and money are estimates by then.
+    Comparing used with allowed is not enough: times are rounded, and tokens and cost were estimates at that moment.
     """
     reached = facts.limit_reached
     if reached is None or (reached.limit, reached.scope) != (status.limit, status.scope):

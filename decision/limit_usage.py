@@ -1,4 +1,4 @@
-"""What of each limit is used, by the facts."""
+"""How much of each limit a run has used."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from .policy import Policy
 
 
 class LimitStatus(Struct, frozen=True):
-    """One limit that is set, and what is used of it."""
+    """One limit that is set, with how much of it is used."""
 
     limit: str
     """A key of `STOP_REASONS`."""
     scope: str
-    """Empty for the run, `session` for all runs of the session, `budget` for all runs that share one."""
+    """Empty for the run, `session` for all runs of its session, `budget` for all runs that share a budget."""
     use: LimitUse
 
     @property
     def name(self) -> str:
-        """The name under which it stands in the outcome: `steps`, `soft_steps`, `session_steps`, ..."""
+        """The limit's name in an outcome: `steps`, `soft_steps`, `session_steps`, ..."""
         soft = "soft_" if self.use.soft else ""
         return f"{self.scope}_{soft}{self.limit}" if self.scope else f"{soft}{self.limit}"
 
     @property
     def reached(self) -> bool:
-        """Whether a hard limit is used up, or a soft one passed."""
+        """Whether a hard limit is used up, or a soft one exceeded."""
         return self.use.used > self.use.allowed if self.use.soft else self.use.used >= self.use.allowed
 
 
 def limit_statuses(facts: Facts, policy: Policy, names: tuple[str, ...] = tuple(LIMITS)) -> Iterator[LimitStatus]:
-    """Each of these limits that is set, hard before soft, the run's before the session's; last, a budget's."""
+    """Yield each of these limits that is set: the run's, the session's, then a budget's; hard before soft."""
     took, before = facts.t + facts.carried_ms, facts.before
     for name, soft, allowed in _set(policy.limits, names):
         yield LimitStatus(name, "", LimitUse(used=_used(facts, name, took), allowed=allowed, soft=soft))
@@ -51,7 +51,7 @@ def limit_statuses(facts: Facts, policy: Policy, names: tuple[str, ...] = tuple(
 
 @lru_cache(maxsize=256)
 def _set(limits: SessionLimits, names: tuple[str, ...]) -> tuple[tuple[str, bool, float], ...]:
-    """Which of these limits are set, as name, soft and allowed."""
+    """The limits that are set, as (name, soft, allowed)."""
     every = [
         (name, soft, getattr(limits, f"soft_{name}" if soft else name)) for name in names for soft in (False, True)
     ]
@@ -59,7 +59,7 @@ def _set(limits: SessionLimits, names: tuple[str, ...]) -> tuple[tuple[str, bool
 
 
 def _used(counted: Facts | Carried, name: str, milliseconds: int) -> float:
-    """What these runs have used of a limit; `milliseconds` is how long they took."""
+    """How much of a limit was used; `milliseconds` is the time taken."""
     if name == "seconds":
         return milliseconds / 1000
     of = counted if name in ("steps", "rounds", "tool_calls") else counted.usage

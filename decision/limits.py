@@ -1,7 +1,7 @@
-"""Limits: what a run, or a whole session, may use.
+"""Limits on what a run, or a whole session, may use, with recommended values by kind of task.
 
-A hard limit ends the run as exhausted; a soft one flags it, reminds the model and lets it go on. Steps, rounds and tool
-calls are looked at after each step; hard limits on time, output tokens and cost hold inside a step as well.
+A hard limit ends the run as exhausted; a soft one flags it, reminds the model and lets it continue. Steps, rounds and
+tool calls are checked after each step; hard limits on time, output tokens and cost are enforced within a step, too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ STOP_REASONS: dict[str, str] = {
     "cost_usd": "cost_limit",
     "seconds": "time_limit",
 }
-"""Each limit by name, with the stop reason of a run that it ends."""
+"""Stop reason of a run that a limit ends, by the limit's name."""
 
 
 def require_at_least(name: str, value: float | None, least: float) -> None:
@@ -34,10 +34,10 @@ def require_at_least(name: str, value: float | None, least: float) -> None:
 
 
 class SessionLimits(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What all runs of a session may use together. Everything is off unless set.
+    """What all runs of a session may use together. Every limit is off unless set.
 
-    A hard limit must be above 0; a soft one may not be above its hard one. Where only the soft one is set, the hard
-    one is twice that.
+    A hard limit must be above 0; a soft one may not exceed its hard one. Where only the soft one is set, the hard one
+    is twice that. Raises WrongUse for other values.
     """
 
     section: ClassVar[str] = "session_limits."
@@ -47,15 +47,15 @@ class SessionLimits(Settings, frozen=True, kw_only=True, forbid_unknown_fields=T
     rounds: int | None = None
     """Rounds of the outer loop."""
     tool_calls: int | None = None
-    """Tool calls that were run."""
+    """Tool calls that were executed."""
     input_tokens: int | None = None
     """Tokens of all requests, cached ones included."""
     output_tokens: int | None = None
     """Tokens of all responses."""
     cost_usd: float | None = None
-    """US dollars. Attempts whose price is not known count as nothing; a model without a price is refused."""
+    """US dollars. Attempts without a known price count as 0; a run with a model without a price is refused."""
     seconds: float | None = None
-    """Seconds since the run began; for a session, the seconds of all its runs."""
+    """Seconds since the start of the run; for a session, the seconds of all its runs."""
     soft_steps: int | None = None
     """The soft limit of `steps`: flags the run and reminds the model."""
     soft_rounds: int | None = None
@@ -89,7 +89,7 @@ class SessionLimits(Settings, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Limits(SessionLimits, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a run may use. As for a session, but that `steps` is 30 where neither it nor `soft_steps` is set."""
+    """What a run may use. As for a session, except that `steps` is 30 if neither `steps` nor `soft_steps` is set."""
 
     section: ClassVar[str] = "limits."
 
@@ -100,15 +100,10 @@ class Limits(SessionLimits, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def hard_steps(self) -> int:
-        """`steps`, which is always a number once the object exists."""
+        """`steps`, which is never None once the object exists."""
         assert self.steps is not None
         return self.steps
 
-
-# Recommended limits by kind of task, to begin with. What fits your own tasks, your records tell.
-#
-# Each has a soft limit, at which the run is flagged and the model reminded, and a hard one, which ends the run as
-# exhausted. A task that needs more than the soft one is unusual; one that needs more than the hard one is lost.
 
 RECOMMENDED: dict[str, Limits] = {
     "look_up": Limits(soft_steps=10, steps=20),
@@ -116,6 +111,10 @@ RECOMMENDED: dict[str, Limits] = {
     "many_systems": Limits(soft_steps=100, steps=200),
     "open_search": Limits(soft_steps=200),
 }
-"""look_up: a question that a few calls answer. data_and_files: read, change and check files or tables.
-many_systems: work across several services. open_search: research without a known end; its hard limit is twice the
-soft one, as everywhere."""
+"""Starting values by kind of task; your own records show what fits better.
+
+look_up: a question that a few calls answer. data_and_files: read, change and check files or tables. many_systems: work
+across several services. open_search: research without a known end; its hard limit is twice the soft one.
+
+A task that needs more than the soft limit is unusual; one that needs more than the hard limit is not going to finish.
+"""

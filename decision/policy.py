@@ -1,7 +1,7 @@
-"""What the user chose: limits, what ends a run, and how much patience the loop has.
+"""Policies: when a run continues, pauses and stops, as the user configured it.
 
-A policy is data. Its whole content, with every default written out, stands in each run's record, so that a later
-change of a default changes no old record.
+A policy is data. Each record holds the run's whole policy with every default written out, so a later change of a
+default changes no old record. Comments below a setting say its range; `None` is "off" in a file.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from .settings import Settings
 
 
 class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often in a row something is handed back to the model before the run stops. 0: never, stop at once."""
+    """How often in a row the model may retry after a bad response before the run stops. 0: stop at once."""
 
     section: ClassVar[str] = "patience."
     legacy_defaults: ClassVar[Mapping[str, Any]] = {"unfinished": None}
 
     empty_answers: int = 2
-    """Responses without text and calls; then `no_answer`."""
+    """Responses with neither text nor calls; then `no_answer`."""
     truncated: int = 2
     """Responses cut off by the provider's own length limit; then `no_answer`."""
     refusals: int = 1
     """Responses ended by a content filter; then `refusal`."""
     unfinished: int | None = 1
-    """Responses without calls whose finish word says that something went wrong, or is not in the table of finish
-    words; then `provider_error`. None: their text is taken as if they had ended well."""
+    """Responses without calls whose finish word reports a failure, or is not in the table of finish words; then
+    `provider_error`. None: their text counts as if they had ended well."""
     invalid_calls: int = 3
     """Steps in which every call was invalid; then `invalid_calls`."""
     rejections: int = 3
-    """Completions handed back, over the whole run; then `completion_rejected`."""
+    """Rejected completions, over the whole run; then `completion_rejected`."""
     echoes: int = 2
     """Texts in a row that only echo an instruction or announce what comes; then `no_answer`."""
     compactions: int = 2
@@ -45,14 +45,14 @@ class Patience(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is done about the same calls with the same results, also in cycles of up to 4 steps."""
+    """What happens when the same calls keep having the same results, in cycles of up to 4 steps too."""
 
     section: ClassVar[str] = "repetition."
 
     nudge_at: tuple[int, ...] = (3, 5)
-    """At these repetitions the model is told so, each 2 or more."""
+    """Repetitions at which the model is told to try something else, each 2 or more."""
     stop_at: int | None = 6
-    """At this repetition the run stops as `stuck`, 2 to 16; None: never."""
+    """Repetition at which the run stops as `stuck`, 2 to 16; None: never."""
     monologue: int | None = None
     """Steps in a row without any call after which the run stops as `stuck`, 2 or more; None: never."""
 
@@ -67,10 +67,10 @@ class Repetition(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Degeneration(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a response that repeats itself is cut while it streams.
+    """When to cut a streaming response that repeats itself.
 
-    A new attempt is made; if that is cut, too, the run ends as `degenerate`. What changes a little each time (a
-    counter, a word) has to go on three times as long, a drawing of few different characters four times.
+    A new attempt is made; if that is cut as well, the run ends as `degenerate`. Text that changes a little with each
+    repetition (a counter, a word) must be three times as long, a drawing of few different characters four times.
     """
 
     section: ClassVar[str] = "degeneration."
@@ -81,13 +81,13 @@ class Degeneration(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     reasoning: int | None = 4_000
     """The same for the reasoning."""
     arguments: int | None = 20_000
-    """The same for the arguments of each call. More, since a file of zeros is a legitimate argument."""
+    """The same for the arguments of each call. Higher, because a file of zeros is a legitimate argument."""
     unwatched: tuple[str, ...] = ()
     """Tools whose arguments are not watched, by name."""
     periods: int = 20
-    """How often a piece has to come at least, 3 or more, whatever its length."""
+    """Minimum number of repetitions, 3 or more, whatever the length of the repeated piece."""
     attempts: int = 1
-    """New attempts at a response that was cut, for each step; then `degenerate`. 0: none."""
+    """New attempts per step after a response was cut; then `degenerate`. 0: none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -103,7 +103,7 @@ class Degeneration(Settings, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Short texts that are no answer: they only echo an instruction, or only announce what comes."""
+    """Filter for short texts that are no answer: they only echo an instruction, or only announce what comes next."""
 
     section: ClassVar[str] = "echo."
     legacy_defaults: ClassVar[Mapping[str, Any]] = {"beside": "nothing"}
@@ -118,15 +118,15 @@ class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "我会直接回答",
         "如果需要使用工具",
     )
-    """A text that contains one of these and nothing of substance is an echo. Any language; case, spaces, punctuation
-    and full width do not count."""
+    """A text with one of these and nothing of substance is an echo. In any language; case, white space, punctuation and
+    full-width forms do not count."""
     beside: Literal["filler", "nothing"] = "filler"
-    """What may stand beside the phrases in an echo: words that say nothing ("Okay, ...", "... your question", 谢谢), or
-    nothing; a phrase then begins and ends where a word does, also in languages that write no spaces."""
+    """What an echo may hold beside the phrases: words without substance ("Okay, ...", "... your question", 谢谢), or
+    nothing."""
     shorter_than: int = 100
-    """Only texts of fewer characters are looked at; 0 switches the filter off."""
+    """Only texts with fewer characters are checked; 0 switches the filter off."""
     announcements: tuple[str, ...] = ()
-    """A text that begins with one of these, after tool calls, announces and does not answer ("I will now"). Off
+    """A text after tool calls that begins with one of these ("I will now") is an announcement, not an answer. Off
     unless set."""
 
     def __post_init__(self) -> None:
@@ -135,7 +135,7 @@ class Echo(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Compaction(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When and how the context is made smaller (P0). Off unless the window's size is known."""
+    """When and how the context is compacted (P0). Off unless the size of the window is set."""
 
     section: ClassVar[str] = "compaction."
 
@@ -146,9 +146,9 @@ class Compaction(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
     strategies: tuple[Literal["shorten_results", "summarise", "drop_oldest"], ...] = ("shorten_results", "drop_oldest")
     """Tried in this order, until the context is below the threshold."""
     keep_results: int = 4
-    """The latest tool results that stay whole; older ones are shortened."""
+    """Number of latest tool results that are kept whole; older ones are shortened."""
     keep_messages: int = 8
-    """For the other two strategies: the latest messages that are never touched, 1 or more."""
+    """For the other two strategies: number of latest messages that are never changed, 1 or more."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -160,7 +160,7 @@ class Compaction(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Deadlines(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Seconds, above 0, that what is not ours may take."""
+    """Seconds, above 0, that the user's own functions and the loop's extra requests may take."""
 
     section: ClassVar[str] = "deadlines."
 
@@ -173,9 +173,9 @@ class Deadlines(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True)
     judge: float = 60.0
     """The judge, per round."""
     compactor: float = 120.0
-    """The model's summary in a compaction."""
+    """The model's summary for a compaction."""
     closing: float = 60.0
-    """The closing step, whatever limit on time the run has."""
+    """The closing step, regardless of the run's own limit on time."""
     evaluation: float = 600.0
     """The evaluator, at the end of a run."""
 
@@ -187,7 +187,7 @@ class Deadlines(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the loop says to the model, in the user's role. No prompt names a tool."""
+    """What the loop sends to the model, in the user's role. No prompt names a tool."""
 
     section: ClassVar[str] = "prompts."
 
@@ -198,7 +198,7 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     refused: str = "The last response was blocked by a content filter. Go on in a way that avoids it."
     """After a response that a content filter blocked."""
     unfinished: str = "Your last response ended before it was whole. Go on with the task, or give your final answer."
-    """After a response whose finish word is no success."""
+    """After a response whose finish word is not a success."""
     paused: str = "Go on."
     """After a response that the provider paused."""
     echo: str = "That is no answer yet. Answer the question, or go on with the task."
@@ -214,17 +214,17 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     )
     """Near a limit; `{used}`, `{allowed}` and `{name}` are filled in."""
     next_step: str = ""
-    """Added at the start of a round, unless it is among the last three messages of the user. Off while empty."""
+    """Sent at the start of a round, unless it is among the last three user messages. Off while empty."""
     closing: str = (
         "The run ends here and no tool can be used any more. Tell the user in a few sentences what was done, "
         "what is missing, and how to go on."
     )
-    """Asked in the closing step."""
+    """The closing step's request."""
     summarise: str = (
         "Sum up the conversation so far for somebody who must go on with the work: the task, what was done and "
         "found, which files and values matter, what is left. Nothing else."
     )
-    """Asked of the model in a compaction."""
+    """The request for a summary in a compaction."""
     text_is_no_end: str = (
         "Text alone does not end this task. If the work is done, say so with the completion tool; if it is not, go on."
     )
@@ -232,7 +232,7 @@ class Prompts(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When a run goes on, pauses and stops. `Policy()` is the shipped policy `agent`."""
+    """When a run continues, pauses and stops. `Policy()` is the shipped policy `agent`."""
 
     legacy_defaults: ClassVar[Mapping[str, Any]] = {
         "response_tokens": None,
@@ -242,59 +242,59 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
     }
 
     name: str = "agent"
-    """Stands in records and reports; a file's own name if it gives none."""
+    """The policy's name in records and reports; by default the name of its file."""
     limits: Limits = Limits()
     """What a run may use."""
     session_limits: SessionLimits = SessionLimits()
     """What all runs of a session may use together."""
     reminder: float | None = 5 / 6
-    """Share of a hard limit, above 0 and below 1, at which the model is reminded, once; None: never."""
+    """Share of a hard limit, above 0 and below 1, at which the model is reminded of it, once; None: never."""
     closing: bool = True
-    """Where a run is exhausted, ask once more, without tools, for a summary. Not counted as a step."""
+    """When a run is exhausted, ask the model for a closing summary, without tools. Not counted as a step."""
     closing_after: Literal["exhausted", "limits"] = "exhausted"
-    """After which endings: every exhausted one, or only where a limit was reached."""
+    """After which endings to ask for it: every exhausted one, or only a limit."""
     closing_tokens: int | None = 4_000
-    """Output tokens that the closing step may take, 1 or more; None: any number."""
+    """Maximum output tokens of the closing step, 1 or more; None: no limit."""
     response_tokens: int | None = 200_000
-    """Output tokens that one response may take, 1 or more; then it counts as cut off by its length. They are estimated,
-    4 bytes of text each, until the provider has counted them. None: any number."""
+    """Maximum output tokens of one response, 1 or more; a longer one counts as cut off by its length. Estimated at 4
+    bytes of text per token until the provider reports its count. None: no limit."""
     text: Literal["final", "nudge"] = "final"
-    """`final`: a plain answer ends the run. `nudge`: it never does, and the model is told so."""
+    """`final`: a plain answer ends the run. `nudge`: it does not, and the model is told so."""
     required_text: Literal["nudge", "as_text"] = "nudge"
-    """Of a plain answer under `tool_choice="required"`, where a completion tool is offered: `nudge` tells the model
-    that it ends nothing; `as_text`: as the setting `text` says."""
+    """A plain answer under `tool_choice="required"`, where a completion tool is offered: `nudge` tells the model that
+    text does not end the task; `as_text` applies the setting `text`."""
     completion: Literal["offered", "required", "none"] = "offered"
-    """`required`: a run without a completion tool is refused at start. `none`: none is offered."""
+    """`required`: a run without a completion tool is refused at the start. `none`: no completion tool is offered."""
     mixed: Literal["before", "all", "none"] = "before"
-    """Which calls run beside a completion in one response: those before it, all, or none. With `all` the response is
-    not cut; once the completion is accepted, calls that still run are cancelled and no other begins."""
+    """Which calls of a response run beside a completion: those before it, all, or none. With `all` the response is not
+    cut; once the completion is accepted, running calls are cancelled and no other call starts."""
     max_inner_steps: int = 10
-    """Steps the inner layer may make before the outer one looks, 1 or more."""
+    """Steps of the inner loop before the outer loop decides, 1 or more."""
     inner_cancel: bool = True
-    """Cut the stream at a completion call, and all in flight when it is accepted."""
+    """Cut the stream at a completion call, and cancel everything in flight once it is accepted."""
     drain_seconds: float | None = None
-    """Seconds, 0 or more, to read on after a cut, only to learn what the response cost. None: close and estimate."""
+    """Seconds, 0 or more, to keep reading after a cut, to learn what the response cost. None: close and estimate."""
     reject_after_failure: bool = True
-    """Hand a completion back if a call before it in the same response failed."""
+    """Reject a completion if a call before it in the same response failed."""
     interrupted_calls: Literal["unknown", "ask"] = "unknown"
-    """Of a writing call that was running when the process died, where no check knows more: `unknown` tells the model
+    """A writing call that was running when the process died, and that no check can settle: `unknown` tells the model
     that its effect is not known, `ask` asks the user for its result."""
     patience: Patience = Patience()
-    """How often in a row something is handed back."""
+    """How often the model may retry."""
     repetition: Repetition = Repetition()
-    """What is done about repeated calls."""
+    """What happens on repeated calls."""
     degeneration: Degeneration = Degeneration()
-    """When a response that repeats itself is cut."""
+    """When to cut a response that repeats itself."""
     echo: Echo = Echo()
-    """Short texts that are no answer."""
+    """Filter for short texts that are no answer."""
     compaction: Compaction = Compaction()
-    """When and how the context is made smaller."""
+    """When and how the context is compacted."""
     deadlines: Deadlines = Deadlines()
-    """Seconds for what is not ours."""
+    """Timeouts in seconds."""
     prompts: Prompts = Prompts()
-    """What the loop says to the model."""
+    """What the loop sends to the model."""
     rules: tuple[str, ...] = ("compaction", "control_flow", "finish_reason", "message_shape", "go_on")
-    """The priorities by name, first to last. A user's own rule stands as `module:name`."""
+    """Names of the rules, in order of priority; the user's own rules by their `Rule.name`."""
     guards: tuple[str, ...] = (
         "judged",
         "invalid_calls",
@@ -308,7 +308,7 @@ class Policy(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "repetition",
         "reminder",
     )
-    """What may turn a go-on, and only that, into something else, first to last."""
+    """Names of the guards, in order."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,11 +1,16 @@
-"""The priorities P0 to P3 as a table, first to last. The first rule that speaks decides.
+"""The decision rules as a table, in order of priority from P0 to P3. The first rule that applies decides.
 
-Only P0 adds to what comes below instead of hiding it: a context that is too large is compacted before the *next*
-request, so a finished run is not compacted at all.
+P0 is the exception: it adds to the decision of a later rule instead of replacing it. A context that is too large is
+compacted before the *next* request, so a finished run is never compacted.
 
-P0.5 and P1 each end a run that is done, and neither needs the other: P0.5 by the accepted completion, P1 by the step
-that was cut short (`cut_by`). P1 trusts a finish reason only where it agrees with what the message holds; providers
-report `stop` with calls and `tool_calls` with none. P2 looks at the message alone and settles those.
+P0.5 and P1 can each end a finished run without the other: P0.5 because a completion was accepted, P1 because the step
+was cut short (`cut_by`). P1 trusts a finish reason only where it matches the message: providers report `stop` with
+calls, and `tool_calls` without any. P2 looks at the message alone and decides those.
+
+Whether a plain answer ends the run is decided in one place, `decide_on_text`, which P1 and P2 share. The user's own
+text rule comes first, then the filters for short texts that are no answer (echoes of an instruction, announcements
+after tool calls), then the policy. Where every response has to call a tool (`tool_choice="required"`) and a completion
+tool is offered, plain text is no end.
 """
 
 from __future__ import annotations
@@ -23,20 +28,20 @@ from .finish_words import describe_finish_word
 from .policy import Echo, Policy
 
 LONGEST_WORD = 80
-"""Characters of a finish word that are shown."""
+"""Characters of a finish word that a message shows."""
 
 
 class Rule(Struct, frozen=True):
-    """One line of the table of priorities, or one guard."""
+    """One decision rule, or one guard."""
 
     priority: str
     name: str
     says: str
-    """What it says when it fires, in a sentence for people."""
+    """What the rule does, in a sentence for people; the tables in the docs are made from it."""
     sees: tuple[str, ...]
-    """The facts that it looks at, by name; they stand in the trace."""
+    """Names of the facts that it looks at; their values go into the trace."""
     judge: Callable[[Facts, Policy], Decision | None]
-    """None: it has nothing to say. A GoOn with `compact` is added to what the next rules say."""
+    """Returns a decision, or None if the rule does not apply. A GoOn with `compact` is added to the next rule's."""
 
 
 def _compaction(facts: Facts, policy: Policy) -> Decision | None:
@@ -66,7 +71,7 @@ def _control_flow(facts: Facts, policy: Policy) -> Decision | None:
     if facts.rejections > policy.patience.rejections:
         detail = f"completion handed back {facts.rejections} times, the last time because: {facts.rejection}"
         return Stop(rule="control_flow", reason="completion_rejected", detail=detail)
-    say = "" if facts.calls else rejection_message(facts.rejection)  # a call has read it in its result
+    say = "" if facts.calls else rejection_message(facts.rejection)  # a call's result already says it
     return GoOn(rule="control_flow", why="completion handed back", hand_back=True, say=say)
 
 
@@ -111,7 +116,7 @@ def _finish_reason(facts: Facts, policy: Policy) -> Decision | None:
 
 
 def _unfinished(facts: Facts, policy: Policy, rule: str) -> Decision | None:
-    """A response without calls whose finish word is no success; None if it is one, or the policy takes it for one."""
+    """Decide on a response without calls whose finish word is not a success; None if the policy treats it as one."""
     allowed = policy.patience.unfinished
     if allowed is None or not facts.unfinished:
         return None
@@ -130,7 +135,7 @@ def _unfinished(facts: Facts, policy: Policy, rule: str) -> Decision | None:
 
 
 def _describe_finish(facts: Facts) -> str:
-    """The vendor's finish word, and what it means where that is known."""
+    """The vendor's finish word, with its meaning where that is known."""
     meaning = describe_finish_word(facts.raw_finish) if facts.finish in ("retry", "error") else ""
     return repr(facts.raw_finish[:LONGEST_WORD] or facts.finish) + (f": {meaning}" if meaning else "")
 
@@ -207,7 +212,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def decide_on_text(facts: Facts, policy: Policy, rule: str) -> Decision:
-    """What a response of text without calls means. Blank text never comes here."""
+    """Decide on a response with text and no calls. The text is not blank."""
     if facts.text_verdict == "final":
         return _final(rule, "the text rule says that this is the answer")
     if facts.text_verdict == "nudge":
@@ -226,19 +231,19 @@ def decide_on_text(facts: Facts, policy: Policy, rule: str) -> Decision:
 
 
 def decide_on_calls(facts: Facts, rule: str, why: str) -> Decision:
-    """What a response with calls means, once they are answered: the text rule may end the run even so."""
+    """Decide on a response whose calls are answered: the text rule may still end the run."""
     if facts.text_verdict == "final":
         return _final(rule, "the text rule says that this is the answer")
     return GoOn(rule=rule, why=why)
 
 
 def rejection_message(reason: str) -> str:
-    """What the model reads where its answer, a completion or plain text, is handed back."""
+    """What the model reads when its completion, or its plain text, is rejected."""
     return f"Not accepted as complete: {reason}"
 
 
 def is_echo(text: str, echo: Echo) -> bool:
-    """Whether a short text contains one of the phrases, and nothing of substance beside them."""
+    """Whether a short text holds one of the phrases and nothing of substance beside it."""
     if len(text) >= echo.shorter_than:
         return False
     if echo.beside == "nothing":
@@ -250,7 +255,7 @@ def is_echo(text: str, echo: Echo) -> bool:
         some = known.get(words[place], ())
         fits = next((entry for entry in some if words[place : place + len(entry[0])] == entry[0]), None)
         if fits is None:
-            return False  # a word that is none of these says something
+            return False  # any other word is substance
         place += len(fits[0])
         kinds.append(fits[1])
     if "phrase" not in kinds:
@@ -259,29 +264,29 @@ def is_echo(text: str, echo: Echo) -> bool:
 
 
 def _consists_of(text: str, phrases: tuple[str, ...]) -> bool:
-    """Whether a text is made of nothing but the phrases."""
+    """Whether a text consists of the phrases alone."""
     rest = _plain(text)
     if not rest.strip():
-        return False  # a sign without a word ("👍") may well be the answer
+        return False  # a symbol without a word ("👍") may well be the answer
     for phrase in sorted((_plain(phrase) for phrase in phrases), key=len, reverse=True):
         rest = rest.replace(phrase, " ") if phrase.strip() else rest
     return not rest.strip()
 
 
 def is_announcement(text: str, echo: Echo) -> bool:
-    """Whether a short text begins by saying what will come."""
+    """Whether a short text begins with an announcement of what comes next."""
     if len(text) >= echo.shorter_than:
         return False
     return any(_plain(text).startswith(_plain(phrase)) for phrase in echo.announcements if phrase.strip())
 
 
 def _plain(text: str) -> str:
-    """Words in one case between single spaces, so that case, spaces and punctuation do not count."""
+    """The words in lower case between single spaces: case, white space and punctuation do not count."""
     return f" {_NOISE.sub(' ', text.casefold()).strip()} "
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """The words of a text in one case and width; of scripts that write no spaces each sign."""
+    """The words in lower case and normal width; in scripts without spaces, each character."""
     text = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
     for short, whole in _SHORT.items():
         text = text.replace(short, whole)
@@ -290,7 +295,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def _vocabulary(phrases: tuple[str, ...]) -> dict[str, tuple[tuple[tuple[str, ...], str], ...]]:
-    """What may stand in an echo: by its first word, the longest first, each with its kind."""
+    """What an echo may consist of, by first word and longest first, each with its kind."""
     kinds = {_words(word): "filler" for word in _FILLER.split("|")}
     kinds |= {_words(word): "answer" for word in _ANSWER.split("|")}
     kinds |= {words: "phrase" for phrase in phrases if (words := _words(phrase))}
@@ -304,11 +309,7 @@ def _final(rule: str, detail: str) -> Stop:
     return Stop(rule=rule, reason="text_final", detail=detail)
 
 
-# The text policy: is a plain answer an end? One place, asked by the finish reason and by the message's shape.
-#
-# First the user's own rule, if there is one; then the filters for short texts that are no answer (echoes of an
-# instruction, announcements after tool calls); then the policy. That a plain answer is an end holds where the model
-# may choose (`tool_choice="auto"`): under `required` it has to say so with a completion tool, if one is offered.
+# ---- the words that an echo may hold
 
 _NOISE = re.compile(r"[\W_]+")
 _NO_SPACES = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -319,7 +320,7 @@ _ANSWER = (
     "yes|yeah|yep|no|nope|true|false|correct|right|possible|是|是的|是啊|对|对的|不|不是|不对|不行|不可以|可以|可以的|行|没有|"
     "はい|いいえ|네|아니요|sí|si|oui|non|ja|nein|да|нет|sim|não|sì"
 )
-"""Words that agree before a phrase ("Yes, I understand"), and are the answer after the last one."""
+"""Words that may come before a phrase ("Yes, I understand"); after the last phrase they are the answer."""
 _FILLER = (
     # English
     "ok|okay|alright|all right|sure|sure thing|fine|great|good|perfect|excellent|wonderful|certainly|absolutely|"
@@ -362,4 +363,4 @@ _FILLER = (
     "risponderò|direttamente|grazie|alla|domanda|хорошо|понял|понятно|конечно|спасибо|я|отвечу|ответить|напрямую|"
     "на|ваш|вопрос|сейчас|и|буду"
 )
-"""Words that say nothing of a task: of courtesy, of the conversation itself, and those that only join others."""
+"""Words without substance: courtesies, words about the conversation itself, and function words."""

@@ -1,7 +1,7 @@
-"""What a run comes to, in figures: one row of an index, one line of a report.
+"""Summary of one run in figures: a row of the index, a line of a report.
 
-A digest is folded from a run's events, beside the facts, in memory that does not grow with the run. It keeps figures
-and names, and of texts only a beginning.
+`SummaryBuilder` folds a run's events, beside the facts, in memory that does not grow with the run. A summary holds
+figures and names; of texts it keeps only the beginning.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .messages import Usage
 from .outcome import Outcome, Status, Verdict, Work, derive_work
 
 PREVIEW_LENGTH = 200
-"""Characters that are kept of a prompt and of an answer."""
+"""Characters kept of a prompt, an answer and a detail."""
 
 
 class ResourceUse(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """How much a run had used at some point of it."""
+    """What a run had used up to some point."""
 
     steps: int = 0
     requests: int = 0
@@ -32,7 +32,7 @@ class ResourceUse(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
 
     @classmethod
     def of(cls, facts: Facts) -> ResourceUse:
-        """Where these facts stand."""
+        """What these facts say was used so far."""
         return cls(
             steps=facts.steps,
             requests=facts.requests,
@@ -51,7 +51,7 @@ class ResourceUse(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
         )
 
     def since(self, earlier: ResourceUse) -> ResourceUse:
-        """What was used between the two. `cost_usd` is None where either is not known."""
+        """What was used between `earlier` and this point. `cost_usd` is None where this point's is not known."""
         now, then = self.usage, earlier.usage
         cost = None if now.cost_usd is None else now.cost_usd - (then.cost_usd or 0.0)
         return ResourceUse(
@@ -71,15 +71,15 @@ class ResourceUse(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
 
 
 class ToolStats(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The calls of one tool in one run."""
+    """How the calls of one tool ended in one run."""
 
     calls: int = 0
     failed: int = 0
-    """Ended with an error, were invalid or cut off."""
+    """Calls with an error, with invalid arguments or cut off."""
     handed_back: int = 0
-    """Completions that were not accepted."""
+    """Completions that were rejected."""
     not_run: int = 0
-    """Skipped, cancelled, unanswered or unknown."""
+    """Calls that were skipped, cancelled, unanswered, or whose result is unknown."""
     ms: int = 0
 
 
@@ -90,66 +90,66 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     session_id: str
     model: str = ""
     policy: str = ""
-    """Its name."""
+    """The policy's name."""
     engine: str = ""
-    """What wrote the record: a version of endstop, or `import:<format>`."""
+    """The writer of the record: a version of endstop, or `import:<format>`."""
     started_at: str = ""
     prompt: str = ""
-    """Its beginning."""
+    """The first `PREVIEW_LENGTH` characters."""
     answer: str = ""
-    """Its beginning."""
+    """The first `PREVIEW_LENGTH` characters."""
     status: Status | None = None
     """None if the record ends before the run does."""
     stop_reason: str = ""
     detail: str = ""
     verdict: Verdict = "not_run"
     failed_calls: tuple[str, ...] = ()
-    """Tools whose calls failed before the work was reported as done, with no success after them."""
+    """Tools whose calls failed before the work was reported as done, with no success after them (`failures.py`)."""
     reward: float | None = None
-    """A benchmark's own figure, where the evaluation names one."""
+    """The `reward` that the evaluation reported, where it did."""
     exceeded_limit: bool = False
     allowed: int = 0
-    """Hard limit of steps."""
+    """The hard limit on steps."""
     soft: int = 0
-    """Soft limit of steps; 0 if there is none."""
+    """The soft limit on steps; 0 if there is none."""
     start: ResourceUse = ResourceUse()
-    """What the paused run had used that this one goes on from."""
+    """Usage of the paused run that this one continues."""
     rounds: int = 0
     end: ResourceUse = ResourceUse()
-    """All that was used."""
+    """Total usage, `start` included."""
     done: ResourceUse | None = None
-    """What was used when the work was reported as done: at the first accepted completion, or at the text that ended
-    the run."""
+    """Usage when the work was reported as done: at the first accepted completion, or at the text that ended the
+    run."""
     claimed: ResourceUse | None = None
-    """What was used when the model first said that it was done and then only said so again (`claims.py`)."""
+    """Usage when the model first said that it was done and did no more work after it (`DoneClaim`)."""
     completions: int = 0
-    """Completion calls that were made, accepted or not."""
+    """Completion calls, accepted or not."""
     rejections: int = 0
     repeats: int = 0
-    """How often the same calls with the same results came round, at most; 1 if never."""
+    """The longest row of the same calls with the same results; 1 if nothing was repeated."""
     repeated_steps: int = 0
-    """Steps that only made the same calls with the same results as before."""
+    """Steps that only repeated earlier calls with the same results."""
     nudges: int = 0
     reminders: int = 0
     compactions: int = 0
     questions: int = 0
     retries: int = 0
-    """Attempts that failed, or were void."""
+    """Attempts that failed or were retracted."""
     tools: dict[str, ToolStats] = {}
 
     @property
     def used(self) -> ResourceUse:
-        """What this run has used itself."""
+        """Usage of this run alone."""
         return self.end.since(self.start)
 
     @property
     def work(self) -> Work | None:
-        """What is known of the work."""
+        """What is known about the quality of the work."""
         return derive_work(self.status, self.verdict)
 
     @property
     def after_done(self) -> ResourceUse | None:
-        """What was used after the work was reported as done; None if it never was."""
+        """Usage after the work was reported as done; None if it never was."""
         return None if self.done is None else self.end.since(self.done)
 
     @property
@@ -159,9 +159,9 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
 
 
 class SummaryBuilder:
-    """Folds one run, from its RUN_STARTED on, into its digest.
+    """Folds the events of one run, from its RUN_STARTED on, into a `RunSummary`.
 
-    Feed it each event with the facts after it; events of other types than those in `SUMMARY_EVENTS` change nothing.
+    Feed it each event with the facts after it; event types outside `SUMMARY_EVENTS` change nothing.
     """
 
     def __init__(self, started: ev.RunStarted, facts: Facts) -> None:
@@ -181,7 +181,7 @@ class SummaryBuilder:
         self._tools: dict[str, list[int]] = {}
 
     def feed(self, event: ev.Event, facts: Facts) -> None:
-        """One more event, and the facts after it."""
+        """Add one event, with the facts after it."""
         self._facts = facts
         self._claim.feed(event, facts)
         change = _CHANGES.get(type(event))
@@ -189,7 +189,7 @@ class SummaryBuilder:
             change(self, event)
 
     def build(self, facts: Facts) -> RunSummary:
-        """The run so far, with the facts after its latest event."""
+        """The summary of the run so far; `facts` are those after its latest event."""
         started, outcome, claim = self._started, self._outcome, self._claim.facts
         end = ResourceUse.of(facts)
         done = self._done
@@ -301,11 +301,16 @@ _CHANGES: dict[type, Callable[[SummaryBuilder, Any], None]] = {
 
 
 class DoneClaim:
-    """Folds one run, from its RUN_STARTED on. Feed it each event with the facts after it."""
+    """Finds the step in which the model first said that it was done, without doing any work after it.
+
+    A claim is a plain text or a completion call, accepted or not. Any later call but a think call withdraws it.
+    Whether the work really was done then, only the end of the run can tell: if the result is good, nothing was added
+    to it since the claim. Feed it each event of the run, from RUN_STARTED on, with the facts after it.
+    """
 
     def __init__(self, started: ev.RunStarted) -> None:
         self.facts: Facts | None = None
-        """The facts after the step in which the model said so; None if it has not."""
+        """The facts after the step with the claim; None if there is none."""
         self._completion_tools = frozenset(tool.name for tool in started.tools if tool.kind == "completion")
         self._idle = self._completion_tools | {tool.name for tool in started.tools if tool.kind == "think"}
         prompts = started.policy.prompts
@@ -313,7 +318,7 @@ class DoneClaim:
         self._claims_done = False
 
     def feed(self, event: ev.Event, facts: Facts) -> None:
-        """One more event, and the facts after it."""
+        """Add one event, with the facts after it."""
         change = _CLAIM_CHANGES.get(type(event))
         if change is not None:
             change(self, event, facts)
@@ -340,13 +345,8 @@ class DoneClaim:
             self.facts = None
 
 
-# When the model first said that it was done and did nothing any more but say so again.
-#
-# Saying so is a plain text or a completion call, accepted or not. What it called after that, thoughts aside, takes it
-# back. Whether the work was done then, only the end can tell: if it is good, nothing was added to the work since.
-
 _RAN = frozenset({"ok", "error", "cancelled", "unknown"})
-"""Statuses of calls that were run, at least in part."""
+"""Statuses of calls that ran, at least in part."""
 _CLAIM_CHANGES: dict[type, Callable[[DoneClaim, Any, Facts], None]] = {
     ev.ResponseFinished: DoneClaim._response,
     ev.ToolCallResult: DoneClaim._result,
@@ -355,6 +355,6 @@ _CLAIM_CHANGES: dict[type, Callable[[DoneClaim, Any, Facts], None]] = {
     ev.MessageAdded: DoneClaim._message_added,
 }
 CLAIM_EVENTS = frozenset(_CLAIM_CHANGES)
-"""The types of events that change a claim."""
+"""Event types that change a claim."""
 SUMMARY_EVENTS = frozenset(_CHANGES) | CLAIM_EVENTS
-"""The types of events that change a digest otherwise than through the facts."""
+"""Event types that change a summary other than through the facts."""

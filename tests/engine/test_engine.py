@@ -49,7 +49,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a rule that answers nonsense": (
         {"rules": [Rule("guard", "odd", "Odd.", (), lambda f, p: "stop")], "policy": Policy(guards=("odd",))},
-        "rule 'odd' answers 'stop', and not GoOn, Pause, Stop or None",
+        "rule 'odd' returned 'stop': return GoOn, Pause, Stop or None",
     ),
 }
 
