@@ -1,4 +1,11 @@
-"""The texts in an event: what somebody said, by a table of types and fields, and a function applied to all of it."""
+"""Redaction of events: apply a function from text to text to every text of a user, a model or a tool.
+
+A session redacts what it writes; the model sees, and the caller gets, everything unchanged. `TEXT_FIELDS` says which
+fields hold such texts. A secret may be cut anywhere between two deltas of a response, so the deltas are held back until
+the response is complete. Then each text is redacted as a whole and divided among its deltas again: a redacted record
+has the same events at the same times. A process that is killed in the middle of a response loses the events of that
+response, which is requested again anyway.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +43,11 @@ from .files import line_batches
 from .format import DrainedChunk, Header, encode_line, parse_header, parse_line
 
 Redact = Callable[[str], str]
-"""A function from a text to what may be written of it. Called with whole texts; the same text, the same answer."""
+"""Takes a complete text and returns what may be written of it. Must return the same for the same text."""
 REDACTION_FAILED = "[redacted: the function that redacts failed]"
-"""Stands for a text with which the function raised, or for which it gave no text."""
+"""Replaces a text for which the function raised, or did not return a string."""
 MAX_LABELLED_CHARS = 500
-"""Characters up to which a text is looked at together with its name."""
+"""A value of at most this many characters is also redacted together with its name, as in `password="..."`."""
 S = TypeVar("S", bound=Struct)
 
 TEXT_FIELDS: dict[type, Mapping[str, str]] = {
@@ -105,20 +112,26 @@ TEXT_FIELDS: dict[type, Mapping[str, str]] = {
     Prompts: dict.fromkeys(Prompts.__struct_fields__, "text"),
     Echo: {"phrases": "texts", "announcements": "texts"},
 }
-"""What is a text of somebody's, by type and field. All else are names, ids, numbers and words of ours."""
+"""The fields that hold texts of a user, a model or a tool, by type, and how each is redacted (see
+`TextRedactor._field`). All other fields are names, ids, numbers and our own words.
+"""
 _REJECTED_BY = frozenset({"tool", "failed_call", "open_question", "user"})
-"""Words of ours in `CompletionRejected.by`, which is else the name of a gate."""
+"""Our own words in `CompletionRejected.by`. Any other value is the name of a gate, and so a text."""
 
 
 class TextRedactor:
-    """Applies a function to every text. Keyed anew for each: marks of results say nothing about what was in them."""
+    """Redacts the texts in an event, a message or plain data.
+
+    Each instance has a random key for the fingerprints of results: equal results keep equal fingerprints, but nobody
+    can find out a result by trying.
+    """
 
     def __init__(self, redact: Redact) -> None:
         self._redact = redact
         self._key = os.urandom(16)
 
     def text(self, text: str) -> str:
-        """A text, redacted. Where the function fails, nothing of the text is left."""
+        """Redact a text. If the function fails, nothing of the text is kept."""
         if not text:
             return text
         try:
@@ -128,7 +141,7 @@ class TextRedactor:
         return redacted if isinstance(redacted, str) else REDACTION_FAILED
 
     def arguments(self, text: str) -> str:
-        """Arguments of a call: the texts and numbers in them, so that JSON stays JSON. What is no JSON is a text."""
+        """Redact the JSON arguments of a call, value by value, so that they stay JSON. Invalid JSON is a text."""
         try:
             value = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -140,7 +153,7 @@ class TextRedactor:
         return text if redacted == value else msgspec.json.encode(redacted).decode()
 
     def plain(self, value: Any) -> Any:
-        """Plain data of any depth, with every text in it redacted. A number becomes a text if it has to."""
+        """Redact every text in plain data of any depth. An integer that must be redacted becomes a text."""
         match value:
             case str():
                 return self.text(value)
@@ -169,7 +182,7 @@ class TextRedactor:
             yield name, self._part(called, part)
 
     def _part(self, name: Any, part: Any) -> Any:
-        """A part of plain data with the name that it has: only that may say what it is, as in `{"password": ...}`."""
+        """Redact a value, alone and then with its name: in `{"password": ...}` only the name shows a secret."""
         redacted = self.plain(part)
         if not isinstance(part, str):
             return redacted
@@ -181,22 +194,22 @@ class TextRedactor:
         return whole[len(begins) : -1] if whole.startswith(begins) and whole.endswith('"') else redacted
 
     def struct(self, struct: S) -> S:
-        """An event, a message or a part of one."""
+        """Redact an event, a message, or a part of one."""
         changes: dict[str, Any] = {}
         for name, kind in TEXT_FIELDS.get(type(struct), {}).items():
             value = getattr(struct, name)
             if value:
-                changes[name] = self._value(kind, value)
+                changes[name] = self._field(kind, value)
         if isinstance(struct, Reasoning) and changes.get("text", struct.text) != struct.text:
-            changes["signature"] = ""  # it signs what was there
+            changes["signature"] = ""  # it was made for the original text
         if isinstance(struct, ev.ToolCallResult) and struct.fingerprint:
-            mark = blake2b(struct.fingerprint.encode(), key=self._key, digest_size=8)  # what was there can be guessed
+            mark = blake2b(struct.fingerprint.encode(), key=self._key, digest_size=8)
             changes["fingerprint"] = mark.hexdigest()
         if isinstance(struct, ev.CompletionRejected) and struct.by not in _REJECTED_BY:
             changes["by"] = self.text(struct.by)
         return replace(struct, **changes) if changes else struct
 
-    def _value(self, kind: str, value: Any) -> Any:
+    def _field(self, kind: str, value: Any) -> Any:
         match kind:
             case "text":
                 return self.text(value)
@@ -217,41 +230,36 @@ class TextRedactor:
 
 
 _SCHEMA_TEXTS = frozenset({"description", "title", "default", "examples", "const", "enum"})
-"""Members of a JSON Schema that hold what people wrote; all others are names and types."""
+"""Members of a JSON Schema that hold texts; all others are names and types."""
 
 
-def _schema(value: Any, text: Redact, said: bool = False) -> Any:
+def _schema(value: Any, text: Redact, is_text: bool = False) -> Any:
     match value:
         case str():
-            return text(value) if said else value
+            return text(value) if is_text else value
         case dict():
-            return {name: _schema(part, text, said or name in _SCHEMA_TEXTS) for name, part in value.items()}
+            return {name: _schema(part, text, is_text or name in _SCHEMA_TEXTS) for name, part in value.items()}
         case list() | tuple():
-            return [_schema(part, text, said) for part in value]
+            return [_schema(part, text, is_text) for part in value]
         case _:
             return value
 
 
-# Redaction of what goes into a record: each text of a user, a model or a tool, by a function from text to text.
-#
-# What the model sees is never changed, only what is written. The deltas of a response are held back until it is
-# whole, because a secret may be cut anywhere: then each text is redacted as a whole and dealt out over its deltas
-# again, so that a record has the same events at the same times. A process that is killed in the middle of a response
-# therefore loses the events of that response, which is asked for again anyway.
+# ---- streams of events
 
 _ENDS_RESPONSE = (ResponseFinished, AttemptFailed, StepFinished, RunFinished)
 
 
 class StreamRedactor:
-    """Takes the lines of a record in order, and gives those that may be written, redacted."""
+    """Takes the events of a session in order, and returns them redacted as soon as they may be written."""
 
     def __init__(self, redact: Redact) -> None:
         self._texts = TextRedactor(redact)
         self._held: list[Event | DrainedChunk] = []
-        """A response that is not whole yet, with all that has happened meanwhile."""
+        """The events of an unfinished response, and what has happened since it began."""
 
     def feed(self, line: Event | DrainedChunk) -> Sequence[Event | DrainedChunk]:
-        """What may be written now: this line, nothing yet, or a whole response."""
+        """Add an event; return what may be written now: this event, nothing, or a whole response."""
         if not self._held and type(line) not in STREAM_PARTS and type(line) is not DrainedChunk:
             return (self._texts.struct(line),)
         self._held.append(line)
@@ -259,28 +267,25 @@ class StreamRedactor:
         return self.flush() if closes else ()
 
     def flush(self) -> Sequence[Event | DrainedChunk]:
-        """What is still held back; nothing can be added to it any more."""
+        """Return what is still held back, as if its response were complete."""
         held, self._held = self._held, []
         if not held:
             return ()
-        dealt = ResponseDeltas(self._texts).dealt(held)
-        return [dealt[number] if number in dealt else self._texts.struct(line) for number, line in enumerate(held)]
+        deltas = _DeltaRedactor(self._texts).redact(held)
+        return [deltas[number] if number in deltas else self._texts.struct(line) for number, line in enumerate(held)]
 
 
-# The texts of a response that came in pieces.
-
-
-class ResponseDeltas:
-    """Puts the texts together, has them redacted, and deals them out again. For one response."""
+class _DeltaRedactor:
+    """Redacts the deltas of one response: joins them to whole texts, redacts these, and divides them again."""
 
     def __init__(self, texts: TextRedactor) -> None:
         self._texts = texts
         self._pieces: dict[tuple[Any, ...], list[tuple[int, Any]]] = {}
         self._block: dict[tuple[Any, ...], int] = {}
-        """The block of reasoning that is being written, by stream: a signature ends it."""
+        """The number of the current reasoning block, by stream. A signature ends a block."""
 
     def _add(self, number: int, event: Any) -> None:
-        """One more event; all but deltas are passed over."""
+        """Add the delta to the text that it belongs to; other events are ignored."""
         stream: tuple[Any, ...]
         match event:
             case ev.TextMessageContent():
@@ -305,25 +310,27 @@ class ResponseDeltas:
             self._block[stream] = block + 1
         return (*stream, block)
 
-    def dealt(self, lines: Iterable[Any]) -> dict[int, Any]:
-        """The deltas among these lines, by their places: each with its share of the text that it is part of."""
+    def redact(self, lines: Iterable[Any]) -> dict[int, Any]:
+        """The deltas among these lines, redacted, by their indices."""
         for number, line in enumerate(lines):
             self._add(number, line)
-        dealt: dict[int, Any] = {}
+        redacted_deltas: dict[int, Any] = {}
         for (kind, *_), pieces in self._pieces.items():
             texts = [_delta_of(event) for _, event in pieces]
             whole = "".join(texts)
             redacted = self._texts.arguments(whole) if kind == "arguments" else self._texts.text(whole)
             if redacted == whole:
-                dealt |= dict(pieces)
+                redacted_deltas |= dict(pieces)
                 continue
             shares = _shares(redacted, [len(text) for text in texts])
-            dealt |= {number: _with_text(event, share) for (number, event), share in zip(pieces, shares, strict=True)}
-        return dealt
+            redacted_deltas |= {
+                number: _with_text(event, share) for (number, event), share in zip(pieces, shares, strict=True)
+            }
+        return redacted_deltas
 
 
 def _shares(text: str, lengths: Sequence[int]) -> list[str]:
-    """The text in as many pieces, of lengths in proportion; the last of them that is not empty ends it."""
+    """Divide the text into as many pieces, with lengths in proportion to these."""
     total, so_far, begin = sum(lengths), 0, 0
     shares = []
     for length in lengths:
@@ -346,7 +353,7 @@ def _delta_of(event: Any) -> str:
 
 
 def _with_text(event: Any, text: str) -> Any:
-    """The delta with another text; what signed the old one goes."""
+    """The delta with another text, and without the signature of the old one."""
     match event:
         case DrainedChunk(chunk=ToolCallDelta() as chunk):
             return replace(event, chunk=replace(chunk, arguments=text))
@@ -360,18 +367,18 @@ def _with_text(event: Any, text: str) -> Any:
             return replace(event, delta=text)
 
 
-# A record again, redacted: for records that were written without.
+# ---- files
 
 
 class RedactionCounts(Struct, frozen=True, kw_only=True):
-    """What became of a record."""
+    """What `redact_file` has done, in numbers."""
 
     lines: int
     """Events and chunks that were written."""
     left_out: int
-    """Lines that could not be read, or are of a kind that this endstop does not know: nobody could redact them."""
+    """Lines that were left out because they cannot be decoded, and so not redacted: damaged, or of a newer version."""
     missing: int
-    """Attachments that were not there."""
+    """Attachments that do not exist."""
 
 
 def redact_file(
@@ -380,17 +387,17 @@ def redact_file(
     redact: Redact,
     attach_above: int | None = ATTACH_ABOVE,
 ) -> RedactionCounts:
-    """Write a record again, with its attachments, redacted; compressed if `target` ends in `.zst`.
+    """Write a redacted copy of a record and its attachments; compressed if `target` ends in `.zst`.
 
-    Memory does not depend on the record. Pictures are copied as they are. Raises WrongUse if the source is no record,
-    or if there is a target already.
+    Memory does not depend on the size of the record. Images are copied unchanged. Raises WrongUse if the source is not
+    a record, or if the target exists.
     """
     redactor, attachments = StreamRedactor(redact), AttachmentReader(source)
     writer = AttachmentWriter(target, attach_above)
     lines = left_out = 0
     header: Header | None = None
 
-    def written(ready: Iterable[Event | DrainedChunk]) -> bytes:
+    def encode(ready: Iterable[Event | DrainedChunk]) -> bytes:
         return b"".join(
             encode_line(writer.write(line) if isinstance(line, ToolCallResult) else line) + b"\n" for line in ready
         )
@@ -401,14 +408,14 @@ def redact_file(
                 header = parse_header(source, batch[0])
                 file.write(encode_line(header) + b"\n")
             for line in batch:
-                said = parse_line(line)
-                if isinstance(said, str):
-                    left_out += said != "blank"
-                elif not isinstance(said, Header):
-                    whole = attachments.restore(said) if isinstance(said, ToolCallResult) else said
-                    file.write(written(redactor.feed(whole)))
+                parsed = parse_line(line)
+                if isinstance(parsed, str):
+                    left_out += parsed != "blank"
+                elif not isinstance(parsed, Header):
+                    whole = attachments.restore(parsed) if isinstance(parsed, ToolCallResult) else parsed
+                    file.write(encode(redactor.feed(whole)))
                     lines += 1
-        file.write(written(redactor.flush()))
+        file.write(encode(redactor.flush()))
         if header is None:
             parse_header(source, b"")
     return RedactionCounts(lines=lines, left_out=left_out, missing=len(attachments.missing))

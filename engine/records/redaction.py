@@ -1,11 +1,12 @@
-r"""A ready-made redaction: keys, tokens, e-mail addresses, card numbers, and what you add.
+r"""`Redaction`: find and replace keys, tokens, passwords, e-mail addresses, card numbers, and what you add.
 
     redact = Redaction(words=["Jane Doe"], patterns={"ticket": r"\bT-\d{4,}\b"})
     engine = Engine(provider, record_options=RecordOptions(redact=redact))
 
-It finds what has a form of its own (many of them by gitleaks' rules) and what stands where a secret does: after
-`PASSWORD=` and `"token":`, in URLs, headers and connection strings. It does not find names, streets or a password that
-stands anywhere else: for these there are `words`, or a function of your own in its place.
+It finds secrets that have a recognisable form (many by the rules of gitleaks, `secret_rules.py`), and values where a
+secret is expected: after `PASSWORD=` and `"token":`, in URLs, headers, commands and connection strings
+(`secret_keywords.py`). It does not find names, addresses, or a password anywhere else: use `words`, `patterns`, or a
+function of your own. `event_redaction.py` applies it to a record.
 """
 
 from __future__ import annotations
@@ -22,38 +23,10 @@ from .entropy import entropy, has_many_humps, looks_random
 from .secret_keywords import Span, find_keyword_secrets, find_prefixed_keys
 from .secret_rules import SecretRule, secret_rules
 
-# A word begins where no letter or digit stands before it, or an escape of JSON does. Each pattern takes time in
-# proportion to the text at most: runs are taken whole (`++`), and what may follow them is bounded.
-_WORD_START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf]))"
+# Every pattern takes time linear in the length of the text: repetitions are possessive (`++`) or bounded.
 
-_SEPARATOR = re.compile(r"=>|:=|[=:]")
-_VALUE = re.compile(
-    r"[ \t]{0,8}(?:(?:Bearer|Basic|Token)[ \t]{1,4})?"
-    r"(?:\\{0,4}[\"'`](?P<quoted>[^\"'`\\\s]{4,500})\\{0,4}[\"'`]"
-    r"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\]{6,500})(?=[\s\"'`,;&|<>)}\]\\]|\Z))",
-    re.IGNORECASE,
-)
-"""What is given to a name: in quotes, or up to what ends a word."""
-_PASSWORD_ENDINGS = ("password", "passwd", "passphrase", "pwd")
-_KEY_QUALIFIERS = (
-    "api access secret private auth account encryption signing master client app service shared storage license admin "
-    "deploy session subscription webhook role anon"
-)
-_SECRET_ENDINGS = (
-    "secret",
-    "token",
-    "credential",
-    "credentials",
-    "connectionstring",
-    "keybase",
-    "keydata",
-    "privatekeyid",
-    *(f"{word}key" for word in _KEY_QUALIFIERS.split()),
-)
-_WHOLE_NAMES = ("pass", "psk", "pat", "sig", "signature")
-"""Names that count only as whole words: many others end so."""
-_NAME_CHARS = 40
-"""Characters before a separator in which a name ends."""
+# A word begins after anything but a letter or digit, or after a JSON escape such as `\n`.
+_WORD_START = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf]))"
 
 KINDS: dict[str, str] = {
     "private_key": (
@@ -108,131 +81,42 @@ KINDS: dict[str, str] = {
     "ssn": r"(?<![\w.-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])",
     "phone": r"(?<![\w.-])(?!\d{4}-\d\d-\d\d)(?:\+|00)?\(?\d(?:[ ().\-/]{0,2}\d){7,14}(?!\w)",
 }
-"""What is looked for, by name. Cards by their first digits and their check digit, too (ISO/IEC 7812), account numbers
-by theirs (IBAN, ISO 13616). `api_key` has the forms of `secret_rules.toml` and the prefixes of `secret_keywords.py`
-besides, `password` is whatever stands where a secret does (`KEY=value`, `"password":`, `curl -u`, and the places of
-`secret_keywords.py`) and looks like one."""
+"""The kinds of secrets, each with its pattern. Some are found by more than the pattern: a card number must have a known
+issuer and a correct check digit (ISO/IEC 7812), an IBAN correct check digits (ISO 13616); `api_key` includes the rules
+of `secret_rules.toml` and the prefixes of `secret_keywords.py`; `password` includes values after a name (`KEY=value`,
+`"password":`) and after the keywords of `secret_keywords.py`, if they look like a secret."""
 DEFAULT_KINDS = ("private_key", "credentials", "token", "api_key", "password", "email", "card", "iban", "ssn")
-"""All but telephone numbers, which too many other numbers look like."""
+"""All kinds but telephone numbers, which look like too many other numbers."""
 _GROUPS = re.compile(r"\d+|[ -]")
 _ISSUERS = re.compile(r"3[0-9]|4|5[0-9]|6[0-9]|2[2-7]|81|82")
-
-
-class Redaction:
-    """A function from a text to the text without what is found in it.
-
-    kinds: which of `KINDS`. patterns: more of them, by name; of a pattern with a group `secret` only that goes.
-    words: texts that go wherever they stand as words, whatever their case. key: 16 to 64 bytes, for marks that are the
-    same in every process.
-
-    What is found becomes `[redacted:email:3f9a1c]`: its kind, and a mark that is the same for the same text and says
-    nothing about it, so that a reader still sees what is the same. Raises WrongUse for an unknown kind or a pattern
-    that is none.
-    """
-
-    def __init__(
-        self,
-        *,
-        kinds: Collection[str] = DEFAULT_KINDS,
-        patterns: Mapping[str, str] | None = None,
-        words: Iterable[str] = (),
-        key: bytes | None = None,
-    ) -> None:
-        for name, several in (("kinds", kinds), ("words", words)):
-            if isinstance(several, str):
-                raise WrongUse(f"{name} takes several texts: write {name}=[{several!r}]")
-        for kind in kinds:
-            if kind not in KINDS:
-                raise WrongUse(f"unknown kind of secret {kind!r}{did_you_mean(kind, KINDS)}")
-        if key is not None and not 16 <= len(key) <= 64:
-            raise WrongUse(f"the key of a redaction has {len(key)} bytes: use 16 to 64")
-        self._key = os.urandom(32) if key is None else key
-        self._by_rules, self._by_names = "api_key" in kinds, "password" in kinds
-        chosen = {kind: KINDS[kind] for kind in KINDS if kind in kinds}
-        self._patterns = [(name, _compile(name, text)) for name, text in {**chosen, **(patterns or {})}.items()]
-        listed = sorted({word for word in words if word.strip()}, key=len, reverse=True)
-        if listed:
-            either = "|".join(map(re.escape, listed))
-            word = rf"(?:(?<!\w)|(?<=\\[nrtbf]))(?:{either})(?!\w)"
-            self._patterns.append(("word", re.compile(word, re.IGNORECASE)))
-
-    def __call__(self, text: str) -> str:
-        """The text, redacted."""
-        for name, pattern in self._patterns:
-            text = pattern.sub(lambda found, name=name: self._marked(name, found), text)  # type: ignore[misc]
-            if name == "api_key" and self._by_rules:
-                text = self._without_spans("api_key", self._without_known_forms(text), find_prefixed_keys)
-            elif name == "password" and self._by_names:
-                text = self._without_spans("password", self._without_named(text), _keyword_spans)
-        return text
-
-    def _without_known_forms(self, text: str) -> str:
-        lowered = text.lower()
-        for rule in secret_rules():
-            if any(keyword in lowered for keyword in rule.keywords):
-                if rule.at_start and not any(rule.begins(text, lowered)):
-                    continue
-                text = rule.pattern.sub(lambda found, rule=rule: self._by(rule, found), text)  # type: ignore[misc]
-        return text
-
-    def _without_spans(self, name: str, text: str, spans: Callable[[str], Sequence[Span]]) -> str:
-        parts: list[str] = []
-        done = 0
-        for begin, end in spans(text):
-            parts += [text[done:begin], self._mark(name, text[begin:end])]
-            done = end
-        return "".join([*parts, text[done:]]) if parts else text
-
-    def _without_named(self, text: str) -> str:
-        """The text without values of things that are called a password, a token or a key."""
-        parts: list[str] = []
-        done = 0
-        for separator in _SEPARATOR.finditer(text):
-            begin = separator.start()
-            kind = _kind_of_name(text[max(done, begin - _NAME_CHARS) : begin]) if begin >= done else ""
-            found = _VALUE.match(text, separator.end()) if kind else None
-            if found is None:
-                continue
-            group = "quoted" if found["quoted"] else "bare"
-            value = found[group]
-            if MARK_PREFIX not in value and _is_secret(kind, value, quoted=group == "quoted"):
-                parts += [text[done : found.start(group)], self._mark("password", value)]
-                done = found.end(group)
-        return "".join([*parts, text[done:]]) if parts else text
-
-    def _by(self, rule: SecretRule, found: re.Match[str]) -> str:
-        secret = rule.secret(found)
-        if MARK_PREFIX in found[0] or not rule.holds(found):
-            return found[0]
-        return found[0].replace(secret, self._mark("api_key", secret))
-
-    def _marked(self, name: str, found: re.Match[str]) -> str:
-        whole = found[0]
-        if name == "card":
-            return whole if _is_other_number(found) else self._without_cards(whole)
-        group = next((key for key, value in found.groupdict().items() if key != "name" and value), None)
-        secret = found[group] if group is not None else whole
-        if name in _PLAUSIBLE and (MARK_PREFIX in whole or not _PLAUSIBLE[name](found, group, secret)):
-            return whole
-        before, _, after = whole.rpartition(secret)
-        return f"{before}{self._mark(name, secret)}{after}"
-
-    def _mark(self, name: str, secret: str) -> str:
-        mark = blake2b(secret.encode("utf-8", "surrogatepass"), key=self._key, digest_size=3).hexdigest()
-        return f"[redacted:{name}:{mark}]"
-
-    def _without_cards(self, run: str) -> str:
-        """Numbers in a row without the cards among them: a card is one group of digits, or several."""
-        groups = _GROUPS.findall(run)
-        left: list[str] = []
-        at = 0
-        while at < len(groups):
-            end = _end_of_card(groups, at) if groups[at].isdigit() else 0
-            left.append(self._mark("card", "".join(groups[at:end])) if end else groups[at])
-            at = end or at + 1
-        return "".join(left)
-
-
+_SEPARATOR = re.compile(r"=>|:=|[=:]")
+_VALUE = re.compile(
+    r"[ \t]{0,8}(?:(?:Bearer|Basic|Token)[ \t]{1,4})?"
+    r"(?:\\{0,4}[\"'`](?P<quoted>[^\"'`\\\s]{4,500})\\{0,4}[\"'`]"
+    r"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\]{6,500})(?=[\s\"'`,;&|<>)}\]\\]|\Z))",
+    re.IGNORECASE,
+)
+"""A value after a separator: in quotes, or up to the end of the word."""
+_PASSWORD_ENDINGS = ("password", "passwd", "passphrase", "pwd")
+_KEY_QUALIFIERS = (
+    "api access secret private auth account encryption signing master client app service shared storage license admin "
+    "deploy session subscription webhook role anon"
+)
+_SECRET_ENDINGS = (
+    "secret",
+    "token",
+    "credential",
+    "credentials",
+    "connectionstring",
+    "keybase",
+    "keydata",
+    "privatekeyid",
+    *(f"{word}key" for word in _KEY_QUALIFIERS.split()),
+)
+_WHOLE_NAMES = ("pass", "psk", "pat", "sig", "signature")
+"""Names that count only as whole words, because other words end like them."""
+_NAME_CHARS = 40
+"""The name before a separator is looked for in this many characters."""
 MARK_PREFIX = "[redacted:"
 _PLACEHOLDER = re.compile(
     r"x+|\*+|\.+|•+|[<$%{#&].*|.*[{}<>].*|.*\.\.\."
@@ -249,8 +133,124 @@ _ASSIGNED_ID = re.compile(
 )
 
 
+class Redaction:
+    """A function that returns a text with its secrets replaced.
+
+    kinds: which of `KINDS` to look for.
+    patterns: additional regular expressions, by name. If one has a group `secret`, only that group is replaced.
+    words: texts to replace wherever they occur as whole words, ignoring case.
+    key: 16 to 64 bytes from which the marks are computed, if they should be equal in all processes; random if left out.
+
+    A secret becomes its kind and a mark, such as `[redacted:email:3f9a1c]`. Equal secrets have equal marks, so a reader
+    can still tell which are the same; without the key a mark reveals nothing. Raises WrongUse for an unknown kind, an
+    invalid pattern, or a key of another length.
+    """
+
+    def __init__(
+        self,
+        *,
+        kinds: Collection[str] = DEFAULT_KINDS,
+        patterns: Mapping[str, str] | None = None,
+        words: Iterable[str] = (),
+        key: bytes | None = None,
+    ) -> None:
+        for name, several in (("kinds", kinds), ("words", words)):
+            if isinstance(several, str):
+                raise WrongUse(f"{name} must be a list of texts: write {name}=[{several!r}]")
+        for kind in kinds:
+            if kind not in KINDS:
+                raise WrongUse(f"unknown kind of secret {kind!r}{did_you_mean(kind, KINDS)}")
+        if key is not None and not 16 <= len(key) <= 64:
+            raise WrongUse(f"the key of a redaction must have 16 to 64 bytes, not {len(key)}")
+        self._key = os.urandom(32) if key is None else key
+        self._by_rules, self._by_names = "api_key" in kinds, "password" in kinds
+        chosen = {kind: KINDS[kind] for kind in KINDS if kind in kinds}
+        self._patterns = [(name, _compile(name, text)) for name, text in {**chosen, **(patterns or {})}.items()]
+        listed = sorted({word for word in words if word.strip()}, key=len, reverse=True)
+        if listed:
+            either = "|".join(map(re.escape, listed))
+            word = rf"(?:(?<!\w)|(?<=\\[nrtbf]))(?:{either})(?!\w)"
+            self._patterns.append(("word", re.compile(word, re.IGNORECASE)))
+
+    def __call__(self, text: str) -> str:
+        """The text with its secrets replaced."""
+        for name, pattern in self._patterns:
+            text = pattern.sub(lambda found, name=name: self._replace(name, found), text)  # type: ignore[misc]
+            if name == "api_key" and self._by_rules:
+                text = self._replace_spans("api_key", self._replace_by_rules(text), find_prefixed_keys)
+            elif name == "password" and self._by_names:
+                text = self._replace_spans("password", self._replace_named_values(text), _keyword_spans)
+        return text
+
+    def _replace_by_rules(self, text: str) -> str:
+        lowered = text.lower()
+        for rule in secret_rules():
+            if any(keyword in lowered for keyword in rule.keywords):
+                if rule.at_start and not any(rule.matches_at_keywords(text, lowered)):
+                    continue
+                text = rule.pattern.sub(lambda found, rule=rule: self._replace_match(rule, found), text)  # type: ignore[misc]
+        return text
+
+    def _replace_spans(self, name: str, text: str, spans: Callable[[str], Sequence[Span]]) -> str:
+        parts: list[str] = []
+        done = 0
+        for begin, end in spans(text):
+            parts += [text[done:begin], self._mark(name, text[begin:end])]
+            done = end
+        return "".join([*parts, text[done:]]) if parts else text
+
+    def _replace_named_values(self, text: str) -> str:
+        """Replace values whose name says that they are a password, a token or a key."""
+        parts: list[str] = []
+        done = 0
+        for separator in _SEPARATOR.finditer(text):
+            begin = separator.start()
+            kind = _kind_of_name(text[max(done, begin - _NAME_CHARS) : begin]) if begin >= done else ""
+            found = _VALUE.match(text, separator.end()) if kind else None
+            if found is None:
+                continue
+            group = "quoted" if found["quoted"] else "bare"
+            value = found[group]
+            if MARK_PREFIX not in value and _is_secret(kind, value, quoted=group == "quoted"):
+                parts += [text[done : found.start(group)], self._mark("password", value)]
+                done = found.end(group)
+        return "".join([*parts, text[done:]]) if parts else text
+
+    def _replace_match(self, rule: SecretRule, found: re.Match[str]) -> str:
+        secret = rule.secret(found)
+        if MARK_PREFIX in found[0] or not rule.is_random_enough(found):
+            return found[0]
+        return found[0].replace(secret, self._mark("api_key", secret))
+
+    def _replace(self, name: str, found: re.Match[str]) -> str:
+        whole = found[0]
+        if name == "card":
+            return whole if _is_other_number(found) else self._replace_cards(whole)
+        group = next((key for key, value in found.groupdict().items() if key != "name" and value), None)
+        secret = found[group] if group is not None else whole
+        if name in _PLAUSIBLE and (MARK_PREFIX in whole or not _PLAUSIBLE[name](found, group, secret)):
+            return whole
+        before, _, after = whole.rpartition(secret)
+        return f"{before}{self._mark(name, secret)}{after}"
+
+    def _mark(self, name: str, secret: str) -> str:
+        mark = blake2b(secret.encode("utf-8", "surrogatepass"), key=self._key, digest_size=3).hexdigest()
+        return f"{MARK_PREFIX}{name}:{mark}]"
+
+    def _replace_cards(self, run: str) -> str:
+        """Replace the card numbers in a run of digit groups. A card number is one group, or several in a row."""
+        groups = _GROUPS.findall(run)
+        left: list[str] = []
+        at = 0
+        while at < len(groups):
+            end = _end_of_card(groups, at) if groups[at].isdigit() else 0
+            left.append(self._mark("card", "".join(groups[at:end])) if end else groups[at])
+            at = end or at + 1
+        return "".join(left)
+
+
 def _kind_of_name(before: str) -> Literal["password", "secret", ""]:
-    """What the name at the end of this text says of the value after it."""
+    """Whether the name at the end of this text announces a password or another secret; empty for neither."""
     word = before.rstrip(" \t\"'\\]").rstrip("0123456789").lower()
     for ending in ("_base", "_base64", "_value", "_hash", "_string"):
         if word.endswith(ending) and not word.endswith("connection_string"):
@@ -267,7 +267,7 @@ def _kind_of_name(before: str) -> Literal["password", "secret", ""]:
 
 
 def _is_secret(kind: str, value: str, *, quoted: bool) -> bool:
-    """Whether what stands in the place of a secret is one: no word, no piece of code, no other thing's name."""
+    """Whether a value in the position of a secret is one, and not a word, a placeholder or a piece of code."""
     if _PLACEHOLDER.fullmatch(value):
         return False
     if kind == "secret":
@@ -283,14 +283,14 @@ def _keyword_spans(text: str) -> Sequence[Span]:
 
 
 def _is_password(found: re.Match[str], group: str | None, value: str) -> bool:
-    """Whether what stands where commands and files take a password is one."""
+    """Whether the password argument of a command, or the password field of a file, is one."""
     if group is None:
-        return True  # a hash of a password has a form of its own
+        return True  # the hash of a password, which has its own form
     return not _PLACEHOLDER.fullmatch(value) and not _WORDS.fullmatch(value)
 
 
 def _is_token(found: re.Match[str], group: str | None, value: str) -> bool:
-    """Whether what follows `bearer` and the like is drawn and not written."""
+    """Whether what follows `bearer` or `cookie:` looks generated."""
     if group == "cookie":
         return any(looks_random(part.partition("=")[2] or part) for part in value.split(";"))
     if group is None:
@@ -301,12 +301,12 @@ def _is_token(found: re.Match[str], group: str | None, value: str) -> bool:
 
 
 def _is_login(found: re.Match[str], group: str | None, value: str) -> bool:
-    """Whether what stands before the host of a URL is a login: `user:password`, or a token."""
+    """Whether what precedes the host of a URL is a login: `user:password`, or a token."""
     colon, password = value.partition(":")[1:]
     if not colon:
         return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
     if re.fullmatch(r"(?:[A-Z]{1,20}_){0,3}(?:PASSWORD|PASSWD|PASS|PWD|TOKEN|SECRET|KEY)", password):
-        return False  # stands for one
+        return False  # a placeholder
     return len(password) >= 3 and not re.match(r"\d{1,5}(?:/|\Z)", password) and not password.startswith(("$", "{"))
 
 
@@ -326,12 +326,12 @@ _PLAUSIBLE: dict[str, Callable[[re.Match[str], str | None, str], bool]] = {
 
 
 def _is_other_number(found: re.Match[str]) -> bool:
-    """Whether a number is named as another thing's: an id, a time, a size."""
+    """Whether the word before a number says that it is an id, a time, a size or the like."""
     return bool(_ASSIGNED_ID.search(found.string[max(0, found.start() - 40) : found.start()]))
 
 
 def _end_of_card(groups: Sequence[str], begin: int) -> int:
-    """Where the longest card ends that begins with this group; 0 if none does."""
+    """The index after the longest card number that begins with this group; 0 if there is none."""
     digits, end = 0, 0
     for at in range(begin, len(groups), 2):
         digits += len(groups[at])
@@ -343,7 +343,7 @@ def _end_of_card(groups: Sequence[str], begin: int) -> int:
 
 
 def is_card_number(text: str) -> bool:
-    """Whether these digits are a card's number: as many as one has, a known first digit, the right check digit."""
+    """Whether these digits can be a card number: 13 to 19, a known issuer, a correct check digit (ISO/IEC 7812)."""
     digits = [int(letter) for letter in text if letter.isdigit()]
     if not 13 <= len(digits) <= 19 or not _ISSUERS.match("".join(map(str, digits))):
         return False
@@ -355,4 +355,4 @@ def _compile(name: str, pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise WrongUse(f"the pattern {name!r} is no regular expression: {error}") from None
+        raise WrongUse(f"the pattern {name!r} is not a valid regular expression: {error}") from None

@@ -1,7 +1,7 @@
-r"""Secrets that a fixed word leads to: the prefix of a vendor, the option of a command, an element, a sentence.
+r"""Secrets that are found by a keyword: a vendor's key prefix, a command option, an XML element, a phrase.
 
-Each is tried only where its word stands, which `str.find` finds: a text without the word costs next to nothing. Every
-run in a pattern is bounded, so the time is in proportion to the text.
+A pattern is tried only where its keyword occurs, which `str.find` finds: a text without the keyword costs next to
+nothing. Every repetition in a pattern is bounded, so the time is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from .entropy import entropy, looks_generated
 from .secret_rules import find_all
 
 SecretTest = Callable[[str, str], bool]
-"""Whether a value is a secret, by the kind of place (`password`, `secret`) and the value."""
+"""Takes the kind of a value (`password`, `secret`) and the value; says whether it is a secret."""
 Span = tuple[int, int]
 
 _KEY_CHAR = r"[A-Za-z0-9_-]"
 PREFIXES: dict[str, str] = {
-    # what keys begin with, and what follows; as the vendors' documents and the keys that they give show it
+    # prefix of a key, and a pattern of the rest, from the vendors' documentation and from keys that they issue
     "AAAA": rf"{_KEY_CHAR}{{7}}:APA91b{_KEY_CHAR}{{100,300}}",  # Firebase Cloud Messaging
     "AKID": r"[A-Za-z0-9]{28,36}",  # Tencent Cloud
     "ATBB": r"[A-Za-z0-9]{32}",  # Bitbucket
@@ -90,7 +90,7 @@ NAMES = (
         for joint in ("", "_", "-")
     )
 ).split()
-"""What things are called that are secret; a value stands after them in one of the ways of `_AFTER_NAME`."""
+"""Names of secrets. A value follows a name in one of the forms of `_AFTER_NAME`."""
 
 _AFTER_NAME = (
     r"\d{0,3}(?:"
@@ -115,19 +115,19 @@ _OPTION = (
     r"(?:^|[\s\"'`(])--?(?!no-)[\w-]{0,30}\Z"
     r"|\b(?i:setx?|env)[ \t]{1,4}(?:-\w{1,8}[ \t]{1,4}){0,2}\w{0,40}\Z"
 )
-"""What stands before a name whose value comes after a space: an option, or a command that sets variables."""
+"""What precedes a name whose value follows a space: the dashes of an option, or a command that sets variables."""
 
 
 @dataclass(frozen=True)
 class KeywordPattern:
-    """A place of a secret that words lead to."""
+    """A pattern for a secret near one of several keywords."""
 
     words: tuple[str, ...]
-    """In lower case; the pattern begins where one of them does, or up to `back` characters before."""
+    """The keywords, in lower case. The pattern begins where one of them does, or up to `back` characters before."""
     regex: str
-    """With a group `v` for the secret."""
+    """Has a group `v` for the secret."""
     kind: str = "password"
-    """`password`, `secret` (has to look random), `login` (`user:password` in base64), `form` (needs no second look)."""
+    """`password`; `secret`: must look random; `login`: `user:password` in base64; `form`: every match is a secret."""
     back: int = 0
 
 
@@ -225,26 +225,28 @@ KEYWORD_PATTERNS = (
         rf"[^\W_](?:[\w' -]){{1,14}}?{_ASSIGNED}{_VALUE}",
     ),
 )
-"""Besides: what other languages call a password, with what says that a value follows."""
+"""The last one has the words for a password in other languages, and what announces a value there."""
 
-
+_PROSE_BEFORE = re.compile(r"(?i:\b(?:use|using|with|my|new)[ ](?:the[ ])?)\Z")
+_AMBIGUOUS_FORMS = ("pair", "call", "prose", "text", "arrow", "part")
+"""Forms that are often followed by something other than a secret, so that the value must look generated."""
 _STEMS = {stem: [name for name in NAMES if stem in name] for stem in "pass pwd token secret credential key".split()}
 _BY_WORD = {
-    word: [place for place in KEYWORD_PATTERNS if word in place.words]
-    for place in KEYWORD_PATTERNS
-    for word in place.words
+    word: [pattern for pattern in KEYWORD_PATTERNS if word in pattern.words]
+    for pattern in KEYWORD_PATTERNS
+    for word in pattern.words
 }
 _FOREIGN = "[\u00df-\u02ff\u0370-\u1fff\u3040-\uffef]"
 
 
 @cache
 def _compiled(regex: str, *, ignore_case: bool) -> re.Pattern[str]:
-    """Compiled when it is first needed: most never are, and importing this module would take 5 ms longer."""
+    """Compile a regex when it is first used: most never are, and compiling all would make the import 5 ms slower."""
     return re.compile(regex, re.IGNORECASE if ignore_case else 0)
 
 
 def find_prefixed_keys(text: str) -> list[Span]:
-    """The keys (begin and end in the text) that begin with one of `PREFIXES`."""
+    """Find keys that begin with one of `PREFIXES`: the begin and end of each."""
     long = "\n".join(word for word in text.split() if len(word) >= 20)
     spans: list[Span] = []
     for prefix, rest in PREFIXES.items():
@@ -259,38 +261,37 @@ def find_prefixed_keys(text: str) -> list[Span]:
     return _without_overlaps(spans)
 
 
-def find_keyword_secrets(text: str, judge: SecretTest, mark: str) -> list[Span]:
-    """The secrets (begin and end in the text) that one of `PLACES` leads to, or one of `NAMES` before them.
+def find_keyword_secrets(text: str, is_secret: SecretTest, mark: str) -> list[Span]:
+    """Find secrets by `KEYWORD_PATTERNS`, and after one of `NAMES`: the begin and end of each.
 
-    judge: whether a value looks like a secret of this kind. mark: with what text that is redacted already begins; a
-    match with it inside is left as it is.
+    is_secret: says whether a value looks like a secret. mark: the beginning of what replaces a secret; a match that
+    contains it is skipped.
     """
     lowered = text.lower()
     if len(lowered) != len(text):
         lowered = "".join(letter.lower() if len(letter.lower()) == 1 else letter for letter in text)
-    spans = list(_after_names(text, lowered, judge, mark))
+    spans = list(_after_names(text, lowered, is_secret, mark))
     foreign = not text.isascii() and _compiled(_FOREIGN, ignore_case=False).search(text) is not None
-    for word, places in _BY_WORD.items():
+    for word, patterns in _BY_WORD.items():
         if (not foreign and not word.isascii()) or word not in lowered:
             continue
         for at in find_all(word, lowered):
-            for place in places:
-                pattern = _compiled(place.regex, ignore_case=True)
-                found = (
-                    pattern.search(text, max(0, at - place.back), at + 20) if place.back else pattern.match(text, at)
-                )
-                if found and mark not in found[0] and _is_secret(place.kind, found["v"], judge):
+            for pattern in patterns:
+                regex = _compiled(pattern.regex, ignore_case=True)
+                begin = max(0, at - pattern.back)
+                found = regex.search(text, begin, at + 20) if pattern.back else regex.match(text, at)
+                if found and mark not in found[0] and _is_kind(pattern.kind, found["v"], is_secret):
                     spans.append(found.span("v"))
     return _without_overlaps(spans)
 
 
-def _after_names(text: str, lowered: str, judge: SecretTest, mark: str) -> Iterator[Span]:
+def _after_names(text: str, lowered: str, is_secret: SecretTest, mark: str) -> Iterator[Span]:
     for stem in _STEMS:
         if stem in lowered:
-            yield from _after_names_with(stem, text, lowered, judge, mark)
+            yield from _after_names_with(stem, text, lowered, is_secret, mark)
 
 
-def _after_names_with(stem: str, text: str, lowered: str, judge: SecretTest, mark: str) -> Iterator[Span]:
+def _after_names_with(stem: str, text: str, lowered: str, is_secret: SecretTest, mark: str) -> Iterator[Span]:
     after = _compiled(_AFTER_NAME, ignore_case=True)
     for name in _STEMS[stem]:
         kind = "password" if name.startswith(("pass", "pwd")) else "secret"
@@ -312,26 +313,21 @@ def _after_names_with(stem: str, text: str, lowered: str, judge: SecretTest, mar
             glued = at > 0 and text[at - 1].isalpha() and text[at].islower()  # `tiktoken("…")`
             if way in _AMBIGUOUS_FORMS and (not looks_generated(value) or (glued and kind == "secret")):
                 continue
-            if judge(kind, value):
+            if is_secret(kind, value):
                 yield begin, end
 
 
-_PROSE_BEFORE = re.compile(r"(?i:\b(?:use|using|with|my|new)[ ](?:the[ ])?)\Z")
-_AMBIGUOUS_FORMS = ("pair", "call", "prose", "text", "arrow", "part")
-"""Ways in which much stands that is no secret, too."""
-
-
-def _is_secret(kind: str, value: str, judge: SecretTest) -> bool:
+def _is_kind(kind: str, value: str, is_secret: SecretTest) -> bool:
     if kind == "login":
         try:
             return b":" in base64.b64decode(value, validate=True)[1:-1]
         except binascii.Error:
             return False
-    return kind == "form" or judge(kind, value)
+    return kind == "form" or is_secret(kind, value)
 
 
 def _without_overlaps(spans: list[Span]) -> list[Span]:
-    """In order, and without those that lie over an earlier one."""
+    """The spans in order, without those that overlap an earlier one."""
     kept: list[Span] = []
     for begin, end in sorted(spans):
         if not kept or begin >= kept[-1][1]:

@@ -1,4 +1,4 @@
-"""Secrets that have a form of their own, by the rules of gitleaks (`secret_rules.toml`), and what looks random."""
+"""Rules for secrets that have a recognisable form, such as API keys. `secret_rules.toml` has those of gitleaks."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from .entropy import entropy
 
 @dataclass(frozen=True)
 class SecretRule:
-    """One form."""
+    """One form of secret."""
 
     id: str
     regex: str
     keywords: tuple[str, ...]
-    """One of them, in lower case, is in every text that has this form: what cannot match is not tried."""
+    """In lower case. Every match contains one of them, so a text without any need not be searched."""
     entropy: float = 0.0
+    """The least entropy of a secret, in bits per character."""
     at_start: bool = False
-    """Whether what matches begins with one of the keywords: then only what follows them is looked at."""
+    """Whether every match begins with one of the keywords, so that only these positions need be tried."""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Compiled when it is first needed: most never are."""
+        """The compiled regex. Most rules are never tried, so it is compiled when first used."""
         return re.compile(self.regex)
 
-    def begins(self, text: str, lowered: str) -> Iterator[re.Match[str]]:
-        """The matches of this form; where it is `at_start`, each is looked for only where a keyword stands."""
+    def matches_at_keywords(self, text: str, lowered: str) -> Iterator[re.Match[str]]:
+        """The matches of an `at_start` rule, tried only where a keyword begins. `lowered`: the text in lower case."""
         if len(lowered) != len(text):
             yield from self.pattern.finditer(text)
             return
@@ -39,17 +40,17 @@ class SecretRule:
                 if found := self.pattern.match(text, at):
                     yield found
 
-    def holds(self, found: re.Match[str]) -> bool:
-        """Whether what was found is random enough to be a secret."""
+    def is_random_enough(self, found: re.Match[str]) -> bool:
+        """Whether the match is random enough to be a secret."""
         return entropy(self.secret(found)) >= self.entropy
 
     def secret(self, found: re.Match[str]) -> str:
-        """The part that is secret."""
+        """The secret part of a match: its first group, or all of it."""
         return (found[1] if self.pattern.groups and found[1] else found[0]) or found[0]
 
 
 def find_all(word: str, text: str) -> Iterator[int]:
-    """Each index at which this word begins in the text, also inside other words and over itself."""
+    """Each index at which the word occurs in the text; occurrences may overlap."""
     at = text.find(word)
     while at >= 0:
         yield at
@@ -58,7 +59,7 @@ def find_all(word: str, text: str) -> Iterator[int]:
 
 @cache
 def secret_rules() -> tuple[SecretRule, ...]:
-    """All of them, in the order of the file."""
+    """All rules, in the order of the file."""
     data = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
     return tuple(
         SecretRule(

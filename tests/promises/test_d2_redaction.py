@@ -216,7 +216,7 @@ def test_D2_a_rule_that_is_tried_only_at_its_keywords_finds_the_same() -> None:
     for rule in at_start:
         for text in (f"a.{' '.join(texts)}\\n{texts[0]} {texts[1].lower()}", "İ" + texts[0]):
             lowered = text.lower()
-            places = sorted(found.span() for found in rule.begins(text, lowered))
+            places = sorted(found.span() for found in rule.matches_at_keywords(text, lowered))
             assert places == [found.span() for found in rule.pattern.finditer(text)]
 
 

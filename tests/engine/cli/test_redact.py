@@ -105,7 +105,7 @@ async def test_a_text_that_lies_beside_a_record_is_redacted_too(tmp_path: Path) 
     ("options", "said"),
     [
         (("--pattern", "no name"), "write NAME=REGEX"),
-        (("--pattern", "x=("), "is no regular expression"),
+        (("--pattern", "x=("), "is not a valid regular expression"),
         (("--output", "x"), None),
     ],
 )
