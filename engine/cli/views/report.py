@@ -12,7 +12,7 @@ from ...analysis.statistics import Bin, Distribution
 from .report_tables import (
     Bar,
     Cell,
-    Sheet,
+    ReportTable,
     comparisons,
     endings,
     groups,
@@ -51,20 +51,20 @@ def render_report(report: Report, where: str = "") -> Iterator[RenderableType]:
     yield Text(headline(report), style="bold")
     yield Text(_made_of(report), style="dim")
     yield from _advice(report)
-    yield from _sheet(endings(figures))
-    yield from _sheet(work(figures))
+    yield from _section(endings(figures))
+    yield from _section(work(figures))
     if summary := ratings_summary(report.ratings):
         yield Text(f"\n{summary}")
     yield from _distribution("Steps until reported as done", figures.steps_before_done, "steps")
     yield from _distribution("Share of the allowed steps used, in percent", _percents(report), "%")
-    yield from _sheet(limits(report))
-    yield from _sheet(trouble(figures), waste(figures))
-    yield from _sheet(spending(figures))
+    yield from _section(limits(report))
+    yield from _section(trouble(figures), waste(figures))
+    yield from _section(spending(figures))
     for title, name, found in _groups(report):
-        yield from _sheet(groups(title, name, found))
-    yield from _sheet(tools(report.by_tool))
-    for sheet in comparisons(report):
-        yield from _sheet(sheet)
+        yield from _section(groups(title, name, found))
+    yield from _section(tools(report.by_tool))
+    for table in comparisons(report):
+        yield from _section(table)
     yield from _unmatched(report.ratings.unmatched)
     yield from bad_files("could not be read", report.bad)
     yield from bad_files("were read in part", report.damaged)
@@ -109,79 +109,81 @@ def _advice(report: Report) -> Iterator[RenderableType]:
         yield Padding(Text(f"{advice.because[:1].upper()}{advice.because[1:]}.", style="dim"), (0, 0, 0, 5))
 
 
-def _sheet(sheet: Sheet, *notes: str) -> Iterator[RenderableType]:
+def _section(table: ReportTable, *notes: str) -> Iterator[RenderableType]:
     from rich.text import Text
 
-    notes = tuple(note for note in (sheet.note, *notes) if note)
-    if sheet.rows or notes:
-        yield Text(f"\n{sheet.title}", style="bold")
-    if sheet.rows:
-        yield _Fitting(sheet)
+    notes = tuple(note for note in (table.note, *notes) if note)
+    if table.rows or notes:
+        yield Text(f"\n{table.title}", style="bold")
+    if table.rows:
+        yield _FittingTable(table)
     for note in notes:
         yield Text(note, style="dim")
 
 
-class _Fitting:
+class _FittingTable:
     """A table with as many of its columns as fit."""
 
-    def __init__(self, sheet: Sheet) -> None:
-        self._sheet = sheet
+    def __init__(self, table: ReportTable) -> None:
+        self._table = table
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.text import Text
 
-        spare, left_out = list(self._sheet.spare), set[int]()
-        while spare and _narrowest(console, options, self._sheet, left_out) > options.max_width:
+        spare, left_out = list(self._table.spare), set[int]()
+        while spare and _narrowest(console, options, self._table, left_out) > options.max_width:
             left_out.add(spare.pop(0))
-        fits = _narrowest(console, options, self._sheet, left_out) <= options.max_width
-        yield _table(self._sheet, left_out, wraps=not fits)
+        fits = _narrowest(console, options, self._table, left_out) <= options.max_width
+        yield _rich_table(self._table, left_out, wraps=not fits)
         if left_out:
             yield Text(f"{counted(len(left_out), 'column')} more in a wider terminal", style="dim italic")
 
 
-def _narrowest(console: Console, options: ConsoleOptions, sheet: Sheet, left_out: set[int]) -> int:
+def _narrowest(console: Console, options: ConsoleOptions, table: ReportTable, left_out: set[int]) -> int:
     """The width of the table with the shortest bars and nothing wrapped."""
     from rich.measure import Measurement
 
-    table = _table(sheet, left_out, wraps=False)
-    bars = len(_bars(sheet) - left_out)
-    return Measurement.get(console, options.update(width=1000), table).maximum - bars * (LONGEST_BAR - SHORTEST_BAR)
+    rich_table = _rich_table(table, left_out, wraps=False)
+    bars = len(_bars(table) - left_out)
+    return Measurement.get(console, options.update(width=1000), rich_table).maximum - bars * (
+        LONGEST_BAR - SHORTEST_BAR
+    )
 
 
-def _bars(sheet: Sheet) -> set[int]:
-    return {number for row in sheet.rows for number, cell in enumerate(row) if isinstance(cell, Bar)}
+def _bars(table: ReportTable) -> set[int]:
+    return {number for row in table.rows for number, cell in enumerate(row) if isinstance(cell, Bar)}
 
 
-def _table(sheet: Sheet, left_out: set[int], *, wraps: bool) -> Table:
+def _rich_table(table: ReportTable, left_out: set[int], *, wraps: bool) -> Table:
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="dim")
-    bars = _bars(sheet)
-    shown = [number for number in range(len(sheet.head)) if number not in left_out]
+    rich_table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False, header_style="dim")
+    bars = _bars(table)
+    shown = [number for number in range(len(table.head)) if number not in left_out]
     for number in shown:
-        table.add_column(
-            one_line(sheet.head[number], NAME),
-            justify="right" if number in sheet.figures else "left",
+        rich_table.add_column(
+            one_line(table.head[number], NAME),
+            justify="right" if number in table.figures else "left",
             overflow="fold",
             no_wrap=number not in bars and not wraps,
             max_width=LONGEST_BAR if number in bars else None,
         )
-    for row in sheet.rows:
-        table.add_row(*(_cell(row[number], number == 0) for number in shown))
-    return table
+    for row in table.rows:
+        rich_table.add_row(*(_cell(row[number], number == 0) for number in shown))
+    return rich_table
 
 
 def _cell(cell: Cell, is_name: bool) -> RenderableType:
     from rich.text import Text
 
     if isinstance(cell, Bar):
-        return _Drawn(cell)
+        return _DrawnBar(cell)
     indent = len(cell) - len(cell.lstrip(" ")) if is_name else 0
     return Text(" " * indent + one_line(cell, NAME))
 
 
-class _Drawn:
+class _DrawnBar:
     """A bar as wide as its column, in steps of an eighth of a cell."""
 
     def __init__(self, bar: Bar) -> None:
@@ -213,7 +215,9 @@ def _distribution(title: str, spread: Distribution, unit: str) -> Iterator[Rende
     if spread.mean is not None:
         note = f"Mean {spread.mean:.1f}, median {spread.median:g}, 90th percentile {spread.p90:,}, "
         note += f"maximum {spread.largest:,}."
-    yield from _sheet(Sheet(title=title, caption=title, head=(unit, "", "runs"), rows=rows, figures=(2,), note=note))
+    yield from _section(
+        ReportTable(title=title, caption=title, head=(unit, "", "runs"), rows=rows, figures=(2,), note=note)
+    )
 
 
 def _percents(report: Report) -> Distribution:

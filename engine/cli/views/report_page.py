@@ -16,7 +16,7 @@ from ...analysis.scoring import Ratings
 from ...analysis.statistics import Bin, Distribution
 from .html import render
 from .report_tables import (
-    Sheet,
+    ReportTable,
     comparisons,
     endings,
     groups,
@@ -149,7 +149,7 @@ def _up_to(one: Bin) -> str:
 # ---- tables
 
 
-def _groups(report: Report) -> Iterator[Sheet]:
+def _groups(report: Report) -> Iterator[ReportTable]:
     for title, name, found in (
         ("By model", "model", report.by_model),
         ("By policy", "policy", report.by_policy),
@@ -160,13 +160,13 @@ def _groups(report: Report) -> Iterator[Sheet]:
     yield tools(report.by_tool)
 
 
-def _baseline(report: Report) -> Iterator[Sheet]:
+def _baseline(report: Report) -> Iterator[ReportTable]:
     """The comparisons, with a column that shows each change as a confidence interval."""
     if report.comparison is None:
         return
-    for sheet, group in zip(comparisons(report), report.comparison.groups, strict=True):
-        rows = [(*row[:5], _change(group, number), row[5]) for number, row in enumerate(sheet.rows)]
-        yield replace(sheet, head=(*sheet.head[:5], "change, -100 to +100 %", sheet.head[5]), rows=rows)
+    for comparison, group in zip(comparisons(report), report.comparison.groups, strict=True):
+        rows = [(*row[:5], _change(group, number), row[5]) for number, row in enumerate(comparison.rows)]
+        yield replace(comparison, head=(*comparison.head[:5], "change, -100 to +100 %", comparison.head[5]), rows=rows)
 
 
 def _change(group: GroupComparison, number: int) -> Markup:

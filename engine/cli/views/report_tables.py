@@ -45,7 +45,7 @@ Cell = str | Bar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sheet:
+class ReportTable:
     """A table with its title and notes. The first column has names; the columns in `figures` are aligned right."""
 
     title: str
@@ -95,7 +95,7 @@ def ratings_summary(figures: RatingStatistics) -> str:
     )
 
 
-def endings(figures: RunMetrics) -> Sheet:
+def endings(figures: RunMetrics) -> ReportTable:
     """How runs ended."""
     reasons = ", ".join(f"{reason} {many:,}" for reason, many in figures.stop_reasons.items())
     return _shares(
@@ -107,7 +107,7 @@ def endings(figures: RunMetrics) -> Sheet:
     )
 
 
-def work(figures: RunMetrics) -> Sheet:
+def work(figures: RunMetrics) -> ReportTable:
     """Whether the work was done, as far as is known."""
     return _shares(
         figures.known,
@@ -119,14 +119,14 @@ def work(figures: RunMetrics) -> Sheet:
 
 def _shares(
     shares: Mapping[str, Proportion], words: Mapping[str, tuple[str, Tone]], *, title: str, caption: str, note: str = ""
-) -> Sheet:
+) -> ReportTable:
     """One row for each kind that occurs, with its share of all runs."""
     rows: list[tuple[Cell, ...]] = []
     for name, share in shares.items():
         if share.runs:
             text, tone = words[name]
             rows.append((text, Bar(share.runs / share.of, tone), f"{share.runs:,}", part(share), between(share.share)))
-    return Sheet(
+    return ReportTable(
         title=title,
         caption=caption,
         head=("", "", "runs", "share", "95 %"),
@@ -137,7 +137,7 @@ def _shares(
     )
 
 
-def trouble(figures: RunMetrics) -> Sheet:
+def trouble(figures: RunMetrics) -> ReportTable:
     """What went wrong, in runs and in steps."""
     wrong, on, again = figures.false_positives, figures.false_negatives, figures.repetition
     rows = [
@@ -160,7 +160,7 @@ def trouble(figures: RunMetrics) -> Sheet:
     if judged.passed.of:
         note += f" {of(judged.passed)} were good ({part(judged.passed)}, 95 % {between(judged.passed.share)})."
     kept = [row for row in rows if row[2] != "-"]
-    return Sheet(
+    return ReportTable(
         title="What went wrong",
         caption="Runs, the 95 % confidence interval of their share, and the steps concerned",
         head=("", "", "runs", "share", "95 %", "steps", "of all"),
@@ -194,7 +194,7 @@ def waste(figures: RunMetrics) -> str:
     return f"Used after the work was reported as done: {', '.join(used)}."
 
 
-def limits(report: Report) -> Sheet:
+def limits(report: Report) -> ReportTable:
     """Used and allowed steps, and how many runs the recommended limits would have sufficed for."""
     found = report.overall.limits
     rows = []
@@ -220,7 +220,7 @@ def limits(report: Report) -> Sheet:
     if report.recommended.p90 is not None:
         notes.append(f"90 % of the runs were reported as done within {counted(report.recommended.p90, 'step')}.")
     counts = bool(report.recommended.fits[0].within_soft.of)
-    return Sheet(
+    return ReportTable(
         title="Recommended limits",
         caption="Runs that were reported as done within the recommended step limits, by kind of task",
         head=("for", "", "soft, hard", "within soft", "share", "within hard"),
@@ -231,7 +231,7 @@ def limits(report: Report) -> Sheet:
     )
 
 
-def spending(figures: RunMetrics) -> Sheet:
+def spending(figures: RunMetrics) -> ReportTable:
     """Tokens, money and time."""
     spent, runs = figures.spending, figures.runs or 1
     time, output = spent.run_ms, spent.run_output_tokens
@@ -251,7 +251,7 @@ def spending(figures: RunMetrics) -> Sheet:
         notes.append(f"The cost of {counted(spent.unpriced_runs, 'run')} is unknown and not included.")
     if figures.retries:
         notes.append(f"{counted(figures.retries, 'request')} had to be repeated.")
-    return Sheet(
+    return ReportTable(
         title="Steps, tokens, cost, time",
         caption="All runs together, and the distribution over runs",
         head=("", "all", "mean per run", "median", "90th percentile", "maximum"),
@@ -262,7 +262,7 @@ def spending(figures: RunMetrics) -> Sheet:
     )
 
 
-def groups(title: str, name: str, found: dict[str, RunMetrics]) -> Sheet:
+def groups(title: str, name: str, found: dict[str, RunMetrics]) -> ReportTable:
     """Groups of runs, compared."""
     rows = []
     for key, one in list(found.items())[:NAMED]:
@@ -284,7 +284,7 @@ def groups(title: str, name: str, found: dict[str, RunMetrics]) -> Sheet:
     more = f"And {len(found) - NAMED:,} more: --json lists them all." if len(found) > NAMED else ""
     head = (name, "runs", "good", "false pos.", "continued", "at limit", "steps to done", "tokens out", "cost", "time")
     caption = f"{title}: shares of the runs for which it is known, and means per run"
-    return Sheet(
+    return ReportTable(
         title=title,
         caption=caption,
         head=head,
@@ -295,7 +295,7 @@ def groups(title: str, name: str, found: dict[str, RunMetrics]) -> Sheet:
     )
 
 
-def tools(found: dict[str, ToolTotals]) -> Sheet:
+def tools(found: dict[str, ToolTotals]) -> ReportTable:
     """The calls of each tool."""
     most = max((tool.calls for tool in found.values()), default=1) or 1
     rows = [
@@ -315,7 +315,7 @@ def tools(found: dict[str, ToolTotals]) -> Sheet:
     more = f"And {len(found) - NAMED:,} more: --json lists them all." if len(found) > NAMED else ""
     head = ("tool", "", "calls", "runs", "failed", "share", "handed back", "not run", "time")
     caption = "By tool: calls, and how they ended"
-    return Sheet(
+    return ReportTable(
         title="By tool",
         caption=caption,
         head=head,
@@ -326,7 +326,7 @@ def tools(found: dict[str, ToolTotals]) -> Sheet:
     )
 
 
-def comparisons(report: Report) -> list[Sheet]:
+def comparisons(report: Report) -> list[ReportTable]:
     """Each policy compared with the baseline."""
     if report.comparison is None:
         return []
@@ -346,7 +346,7 @@ def comparisons(report: Report) -> list[Sheet]:
             for one in group.differences
         ]
         sheets.append(
-            Sheet(
+            ReportTable(
                 title=f"{group.name} compared with {base.baseline}",
                 caption=f"{group.name} compared with {base.baseline}: means per run, or shares of runs",
                 head=("", base.baseline, group.name, "change", "95 %", "significant"),

@@ -29,7 +29,7 @@ SHADES: dict[Shade, str] = {
 """The rich style of each shade."""
 
 
-class _Drawn:
+class _DrawnRegion:
     """Draws the region when rich asks for it."""
 
     def __init__(self, draw: Callable[[], RenderableType]) -> None:
@@ -79,7 +79,7 @@ class LiveScreen:
         self._printed = printed
         self._closing = threading.Event()
         self._region = Live(
-            _Drawn(draw),
+            _DrawnRegion(draw),
             console=self.console,
             auto_refresh=False,
             transient=True,

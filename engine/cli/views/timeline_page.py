@@ -100,7 +100,7 @@ class StepView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunView:
+class RunSection:
     """One run of a session."""
 
     digest: RunSummary
@@ -122,7 +122,7 @@ class SessionView:
     """What the page's script finds it by."""
     strip: str
     """The style of the strip; empty if there are no steps."""
-    runs: Sequence[RunView]
+    runs: Sequence[RunSection]
     with_steps: bool
     marks: Counter[StepMark]
     """How many steps have which mark."""
@@ -150,8 +150,8 @@ def session_view(
     )
 
 
-def _run_view(timeline: RunTimeline, run: LabelledRun) -> RunView:
-    return RunView(
+def _run_view(timeline: RunTimeline, run: LabelledRun) -> RunSection:
+    return RunSection(
         digest=run.digest,
         about="".join(_about(run)),
         ended=f"{run.digest.stop_reason or 'not at all'}, {_known(run)}",
