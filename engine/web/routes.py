@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from ..decision import Outcome
 from .ag_ui import RunAgentInput
-from .ag_ui import routes as ag_ui_routes
+from .ag_ui.routes import run_agent, session_as_ag_ui
 from .request import RequestContext, json_response
 from .schemas import (
     AgentListResponse,
@@ -126,10 +126,10 @@ OPERATIONS = (
               query=RunStreamQuery, media_type=SSE, resumable=True, other_responses=_NOTHING_LEFT),
     Operation(method="GET", path=f"{RUN}/outcome", handler=run_outcome, id="run_outcome", tag="runs",
               query=OutcomeQuery, response=Outcome, conflicts=("running", "interrupted")),
-    Operation(method="POST", path="/ag-ui", handler=ag_ui_routes.run, id="ag_ui_run", tag="ag-ui",
+    Operation(method="POST", path="/ag-ui", handler=run_agent, id="ag_ui_run", tag="ag-ui",
               body=RunAgentInput, raw_body=True, query=OnDisconnectQuery, media_type=SSE,
               conflicts=("busy", "answered", "interrupted")),
-    Operation(method="GET", path=f"{SESSION}/ag-ui", handler=ag_ui_routes.events, id="ag_ui_events", tag="ag-ui",
+    Operation(method="GET", path=f"{SESSION}/ag-ui", handler=session_as_ag_ui, id="ag_ui_events", tag="ag-ui",
               query=StreamQuery, media_type=SSE, resumable=True),
     Operation(method="GET", path="/agents", handler=list_agents, id="list_agents", tag="server",
               response=AgentListResponse),

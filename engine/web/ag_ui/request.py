@@ -1,12 +1,12 @@
-"""What a client of AG-UI asks for: its `RunAgentInput`, as a prompt or as answers for a session.
+"""The `RunAgentInput` of an AG-UI client, read as a prompt or as answers for a session.
 
-The session's history is kept by the server, so of `messages` only the end counts: the last user message is the new
-prompt, tool messages at the end are answers to open questions, and so are the entries of `resume`. A user message
-while a question is open answers it. `context` is put below the prompt, as it is meant for the model.
+The server keeps the history of the session, so only the end of `messages` counts: a last user message is the new
+prompt, and tool messages at the end are answers to open questions, as are the entries of `resume`. A user message while
+a question is open answers it. `context` is for the model, so it is appended to the prompt.
 
-What we do not take is passed over, as the protocol wants it, and named in `ignored`, which the translator tells the
-client: tools that run in the client (`tools`), `state`, and pictures, sounds and files in the prompt. The whole
-input is refused only if it is malformed, or if nothing is left to do.
+As the protocol asks, what we do not support is ignored: tools of the client (`tools`), `state`, and images, audio and
+files in the prompt. `ignored` names it, and the translator tells the client. An input is refused only if it is
+malformed or leaves nothing to do.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ class QuestionAnswer(Struct, frozen=True):
 
 
 class AgUiInput(Struct, frozen=True, kw_only=True):
-    """What an input comes to."""
+    """What an input asks for: a prompt, or answers to open questions."""
 
     thread_id: str
     run_id: str
     prompt: str | None = None
     """The new prompt; None if there are answers."""
     user_text: str | None = None
-    """The prompt without the application's context: what answers a question that is open."""
+    """The prompt without the context of the application; it answers a question that is open."""
     answers: tuple[QuestionAnswer, ...] = ()
     agent: str | None = None
-    """Of `forwardedProps`: which agent a new session gets."""
+    """The agent of a new session, from `forwardedProps`; None: the default."""
     ignored: tuple[str, ...] = ()
-    """What of the input is passed over, in words."""
+    """What is ignored of the input, in words."""
 
     def answers_to(self, questions: Sequence[Question]) -> tuple[QuestionAnswer, ...]:
-        """The answers, given the questions that are open: to be given one after another. Empty: `prompt` is meant.
+        """The answers to these open questions, to be given one after another. Empty: start a run with `prompt`.
 
-        Raises WrongUse if there are answers and none is to an open question.
+        Raises WrongUse if there are answers, but none to an open question.
         """
         if not self.answers:
             return (
@@ -61,8 +61,8 @@ class AgUiInput(Struct, frozen=True, kw_only=True):
         if not fitting:
             given = ", ".join(answer.call_id for answer in self.answers)
             raise WrongUse(
-                f"no question is open under {given} (open: {', '.join(open_now) or 'none'}): it may have been answered "
-                "already; answer one that is open, or send a user message"
+                f"there is no open question {given} (open: {', '.join(open_now) or 'none'}): it may have been answered "
+                "already; answer an open one, or send a user message"
             )
         return fitting
 
@@ -89,7 +89,7 @@ class _Resume(Struct, rename="camel"):
 
 
 class RunAgentInput(Struct, rename="camel"):
-    """What a client of AG-UI sends, as far as it is looked at."""
+    """The input of an AG-UI client: the fields that matter here."""
 
     thread_id: str
     run_id: str
@@ -106,11 +106,11 @@ _NO_STATE: tuple[Any, ...] = (None, {}, "", [])
 
 
 def read_input(body: bytes) -> AgUiInput:
-    """What this `RunAgentInput` asks for. Raises WrongUse if it is none, or asks for nothing."""
+    """Read a `RunAgentInput`. Raises WrongUse if it is malformed, or leaves nothing to do."""
     try:
         given = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise WrongUse(f"the body is no RunAgentInput of AG-UI: {error}") from None
+        raise WrongUse(f"the body is not a RunAgentInput of AG-UI: {error}") from None
     for name, value in (("threadId", given.thread_id), ("runId", given.run_id)):
         if not value.strip():
             raise WrongUse(f"`{name}` is empty: give the {name[:-2]} an id")
@@ -142,7 +142,7 @@ def _resumed(entries: Sequence[_Resume]) -> tuple[QuestionAnswer, ...]:
 
 
 def _payload(entry: _Resume) -> str:
-    """An answer as text: as it stands, a yes or no, the one text in an object, or else JSON."""
+    """The answer as text: a string, yes or no, the text in an object, or else JSON."""
     match entry.payload:
         case str(text):
             answer = text
@@ -163,13 +163,13 @@ def _payload(entry: _Resume) -> str:
 
 
 def _tool_answers(messages: Sequence[_Message]) -> tuple[QuestionAnswer, ...]:
-    """The tool messages at the end."""
+    """Answers in the tool messages at the end."""
     answers: list[QuestionAnswer] = []
     for message in reversed(messages):
         if message.role != "tool":
             break
         if message.tool_call_id is None:
-            raise WrongUse("`messages`: a tool message has no `toolCallId`, so nobody knows what it answers")
+            raise WrongUse("`messages`: a tool message has no `toolCallId`, so the question that it answers is unknown")
         text = _text(message, []) or message.error or ""
         if not text.strip():
             raise WrongUse(f"`messages`: the tool message for {message.tool_call_id} has no text")
@@ -178,18 +178,18 @@ def _tool_answers(messages: Sequence[_Message]) -> tuple[QuestionAnswer, ...]:
 
 
 def _last_text(messages: Sequence[_Message], ignored: list[str]) -> str:
-    """The text of the last message, which must be the user's."""
+    """The text of the last message. Raises WrongUse if that is not a user message with text."""
     if not messages or messages[-1].role != "user":
         last = f"the last is of role {messages[-1].role!r}" if messages else "there are none"
-        raise WrongUse(f"`messages`: {last}, so there is nothing to do: end them with a user message")
+        raise WrongUse(f"`messages`: {last}, so there is nothing to do: put a user message at the end")
     text = _text(messages[-1], ignored)
     if not text.strip():
-        raise WrongUse("`messages`: the last user message has no text: nothing else can be a prompt")
+        raise WrongUse("`messages`: the last user message has no text, and a prompt needs some")
     return text
 
 
 def _text(message: _Message, ignored: list[str]) -> str:
-    """The text of a message; its other parts are passed over."""
+    """The text of a message. Other parts are ignored, and named in `ignored`."""
     if message.content is None or isinstance(message.content, str):
         return message.content or ""
     texts = []

@@ -1,7 +1,7 @@
-"""The routes of AG-UI: run what its client asks for, and tell a session in its words. See docs/ag_ui.md.
+"""Request handlers for AG-UI: start a run from a `RunAgentInput`, and stream sessions as AG-UI events (docs/ag_ui.md).
 
-The client names the thread. One that is the id of a session is that session; any other name belongs to a session of
-its own, whose id is made from owner and name, so that it is found again without a table, also after a restart.
+The client names the thread. If the name is the id of a session, it is that session. Otherwise the id of the session is
+a hash of owner and name, so that it is found again, even after a restart, without a table.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ..sse import HEARTBEAT, RETRY, event_id
 from . import AgUiInput, AgUiTranslator, read_input, to_sse
 
 
-async def run(context: RequestContext) -> Response:
-    """Run what a `RunAgentInput` asks for, and stream it as AG-UI events."""
+async def run_agent(context: RequestContext) -> Response:
+    """Start the run that a `RunAgentInput` asks for, and stream it as AG-UI events."""
     query: OnDisconnectQuery = context.query
     agent_input = read_input(context.body)
     for text in (agent_input.prompt, *(answer.text for answer in agent_input.answers)):
         check_length(text or "", context.limits.text)
     with ExitStack() as stack:
-        slot = context.state.readers.acquire(context.owner)  # before the run: nobody is refused what has begun
+        slot = context.state.readers.acquire(context.owner)  # first: no run may start whose stream is refused
         stack.push(slot)
         session = await _start(context.service, agent_input, context.owner)
         assert session.run_id is not None
@@ -42,27 +42,27 @@ async def run(context: RequestContext) -> Response:
             thread_id=agent_input.thread_id, run_id=agent_input.run_id, ignored=agent_input.ignored
         )
         on_disconnect = cancel_on_disconnect(context.service, stored) if query.on_disconnect == "cancel" else None
-        frames = _translated(context.service.follow_run(stored), translator, None, with_run=False)
+        frames = _encode_stream(context.service.follow_run(stored), translator, None, with_run=False)
         response = context.stream(frames, on_disconnect=on_disconnect, slot=slot)
         stack.pop_all()
     return response
 
 
-async def events(context: RequestContext) -> Response:
-    """The runs of a session as AG-UI events, from its beginning; the stream stays open for the next run."""
+async def session_as_ag_ui(context: RequestContext) -> Response:
+    """Stream the runs of a session as AG-UI events, from the start; the stream stays open for the next run."""
     id = context.id("session")
     await context.service.session(id, owner=context.owner)
     after = await resume_position(context, id)
     runs = await context.service.runs(id, owner=context.owner)
     return context.stream(
-        _translated(
+        _encode_stream(
             context.service.follow_session(id), AgUiTranslator(thread_id=id), _already_sent(runs, after), with_run=True
         )
     )
 
 
 async def _start(service: Service, agent_input: AgUiInput, owner: str) -> StoredSession:
-    """The session with the run that was asked for."""
+    """Start the run that the input asks for; returns its session."""
     session = await _find_session(service, agent_input.thread_id, owner)
     if session is None:
         if agent_input.prompt is None:
@@ -78,10 +78,10 @@ async def _start(service: Service, agent_input: AgUiInput, owner: str) -> Stored
         return await service.start_run(session.id, agent_input.prompt or "", owner=owner)
     for answer in answers:
         session = await service.answer(session.id, answer.text, call_id=answer.call_id, owner=owner)
-        if answer is not answers[-1] and session.run_id is not None:  # it only hands its answer in
+        if answer is not answers[-1] and session.run_id is not None:  # this run only records an answer
             run = await service.run(session.run_id, owner=owner)
-            async with aclosing(service.follow_run(run)) as portions:
-                async for _ in portions:
+            async with aclosing(service.follow_run(run)) as batches:
+                async for _ in batches:
                     pass
     return session
 
@@ -96,53 +96,53 @@ async def _find_session(service: Service, thread_id: str, owner: str) -> StoredS
 
 
 def _session_id_for(thread_id: str, owner: str) -> str:
-    """The id of the session of a thread that its client named."""
+    """The id of the session of a thread with a name of its client's."""
     name = sha256(f"{owner}\n{thread_id}".encode("utf-8", "surrogatepass")).hexdigest()
     return f"session_{name[:24]}"
 
 
 def _already_sent(runs: list[StoredRun], after: tuple[str, int] | None) -> dict[str, int]:
-    """How many events of each run the reader has had."""
+    """Number of the last event of each run that the reader has received."""
     already_sent: dict[str, int] = {}
-    for one in runs if after is not None else ():
-        if after is not None and one.id == after[0]:
-            already_sent[one.id] = after[1]
+    for run in runs if after is not None else ():
+        if after is not None and run.id == after[0]:
+            already_sent[run.id] = after[1]
             break
-        already_sent[one.id] = one.last_seq
+        already_sent[run.id] = run.last_seq
     return already_sent
 
 
-async def _translated(
-    portions: AsyncGenerator[Frames, None],
+async def _encode_stream(
+    batches: AsyncGenerator[Frames, None],
     translator: AgUiTranslator,
     already_sent: dict[str, int] | None,
     *,
     with_run: bool,
 ) -> AsyncGenerator[bytes, None]:
-    """Frames of AG-UI events. `had`: events of each run that the reader is not told again."""
-    async with aclosing(portions):
+    """Server-sent events with AG-UI events. `already_sent`: per run, the last event not to send again."""
+    async with aclosing(batches):
         yield RETRY
-        async for portion in portions:
-            if not portion:
+        async for batch in batches:
+            if not batch:
                 yield HEARTBEAT
                 continue
-            chunk = b"".join(_translate_frames(portion, translator, already_sent or {}, with_run))
+            chunk = b"".join(_encode_batch(batch, translator, already_sent or {}, with_run))
             if chunk:
                 yield chunk
 
 
-def _translate_frames(
-    portion: Frames, translator: AgUiTranslator, already_sent: dict[str, int], with_run: bool
+def _encode_batch(
+    batch: Frames, translator: AgUiTranslator, already_sent: dict[str, int], with_run: bool
 ) -> list[bytes]:
-    frames = []
-    for frame in portion:
+    parts = []
+    for frame in batch:
         if isinstance(frame, Frame):
-            said = translator.translate(_event(frame.line), skip=frame.seq <= already_sent.get(frame.run_id, 0))
-            frames.append(to_sse(event_id(frame, with_run), said))
+            events = translator.translate(_event(frame.line), skip=frame.seq <= already_sent.get(frame.run_id, 0))
+            parts.append(to_sse(event_id(frame, with_run), events))
         else:
-            said = translator.lagged(frame.run_id, frame.missed, frame.next_seq)
-            frames.append(b"".join(b"data: %b\n\n" % one for one in said))
-    return frames
+            events = translator.lagged(frame.run_id, frame.missed, frame.next_seq)
+            parts.append(b"".join(b"data: %b\n\n" % event for event in events))
+    return parts
 
 
 def _event(line: bytes) -> Event:

@@ -1,13 +1,12 @@
-"""AG-UI as a second face of a run: each of our events becomes none, one or several events of the protocol (1.0).
+"""Translation of our events into AG-UI 1.0: each becomes none, one or several events of the protocol.
 
-What has a counterpart is told by it; everything else goes out as CUSTOM under `endstop.<name of our event>`, with our
-event as its value (docs/ag_ui.md has the table, which is made from `HOW`). Nothing here waits or reads a
-clock: the same events give the same bytes, to every reader and at every time.
+An event without a counterpart becomes a `CUSTOM` event named `endstop.<our event>`, with our event as its value. The
+table in docs/ag_ui.md is made from `HANDLERS`. Nothing here does I/O or reads a clock: the same events always give the
+same bytes.
 
-A reader that comes in the middle: feed what it has had with `skip=True`, and go on from there. Each of our events is
-sent as one frame or several, of which the last has the id, so a reader that resumes gets every event of ours whole and
-once; a connection that breaks between two frames of one event gets all of them again. (The protocol itself resumes
-nothing and passes over ids.)
+For a reader that joins in the middle, translate what it already has with `skip=True` and continue from there. The last
+AG-UI event of each event of ours has the SSE id. So a reader that resumes gets each event of ours completely: once, or
+again if its connection broke between two AG-UI events of it. (The protocol itself has no resumption and ignores ids.)
 """
 
 from __future__ import annotations
@@ -28,22 +27,12 @@ CLOSING = "closing step"
 CUT_OFF = "The run ended before there was a result."
 REQUESTED_AGAIN = "The process was killed while the model was answering: the response is void and requested again."
 
-
-# What has been said in AG-UI and what of it is open: keeps to the protocol's legal order whatever it is told.
-#
-# Everything that is opened is closed, nothing twice; an identifier is never used again; every call has one result,
-# but for an open question. A call without a result would look to the reader like one of its own tools, left for it to
-# run.
-
 VOID = "void"
-"""The status, in a result's metadata, of a call that came to nothing: its attempt failed, or the run ended before."""
+"""Status, in the metadata of a result, of a call that was never executed: its attempt failed, or the run ended."""
 AGAIN = "Void: the same call was made again."
 
-
-# How a run ends in AG-UI: our status as its outcome or error, what was used by model, open questions as interrupts.
-
 PAUSED = "endstop:paused"
-"""The id of the interrupt of a run that waits without having asked a question, by a user's own rule."""
+"""Id of the interrupt of a run that a rule of the user's paused without a question."""
 INPUT_REQUIRED = "input_required"
 CONFIRMATION = "confirmation"
 TEXT: dict[str, Any] = {"type": "string"}
@@ -51,56 +40,57 @@ YES_NO_OR_TEXT: dict[str, Any] = {"type": ["boolean", "string"]}
 
 
 class AgUiTranslator:
-    """The translator of one reader's stream, of one run or of a session's runs one after another.
+    """Translates the events of a run, or of the runs of a session one after another, for one reader.
 
-    `thread_id`: what the reader calls the session; None: its id. `run_id`: what it calls the next run that begins, as
-    the run that an input asked for bears the input's id; the runs after that bear their own. `ignored`: what of the
-    input was passed over; it is told once.
+    thread_id: what the reader calls the session; None: the session id.
+    run_id: what the reader calls the next run that starts. The protocol wants the id of the input for the run that it
+        asked for; later runs have their own.
+    ignored: what was ignored of the input; sent once, as `endstop.input_ignored`.
     """
 
     def __init__(self, *, thread_id: str | None = None, run_id: str | None = None, ignored: Sequence[str] = ()) -> None:
         self.run_id = run_id
-        """May be set again before another run begins that was asked for by an id."""
+        """May be set again before another run starts that was asked for under an id."""
         self._thread = thread_id
         self._ignored = tuple(ignored)
         self._state = StreamState()
         self._run = ""
-        """Our id of the run that is open; empty between runs."""
+        """Our id of the open run; empty between runs."""
         self._public_run_id = ""
         self._public_thread_id = ""
         self._model = ""
         self._began: int | None = None
         self._messages: dict[str, str] = {}
-        """The message of each attempt of this step."""
-        self._void = VoidIds()  # what the latest attempt had shown that failed
+        """The message id of each attempt of this step."""
+        self._void = VoidIds()  # what was streamed of the latest failed attempt
         self._usage = UsageByModel()
 
     def translate(self, event: Event, *, skip: bool = False) -> list[bytes]:
-        """What this event is in AG-UI, each event one JSON object. With `skip` the reader has had it already: nothing.
+        """The AG-UI events for this event, each as a JSON object. With `skip`: none, as the reader already has it.
 
-        Raises WrongUse if no run is open and this event opens none.
+        Raises WrongUse if no run is open and the event is not `RUN_STARTED`.
         """
         if not self._run and type(event) is not ev.RunStarted:
             raise WrongUse(
-                f"{type(event).__name__} {event.seq} belongs to a run whose beginning the translator has not had: "
-                "feed it the run's earlier events with skip=True"
+                f"{type(event).__name__} {event.seq} belongs to a run whose start the translator has not seen: "
+                "translate the earlier events of the run with skip=True"
             )
         self._state.at = None if self._began is None else self._began + event.t
         HANDLERS.get(type(event), AgUiTranslator._custom)(self, event)
         return self._take_encoded(skip)
 
     def lagged(self, run_id: str, missed: int, next_seq: int) -> list[bytes]:
-        """Say that `missed` events are lost to this reader, and that the run goes on with event `next_seq`.
+        """The AG-UI events for a gap: `missed` events are lost to this reader, and the run goes on with `next_seq`.
 
-        What is open is closed; a response that goes on afterwards is a new message. Raises WrongUse if the thread is
-        unknown, as no run was seen and `thread_id` was not given.
+        Everything open is closed; text that follows is a new message. Raises WrongUse if the thread is not known
+        because no run has been seen and `thread_id` was not given.
         """
         if self._run and self._run != run_id:
-            self._end_unfinished("lagged", "The end of this run did not reach the reader, who was too slow.")
+            self._end_unfinished("lagged", "The end of this run did not reach the reader, which was too slow.")
         self._state.at = None
         if not self._run:
             if self._thread is None and not self._public_thread_id:
-                raise WrongUse("a reader whose first run is lost to it needs a thread_id")
+                raise WrongUse("the start of the first run is lost to this reader, so AgUiTranslator needs a thread_id")
             self._open(run_id, self._thread or self._public_thread_id, None)
             self._began, self._model = None, ""
         self._state.pause()
@@ -125,12 +115,12 @@ class AgUiTranslator:
         self._custom(event)
 
     def _open(self, run_id: str, thread_id: str, prompt: str | None) -> None:
-        """Open a run. Only a reader who did not ask for it is told the prompt, which the other has."""
+        """Open a run. The prompt is sent only to a reader that did not ask for the run itself."""
         self._run, self._public_thread_id = run_id, thread_id
-        self._public_run_id, asked, self.run_id = self.run_id or run_id, self.run_id, None
+        self._public_run_id, requested, self.run_id = self.run_id or run_id, self.run_id, None
         self._usage, self._messages = UsageByModel(), {}
         echoed = None
-        if prompt is not None and asked is None:
+        if prompt is not None and requested is None:
             message = protocol.EchoedMessage(id=f"{run_id}:prompt", role="user", content=prompt)
             echoed = protocol.EchoedInput(thread_id=thread_id, run_id=self._public_run_id, messages=(message,))
         self._state.events.append(
@@ -147,8 +137,8 @@ class AgUiTranslator:
             self._ignored = ()
 
     def _run_resumed(self, event: ev.RunResumed) -> None:
-        """`CUSTOM`; what the killed process had shown of an unfinished response is closed and void, its step ends."""
-        self._began = self._state.at = None  # time goes on where it stopped: how long nobody ran it is not known
+        """`CUSTOM`; what was streamed of an unfinished response is closed and void, and its step ends."""
+        self._began = self._state.at = None  # event times do not count the time until it was resumed
         self._void = self._state.void_response(self._id_of(event), REQUESTED_AGAIN)
         if event.interrupted_step is not None:
             self._state.end_step()
@@ -156,7 +146,7 @@ class AgUiTranslator:
         self._custom_with_void(event)
 
     def _run_finished(self, event: ev.RunFinished) -> None:
-        """`CUSTOM`, then `RUN_FINISHED` or, of a failed run, `RUN_ERROR`; first all that is open is closed."""
+        """`CUSTOM`, then `RUN_FINISHED` or, for a failed run, `RUN_ERROR`; before that everything open is closed."""
         outcome, state = event.outcome, self._state
         calls = {one.call_id: state.alias(one.call_id) for one in outcome.questions}
         state.end_run(self._id_of(event), frozenset(calls), CUT_OFF)
@@ -167,7 +157,7 @@ class AgUiTranslator:
         self._run = ""
 
     def _end_unfinished(self, code: str, message: str) -> None:
-        """End a run whose end is not known."""
+        """End a run whose end is unknown."""
         self._state.at = None
         self._state.end_run(f"{self._run}:{code}", frozenset(), CUT_OFF)
         self._state.events.append(protocol.RunError(message=message, code=code, usage=self._usage.entries()))
@@ -192,7 +182,7 @@ class AgUiTranslator:
         self._custom(event)
 
     def _attempt_failed(self, event: ev.AttemptFailed) -> None:
-        """`CUSTOM` with what is void by it; first all that is open is closed, calls get a void `TOOL_CALL_RESULT`."""
+        """`CUSTOM` with what it makes void; before that all is closed, and calls get a void `TOOL_CALL_RESULT`."""
         self._usage.add(event.model or self._model, event.usage)
         if event.beside:
             self._custom(event)
@@ -203,11 +193,11 @@ class AgUiTranslator:
         self._custom_with_void(event)
 
     def _attempt_retracted(self, event: ev.AttemptRetracted) -> None:
-        """`CUSTOM` with what is void by it."""
-        self._custom_with_void(event)  # its failure was told, and with it all was closed
+        """`CUSTOM` with what it makes void."""
+        self._custom_with_void(event)  # everything was closed when the attempt failed
 
     def _response_finished(self, event: ev.ResponseFinished) -> None:
-        """`CUSTOM`, without the message; first all that is open is closed, and what was not streamed is told."""
+        """`CUSTOM`, without the message; before that what was not streamed is sent, and everything open is closed."""
         self._usage.add(event.model or self._model, event.usage)
         self._state.add_unstreamed(event.message, self._message_of(event.attempt, event), self._id_of(event))
         self._state.end_response()
@@ -240,7 +230,7 @@ class AgUiTranslator:
         self._state.end_call(event.call_id)
 
     def _call_result(self, event: ev.ToolCallResult) -> None:
-        """`TOOL_CALL_RESULT`, pictures as parts; a status other than `ok` in its metadata."""
+        """`TOOL_CALL_RESULT`, images as parts; a status other than `ok` in its metadata."""
         extra: dict[str, Any] = {"status": event.status} if event.status != "ok" else {}
         if event.attached:
             extra["attached"] = event.attached
@@ -260,7 +250,7 @@ class AgUiTranslator:
     # ---- what else a reader sees
 
     def _message_added(self, event: ev.MessageAdded) -> None:
-        """`CUSTOM`; what the user said, also as a text message of role `user`."""
+        """`CUSTOM`; a message of the user also as a text message with the role `user`."""
         if event.origin == "user":
             self._state.message(self._id_of(event), "user", event.text)
         self._custom(event)
@@ -271,7 +261,7 @@ class AgUiTranslator:
         self._state.message(self._id_of(event), "assistant", event.answer)
 
     def _verdict_given(self, event: ev.VerdictGiven) -> None:
-        """`CUSTOM`; what an intent's handler answered, also as a text message."""
+        """`CUSTOM`; the answer of an intent's handler also as a text message."""
         self._usage.add("", event.usage)
         self._custom(event)
         if event.role == "handler" and event.said == "answered":
@@ -281,7 +271,7 @@ class AgUiTranslator:
         self._add_custom(custom_name(type(event)), event)
 
     def _custom_with_void(self, event: Event) -> None:
-        """The same, with what of the stream is void by it."""
+        """The same, with the ids of what it makes void."""
         self._add_custom(custom_name(type(event)), event, {"endstop": {"void": self._void}})
 
     def _add_custom(self, name: str, value: object, metadata: dict[str, Any] | None = None) -> None:
@@ -290,11 +280,11 @@ class AgUiTranslator:
     # ---- ids
 
     def _id_of(self, event: Event) -> str:
-        """The public id of an event, which also names what it begins."""
+        """The public id of an event, and of the message that it starts."""
         return f"{self._run}:{event.seq}"
 
     def _message_of(self, attempt: str, event: Event) -> str:
-        """The message of an attempt, named by the event that began it."""
+        """The id of the message of an attempt: that of the event that started it."""
         return self._messages.get(attempt) or self._messages.setdefault(attempt, self._id_of(event))
 
 
@@ -319,40 +309,48 @@ HANDLERS: dict[type, Callable[[AgUiTranslator, Any], None]] = {
     ev.QuestionAnswered: AgUiTranslator._question_answered,
     ev.VerdictGiven: AgUiTranslator._verdict_given,
 }
-"""How each of our events is told, first line of the docstring; those that are missing here go out as CUSTOM."""
+"""The handler of each of our events. Its docstring is a row of docs/ag_ui.md. Events without one become CUSTOM."""
 
 
 class VoidIds(Struct, frozen=True, rename="camel"):
-    """What of a stream is void, by its ids there."""
+    """What of a stream is void, by ids of the stream."""
 
     message_ids: tuple[str, ...] = ()
     tool_call_ids: tuple[str, ...] = ()
 
 
 class StreamState:
-    """One reader's stream. What is to be sent gathers in `said`; `at` is the timestamp of what is said now."""
+    """What has been sent to one reader, and what of it is open. It keeps the order that the protocol demands.
+
+    Everything that is opened is closed once; no id is used twice; each call has one result, unless it is an open
+    question. A call without a result would look to the client like a call of its own tools, for it to execute.
+
+    events: what is to be sent. at: timestamp of what is added now, in milliseconds since 1970.
+    """
 
     def __init__(self) -> None:
         self.events: list[AgUiEvent] = []
         self.at: int | None = None
         self._text = ""
-        """The text message that is open."""
+        """Id of the open text message."""
         self._reasoning = ""
-        """The span of reasoning that is open, and the message in it."""
+        """Id of the open span of reasoning and of the message in it."""
         self._step = ""
         self._writing: dict[str, str] = {}
-        """Calls whose arguments are open, by their ids of ours: those in the stream."""
+        """Calls with incomplete arguments: their ids in the stream, by our ids."""
         self._begun: dict[str, str] = {}
-        """All calls since the response began, likewise."""
+        """All calls of this response, likewise."""
         self._unanswered: dict[str, str] = {}
+        """Calls without a result, likewise."""
         self._alias: dict[str, str] = {}
-        """The latest id in the stream of each call; another one than ours only where ours was used before."""
+        """The latest id of each call in the stream. It differs from ours only if ours was used before."""
         self._known: set[str] = set()
-        """Every call's id in the stream, and those that have a result."""
+        """Ids in the stream of all calls."""
         self._answered: set[str] = set()
+        """Ids in the stream of calls with a result."""
         self._texts: list[str] = []
         self._thoughts: list[str] = []
-        """Messages of this response."""
+        """Ids of the messages of this response: of text (`_texts`) and of reasoning."""
 
     # ---- messages
 
@@ -368,7 +366,7 @@ class StreamState:
         self.events.append(protocol.TextMessageContent(message_id=self._text, delta=delta, timestamp=self.at))
 
     def message(self, message_id: str, role: str, text: str) -> None:
-        """A whole message that is none of the model's responses."""
+        """A complete message that is not a response of the model."""
         if text:
             self.events += (
                 protocol.TextMessageStart(message_id=message_id, role=role, timestamp=self.at),
@@ -377,7 +375,7 @@ class StreamState:
             )
 
     def reason(self, message_id: str, delta: str) -> None:
-        """More of the reasoning; `message_id` is for a span that begins with it."""
+        """More of the reasoning. `message_id`: for a span that starts with it."""
         if not delta:
             return
         if not self._reasoning:
@@ -390,7 +388,7 @@ class StreamState:
         self.events.append(protocol.ReasoningMessageContent(message_id=self._reasoning, delta=delta, timestamp=self.at))
 
     def stop_reasoning(self) -> None:
-        """The span of reasoning ends, if one is open."""
+        """End the open span of reasoning, if there is one."""
         if self._reasoning:
             self.events += (
                 protocol.ReasoningMessageEnd(message_id=self._reasoning, timestamp=self.at),
@@ -401,7 +399,7 @@ class StreamState:
     # ---- calls
 
     def begin_call(self, call_id: str, name: str, parent: str) -> None:
-        """A call begins. An id that the stream had before gets a number, as a second start would go on with the old."""
+        """A call starts. An id that was used before gets a number: a second start would continue the old call."""
         if call_id in self._writing:
             return
         self.stop_reasoning()
@@ -418,21 +416,21 @@ class StreamState:
         )
 
     def arguments(self, call_id: str, delta: str) -> None:
-        """More of a call's arguments; nothing for a call that is not open, whose beginning the reader missed."""
+        """More of the arguments of a call. Ignored if the reader missed the start of the call."""
         if delta and call_id in self._writing:
             self.events.append(
                 protocol.ToolCallArgs(tool_call_id=self._writing[call_id], delta=delta, timestamp=self.at)
             )
 
     def end_call(self, call_id: str) -> None:
-        """A call is whole."""
+        """The arguments of a call are complete."""
         if (alias := self._writing.pop(call_id, None)) is not None:
             self.events.append(protocol.ToolCallEnd(tool_call_id=alias, timestamp=self.at))
 
     def answer(
         self, message_id: str, call_id: str, content: str | list[dict[str, Any]], extra: dict[str, Any] | None = None
     ) -> bool:
-        """The result of a call of this run or an earlier one; False if it has one, and nothing was said."""
+        """The result of a call, of this run or an earlier one. False, and no event, if the call already has one."""
         alias = self.alias(call_id)
         if alias in self._answered:
             return False
@@ -452,13 +450,13 @@ class StreamState:
         return True
 
     def alias(self, call_id: str) -> str:
-        """The id of a call in the stream."""
+        """The id in the stream of a call of ours."""
         return self._alias.get(call_id, call_id)
 
     # ---- responses, steps, the run
 
     def add_unstreamed(self, message: AssistantMessage, message_id: str, mark: str) -> None:
-        """What of a response was not streamed: in records from elsewhere all of it. `mark` begins ids of reasoning."""
+        """Add what was not streamed of a response: all of it in imported records. `mark`: prefix of reasoning ids."""
         if not self._thoughts:
             for number, block in enumerate(message.reasoning):
                 if not block.redacted:
@@ -473,7 +471,7 @@ class StreamState:
                 self.end_call(call.id)
 
     def pause(self) -> None:
-        """Close what is open but the step: the reader missed what follows."""
+        """Close everything open but the step: the reader misses what follows."""
         self.stop_reasoning()
         if self._text:
             self.events.append(protocol.TextMessageEnd(message_id=self._text, timestamp=self.at))
@@ -482,14 +480,14 @@ class StreamState:
             self.end_call(call_id)
 
     def end_response(self) -> VoidIds:
-        """The response is over; gives what was said of it."""
+        """End the response; returns what was sent of it."""
         self.pause()
-        shown = VoidIds((*self._thoughts, *self._texts), tuple(self._begun.values()))
+        sent = VoidIds((*self._thoughts, *self._texts), tuple(self._begun.values()))
         self._begun, self._texts, self._thoughts = {}, [], []
-        return shown
+        return sent
 
     def void_response(self, mark: str, why: str) -> VoidIds:
-        """The response came to nothing: its calls are answered so. `mark` begins the ids of these results."""
+        """End the response as void: its calls get a void result. `mark`: prefix of the ids of these results."""
         self.pause()
         for call_id in self._begun:
             if call_id in self._unanswered:
@@ -497,14 +495,14 @@ class StreamState:
         return self.end_response()
 
     def begin_step(self, name: str, extra: dict[str, Any] | None) -> None:
-        """A step begins; one that is open ends."""
+        """Start a step; an open one ends."""
         self.end_step()
         self._step = name
         metadata = {"endstop": extra} if extra else None
         self.events.append(protocol.StepStarted(step_name=name, timestamp=self.at, metadata=metadata))
 
     def end_step(self, extra: dict[str, Any] | None = None) -> None:
-        """The open step ends, if there is one."""
+        """End the open step, if there is one."""
         self.end_response()
         if self._step:
             metadata = {"endstop": extra} if extra else None
@@ -512,7 +510,7 @@ class StreamState:
             self._step = ""
 
     def end_run(self, mark: str, open_questions: frozenset[str], why: str) -> None:
-        """Close everything, and answer every call that has no result but these."""
+        """Close everything. Calls without a result get a void one, except those with open questions."""
         self.pause()
         for call_id in tuple(self._unanswered):
             if call_id not in open_questions:
@@ -522,18 +520,18 @@ class StreamState:
 
 
 class UsageByModel:
-    """What each model used in one run."""
+    """Adds up the usage of each model in a run."""
 
     def __init__(self) -> None:
         self._by_model: dict[str, Usage] = {}
 
     def add(self, model: str, usage: Usage | None) -> None:
-        """One more attempt or verdict."""
+        """Add the usage of an attempt or a verdict."""
         if usage is not None:
             self._by_model[model] = self._by_model.get(model, Usage()) + usage
 
     def entries(self) -> tuple[protocol.TokenUsage, ...]:
-        """One entry a model; none for what used nothing."""
+        """One entry per model; none for a model that used nothing."""
         return tuple(
             protocol.TokenUsage(
                 model=model or None,
@@ -556,19 +554,19 @@ def terminal_event(
     at: int | None,
     calls: dict[str, str],
 ) -> protocol.RunFinished | protocol.RunError:
-    """The terminal event. `calls`: the ids in the stream of the calls that the questions stand for.
+    """The last event of a run. `calls`: ids in the stream of the calls of open questions.
 
-    An exhausted run was stopped at a limit, which the protocol calls cancelled, as it must not look like a success:
-    neither has a result there (both have their outcome in `endstop.run_finished`).
+    A run that reached a limit must not look like a success, so it is `cancelled` in the protocol, like a cancelled run.
+    Such a run has no result there; its outcome is in `endstop.run_finished`.
     """
     if outcome.status == "failed":
         message = outcome.detail or outcome.stop_reason
         return protocol.RunError(message=message, code=outcome.stop_reason, usage=used, timestamp=at)
     how: protocol.SuccessOutcome | protocol.InterruptOutcome | protocol.CancelledOutcome
     if outcome.status == "awaiting_input":
-        asked = tuple(_interrupt(question, calls[question.call_id]) for question in outcome.questions)
+        interrupts = tuple(_interrupt(question, calls[question.call_id]) for question in outcome.questions)
         paused = protocol.Interrupt(id=PAUSED, reason=INPUT_REQUIRED, message=outcome.detail, response_schema=TEXT)
-        how = protocol.InterruptOutcome(interrupts=asked or (paused,))
+        how = protocol.InterruptOutcome(interrupts=interrupts or (paused,))
     elif outcome.status == "completed":
         how = protocol.SuccessOutcome()
     else:

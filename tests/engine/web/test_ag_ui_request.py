@@ -108,7 +108,7 @@ def test_the_answer_to_a_pause_that_asked_nothing_is_a_prompt() -> None:
 
 def test_answers_to_no_open_question_are_refused_with_those_that_are_open() -> None:
     got = good(resume=[{"interruptId": "q9", "status": "resolved", "payload": "x"}])
-    with pytest.raises(WrongUse, match=r"under q9 \(open: q1, q2\)"):
+    with pytest.raises(WrongUse, match=r"no open question q9 \(open: q1, q2\)"):
         got.answers_to(OPEN)
     with pytest.raises(WrongUse, match=r"\(open: none\)"):
         got.answers_to(())
@@ -117,10 +117,10 @@ def test_answers_to_no_open_question_are_refused_with_those_that_are_open() -> N
 @pytest.mark.parametrize(
     ("given_body", "words"),
     [
-        (b"", "no RunAgentInput"),
-        (b"\xff", "no RunAgentInput"),
-        (b"[" * 100_000, "no RunAgentInput"),
-        (b"[]", "no RunAgentInput"),
+        (b"", "not a RunAgentInput"),
+        (b"\xff", "not a RunAgentInput"),
+        (b"[" * 100_000, "not a RunAgentInput"),
+        (b"[]", "not a RunAgentInput"),
         (b'{"threadId":"t","messages":[]}', "runId"),
         (body(USER, runId=" "), "`runId` is empty"),
         (body(USER, threadId=""), "`threadId` is empty"),
