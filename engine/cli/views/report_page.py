@@ -76,8 +76,12 @@ def _tiles(report: Report) -> list[tuple[str, str, str]]:
     unpriced = f"{one.spending.unpriced_runs:,} runs not priced" if one.spending.unpriced_runs else ""
     return [
         ("Sessions", f"{report.sessions:,}", f"{counted(report.runs, 'run')}, {counted(one.steps, 'step')}"),
-        ("Good, of those judged", part(judged), of(judged) if judged.of else "none was judged"),
-        ("False positives", part(wrong), f"{of(wrong)} reported as done, not good" if wrong.of else "none was judged"),
+        ("Good, of those judged", part(judged), of(judged) if judged.of else "none was evaluated"),
+        (
+            "False positives",
+            part(wrong),
+            f"{of(wrong)} reported as done, not good" if wrong.of else "none was evaluated",
+        ),
         ("Went on after the report", part(on), f"{of(on)}; {counted(wasted.steps, 'step')}"),
         (
             "Steps until reported as done",

@@ -315,7 +315,7 @@ BAD: dict[str, tuple[bytes, str]] = {
     ),
     "newer": (_header(version="2.0").encode(), "upgrade endstop"),
     "a version that is none": (_header(version="new").encode(), "is damaged"),
-    "a header alone": (_header().encode(), "has no run"),
+    "a header alone": (_header().encode(), "holds no run"),
     "an event too early": (
         _header().encode() + b'{"type":"STEP_STARTED","step":1,"round":1}\n',
         "before any RUN_STARTED",

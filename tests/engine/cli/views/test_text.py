@@ -1,4 +1,4 @@
-"""What the views are made of: every event has its telling, every end its words, every text is safe to show."""
+"""Text of the views: every end has its words, and every text is safe to show."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 from endstop._sanitize import clean, one_line
-from endstop.cli.views.base import RunView, fault_tolerant
-from endstop.cli.views.narrator import NARRATED, NOT_NARRATED
 from endstop.cli.views.text import actions_line, arguments, brief, duration, ending_of, figures, first_lines, savings_of
-from endstop.decision import STATUS_OF, Event, Outcome, TextDelta, ToolCallDelta
+from endstop.decision import STATUS_OF, Outcome, TextDelta, ToolCallDelta
 from endstop.decision.events import AttemptFailed
 from endstop.providers import KINDS
 from hypothesis import example, given
@@ -20,38 +18,6 @@ from hypothesis import strategies as st
 
 def outcome(**fields: Any) -> Outcome:
     return Outcome(**{"run_id": "r", "session_id": "s", "status": "completed", "stop_reason": "completed", **fields})
-
-
-# ---- the story
-
-
-def test_every_event_is_told_or_left_out_on_purpose() -> None:
-    assert set(Event.__args__) == NARRATED | NOT_NARRATED
-    assert not NARRATED & NOT_NARRATED
-
-
-class _Broken(RunView):
-    shows_answer = True
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-        self.closed = 0
-
-    def show(self, event: object) -> None:
-        raise self.error
-
-    def close(self) -> None:
-        self.closed += 1
-
-
-@pytest.mark.parametrize("error", [ValueError("a fault of ours"), BrokenPipeError("the terminal is gone")])
-def test_a_view_that_fails_is_off_from_then_on(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
-    broken = _Broken(error)
-    view = fault_tolerant(broken)
-    for _ in range(3):
-        view.show(AttemptFailed(attempt="1.1", kind="auth", message=""))
-    assert (broken.closed, view.shows_answer) == (1, False)
-    assert ("a fault of ours" in capsys.readouterr().err) == isinstance(error, ValueError)
 
 
 # ---- the end of a run

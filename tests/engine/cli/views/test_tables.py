@@ -1,4 +1,4 @@
-"""The bar while many records are read."""
+"""The progress bar while many records are read."""
 
 from __future__ import annotations
 

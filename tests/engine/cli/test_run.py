@@ -15,7 +15,7 @@ from endstop.decision import events as ev
 from ...console import Done, endstop
 from ...servers import ChatServer, call
 from .terminal import in_terminal
-from .views.test_select import outcome
+from .views.test_text import outcome
 
 SUMMARY = "The port in config.yaml is now 8080."
 DONE = [call("finish_task", summary=SUMMARY)]
