@@ -27,6 +27,15 @@ from .parsing import format_time
 from .session_files import FoundSession, SkippedSession, explain_error
 from .to_events import Sink, write_events
 
+PLAIN, COMPRESSED = ".jsonl", f".jsonl{zst.SUFFIX}"
+MAX_NAME_BYTES = 120
+"""Bytes of a name, without its ending and what makes it unique: file systems take 255."""
+_DEVICE_NAMES = frozenset(
+    {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
+)
+"""What some systems take for devices, whatever follows the first dot."""
+T = TypeVar("T")
+
 
 class ImportedRecord(Struct, frozen=True, kw_only=True):
     """One session that is a record now."""
@@ -99,10 +108,7 @@ def total_losses(results: Iterable[ImportedRecord | SkippedSession]) -> Counter[
     return total
 
 
-# Records as new files in one folder: none is ever written over, none is left half written.
-
-PLAIN, COMPRESSED = ".jsonl", f".jsonl{zst.SUFFIX}"
-T = TypeVar("T")
+# ---- the folder of the records
 
 
 class RecordExists(Exception):
@@ -189,17 +195,7 @@ def _is_record(path: Path) -> bool:
     return False
 
 
-# From a session's id, which may be anything, to the name of its record: unique, stable, and nothing but a name.
-#
-# Letters, digits, `.`, `_` and `-` stay; all else becomes `_`, and what was changed or cut gets eight digits made of
-# the whole id, so that ids that differ have names that differ.
-
-MAX_NAME_BYTES = 120
-"""Bytes of a name, without its ending and what makes it unique: file systems take 255."""
-_DEVICE_NAMES = frozenset(
-    {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
-)
-"""What some systems take for devices, whatever follows the first dot."""
+# ---- names of records
 
 
 def record_name(id: str) -> str:

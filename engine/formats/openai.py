@@ -75,6 +75,7 @@ SETTING_FIELDS = (
     "tool_choice",
     "reasoning_effort",
 )
+HTTP_ERROR = 400
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
@@ -225,39 +226,6 @@ def add_user_message(
         builder.add_user(content.text, origin, t)
 
 
-def add_failure(builder: SessionBuilder, data: dict[str, Any]) -> None:
-    """What a session, or the response in it, says of an end that was none: an error of the provider's, or another."""
-    response = as_dict(data.get("response"))
-    inside = as_dict(response.get("body"))
-    status = as_number(response.get("status_code"))
-    failure = describe_failure(inside) or describe_failure(response) or (describe_failure(data) if response else "")
-    if not failure and status is not None and status >= HTTP_ERROR:
-        failure = f"HTTP status {status:g}"
-    if failure:
-        builder.add_failure(failure)
-        return
-    info = as_dict(data.get("info"))
-    failure = describe_failure(data) or describe_failure(info)
-    ended_as = as_text(info.get("exit_status")) or as_text(data.get("exit_status"))
-    if failure:
-        builder.session.ending = ImportedEnding(reason="custom:error", status="failed", detail=failure)
-    elif ended_as:
-        builder.session.ending = _parse_exit_status(ended_as)
-
-
-HTTP_ERROR = 400
-
-
-def _parse_exit_status(status: str) -> ImportedEnding:
-    """How a session ended by its `exit_status`, as mini-swe-agent and others write it."""
-    named = re.sub(r"[^a-z0-9]+", "_", status.lower())[:60].strip("_") or "ended"
-    says = f"the loop's exit status: {status}"
-    if named in ("submitted", "completed", "success", "done", "finished"):
-        return ImportedEnding(reason=f"custom:{named}", status="completed", detail=says)
-    limits = "limit" in named or "max" in named
-    return ImportedEnding(reason=f"custom:{named}", status="exhausted" if limits else "failed", detail=says)
-
-
 def _add_assistant_message(
     builder: SessionBuilder, message: dict[str, Any], content: MessageContent, t: float | None
 ) -> None:
@@ -323,3 +291,33 @@ def _add_output_items(builder: SessionBuilder, response: dict[str, Any]) -> None
     known = {"usage": response.get("usage"), "model": response.get("model"), "finish_reason": reason}
     for place, message in enumerate(messages, 1):
         add_message(builder, {**known, **message} if place == len(messages) and isinstance(message, dict) else message)
+
+
+def add_failure(builder: SessionBuilder, data: dict[str, Any]) -> None:
+    """What a session, or the response in it, says of an end that was none: an error of the provider's, or another."""
+    response = as_dict(data.get("response"))
+    inside = as_dict(response.get("body"))
+    status = as_number(response.get("status_code"))
+    failure = describe_failure(inside) or describe_failure(response) or (describe_failure(data) if response else "")
+    if not failure and status is not None and status >= HTTP_ERROR:
+        failure = f"HTTP status {status:g}"
+    if failure:
+        builder.add_failure(failure)
+        return
+    info = as_dict(data.get("info"))
+    failure = describe_failure(data) or describe_failure(info)
+    ended_as = as_text(info.get("exit_status")) or as_text(data.get("exit_status"))
+    if failure:
+        builder.session.ending = ImportedEnding(reason="custom:error", status="failed", detail=failure)
+    elif ended_as:
+        builder.session.ending = _parse_exit_status(ended_as)
+
+
+def _parse_exit_status(status: str) -> ImportedEnding:
+    """How a session ended by its `exit_status`, as mini-swe-agent and others write it."""
+    named = re.sub(r"[^a-z0-9]+", "_", status.lower())[:60].strip("_") or "ended"
+    says = f"the loop's exit status: {status}"
+    if named in ("submitted", "completed", "success", "done", "finished"):
+        return ImportedEnding(reason=f"custom:{named}", status="completed", detail=says)
+    limits = "limit" in named or "max" in named
+    return ImportedEnding(reason=f"custom:{named}", status="exhausted" if limits else "failed", detail=says)

@@ -12,9 +12,15 @@ import msgspec
 
 from ..decision import Usage
 
+TIME_FIELDS = ("timestamp", "created_at", "created", "createdAt", "time", "ts", "date")
+"""Fields under which a message's time is looked for."""
 _LAST_YEAR = 253_402_300_799.0
 """Seconds from 1970 to the end of the year 9999, the last that ISO 8601 writes with four digits."""
 _MAX_TOKENS = 10**12
+_REASONING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
+_CALL_TYPES = frozenset({"tool_use", "function_call", "custom_tool_call", "tool_call"})
+_RESULT_TYPES = frozenset({"tool_result", "function_call_output", "custom_tool_call_output"})
+_FAILURE_STATUSES = frozenset({"crashed", "error", "errored", "failed", "failure"})
 
 
 def as_dict(value: Any) -> dict[str, Any]:
@@ -77,10 +83,6 @@ def format_time(t: float) -> str:
     return datetime.fromtimestamp(t, UTC).isoformat(timespec="milliseconds")
 
 
-TIME_FIELDS = ("timestamp", "created_at", "created", "createdAt", "time", "ts", "date")
-"""Fields under which a message's time is looked for."""
-
-
 def message_time(data: Mapping[str, Any]) -> float | None:
     """When a message was said, by the usual names of such a field."""
     for name in TIME_FIELDS:
@@ -133,11 +135,6 @@ def _tokens(usage: Mapping[str, Any], *names: str) -> int:
     return 0
 
 
-_REASONING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
-_CALL_TYPES = frozenset({"tool_use", "function_call", "custom_tool_call", "tool_call"})
-_RESULT_TYPES = frozenset({"tool_result", "function_call_output", "custom_tool_call_output"})
-
-
 def count_characters(text: str) -> int:
     """How many characters a text has, white space aside."""
     return len("".join(text.split()))
@@ -165,9 +162,6 @@ def count_contents(value: Any) -> Counter[str]:
             for name in ("content", "text", "refusal", "output", "message"):
                 held += count_contents(value.get(name))
     return +held
-
-
-_FAILURE_STATUSES = frozenset({"crashed", "error", "errored", "failed", "failure"})
 
 
 def describe_failure(data: Mapping[str, Any]) -> str:

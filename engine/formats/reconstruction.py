@@ -72,6 +72,9 @@ def infer_policy(session: ImportedSession, tools: Sequence[ToolSpec]) -> Policy:
     return IMPORTED_POLICY
 
 
+# ---- how a run ended
+
+
 def final_decision(
     facts: Facts, policy: Policy, session: ImportedSession, *, last: bool, user_speaks: bool
 ) -> Stop | Pause:
@@ -128,7 +131,7 @@ def _unfinished_ending(detail: str) -> ImportedEnding:
     return ImportedEnding(reason="custom:unfinished", status="cancelled", detail=detail)
 
 
-# What each response of a foreign session cost: as it says, else estimated as the engine does it.
+# ---- token usage
 
 
 def estimate_usage(session: ImportedSession, tools: Sequence[ToolSpec]) -> None:

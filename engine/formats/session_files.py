@@ -28,6 +28,14 @@ from . import anthropic, cline, openai, swe_agent, tau_bench
 from .imported_session import ImportedSession, Unreadable
 from .response_items import is_item
 
+AUTO = "auto"
+"""In place of a format's name: whichever the data is in."""
+MAX_SESSION_BYTES = 256 * 1024 * 1024
+"""Bytes that one session, as one line or one element of an array, may hold."""
+TOO_LARGE = (
+    f"larger than {MAX_SESSION_BYTES // 1024 // 1024} MiB, which no session should be: split the file into sessions"
+)
+TOO_DEEP = "nested too deeply to be a session"
 _LINES_SAMPLED = 20
 """Lines at the beginning of a file in which one must be JSON, if the file is to be JSON Lines."""
 _UNSUPPORTED_ENCODINGS: tuple[tuple[bytes, str], ...] = (
@@ -37,6 +45,174 @@ _UNSUPPORTED_ENCODINGS: tuple[tuple[bytes, str], ...] = (
     (b"\xff\xfe", "text in UTF-16: convert it to UTF-8"),
     (b"\xfe\xff", "text in UTF-16: convert it to UTF-8"),
 )
+_STRUCTURE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]', re.DOTALL)
+_decode = msgspec.json.Decoder().decode
+
+
+class Format(Struct, frozen=True):
+    """One format: a file with one function, and how its data is told from others'."""
+
+    name: str
+    sessions: Callable[[Any], Iterator[ImportedSession]]
+    """The sessions in data as it comes out of JSON. Raises Unreadable if there are none, or a broken one."""
+    matches: Callable[[Any], bool]
+    description: str
+    """What it is, for people."""
+
+
+FORMATS: dict[str, Format] = {
+    format.name: format
+    for format in (
+        Format("cline", cline.sessions, cline.matches, "HTTP recordings of chat endpoints"),
+        Format("tau-bench", tau_bench.sessions, tau_bench.matches, "results of tau-bench"),
+        Format("swe-agent", swe_agent.sessions, swe_agent.matches, "trajectories of SWE-agent (.traj)"),
+        Format("anthropic", anthropic.sessions, anthropic.matches, "Anthropic's messages, transcripts of Claude Code"),
+        Format("openai", openai.sessions, openai.matches, "OpenAI's messages"),
+    )
+}
+"""By name."""
+
+
+class FoundSession(Struct, frozen=True, kw_only=True):
+    """One session."""
+
+    session: ImportedSession
+    format: str
+    id: str
+    """The session's own id; where it has none, or one that says little by itself, the file's name is in it."""
+    source: str
+    """The file it came from."""
+    place: str
+    """Where in the file; empty if it is all that the file holds."""
+
+
+class SkippedSession(Struct, frozen=True, kw_only=True):
+    """What is no session, or one that was not imported, and why."""
+
+    source: str
+    place: str
+    why: str
+    known: bool = False
+    """True if there is a record of it already."""
+    aside: bool = False
+    """True if it was found in a folder, and holds no sessions: nothing is amiss."""
+
+
+def find_sessions(path: str | os.PathLike[str], format: str = AUTO) -> Iterator[FoundSession | SkippedSession]:
+    """The sessions of a file, or of all files of a folder."""
+    place = Path(path)
+    for file in list_files(place):
+        try:
+            opened = open(file, "rb")  # noqa: SIM115  closed below
+        except OSError as error:
+            yield SkippedSession(source=str(file), place="", why=f"cannot be read: {error.strerror}")
+            continue
+        with opened:
+            if file.is_file():
+                yield from _sessions_in_file(opened, str(file), _stem(file.name), format, inside=place != file)
+            else:
+                yield from find_sessions_in_stream(opened, format, str(file))
+
+
+def find_sessions_in_stream(
+    stream: IO[bytes], format: str = AUTO, source: str = "-"
+) -> Iterator[FoundSession | SkippedSession]:
+    """The sessions of a stream, which is put into a temporary file first."""
+    with _temporary_copy(stream) as file:
+        yield from _sessions_in_file(file, source, "stdin", format, inside=False)
+
+
+def detect_format(data: Any) -> str | None:
+    """The name of the format that data out of JSON is in; None if it is none of them."""
+    return next((format.name for format in FORMATS.values() if format.matches(data)), None)
+
+
+def explain_error(error: Exception) -> str:
+    """Why a session could not be read, in words."""
+    match error:
+        case Unreadable():
+            return str(error)
+        case RecursionError():
+            return TOO_DEEP
+        case _:
+            return f"it breaks the rules of its format: {error_text(error)}"
+
+
+def _sessions_in_file(
+    file: IO[bytes], source: str, stem: str, format: str, inside: bool
+) -> Iterator[FoundSession | SkippedSession]:
+    try:
+        for value in read_values(file):
+            yield from _sessions_in_value(value, source, stem, format)
+    except Unreadable as error:
+        yield SkippedSession(source=source, place="", why=str(error), aside=inside)
+
+
+def _sessions_in_value(
+    value: FileValue, source: str, stem: str, format: str
+) -> Iterator[FoundSession | SkippedSession]:
+    """Each session of a value. What breaks the first that breaks is told, whatever it is."""
+    try:
+        if value.error:
+            raise Unreadable(value.error)
+        name = format if format != AUTO else detect_format(value.data)
+        if name is None:
+            raise Unreadable(f"in none of the formats {', '.join(FORMATS)}")
+        for session in FORMATS[name].sessions(value.data):
+            if not any(isinstance(imported.message, AssistantMessage) for imported in session.messages):
+                raise Unreadable(_no_response(session))
+            id = _session_id(session, stem, value.number)
+            yield FoundSession(session=session, format=name, id=id, source=source, place=value.place)
+    except Exception as error:
+        yield SkippedSession(source=source, place=value.place, why=explain_error(error) + _hint(value, format))
+
+
+def _no_response(session: ImportedSession) -> str:
+    """Why nothing can be made of it, with the names of what could not be read."""
+    unread = [kind.partition(": ")[2] for kind in session.losses if kind.startswith(("role: ", "message field: "))]
+    if not unread:
+        return "it holds no response of a model"
+    return f"it holds no response of a model in a form that is known here (not known: {', '.join(sorted(unread)[:8])})"
+
+
+def _hint(value: FileValue, format: str) -> str:
+    guessed = None if value.error or format == AUTO else detect_format(value.data)
+    return f" (it looks like {guessed})" if guessed is not None and guessed != format else ""
+
+
+def _session_id(session: ImportedSession, stem: str, number: int) -> str:
+    if session.id and not session.within_file:
+        return session.id
+    own: Any = session.id or number or ""
+    return f"{stem}.{own}" if own else stem
+
+
+def _stem(name: str) -> str:
+    """A file's name without its ending."""
+    return name.rsplit(".", 1)[0] if "." in name.strip(".") else name
+
+
+@contextmanager
+def _temporary_copy(stream: IO[bytes]) -> Iterator[IO[bytes]]:
+    with tempfile.TemporaryFile() as file:
+        copyfileobj(stream, file, 1024 * 1024)
+        file.flush()
+        file.seek(0)
+        yield file
+
+
+def list_files(path: Path) -> list[Path]:
+    """The file itself, or all files below a folder, in the order of their names; hidden ones are left out."""
+    if not path.is_dir():
+        return [path]
+    return sorted(
+        file
+        for file in path.rglob("*")
+        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts)
+    )
+
+
+# ---- values of a file
 
 
 class FileValue(Struct, kw_only=True):
@@ -66,9 +242,6 @@ def read_values(file: IO[bytes]) -> Iterator[FileValue]:
         yield from _group_messages(_read_lines(file, begins))
     else:
         yield from _read_json(file, begins)
-
-
-# ---- which of the two it is
 
 
 def _is_json_lines(file: IO[bytes], begins: int) -> bool:
@@ -238,30 +411,7 @@ def _read_value(data: memoryview, place: str) -> FileValue:
         return FileValue(place=place, error=str(error))
 
 
-def list_files(path: Path) -> list[Path]:
-    """The file itself, or all files below a folder, in the order of their names; hidden ones are left out."""
-    if not path.is_dir():
-        return [path]
-    return sorted(
-        file
-        for file in path.rglob("*")
-        if file.is_file() and not any(part.startswith(".") for part in file.relative_to(path).parts)
-    )
-
-
-# JSON from anywhere: what strict readers refuse and other programs write is read, too.
-#
-# Python writes NaN, and half surrogate pairs as escapes; files that were cut by bytes hold broken UTF-8. Numbers that
-# are none become null where they are written again, half pairs and broken bytes a replacement character.
-
-MAX_SESSION_BYTES = 256 * 1024 * 1024
-"""Bytes that one session, as one line or one element of an array, may hold."""
-TOO_LARGE = (
-    f"larger than {MAX_SESSION_BYTES // 1024 // 1024} MiB, which no session should be: split the file into sessions"
-)
-TOO_DEEP = "nested too deeply to be a session"
-
-_decode = msgspec.json.Decoder().decode
+# ---- tolerant decoding
 
 
 def decode_json(data: bytes | memoryview) -> Any:
@@ -298,173 +448,7 @@ def _replace_surrogates(value: Any) -> Any:
             return value
 
 
-# The sessions in files of other loops, whatever is broken beside them.
-
-AUTO = "auto"
-"""In place of a format's name: whichever the data is in."""
-
-
-class FoundSession(Struct, frozen=True, kw_only=True):
-    """One session."""
-
-    session: ImportedSession
-    format: str
-    id: str
-    """The session's own id; where it has none, or one that says little by itself, the file's name is in it."""
-    source: str
-    """The file it came from."""
-    place: str
-    """Where in the file; empty if it is all that the file holds."""
-
-
-class SkippedSession(Struct, frozen=True, kw_only=True):
-    """What is no session, or one that was not imported, and why."""
-
-    source: str
-    place: str
-    why: str
-    known: bool = False
-    """True if there is a record of it already."""
-    aside: bool = False
-    """True if it was found in a folder, and holds no sessions: nothing is amiss."""
-
-
-def find_sessions(path: str | os.PathLike[str], format: str = AUTO) -> Iterator[FoundSession | SkippedSession]:
-    """The sessions of a file, or of all files of a folder."""
-    place = Path(path)
-    for file in list_files(place):
-        try:
-            opened = open(file, "rb")  # noqa: SIM115  closed below
-        except OSError as error:
-            yield SkippedSession(source=str(file), place="", why=f"cannot be read: {error.strerror}")
-            continue
-        with opened:
-            if file.is_file():
-                yield from _sessions_in_file(opened, str(file), _stem(file.name), format, inside=place != file)
-            else:
-                yield from find_sessions_in_stream(opened, format, str(file))
-
-
-def find_sessions_in_stream(
-    stream: IO[bytes], format: str = AUTO, source: str = "-"
-) -> Iterator[FoundSession | SkippedSession]:
-    """The sessions of a stream, which is put into a temporary file first."""
-    with _temporary_copy(stream) as file:
-        yield from _sessions_in_file(file, source, "stdin", format, inside=False)
-
-
-def explain_error(error: Exception) -> str:
-    """Why a session could not be read, in words."""
-    match error:
-        case Unreadable():
-            return str(error)
-        case RecursionError():
-            return TOO_DEEP
-        case _:
-            return f"it breaks the rules of its format: {error_text(error)}"
-
-
-def _sessions_in_file(
-    file: IO[bytes], source: str, stem: str, format: str, inside: bool
-) -> Iterator[FoundSession | SkippedSession]:
-    try:
-        for value in read_values(file):
-            yield from _sessions_in_value(value, source, stem, format)
-    except Unreadable as error:
-        yield SkippedSession(source=source, place="", why=str(error), aside=inside)
-
-
-def _sessions_in_value(
-    value: FileValue, source: str, stem: str, format: str
-) -> Iterator[FoundSession | SkippedSession]:
-    """Each session of a value. What breaks the first that breaks is told, whatever it is."""
-    try:
-        if value.error:
-            raise Unreadable(value.error)
-        name = format if format != AUTO else detect_format(value.data)
-        if name is None:
-            raise Unreadable(f"in none of the formats {', '.join(FORMATS)}")
-        for session in FORMATS[name].sessions(value.data):
-            if not any(isinstance(imported.message, AssistantMessage) for imported in session.messages):
-                raise Unreadable(_no_response(session))
-            id = _session_id(session, stem, value.number)
-            yield FoundSession(session=session, format=name, id=id, source=source, place=value.place)
-    except Exception as error:
-        yield SkippedSession(source=source, place=value.place, why=explain_error(error) + _hint(value, format))
-
-
-def _no_response(session: ImportedSession) -> str:
-    """Why nothing can be made of it, with the names of what could not be read."""
-    unread = [kind.partition(": ")[2] for kind in session.losses if kind.startswith(("role: ", "message field: "))]
-    if not unread:
-        return "it holds no response of a model"
-    return f"it holds no response of a model in a form that is known here (not known: {', '.join(sorted(unread)[:8])})"
-
-
-def _hint(value: FileValue, format: str) -> str:
-    guessed = None if value.error or format == AUTO else detect_format(value.data)
-    return f" (it looks like {guessed})" if guessed is not None and guessed != format else ""
-
-
-def _stem(name: str) -> str:
-    """A file's name without its ending."""
-    return name.rsplit(".", 1)[0] if "." in name.strip(".") else name
-
-
-def _session_id(session: ImportedSession, stem: str, number: int) -> str:
-    if session.id and not session.within_file:
-        return session.id
-    own: Any = session.id or number or ""
-    return f"{stem}.{own}" if own else stem
-
-
-@contextmanager
-def _temporary_copy(stream: IO[bytes]) -> Iterator[IO[bytes]]:
-    with tempfile.TemporaryFile() as file:
-        copyfileobj(stream, file, 1024 * 1024)
-        file.flush()
-        file.seek(0)
-        yield file
-
-
-# The formats that can be imported, in the order in which `guess` asks them: the most particular first.
-
-
-class Format(Struct, frozen=True):
-    """One format: a file with one function, and how its data is told from others'."""
-
-    name: str
-    sessions: Callable[[Any], Iterator[ImportedSession]]
-    """The sessions in data as it comes out of JSON. Raises Unreadable if there are none, or a broken one."""
-    matches: Callable[[Any], bool]
-    description: str
-    """What it is, for people."""
-
-
-FORMATS: dict[str, Format] = {
-    format.name: format
-    for format in (
-        Format("cline", cline.sessions, cline.matches, "HTTP recordings of chat endpoints"),
-        Format("tau-bench", tau_bench.sessions, tau_bench.matches, "results of tau-bench"),
-        Format("swe-agent", swe_agent.sessions, swe_agent.matches, "trajectories of SWE-agent (.traj)"),
-        Format("anthropic", anthropic.sessions, anthropic.matches, "Anthropic's messages, transcripts of Claude Code"),
-        Format("openai", openai.sessions, openai.matches, "OpenAI's messages"),
-    )
-}
-"""By name."""
-
-
-def detect_format(data: Any) -> str | None:
-    """The name of the format that data out of JSON is in; None if it is none of them."""
-    return next((format.name for format in FORMATS.values() if format.matches(data)), None)
-
-
-# Where the values of JSON text begin and end, also in text that is broken somewhere.
-#
-# What is whole before and after the break is still found. Used where a strict reader gives up on the whole; it looks
-# at strings and brackets only.
-
-_STRUCTURE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],]', re.DOTALL)
+# ---- values in broken JSON
 
 
 def split_values(text: bytes | memoryview) -> Iterator[tuple[int, int]]:

@@ -58,6 +58,9 @@ _EXIT_STATUSES: dict[str, tuple[str, Any]] = {
     "early_exit": ("custom:early_exit", "exhausted"),
 }
 """Exit statuses, and what they are for us. One that stands in brackets behind `submitted` ended the session, too."""
+_LETTERS = re.compile(r"\w")
+_FENCES = Counter("bashDISCUSSION")
+"""Letters of the marks themselves."""
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
@@ -213,11 +216,6 @@ class _HistoryReader:
 def _is_only(parts: str, text: str) -> bool:
     """Whether a response holds nothing but these parts, in the marks that stand around an action."""
     return not (Counter(_LETTERS.findall(text)) - Counter(_LETTERS.findall(parts)) - _FENCES)
-
-
-_LETTERS = re.compile(r"\w")
-_FENCES = Counter("bashDISCUSSION")
-"""Letters of the marks themselves."""
 
 
 def _text(entry: dict[str, Any], session: ImportedSession) -> str:

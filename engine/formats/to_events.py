@@ -55,6 +55,14 @@ from .imported_session import ImportedMessage, ImportedSession, ImportOptions, t
 from .parsing import as_dict, as_list, format_time
 from .reconstruction import estimate_usage, final_decision, infer_policy
 
+Sink = Callable[[Event], None]
+NO_RESULT = "The transcript that was imported holds no result of this call."
+CANCELLED = "Cancelled while it was running or waiting to run."
+MAX_OPEN_QUESTIONS = 100
+"""Questions of one step that may be open at once: what is known of a run holds each of them."""
+_ANSWER_ARGUMENTS = (*ANSWER_FIELDS, "reason")
+_QUESTION_ARGUMENTS = ("question", "questions", "message", "text", "prompt", "query", "response")
+_THOUGHT_ARGUMENTS = ("thought", "thinking", "thoughts", "text", "content", "message")
 _PREPARED = ev.StageFinished(stage="prepare", status="absent")
 
 
@@ -360,16 +368,31 @@ def _session_digest(session: ImportedSession) -> bytes:
     return blake2b(msgspec.json.encode(some), digest_size=16).digest()
 
 
-# The calls of one imported step: each gets the one result that the other loop gave it, or what the engine says.
+def look_ahead(
+    imported: list[ImportedMessage],
+) -> tuple[dict[int, dict[str, ImportedMessage]], list[bool], list[float | None]]:
+    """What comes later, by place: the results of a response, whether its run goes on, the first time that is known."""
+    results: dict[int, dict[str, ImportedMessage]] = {}
+    goes_on, times = [False] * len(imported), [one.t for one in imported]
+    response = -1
+    for place, one in enumerate(imported):
+        if isinstance(one.message, AssistantMessage):
+            response = place
+        elif isinstance(one.message, ToolResult):
+            results.setdefault(response, {})[one.message.call_id] = one
+    on, t = False, None
+    for place in range(len(imported) - 1, -1, -1):
+        one = imported[place]
+        goes_on[place] = on
+        t = times[place] = t if one.t is None else one.t
+        if isinstance(one.message, AssistantMessage):
+            on = not one.starts_run
+        elif isinstance(one.message, UserMessage) and one.origin == "user":
+            on = False
+    return results, goes_on, times
 
-NO_RESULT = "The transcript that was imported holds no result of this call."
-CANCELLED = "Cancelled while it was running or waiting to run."
 
-MAX_OPEN_QUESTIONS = 100
-"""Questions of one step that may be open at once: what is known of a run holds each of them."""
-_ANSWER_ARGUMENTS = (*ANSWER_FIELDS, "reason")
-_QUESTION_ARGUMENTS = ("question", "questions", "message", "text", "prompt", "query", "response")
-_THOUGHT_ARGUMENTS = ("thought", "thinking", "thoughts", "text", "content", "message")
+# ---- the calls of a step
 
 
 class CallResolver:
@@ -493,36 +516,7 @@ def _plain_text(value: Any) -> str:
     return "\n".join(part for part in parts if isinstance(part, str))
 
 
-# What comes later in a foreign session, seen from each message: found once, so that a session costs one pass.
-
-
-def look_ahead(
-    imported: list[ImportedMessage],
-) -> tuple[dict[int, dict[str, ImportedMessage]], list[bool], list[float | None]]:
-    """What comes later, by place: the results of a response, whether its run goes on, the first time that is known."""
-    results: dict[int, dict[str, ImportedMessage]] = {}
-    goes_on, times = [False] * len(imported), [one.t for one in imported]
-    response = -1
-    for place, one in enumerate(imported):
-        if isinstance(one.message, AssistantMessage):
-            response = place
-        elif isinstance(one.message, ToolResult):
-            results.setdefault(response, {})[one.message.call_id] = one
-    on, t = False, None
-    for place in range(len(imported) - 1, -1, -1):
-        one = imported[place]
-        goes_on[place] = on
-        t = times[place] = t if one.t is None else one.t
-        if isinstance(one.message, AssistantMessage):
-            on = not one.starts_run
-        elif isinstance(one.message, UserMessage) and one.origin == "user":
-            on = False
-    return results, goes_on, times
-
-
-# The log of one imported run: numbers an event, dates it, folds it, hands it on, as the engine's does.
-
-Sink = Callable[[Event], None]
+# ---- the log
 
 
 class ImportLog:
