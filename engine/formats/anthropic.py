@@ -1,8 +1,8 @@
-"""Anthropic's messages: system prompt apart, content in blocks, results of tools in the user's role.
+"""Sessions as Anthropic messages: separate system prompt, content in blocks, tool results in the user's role.
 
-Read are requests and responses of the Messages API, and the transcripts that Claude Code keeps, in which each line
-wraps a message (or one block of it) with its time. Text beside results in one user message is mostly the loop's own;
-it is the user's where the run was already done. Source: Anthropic API reference, "Messages".
+This module reads requests and responses of the Messages API, and transcripts of Claude Code, where each line wraps a
+message (or one block of it) together with its time. Text next to tool results in a user message is usually written by
+the loop; after the run is done, it is the user's. Source: Anthropic API reference, "Messages".
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _MESSAGE_FIELDS = frozenset(
     {"role", "content", "id", "type", "model", "stop_reason", "stop_sequence", "usage", "loop", "failed", "error",
      "status", "message", *TIME_FIELDS}
 )  # fmt: skip
-"""Fields of a message that are read, or say nothing of what was said; others are listed as lost."""
+"""Fields of a message that are read or carry no content; others are counted as losses."""
 _LINE_FIELDS = frozenset(
     {"message", "type", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "session_id", "timestamp", "isMeta",
      "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage", "error", "requestId",
      "userType", "cwd", "version", "gitBranch", "entrypoint", "slug", "promptId", "permissionMode", "agentId",
      "sourceToolAssistantUUID"}
 )  # fmt: skip
-"""The same of a line of Claude Code's."""
+"""The same for a line of a Claude Code transcript."""
 SYNTHETIC_MODEL = "<synthetic>"
-"""The model in whose name Claude Code itself speaks: errors, and words in the place of an answer."""
+"""Model name of messages that Claude Code writes itself: errors, and placeholders for an answer."""
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
@@ -62,7 +62,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 def matches(data: Any) -> bool:
-    """Whether this looks like Anthropic's messages: a system prompt apart, blocks that only these have, or wrapped."""
+    """Whether this looks like Anthropic messages (by system prompt or block types) or a Claude Code transcript."""
     if isinstance(data, list):
         if is_transcript(data):
             return True
@@ -76,7 +76,7 @@ def matches(data: Any) -> bool:
 
 
 def is_transcript(data: Any) -> bool:
-    """Whether these are lines of a transcript of Claude Code."""
+    """Whether these are the lines of a Claude Code transcript."""
     lines = as_list(data)[:20]
     return any(_is_transcript_line(line) for line in lines) and not any("role" in as_dict(line) for line in lines)
 
@@ -95,7 +95,7 @@ def _has_blocks(messages: Iterable[Any]) -> bool:
 
 
 def _final_response(data: dict[str, Any]) -> list[Any]:
-    """The response that came last, as the API answered it."""
+    """The last response as the API returned it: a list of one message, or an empty one."""
     response = as_dict(data.get("response"))
     response = as_dict(response.get("body")) or response
     for found in (response, data):
@@ -126,7 +126,7 @@ def _unwrap_lines(lines: list[Any], session: ImportedSession) -> Iterator[dict[s
 
 
 def _is_synthetic_text(entry: dict[str, Any]) -> bool:
-    """Whether Claude Code speaks in the model's name, and not of a failure: nobody asked a model for this."""
+    """Whether Claude Code wrote this in the model's name, and it is not an error: no model was called."""
     message = entry["message"]
     return (
         message.get("role") == "assistant"
@@ -136,7 +136,7 @@ def _is_synthetic_text(entry: dict[str, Any]) -> bool:
 
 
 def _is_failed_request(entry: dict[str, Any], message: dict[str, Any]) -> bool:
-    """Whether a line of Claude Code's says, in the model's name, that a request failed."""
+    """Whether Claude Code reports here, in the model's name, that a request failed."""
     if entry.get("isApiErrorMessage") is True or entry.get("error"):
         return True
     text = parse_content(message.get("content"), ImportedSession()).text
@@ -144,7 +144,7 @@ def _is_failed_request(entry: dict[str, Any], message: dict[str, Any]) -> bool:
 
 
 def _merge_blocks(messages: Iterable[Any]) -> list[Any]:
-    """The messages, with the blocks of one response in one message again where each came by itself."""
+    """The messages, with the blocks of a response merged if each has a line of its own."""
     joined: list[Any] = []
     at: dict[str, int] = {}
     for message in messages:

@@ -1,9 +1,9 @@
-"""cline's recordings: a list of HTTP replies (path, status, response), of which those of the chat endpoint are heard.
+"""Recordings of cline: a list of HTTP replies (path, status, response), of which those of the chat endpoint are read.
 
-What was sent is not in a recording, so prompts and the results of tools are not known. Replies are streams of chat
-completions or whole ones; they go through the readers of our own provider. A reply after `attempt_completion` begins
-a run: cline goes on only when the user has said something. So does one after plain text, unless the tools are
-cline's own: then the loop has asked for a tool and goes on.
+Requests are not recorded, so prompts and tool results are unknown. Replies, streamed or not, are parsed with our own
+provider's parser. A reply after `attempt_completion` begins a new run, because cline continues only after the user has
+answered. So does a reply after plain text, unless cline's own tools are in use: then cline asks for a tool call and
+continues.
 Sources: nock, "Recording" (the list); OpenAI API reference, "Chat Completions" (the replies).
 """
 
@@ -29,13 +29,13 @@ from .parsing import as_dict, as_list, as_text, parse_cost, parse_time
 COMPLETION = "attempt_completion"
 _CHAT_PATH = "/chat/completions"
 _OTHER_CHAT_PATHS = ("/messages", "/responses", ":generateContent", ":streamGenerateContent")
-"""Chat endpoints of other formats: their replies are not heard, and listed as lost."""
+"""Chat endpoints in other formats, whose replies are counted as losses."""
 MAX_REPLY_BYTES = 64 * 1024 * 1024
-"""Bytes that one compressed reply may hold."""
+"""Size limit of a decompressed reply."""
 
 
 class _Reply(Struct):
-    """One reply, as heard."""
+    """A parsed reply."""
 
     message: AssistantMessage
     raw_finish: str = ""
@@ -110,7 +110,7 @@ def _ends_run(message: AssistantMessage, session: ImportedSession) -> bool:
 
 
 def _parse_reply(entry: dict[str, Any]) -> _Reply:
-    """One reply. Raises ProviderError if it is an error, or no whole response."""
+    """Parse a reply. Raises ProviderError if it is an error or an incomplete response."""
     body = _body(entry)
     status = entry.get("status")
     if isinstance(status, int) and status >= 400:
@@ -129,7 +129,7 @@ def _stream(body: bytes) -> tuple[list[AnyChunk], list[bytes]]:
 
 
 def _add_metadata(reply: _Reply, events: list[bytes]) -> _Reply:
-    """What a reply says beside the response: the model, when it was made, and what it cost."""
+    """Add the model, time and cost that the reply reports."""
     for event in events:
         try:
             chunk = as_dict(msgspec.json.decode(event))
@@ -144,7 +144,7 @@ def _add_metadata(reply: _Reply, events: list[bytes]) -> _Reply:
 
 
 def _body(entry: dict[str, Any]) -> bytes:
-    """The bytes of a reply: recorded as text, as JSON, or in hexadecimal digits where they are no text."""
+    """The bytes of a reply, which is recorded as text, as JSON, or as hexadecimal digits if it is binary."""
     response = entry.get("response")
     parts = response if isinstance(response, list) and all(isinstance(part, str) for part in response) else [response]
     if entry.get("responseIsBinary") is True or (isinstance(response, list) and _is_hex(parts)):
@@ -162,7 +162,7 @@ def _is_hex(parts: list[Any]) -> bool:
 
 
 def _decompress(body: bytes) -> bytes:
-    """The body, unpacked if it is gzip; at most `LARGEST_REPLY` bytes of it."""
+    """The body, decompressed if it is gzip, cut to `MAX_REPLY_BYTES`."""
     if body[:2] != b"\x1f\x8b":
         return body
     try:

@@ -1,4 +1,4 @@
-"""What a message holds: text alone, or a list of typed parts, as OpenAI's and Anthropic's messages have them.
+"""Content of a message: plain text, or a list of content parts (OpenAI) or content blocks (Anthropic).
 
 Sources: OpenAI API reference, "Chat Completions" (content parts); Anthropic API reference, "Messages" (content blocks).
 """
@@ -26,12 +26,12 @@ _FIELDS_READ: dict[str, frozenset[str]] = {
     "reasoning": _COMMON_FIELDS | {"thinking", "text", "reasoning", "signature"},
     "redacted_thinking": _COMMON_FIELDS | {"data"},
 }
-"""What is read of each kind of part; other fields are listed as lost."""
+"""Fields that are read of each type of block; others are counted as losses."""
 _SERVER_TOOL_TYPES = ("server_tool_use", "mcp_tool_use", "mcp_tool_result")
 
 
 class ResultBlock(Struct):
-    """A part that answers a call."""
+    """A block with the result of a tool call."""
 
     call_id: str
     content: Any
@@ -39,7 +39,7 @@ class ResultBlock(Struct):
 
 
 class MessageContent(Struct):
-    """What a message holds, sorted."""
+    """The content of a message, sorted by type."""
 
     text: str = ""
     images: list[Image] = []
@@ -47,7 +47,7 @@ class MessageContent(Struct):
     calls: list[RawCall] = []
     results: list[ResultBlock] = []
     refused: bool = False
-    """Whether a part of it is a refusal."""
+    """Whether one of the blocks is a refusal."""
 
 
 def count_dropped_parts(
@@ -58,7 +58,7 @@ def count_dropped_parts(
     results: bool = False,
     reasoning: bool = False,
 ) -> None:
-    """Count what a message holds that one in its role cannot keep."""
+    """Count blocks that a message in its role cannot have as losses."""
     session.count_loss("call", len(content.calls) if calls else 0)
     session.count_loss("thought", len(content.reasoning) if reasoning else 0)
     for result in content.results if results else ():
@@ -66,7 +66,7 @@ def count_dropped_parts(
 
 
 def parse_content(content: Any, session: ImportedSession, *, pictures: bool = False) -> MessageContent:
-    """Sort what a message holds. `pictures`: whether this message may keep them, as results of tools may."""
+    """Parse the content of a message. `pictures`: whether it may keep images, as tool results may."""
     if content is None or isinstance(content, str):
         return MessageContent(text=content or "")
     found = MessageContent()
@@ -105,7 +105,7 @@ def parse_content(content: Any, session: ImportedSession, *, pictures: bool = Fa
 
 
 def parse_reasoning(part: Any) -> Reasoning | None:
-    """One block of reasoning, if it is one."""
+    """A reasoning block; None if the block is of another type."""
     block = as_dict(part)
     match block.get("type"):
         case "thinking" | "reasoning":
@@ -118,7 +118,7 @@ def parse_reasoning(part: Any) -> Reasoning | None:
 
 
 def message_reasoning(message: dict[str, Any]) -> list[Reasoning]:
-    """Reasoning beside the content, as servers of OpenAI's format and litellm send it."""
+    """Reasoning next to the content, as servers with an OpenAI-compatible API and litellm send it."""
     blocks = [parse_reasoning(part) for part in as_list(message.get("thinking_blocks"))]
     found = [block for block in blocks if block is not None]
     text = first_text(message, "reasoning_content", "reasoning")

@@ -1,8 +1,8 @@
-"""A record as a trajectory in ATIF, the Agent Trajectory Interchange Format of Harbor (Terminal-Bench), version 1.7.
+"""Export of a record in ATIF 1.7, the Agent Trajectory Interchange Format of Harbor (Terminal-Bench).
 
-Each message of the user and each response is a step; results stand in the observation of the response that called.
-What ATIF has no field for goes into `extra`, where its schema lets it: why a run ended, the verdict, statuses of
-results. Source: Harbor, RFC 0001 "Agent Trajectory Interchange Format (ATIF) Specification", v1.7 (April 2026).
+Each user message and each response is a step. Tool results are the observation of the step with the calls. What ATIF
+has no field for goes into `extra` where the schema allows it: stop reasons, verdicts, statuses of results.
+Source: Harbor, RFC 0001 "Agent Trajectory Interchange Format (ATIF) Specification", v1.7 (April 2026).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOSS_KINDS = frozenset({"decision", "signature", "attempt", "arguments"})
 
 
 def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Counter[str]]:
-    """The trajectory, and how often what is left out, by kind (`untold.UNTOLD`)."""
+    """The trajectory, and the counts of what it leaves out (`EXPORT_LOSSES`)."""
     builder = _TrajectoryBuilder()
     for event in events:
         builder.feed(event)
@@ -73,7 +73,7 @@ class _TrajectoryBuilder:
                 pass
 
     def trajectory(self, session_id: str) -> dict[str, Any]:
-        """The whole."""
+        """The trajectory of all events so far."""
         for step, calls in self._calls:
             results = [self._results[call.id] for call in calls if call.id in self._results]
             if results:
@@ -137,7 +137,7 @@ class _TrajectoryBuilder:
             return
         shown = [image for image in images if image.url and image.media_type in _IMAGE_TYPES]
         if len(images) > len(shown):
-            self.lost["image"] += len(images) - len(shown)  # only what stands at an address can be named
+            self.lost["image"] += len(images) - len(shown)  # ATIF refers to images by path or URL only
         parts = [{"type": "image", "source": {"media_type": one.media_type, "path": one.url}} for one in shown]
         result: dict[str, Any] = {"source_call_id": call_id}
         result["content"] = [{"type": "text", "text": content}, *parts] if parts else content

@@ -1,4 +1,4 @@
-"""What a record holds and an export does not: counted, so that nobody takes an export for the whole."""
+"""What an export leaves out of a record: counted by kind, so that nobody takes an export for the whole record."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from ..decision import AssistantMessage
 from ..decision import events as ev
 
 EXPORT_LOSSES: dict[str, str] = {
-    "decision": "decisions of the loop, with what was considered",
-    "ending": "runs: why they ended, and under which policy",
-    "verdict": "verdicts on the work",
-    "usage": "responses with their token counts",
+    "decision": "decisions of the loop and their traces",
+    "ending": "stop reasons and policies of runs",
+    "verdict": "verdicts of evaluations",
+    "usage": "token counts of responses",
     "time": "times of messages",
-    "status": "results of calls that say more than `ok`: failed, skipped, rejected, ...",
-    "origin": "words of the loop, which stand there as the user's",
-    "ephemeral": "words that the model was shown only once",
-    "image": "pictures in results of tools",
-    "signature": "blocks of reasoning with their signatures",
-    "reasoning": "responses of nothing but reasoning",
-    "attempt": "requests that failed",
-    "compaction": "compactions of the context: the messages stand there as they were",
-    "arguments": "calls whose arguments are no JSON object: they stand beside it as text",
+    "status": "statuses of tool results other than `ok` (failed, skipped, rejected, ...)",
+    "origin": "messages of the loop, which are exported as the user's",
+    "ephemeral": "messages that the model was shown only once",
+    "image": "images in tool results",
+    "signature": "signatures of reasoning blocks",
+    "reasoning": "responses that consist of reasoning only",
+    "attempt": "failed requests",
+    "compaction": "compactions of the context: the messages are exported as they were before",
+    "arguments": "call arguments that are not a JSON object: exported as text",
 }
-"""Each kind of what is left out, in words that follow a number."""
+"""Each kind of loss, in words that follow a number."""
 
 
 def count_losses(events: Iterable[ev.Event], kinds: Collection[str]) -> Counter[str]:
-    """How often these kinds stand in a record."""
+    """How often each of these kinds of loss occurs in the events, without those that do not."""
     counts = Counter(kind for event in events for kind in _event_losses(event))
     return Counter({kind: counts[kind] for kind in EXPORT_LOSSES if kind in kinds and counts[kind]})
 

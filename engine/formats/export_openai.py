@@ -1,7 +1,8 @@
-"""A record as OpenAI's messages: one object, with what the model was shown and said.
+"""Export of a record as OpenAI chat messages: one object with the messages that the model read and wrote.
 
-Nothing in it is ours alone, so that whatever takes messages takes it; what is known of the work stands in `metadata`.
-What a model wrote as arguments stays letter for letter. Source: OpenAI API reference, "Chat Completions".
+It has no fields of our own, so that any program that reads OpenAI messages can read it; what is known of the work is in
+`metadata`. Arguments of calls are exported exactly as the model wrote them.
+Source: OpenAI API reference, "Chat Completions".
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _LOSS_KINDS = EXPORT_LOSSES.keys() - {"arguments"}
 
 
 def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Counter[str]]:
-    """The session, and how often what is left out, by kind (`untold.UNTOLD`)."""
+    """The session, and the counts of what it leaves out (`EXPORT_LOSSES`)."""
     transcript = Transcript()
     started: ev.RunStarted | None = None
     work: str | None = None
@@ -31,7 +32,7 @@ def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Co
             work = event.outcome.work
         elif isinstance(event, ev.ToolCallResult):
             answered[event.call_id] = ToolResult(event.call_id, event.name, event.content)
-        if not isinstance(event, ev.ContextCompacted):  # what was said stays said
+        if not isinstance(event, ev.ContextCompacted):  # the export keeps what a compaction removed
             transcript.feed(event)
     whole: dict[str, Any] = {"id": session_id}
     if started is not None and started.model:
@@ -47,7 +48,7 @@ def export(session_id: str, events: Sequence[Event]) -> tuple[dict[str, Any], Co
 
 
 def _results_beside_question(transcript: Transcript, answered: dict[str, ToolResult]) -> list[Message]:
-    """The results of a last response in which a question is open: no transcript shows them before it is closed."""
+    """Results of a last response with an open question: the transcript holds them back until it is answered."""
     if not transcript.open_calls:
         return []
     response = transcript.messages[-1]

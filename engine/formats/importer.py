@@ -1,4 +1,7 @@
-"""Sessions of other loops in, records of ours out: one record for each, and word of each that came to none."""
+"""Writes imported sessions as records into a folder: one record per session.
+
+Existing records are never overwritten unless the caller asks for it, and no record appears before it is complete.
+"""
 
 from __future__ import annotations
 
@@ -29,32 +32,32 @@ from .to_events import Sink, write_events
 
 PLAIN, COMPRESSED = ".jsonl", f".jsonl{zst.SUFFIX}"
 MAX_NAME_BYTES = 120
-"""Bytes of a name, without its ending and what makes it unique: file systems take 255."""
+"""Bytes of a name without suffixes; file systems allow 255."""
 _DEVICE_NAMES = frozenset(
     {"con", "prn", "aux", "nul", *(f"{name}{n}" for name in ("com", "lpt") for n in range(1, 10))}
 )
-"""What some systems take for devices, whatever follows the first dot."""
+"""Device names on Windows, whatever follows the first dot."""
 T = TypeVar("T")
 
 
 class ImportedRecord(Struct, frozen=True, kw_only=True):
-    """One session that is a record now."""
+    """A session that was imported."""
 
     session_id: str
     record: str
     """Path of the record."""
     format: str
     source: str
-    """The file it came from."""
+    """Path of the file it came from."""
     place: str
-    """Where in the file; empty if it is all that the file holds."""
+    """Where in the file; empty if it is the whole file."""
     runs: int
     steps: int
     lost: Counter[str]
 
 
 class Importer:
-    """Writes what was found into one folder."""
+    """Imports sessions into one folder."""
 
     def __init__(self, folder: RecordFolder, options: ImportOptions = ImportOptions()) -> None:  # noqa: B008
         self._folder = folder
@@ -65,7 +68,7 @@ class Importer:
         """Names of all tools that were offered or called so far."""
 
     def import_all(self, found: Iterable[FoundSession | SkippedSession]) -> Iterator[ImportedRecord | SkippedSession]:
-        """Import each. One that breaks is skipped, whatever breaks in it, and the rest goes on."""
+        """Import each session. One that fails, for whatever reason, is skipped, and the others are imported."""
         for one in found:
             if isinstance(one, SkippedSession):
                 yield one
@@ -73,10 +76,10 @@ class Importer:
             try:
                 result: ImportedRecord | SkippedSession = self._imported(one)
             except RecordExists as error:
-                there = f"{self._folder.path} holds a record of it already: {error}"
+                there = f"{self._folder.path} already has a record of it: {error}"
                 result = SkippedSession(source=one.source, place=one.place, why=there, known=True)
             except (WrongUse, OSError):
-                raise  # the folder's trouble, not the session's
+                raise  # the folder is at fault, not the session
             except Exception as error:
                 result = SkippedSession(source=one.source, place=one.place, why=explain_error(error))
             yield result
@@ -100,7 +103,7 @@ class Importer:
 
 
 def total_losses(results: Iterable[ImportedRecord | SkippedSession]) -> Counter[str]:
-    """What was lost in all of them, by kind."""
+    """The losses of all imported sessions, by kind."""
     total: Counter[str] = Counter()
     for result in results:
         if isinstance(result, ImportedRecord):
@@ -112,11 +115,11 @@ def total_losses(results: Iterable[ImportedRecord | SkippedSession]) -> Counter[
 
 
 class RecordExists(Exception):
-    """The folder holds a record of this name."""
+    """The folder already has a record of this name."""
 
 
 class RecordFolder:
-    """Where the records go. Raises WrongUse if it cannot be one."""
+    """The folder into which records are written. Raises WrongUse if it cannot be created."""
 
     def __init__(
         self,
@@ -137,10 +140,11 @@ class RecordFolder:
         except OSError as error:
             raise WrongUse(f"cannot make the folder {path}: {error.strerror}") from None
 
-    def write(self, name: str, now: float, tell: Callable[[Sink], T]) -> tuple[Path, T]:
-        """A record of this name: its header, and what `tell` hands on. It appears once it is whole.
+    def write(self, name: str, now: float, write_events: Callable[[Sink], T]) -> tuple[Path, T]:
+        """Write a record of this name: its header, then the events that `write_events` passes to its argument.
 
-        Raises AlreadyThere if there is one, unless it is to be replaced; what is no record is never replaced.
+        The record appears once it is complete. Raises RecordExists if the name is taken, unless the folder replaces
+        records; a file that is not a record is never replaced.
         """
         path = self.path / f"{name}{self._ending}"
         there = [old for ending in (PLAIN, COMPRESSED) if os.path.lexists(old := self.path / f"{name}{ending}")]
@@ -148,25 +152,25 @@ class RecordFolder:
             raise RecordExists(there[0].name)
         part = self.path / f".{name}.{os.getpid()}.part"
         beside = attachments_folder(path)
-        strangers = os.path.lexists(beside)
+        had_attachments = os.path.lexists(beside)
         try:
             part.unlink(missing_ok=True)
             writer = RecordWriter(part, name, format_time(now), __version__, redact=self._redact, named=path)
             try:
-                told = tell(writer.write)
+                result = write_events(writer.write)
             finally:
                 writer.close()
             self._appear(part, path, there)
         except BaseException:
-            if not strangers:
+            if not had_attachments:
                 rmtree(beside, ignore_errors=True)
             raise
         finally:
             part.unlink(missing_ok=True)
-        return path, told
+        return path, result
 
     def _appear(self, part: Path, path: Path, there: list[Path]) -> None:
-        """Give a whole record its name."""
+        """Give a complete record its name."""
         if self._ending == COMPRESSED:
             packed = part.with_name(f"{part.name}{zst.SUFFIX}")
             with open(part, "rb") as plain, zst.create_file(packed) as file:
@@ -179,10 +183,10 @@ class RecordFolder:
                     old.unlink()
             return
         try:
-            os.link(part, path)  # refuses, as a replacement would not, where somebody else was faster
+            os.link(part, path)  # unlike a replacement, fails if another process was faster
         except FileExistsError:
             raise RecordExists(path.name) from None
-        except OSError:  # a file system without links
+        except OSError:  # the file system has no hard links
             if os.path.lexists(path):
                 raise RecordExists(path.name) from None
             os.replace(part, path)
@@ -199,10 +203,14 @@ def _is_record(path: Path) -> bool:
 
 
 def record_name(id: str) -> str:
-    """The name for this id."""
+    """A file name for a session id, which may be any text.
+
+    Letters, digits, `.`, `_` and `-` are kept, anything else becomes `_`. If that changes or cuts the id, eight digits
+    of its hash are added, so that different ids have different names.
+    """
     letters = unicodedata.normalize("NFC", id)
     name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in letters)
-    name = name.lstrip(".-").rstrip(".")  # no hidden file, no option, nothing that some systems drop
+    name = name.lstrip(".-").rstrip(".")  # no hidden file, no command-line option, no trailing dot (Windows)
     name = name.encode("utf-8", "replace")[:MAX_NAME_BYTES].decode("utf-8", "ignore")
     if not name.strip("._-") or name.partition(".")[0].lower() in _DEVICE_NAMES:
         name = f"session_{name}".rstrip("._")
@@ -210,14 +218,14 @@ def record_name(id: str) -> str:
 
 
 class RecordNames:
-    """Names given in one import: the second session of an id gets `-2` behind it, the third `-3`."""
+    """Assigns names in one import: the second session with an id gets the suffix `-2`, the third `-3`."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
         self._next: dict[str, int] = {}
 
     def assign(self, id: str) -> str:
-        """A name that was not given before, also where capitals do not count."""
+        """A name that differs from all assigned before, also on file systems that ignore case."""
         name = wanted = record_name(id)
         while name.casefold() in self._given:
             number = self._next.get(wanted.casefold(), 2)

@@ -1,8 +1,8 @@
-"""OpenAI's messages: one session is a list of them, or an object that holds one.
+"""Sessions as OpenAI chat messages: a list of messages, or an object with such a list.
 
-Beside `messages` an object may hold what is known of the session (`id`, `model`, `tools`, `usage`, ...), and the
-response that came last (`choices`, as the API answers, or under `response`). Logs of requests put the messages under
-`request`. Source: OpenAI API reference, "Chat Completions".
+An object may also hold the session's `id`, `model`, `tools`, `usage` and so on, and the last response (`choices`, as
+the API returns it, possibly under `response`). Request logs have the messages under `request`.
+Source: OpenAI API reference, "Chat Completions".
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from .parsing import (
 from .response_items import is_item, merge_items
 
 MESSAGE_LIST_FIELDS = ("messages", "conversation", "history", "transcript", "traj", "input")
-"""Fields under which a session's messages are looked for."""
+"""Fields that may hold the messages of a session, in the order in which they are tried."""
 ID_FIELDS = (
     "id",
     "session_id",
@@ -54,18 +54,18 @@ ID_FIELDS = (
 _CONTENT_FIELDS = (
     "content", "tool_calls", "function_call", "reasoning_content", "reasoning", "thinking_blocks", "refusal", "error",
 )  # fmt: skip
-"""Fields of a message of which one at least holds what was said."""
+"""Fields with the content of a message, one of which must be present."""
 _MESSAGE_FIELDS = frozenset(
     {*_CONTENT_FIELDS, *TIME_FIELDS, "role", "name", "tool_call_id", "finish_reason", "stop_reason", "usage",
      "model", "is_error", "isApiErrorMessage", "status", "id", "uuid", "type", "index", "object", "message"}
 )  # fmt: skip
-"""Fields of a message that are read, or say nothing of what was said; others are listed as lost."""
+"""Fields of a message that are read or carry no content; others are counted as losses."""
 SESSION_FIELDS = frozenset(
     {*MESSAGE_LIST_FIELDS, *ID_FIELDS, "model", "tools", "functions", "usage", "request", "response", "choices",
      "body", "params", "created", "created_at", "timestamp", "time", "date", "reward", "success", "passed",
      "resolved", "object", "error", "exit_status", "output", "instructions", "status", "incomplete_details"}
 )  # fmt: skip
-"""Fields of a session that are read; others are listed as lost."""
+"""Fields of a session that are read; others are counted as losses."""
 SETTING_FIELDS = (
     "temperature",
     "top_p",
@@ -105,7 +105,7 @@ def sessions(data: Any) -> Iterator[ImportedSession]:
 
 
 def matches(data: Any) -> bool:
-    """Whether this looks like a session of OpenAI's messages, or several."""
+    """Whether this looks like one or more sessions of OpenAI messages."""
     if isinstance(data, list):
         return is_message_list(data) or any(matches(one) for one in data[:1])
     request, response = _request_and_response(as_dict(data))
@@ -113,17 +113,17 @@ def matches(data: Any) -> bool:
 
 
 def is_message_list(data: Any) -> bool:
-    """Whether these are messages: the first has a role."""
+    """Whether this is a list of messages or response items, by its first entry."""
     return bool(as_list(data)) and (isinstance(as_dict(data[0]).get("role"), str) or is_item(data[0]))
 
 
 def find_messages(data: dict[str, Any]) -> list[Any] | None:
-    """The messages of a session, wherever they stand in it."""
+    """The list of messages in a session; None if there is none."""
     return next((data[name] for name in MESSAGE_LIST_FIELDS if is_message_list(data.get(name))), None)
 
 
 def _request_and_response(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What holds the messages, and what holds the response to them: the object itself, or parts of it."""
+    """The objects that hold the messages and the response to them: parts of `data`, or `data` itself."""
     inside = (as_dict(data.get(name)) for name in ("request", "body", "params"))
     request = next((part for part in inside if find_messages(part) is not None), data)
     response = as_dict(data.get("response"))
@@ -135,7 +135,7 @@ def _request_and_response(data: dict[str, Any]) -> tuple[dict[str, Any], dict[st
 def read_metadata(
     session: ImportedSession, data: dict[str, Any], request: dict[str, Any], also: frozenset[str] = frozenset()
 ) -> None:
-    """What a session says of itself beside its messages. `also`: fields that are read elsewhere."""
+    """Read the fields of a session other than its messages. `also`: further fields that the caller reads."""
     session.id = first_text(data, *ID_FIELDS)
     session.model = as_text(request.get("model")) or as_text(data.get("model"))
     session.tools = parse_tools(request.get("tools") or data.get("tools") or data.get("functions"))
@@ -150,7 +150,7 @@ def read_metadata(
 
 
 def read_verdict(data: dict[str, Any]) -> ImportedVerdict | None:
-    """The verdict that a session carries: a `reward` (1 or more passes), or a yes or no."""
+    """The verdict of a session: a `reward` (passed from 1 on), or a `success`, `passed` or `resolved` flag."""
     reward = as_number(data.get("reward"))
     if reward is not None:
         return ImportedVerdict(passed=reward >= 1 - 1e-6, name="import:reward", details={"reward": reward})
@@ -161,7 +161,7 @@ def read_verdict(data: dict[str, Any]) -> ImportedVerdict | None:
 
 
 def parse_tools(tools: Any) -> tuple[ToolSpec, ...]:
-    """Tools as OpenAI's or Anthropic's API takes them; the first of a name."""
+    """Tool definitions in OpenAI's or Anthropic's form. Of several with one name, the first counts."""
     specs: dict[str, ToolSpec] = {}
     for tool in as_list(tools):
         spec = as_dict(as_dict(tool).get("function")) or as_dict(tool)
@@ -182,7 +182,7 @@ def add_message(builder: SessionBuilder, message: Any) -> None:
     role = message.get("role")
     inside = message.get("message")
     if message.get("content") is None and isinstance(inside, dict) and "content" in inside:
-        message = {**message, **inside, "role": role, "message": None}  # as Cursor writes its lines
+        message = {**message, **inside, "role": role, "message": None}  # lines of Cursor
     session.count_unread_fields("message field", message, _MESSAGE_FIELDS)
     if not any(message.get(name) is not None for name in _CONTENT_FIELDS) and set(message) - _MESSAGE_FIELDS:
         session.count_loss("another form")
@@ -212,9 +212,9 @@ def add_message(builder: SessionBuilder, message: Any) -> None:
 def add_user_message(
     builder: SessionBuilder, content: MessageContent, t: float | None, *, by_loop: bool = False
 ) -> None:
-    """A message in the user's role; results of tools may stand in it, as Anthropic has them.
+    """Add a message in the user's role, which may contain tool results (Anthropic).
 
-    by_loop: the foreign loop said it, and no user.
+    by_loop: whether the loop wrote it, not the user.
     """
     for result in content.results:
         inside = parse_content(result.content, builder.session, pictures=True)
@@ -256,7 +256,7 @@ def _add_assistant_message(
 
 
 def parse_calls(message: dict[str, Any]) -> list[RawCall]:
-    """The calls of an assistant's message, the old `function_call` included."""
+    """The calls of an assistant message, including the deprecated `function_call`."""
     calls: list[RawCall] = []
     for call in as_list(message.get("tool_calls")):
         entry = as_dict(call)
@@ -270,7 +270,7 @@ def parse_calls(message: dict[str, Any]) -> list[RawCall]:
 
 
 def _add_response(builder: SessionBuilder, response: dict[str, Any]) -> None:
-    """The response that came last, as the API answered it."""
+    """Add the last response, as the API returned it."""
     session, choices = builder.session, as_list(response.get("choices"))
     for other in choices[1:]:
         session.count_dropped("choice", as_dict(other).get("message"))
@@ -285,7 +285,7 @@ def _add_response(builder: SessionBuilder, response: dict[str, Any]) -> None:
 
 
 def _add_output_items(builder: SessionBuilder, response: dict[str, Any]) -> None:
-    """The items that a response of OpenAI's other API holds; its status is the finish word of the last."""
+    """Add the output items of the Responses API. The response's status is the finish reason of the last message."""
     messages = merge_items(as_list(response.get("output")), builder.session)
     reason = first_text(as_dict(response.get("incomplete_details")), "reason") or as_text(response.get("status"))
     known = {"usage": response.get("usage"), "model": response.get("model"), "finish_reason": reason}
@@ -294,7 +294,7 @@ def _add_output_items(builder: SessionBuilder, response: dict[str, Any]) -> None
 
 
 def add_failure(builder: SessionBuilder, data: dict[str, Any]) -> None:
-    """What a session, or the response in it, says of an end that was none: an error of the provider's, or another."""
+    """Add the error with which a session or its last response ended, or its exit status."""
     response = as_dict(data.get("response"))
     inside = as_dict(response.get("body"))
     status = as_number(response.get("status_code"))
@@ -314,7 +314,7 @@ def add_failure(builder: SessionBuilder, data: dict[str, Any]) -> None:
 
 
 def _parse_exit_status(status: str) -> ImportedEnding:
-    """How a session ended by its `exit_status`, as mini-swe-agent and others write it."""
+    """The ending for an `exit_status`, which mini-swe-agent and others write."""
     named = re.sub(r"[^a-z0-9]+", "_", status.lower())[:60].strip("_") or "ended"
     says = f"the loop's exit status: {status}"
     if named in ("submitted", "completed", "success", "done", "finished"):

@@ -1,4 +1,7 @@
-"""Reading data in which every field may be missing, null or of another type than its format says."""
+"""Tolerant parsing: any field may be missing, null or of another type than its format says.
+
+Nothing here raises. What cannot be read comes back empty or as None.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ import msgspec
 from ..decision import Usage
 
 TIME_FIELDS = ("timestamp", "created_at", "created", "createdAt", "time", "ts", "date")
-"""Fields under which a message's time is looked for."""
+"""Fields that may hold the time of a message, in the order in which they are tried."""
 _LAST_YEAR = 253_402_300_799.0
-"""Seconds from 1970 to the end of the year 9999, the last that ISO 8601 writes with four digits."""
+"""End of the year 9999 in seconds since 1970: ISO 8601 has four digits for the year."""
 _MAX_TOKENS = 10**12
 _REASONING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _CALL_TYPES = frozenset({"tool_use", "function_call", "custom_tool_call", "tool_call"})
@@ -34,26 +37,26 @@ def as_list(value: Any) -> list[Any]:
 
 
 def as_text(value: Any) -> str:
-    """The value if it is text, the digits of a whole number, else nothing."""
+    """The value if it is text; the digits of a whole number; else empty."""
     if isinstance(value, str):
         return value
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
 
 
 def first_text(data: Mapping[str, Any], *names: str) -> str:
-    """The first of these fields that holds a word."""
+    """The first of these fields that `as_text` finds not empty."""
     return next((found for name in names if (found := as_text(data.get(name)))), "")
 
 
 def as_json(value: Any) -> str:
-    """Text stays as it is, nothing is nothing, all else is written as JSON."""
+    """Text as it is, empty for None, anything else encoded as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else msgspec.json.encode(value).decode()
 
 
 def as_number(value: Any) -> float | None:
-    """The value if it is a finite number."""
+    """The value if it is a finite number, else None."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -63,7 +66,7 @@ def as_number(value: Any) -> float | None:
 
 
 def parse_time(value: Any) -> float | None:
-    """A time in seconds since 1970: from ISO 8601, or from a number of seconds, milliseconds or microseconds."""
+    """Seconds since 1970, from ISO 8601 or a number of seconds, milliseconds or microseconds; else None."""
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)
@@ -73,18 +76,18 @@ def parse_time(value: Any) -> float | None:
     found = as_number(value)
     if found is None or found <= 0:
         return None
-    while found > _LAST_YEAR / 2:  # no session is of the year 6000: it is counted in smaller parts of a second
+    while found > _LAST_YEAR / 2:  # beyond the year 5999: milliseconds or microseconds
         found /= 1000
     return found
 
 
 def format_time(t: float) -> str:
-    """A time as records hold it: ISO 8601 in UTC."""
+    """ISO 8601 in UTC with milliseconds, as in records."""
     return datetime.fromtimestamp(t, UTC).isoformat(timespec="milliseconds")
 
 
 def message_time(data: Mapping[str, Any]) -> float | None:
-    """When a message was said, by the usual names of such a field."""
+    """Time of a message in seconds since 1970, from the first of `TIME_FIELDS` that holds one."""
     for name in TIME_FIELDS:
         if name in data and (t := parse_time(data[name])) is not None:
             return t
@@ -94,7 +97,7 @@ def message_time(data: Mapping[str, Any]) -> float | None:
 def parse_usage(value: Any) -> Usage | None:
     """Token counts as OpenAI or Anthropic report them; None if there are none.
 
-    Anthropic counts cached input beside the rest of the input, all others within it.
+    Anthropic reports cached input tokens in addition to the other input tokens, OpenAI as a part of them.
     """
     if not isinstance(value, dict):
         return None
@@ -119,7 +122,7 @@ def parse_usage(value: Any) -> Usage | None:
 
 
 def parse_cost(usage: Mapping[str, Any]) -> float | None:
-    """What it cost, in US dollars, where a provider says so; a cost of nothing says nothing."""
+    """Cost in US dollars as reported. None if it is missing or 0, since many loops write 0 for an unknown cost."""
     for name in ("cost", "cost_usd", "total_cost", "market_cost"):
         cost = as_number(usage.get(name))
         if cost is not None and cost > 0:
@@ -136,12 +139,12 @@ def _tokens(usage: Mapping[str, Any], *names: str) -> int:
 
 
 def count_characters(text: str) -> int:
-    """How many characters a text has, white space aside."""
+    """Number of characters that are not white space."""
     return len("".join(text.split()))
 
 
 def count_contents(value: Any) -> Counter[str]:
-    """What a message, or a part of one, holds: characters of text (white space aside), calls, results, thoughts."""
+    """Count characters without white space, calls, results (`answer`) and reasoning blocks (`thought`) in a message."""
     held: Counter[str] = Counter()
     if isinstance(value, str):
         held["characters"] += count_characters(value)
@@ -165,7 +168,7 @@ def count_contents(value: Any) -> Counter[str]:
 
 
 def describe_failure(data: Mapping[str, Any]) -> str:
-    """What went wrong, in the words of a message, a response or a session that says it failed; empty if none does."""
+    """The error that a message, response or session reports; empty if it reports none."""
     error = data.get("error")
     if isinstance(error, dict):
         said = first_text(error, "message", "detail", "type", "code") or as_json(error)

@@ -1,4 +1,4 @@
-"""Why an imported run ended: as the other loop says, else by the last thing that happened; and the policy that fits."""
+"""What a transcript does not say, reconstructed: the policy, the decision that ended each run, the token usage."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ IMPORTED_POLICY = Policy(
     closing_tokens=None,
     echo=Echo(phrases=(), shorter_than=0),
 )
-"""A policy that stops, cuts and says nothing of its own: what the other loop did stands in the events."""
+"""A policy without effect of its own: it never stops, cuts or nudges. What the other loop did is in the events."""
 
 
 def infer_policy(session: ImportedSession, tools: Sequence[ToolSpec]) -> Policy:
-    """The policy of an imported session. Where the loop answered plain text with words of its own, so does it."""
+    """The policy of an imported session: nudging after plain text if the other loop did that, else without effect."""
     if not any(spec.kind == "completion" for spec in tools):
         return IMPORTED_POLICY
     before: Message | None = None
@@ -78,7 +78,10 @@ def infer_policy(session: ImportedSession, tools: Sequence[ToolSpec]) -> Policy:
 def final_decision(
     facts: Facts, policy: Policy, session: ImportedSession, *, last: bool, user_speaks: bool
 ) -> Stop | Pause:
-    """The decision that ends a run, with the engine's own trace where the engine would decide the same."""
+    """The decision that ended a run: as the other loop reports it, else inferred from the last events.
+
+    If our own rules decide the same, the decision is theirs, with its trace.
+    """
     ending = session.ending if last else None
     wanted = ending or _infer_ending(facts, user_speaks)
     if not (user_speaks and wanted.reason == "cancelled"):
@@ -135,10 +138,10 @@ def _unfinished_ending(detail: str) -> ImportedEnding:
 
 
 def estimate_usage(session: ImportedSession, tools: Sequence[ToolSpec]) -> None:
-    """Give every response a usage.
+    """Set the usage of every response that has none.
 
-    One that has none is estimated: what the last report counted, and 4 characters a token for what has come since.
-    Where only the whole session has token counts, they are split in the proportion of these estimates.
+    Its input is the last reported count plus an estimate, at 4 characters per token, of what was added since. If only
+    the whole session has token counts, these are split over the responses in proportion to the estimates.
     """
     characters = len(session.system) + sum(
         len(spec.name) + len(spec.description) + len(str(spec.parameters)) for spec in tools
@@ -170,7 +173,7 @@ def _count_responses(session: ImportedSession) -> int:
 
 
 def _split_usage(session: ImportedSession, total: Usage) -> None:
-    """Split the whole over the responses; the sums stay exact."""
+    """Split the total over the responses. The sums of token counts are exact."""
     places = [place for place, imported in enumerate(session.messages) if imported.usage is not None]
     guesses = [imported.usage for imported in session.messages if imported.usage is not None]
     inputs = _proportional_shares(total.input_tokens, [usage.input_tokens for usage in guesses])
@@ -192,7 +195,7 @@ def _split_usage(session: ImportedSession, total: Usage) -> None:
 
 
 def _proportional_shares(total: int, weights: Sequence[int]) -> list[int]:
-    """Whole numbers in the proportion of the weights, whose sum is the total."""
+    """Split `total` into whole numbers in proportion to the weights."""
     whole = sum(weights)
     if not whole:
         return [0] * (len(weights) - 1) + [total]

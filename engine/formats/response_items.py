@@ -1,6 +1,7 @@
-"""OpenAI's response items as messages: what a response holds stands in a list, each call and each thought by itself.
+"""Items of OpenAI's Responses API, merged into messages.
 
-Items that follow each other and are the model's are one response, until a result or another voice comes between.
+That API lists every call and every reasoning block as an item of its own. Consecutive items of the model form one
+response, up to the next tool result or message in another role.
 Source: OpenAI API reference, "Responses" (input items, output items).
 """
 
@@ -15,7 +16,7 @@ from .parsing import as_dict, as_list, as_text, first_text
 CALL_ITEMS = frozenset({"function_call", "custom_tool_call"})
 RESULT_ITEMS = frozenset({"function_call_output", "custom_tool_call_output"})
 ITEM_TYPES = CALL_ITEMS | RESULT_ITEMS | {"reasoning"}
-"""Items that are no message, and are read."""
+"""Types of the items that are read, apart from messages."""
 _ITEM_FIELDS = frozenset(
     {"type", "id", "call_id", "name", "arguments", "input", "output", "status", "summary", "content",
      "encrypted_content", "role"}
@@ -23,13 +24,13 @@ _ITEM_FIELDS = frozenset(
 
 
 def is_item(data: Any) -> bool:
-    """Whether this is an item that is no message."""
+    """Whether this is an item other than a message."""
     kind = as_text(as_dict(data).get("type"))
     return "role" not in as_dict(data) and (kind in ITEM_TYPES or kind.endswith(("_call", "_call_output")))
 
 
 def merge_items(messages: list[Any], session: ImportedSession) -> list[Any]:
-    """The messages, with the items among them as messages; as they are where there are none."""
+    """The messages, with all items merged into messages. Without items, the list comes back unchanged."""
     if not any(is_item(message) for message in messages):
         return messages
     merger = _ItemMerger(session)

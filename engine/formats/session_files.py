@@ -1,7 +1,7 @@
-"""What a file holds: JSON or JSON Lines, told apart by what stands in it, one value for each session.
+"""Finds the sessions in files of other loops: JSON or JSON Lines, in any of the formats in `FORMATS`.
 
-JSON Lines are read line by line, so a file may be of any size; JSON is mapped into memory, and an array of sessions is
-split without being decoded as a whole. A value that cannot be read is named with its place, and the rest goes on.
+JSON Lines are read line by line, so that a file may have any size. JSON is mapped into memory, and an array of sessions
+is split without decoding it as a whole. What cannot be read is reported with its place, and the rest is still read.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from .imported_session import ImportedSession, Unreadable
 from .response_items import is_item
 
 AUTO = "auto"
-"""In place of a format's name: whichever the data is in."""
+"""Instead of the name of a format: detect it."""
 MAX_SESSION_BYTES = 256 * 1024 * 1024
-"""Bytes that one session, as one line or one element of an array, may hold."""
+"""Size limit of a session: a line of JSON Lines, or an element of a JSON array."""
 TOO_LARGE = (
     f"larger than {MAX_SESSION_BYTES // 1024 // 1024} MiB, which no session should be: split the file into sessions"
 )
 TOO_DEEP = "nested too deeply to be a session"
 _LINES_SAMPLED = 20
-"""Lines at the beginning of a file in which one must be JSON, if the file is to be JSON Lines."""
+"""A file is JSON Lines if one of this many lines at its beginning is JSON."""
 _UNSUPPORTED_ENCODINGS: tuple[tuple[bytes, str], ...] = (
     (b"\x1f\x8b", "compressed with gzip: unpack it first"),
     (b"\x28\xb5\x2f\xfd", "compressed with zstandard: unpack it first"),
@@ -57,49 +57,49 @@ class Format(Struct, frozen=True):
     """The sessions in data as it comes out of JSON. Raises Unreadable if there are none, or a broken one."""
     matches: Callable[[Any], bool]
     description: str
-    """What it is, for people."""
+    """Description for help texts."""
 
 
 FORMATS: dict[str, Format] = {
     format.name: format
     for format in (
-        Format("cline", cline.sessions, cline.matches, "HTTP recordings of chat endpoints"),
+        Format("cline", cline.sessions, cline.matches, "recorded HTTP replies of chat endpoints"),
         Format("tau-bench", tau_bench.sessions, tau_bench.matches, "results of tau-bench"),
         Format("swe-agent", swe_agent.sessions, swe_agent.matches, "trajectories of SWE-agent (.traj)"),
-        Format("anthropic", anthropic.sessions, anthropic.matches, "Anthropic's messages, transcripts of Claude Code"),
-        Format("openai", openai.sessions, openai.matches, "OpenAI's messages"),
+        Format("anthropic", anthropic.sessions, anthropic.matches, "Anthropic messages, transcripts of Claude Code"),
+        Format("openai", openai.sessions, openai.matches, "OpenAI messages"),
     )
 }
-"""By name."""
+"""The formats that can be imported, by name, in the order in which they are tried: the most specific first."""
 
 
 class FoundSession(Struct, frozen=True, kw_only=True):
-    """One session."""
+    """A session in a file."""
 
     session: ImportedSession
     format: str
     id: str
-    """The session's own id; where it has none, or one that says little by itself, the file's name is in it."""
+    """The session's own id; made with the file's name if it has none, or one that is unique only in its file."""
     source: str
-    """The file it came from."""
+    """Path of the file it came from."""
     place: str
-    """Where in the file; empty if it is all that the file holds."""
+    """Where in the file; empty if it is the whole file."""
 
 
 class SkippedSession(Struct, frozen=True, kw_only=True):
-    """What is no session, or one that was not imported, and why."""
+    """Something that was not imported, and why."""
 
     source: str
     place: str
     why: str
     known: bool = False
-    """True if there is a record of it already."""
+    """Whether there is already a record of it."""
     aside: bool = False
-    """True if it was found in a folder, and holds no sessions: nothing is amiss."""
+    """Whether it is a file of a folder that simply holds no sessions, which is not an error."""
 
 
 def find_sessions(path: str | os.PathLike[str], format: str = AUTO) -> Iterator[FoundSession | SkippedSession]:
-    """The sessions of a file, or of all files of a folder."""
+    """Find the sessions of a file, or of all files below a folder."""
     place = Path(path)
     for file in list_files(place):
         try:
@@ -117,25 +117,25 @@ def find_sessions(path: str | os.PathLike[str], format: str = AUTO) -> Iterator[
 def find_sessions_in_stream(
     stream: IO[bytes], format: str = AUTO, source: str = "-"
 ) -> Iterator[FoundSession | SkippedSession]:
-    """The sessions of a stream, which is put into a temporary file first."""
+    """Find the sessions of a stream, which is copied to a temporary file first."""
     with _temporary_copy(stream) as file:
         yield from _sessions_in_file(file, source, "stdin", format, inside=False)
 
 
 def detect_format(data: Any) -> str | None:
-    """The name of the format that data out of JSON is in; None if it is none of them."""
+    """The name of the format of this decoded JSON; None if it is none of `FORMATS`."""
     return next((format.name for format in FORMATS.values() if format.matches(data)), None)
 
 
 def explain_error(error: Exception) -> str:
-    """Why a session could not be read, in words."""
+    """Why a session could not be read."""
     match error:
         case Unreadable():
             return str(error)
         case RecursionError():
             return TOO_DEEP
         case _:
-            return f"it breaks the rules of its format: {error_text(error)}"
+            return f"it does not follow its format: {error_text(error)}"
 
 
 def _sessions_in_file(
@@ -151,7 +151,7 @@ def _sessions_in_file(
 def _sessions_in_value(
     value: FileValue, source: str, stem: str, format: str
 ) -> Iterator[FoundSession | SkippedSession]:
-    """Each session of a value. What breaks the first that breaks is told, whatever it is."""
+    """The sessions of a value. After the first one that cannot be read, the rest of the value is skipped."""
     try:
         if value.error:
             raise Unreadable(value.error)
@@ -168,11 +168,11 @@ def _sessions_in_value(
 
 
 def _no_response(session: ImportedSession) -> str:
-    """Why nothing can be made of it, with the names of what could not be read."""
+    """Why the session cannot be imported, with the names of roles and fields that are not supported."""
     unread = [kind.partition(": ")[2] for kind in session.losses if kind.startswith(("role: ", "message field: "))]
     if not unread:
         return "it holds no response of a model"
-    return f"it holds no response of a model in a form that is known here (not known: {', '.join(sorted(unread)[:8])})"
+    return f"it holds no response of a model in a supported form (not supported: {', '.join(sorted(unread)[:8])})"
 
 
 def _hint(value: FileValue, format: str) -> str:
@@ -188,7 +188,7 @@ def _session_id(session: ImportedSession, stem: str, number: int) -> str:
 
 
 def _stem(name: str) -> str:
-    """A file's name without its ending."""
+    """The name of a file without its extension."""
     return name.rsplit(".", 1)[0] if "." in name.strip(".") else name
 
 
@@ -202,7 +202,7 @@ def _temporary_copy(stream: IO[bytes]) -> Iterator[IO[bytes]]:
 
 
 def list_files(path: Path) -> list[Path]:
-    """The file itself, or all files below a folder, in the order of their names; hidden ones are left out."""
+    """The file itself, or all files below a folder, sorted by name, without hidden ones."""
     if not path.is_dir():
         return [path]
     return sorted(
@@ -216,24 +216,24 @@ def list_files(path: Path) -> list[Path]:
 
 
 class FileValue(Struct, kw_only=True):
-    """One value of a file."""
+    """A value in a file."""
 
     place: str
-    """`line 3`, `element 2`; empty if it is all that the file holds."""
+    """`line 3`, `element 2`; empty if it is the whole file."""
     number: int = 0
-    """Of the line or element; 0 if it is all that the file holds."""
+    """Of the line or element, from 1; 0 if it is the whole file."""
     data: Any = None
     error: str = ""
-    """Why it cannot be read, if it cannot."""
+    """Why it cannot be read; empty if it can."""
 
 
 def read_values(file: IO[bytes]) -> Iterator[FileValue]:
-    """The values of a file that can be read from its beginning again. Raises Unreadable if it is neither format."""
+    """The values in a seekable file. Raises Unreadable if it is neither JSON nor JSON Lines."""
     head = file.read(4096)
     if not head.strip(b" \t\r\n\xef\xbb\xbf") and len(head) < 4096:
         raise Unreadable("empty")
     if head.startswith(HEADER_PREFIX):
-        raise Unreadable("an endstop record already: it needs no import")
+        raise Unreadable("already an endstop record: no import needed")
     for mark, what in _UNSUPPORTED_ENCODINGS:
         if head.startswith(mark):
             raise Unreadable(what)
@@ -245,7 +245,7 @@ def read_values(file: IO[bytes]) -> Iterator[FileValue]:
 
 
 def _is_json_lines(file: IO[bytes], begins: int) -> bool:
-    """Whether it is JSON Lines: a first line that is whole, and more after it; or broken lines among whole ones."""
+    """Whether it is JSON Lines: the first line is JSON and others follow, or another line is and the file is not."""
     file.seek(begins)
     lines = islice(_bounded_lines(file), _LINES_SAMPLED)
     first = next(lines, None)
@@ -280,7 +280,7 @@ def _is_json(text: memoryview) -> bool:
 
 
 def _bounded_lines(file: IO[bytes]) -> Iterator[tuple[int, bytes | None]]:
-    """The lines that are not blank, with their numbers; None for one that is too long to be held."""
+    """The lines that are not blank, with their numbers; None instead of a line that is too long."""
     number = 0
     while line := file.readline(MAX_SESSION_BYTES + 1):
         number += 1
@@ -307,7 +307,7 @@ def _read_lines(file: IO[bytes], begins: int) -> Iterator[FileValue]:
 
 
 def _split_line(value: FileValue) -> Iterator[FileValue]:
-    """The sessions of a line that holds a list of them, each by itself."""
+    """Split a line that holds a list of sessions."""
     if not isinstance(value.data, list) or not value.data or is_session_part(value.data[0]):
         yield value
         return
@@ -316,7 +316,7 @@ def _split_line(value: FileValue) -> Iterator[FileValue]:
 
 
 def _group_messages(values: Iterator[FileValue]) -> Iterator[FileValue]:
-    """Lines that are messages, and not sessions, put together to the session that they are."""
+    """Join consecutive lines that are messages into one session."""
     group: list[FileValue] = []
     others = False
     for value in values:
@@ -341,7 +341,7 @@ def _join_lines(group: list[FileValue], alone: bool) -> FileValue:
 
 
 def is_session_part(data: Any) -> bool:
-    """Whether this is a part of a session, of which a list makes one: a message, a line around one, an HTTP reply."""
+    """Whether this is a part of a session: a message, a wrapped message, a response item or a recorded HTTP reply."""
     if not isinstance(data, dict):
         return False
     if isinstance(data.get("role"), str):
@@ -359,7 +359,7 @@ def is_session_part(data: Any) -> bool:
 
 
 def _map_file(file: IO[bytes], begins: int) -> memoryview:
-    """The file in memory, as far as it is looked at; let go of when nothing refers to it any more."""
+    """The file mapped into memory, until nothing refers to it any more."""
     return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))[begins:]
 
 
@@ -378,7 +378,7 @@ def _read_json(file: IO[bytes], begins: int) -> Iterator[FileValue]:
 
 
 def _sessions_of_value(text: memoryview, alone: bool) -> Iterator[FileValue]:
-    """A value as it is, or the elements of an array of sessions."""
+    """The elements of an array of sessions; any other value as it is."""
     place = "" if alone else "one of several"
     if bytes(text[:64]).lstrip()[:1] != b"[":
         yield _read_value(text, place)
@@ -415,7 +415,11 @@ def _read_value(data: memoryview, place: str) -> FileValue:
 
 
 def decode_json(data: bytes | memoryview) -> Any:
-    """What this JSON holds. Raises Unreadable, with where it breaks."""
+    """Decode JSON, including some that strict decoders refuse. Raises Unreadable that says where it is invalid.
+
+    Python writes NaN and escapes lone surrogates; a file that was cut by bytes holds invalid UTF-8. NaN is read as a
+    number, surrogates and invalid bytes as replacement characters.
+    """
     if len(data) > MAX_SESSION_BYTES:
         raise Unreadable(TOO_LARGE)
     try:
@@ -432,11 +436,11 @@ def _decode_tolerantly(data: bytes, strict: Exception) -> Any:
     except RecursionError:
         raise Unreadable(TOO_DEEP) from None
     except ValueError:
-        raise Unreadable(f"no JSON: {str(strict)[:200]}") from None
+        raise Unreadable(f"invalid JSON: {str(strict)[:200]}") from None
 
 
 def _replace_surrogates(value: Any) -> Any:
-    """The value without half surrogate pairs, which no UTF-8 can hold."""
+    """The value without lone surrogates, which UTF-8 cannot encode."""
     match value:
         case str():
             return value.encode("utf-8", "replace").decode() if not value.isascii() else value
@@ -452,7 +456,11 @@ def _replace_surrogates(value: Any) -> Any:
 
 
 def split_values(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
-    """Start and end of each object or array that stands at the top, one after another. The last may be cut off."""
+    """Start and end of each top-level object or array, also in text that is not valid JSON.
+
+    Only strings and brackets are looked at, so that what is intact around an error is found. The last value may be cut
+    off.
+    """
     depth, start = 0, -1
     for mark in _STRUCTURE.finditer(text):
         sign = mark[0][:1]
@@ -469,7 +477,7 @@ def split_values(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
 
 
 def split_array(text: bytes | memoryview) -> Iterator[tuple[int, int]]:
-    """Start and end of each element of the array that begins this text. The last may be cut off."""
+    """Start and end of each element of the array at the beginning of the text, in the same way."""
     depth, start, end = 0, -1, len(text)
     for mark in _STRUCTURE.finditer(text):
         sign = mark[0][:1]

@@ -1,8 +1,8 @@
-"""SWE-agent's trajectories (`.traj`): what the model was shown and said in `history`, how it ended in `info`.
+"""Trajectories of SWE-agent (`.traj`): the conversation in `history`, how it ended in `info`.
 
-Where the model called functions, these are the calls. Where it wrote its action as text, the action becomes a call:
-of the tool by whose name it begins, if that is one of SWE-agent's own commands, else of `bash`; its argument is the
-whole action. SWE-agent ends a session at `submit`, so a `submit` after which it went on was handed back.
+If the model wrote its actions as text instead of function calls, each action becomes a call: of the tool named by its
+first word if that is one of SWE-agent's commands, else of `bash`. The argument is the whole action. SWE-agent ends a
+session at `submit`, so a `submit` after which the session went on was rejected.
 Sources: SWE-agent, documentation "Output files", `sweagent/agent/agents.py`.
 """
 
@@ -25,7 +25,7 @@ from .parsing import as_dict, as_list, as_number, as_text, first_text
 SUBMIT = "submit"
 BASH = "bash"
 SUBMIT_TOOL = ToolSpec(name=SUBMIT, description="Submit the work and end the session.", parameters={"type": "object"})
-"""Always offered; the other tools of a session are known when they are called."""
+"""Always offered. Other tools are known only from their calls."""
 COMMANDS = frozenset(
     {
         "append", "create", "edit", "exit_forfeit", "filemap", "find_file", "goto", "image_editor", "insert", "open",
@@ -33,7 +33,7 @@ COMMANDS = frozenset(
         "view_image",
     }
 )  # fmt: skip
-"""SWE-agent's own commands; those that a system prompt documents come to them."""
+"""Commands of SWE-agent, in addition to those that the system prompt documents."""
 _SESSION_FIELDS = frozenset(
     {"attempts", "environment", "history", "info", "replay_config", "trajectory", "trajectory_format"}
 )
@@ -42,7 +42,7 @@ _ENTRY_FIELDS = frozenset(
      "message_type", "messages", "observation", "query", "reasoning", "reasoning_content", "response", "role",
      "state", "tags", "thinking_blocks", "thought", "tool_call_id", "tool_call_ids", "tool_calls"}
 )  # fmt: skip
-"""Fields of an entry that are read, or say nothing of what was said; others are listed as lost."""
+"""Fields of an entry that are read or carry no content; others are counted as losses."""
 _DOCUMENTED = re.compile(r"^(\w+):\n[ \t]+docstring:", re.MULTILINE)
 _EXIT_STATUSES: dict[str, tuple[str, Any]] = {
     "exit_cost": ("cost_limit", None),
@@ -57,14 +57,14 @@ _EXIT_STATUSES: dict[str, tuple[str, Any]] = {
     "exit_command": ("custom:exit_command", "completed"),
     "early_exit": ("custom:early_exit", "exhausted"),
 }
-"""Exit statuses, and what they are for us. One that stands in brackets behind `submitted` ended the session, too."""
+"""Stop reason and status for each exit status. `submitted (X)` counts as X."""
 _LETTERS = re.compile(r"\w")
 _FENCES = Counter("bashDISCUSSION")
-"""Letters of the marks themselves."""
+"""Letters of the markup itself."""
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The session of a trajectory; each attempt of one that was tried several times."""
+    """The session of a trajectory, or one session for each of its attempts."""
     if isinstance(data, list):
         for one in data:
             yield from sessions(one)
@@ -111,7 +111,7 @@ def _session(data: dict[str, Any], id: str) -> ImportedSession:
 def _missing_from_history(
     history: list[dict[str, Any]], data: dict[str, Any], session: ImportedSession
 ) -> list[dict[str, Any]]:
-    """What stands in the trajectory and not in the history: the last steps, where the session broke off in one."""
+    """The last steps of the trajectory that are missing from the history, because the session broke off."""
     steps = [as_dict(step) for step in as_list(data.get("trajectory"))]
     spoken = [entry for entry in history if entry.get("role") == "assistant" and not _is_demo(entry)]
     if not as_list(data.get("history")) or not spoken or len(steps) <= len(spoken):
@@ -128,7 +128,7 @@ def _missing_from_history(
 
 
 def _is_step(entry: dict[str, Any], step: dict[str, Any]) -> bool:
-    """Whether an entry of the history is this step of the trajectory."""
+    """Whether a history entry belongs to this step of the trajectory."""
     action = as_text(entry.get("action")).strip()
     if "action" in entry and action != as_text(step.get("action")).strip():
         return False
@@ -142,7 +142,7 @@ def _is_demo(entry: dict[str, Any]) -> bool:
 
 
 def _reject_early_submits(session: ImportedSession) -> None:
-    """Mark the results of each `submit` after which the session went on: it was not accepted."""
+    """Mark the results of each `submit` after which the session went on as rejected."""
     said = session.messages
     last = max(place for place, one in enumerate(said) if isinstance(one.message, AssistantMessage))
     for place, one in enumerate(said[:last]):
@@ -151,14 +151,14 @@ def _reject_early_submits(session: ImportedSession) -> None:
 
 
 class _HistoryReader:
-    """Hears the entries of a history."""
+    """Adds the entries of a history to a session."""
 
     def __init__(self, builder: SessionBuilder, own: frozenset[str], demonstrations: bool) -> None:
         self._builder = builder
         self._session = builder.session
         self._own = own
         self._demonstrations = demonstrations
-        """Whether demonstrations are texts that were shown, and not messages of a conversation."""
+        """Whether demonstrations are texts for the system prompt, not whole conversations."""
         self._begun = False
         self._action = ""
 
@@ -187,7 +187,7 @@ class _HistoryReader:
                 self._session.count_dropped(kind, text)
 
     def finish(self, last: dict[str, Any]) -> None:
-        """The result of the last action is in the trajectory alone, where the loop ended on it."""
+        """Add the result of the last action, which only the trajectory has if the session ended with it."""
         if self._builder.pending_calls and as_text(last.get("action")).strip() == self._action.strip():
             self._builder.add_result("", "", as_text(last.get("observation")))
 
@@ -214,7 +214,7 @@ class _HistoryReader:
 
 
 def _is_only(parts: str, text: str) -> bool:
-    """Whether a response holds nothing but these parts, in the marks that stand around an action."""
+    """Whether a response consists of these parts and the markup around an action only."""
     return not (Counter(_LETTERS.findall(text)) - Counter(_LETTERS.findall(parts)) - _FENCES)
 
 
@@ -223,7 +223,7 @@ def _text(entry: dict[str, Any], session: ImportedSession) -> str:
 
 
 def _history_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The history of a file that holds only the steps, each with what the model was shown."""
+    """The history of a file that has only the steps of the trajectory."""
     steps = [as_dict(step) for step in as_list(data.get("trajectory"))]
     if steps:
         for shown in as_list(steps[0].get("query") or steps[0].get("messages")):
@@ -232,7 +232,7 @@ def _history_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _steps_as_history(steps: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Steps of a trajectory as entries of a history."""
+    """Steps of the trajectory as history entries."""
     for step in steps:
         yield {"role": "assistant", "content": step.get("response"), **step}
         if "observation" in step:
@@ -240,7 +240,7 @@ def _steps_as_history(steps: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any
 
 
 def _without_exit(history: list[dict[str, Any]], status: str, session: ImportedSession) -> list[dict[str, Any]]:
-    """The history without the words that SWE-agent itself says, in the model's name, when an error ends a session."""
+    """The history without the message that SWE-agent writes in the model's name when an error ends the session."""
     places = [place for place, entry in enumerate(history) if entry.get("role") == "assistant"]
     last = history[places[-1]]
     said = "" if as_text(last.get("action")).strip() else as_text(last.get("content"))
@@ -255,7 +255,7 @@ def _without_exit(history: list[dict[str, Any]], status: str, session: ImportedS
 
 
 def _ending(status: str) -> ImportedEnding | None:
-    """How it ended, by its exit status; a plain `submitted` is told by the call."""
+    """The ending for an exit status; None for a plain `submitted`, for which the call suffices."""
     if not status or status == "submitted":
         return None
     inner = status.removeprefix("submitted").strip(" ()")

@@ -1,9 +1,8 @@
-"""tau-bench: OpenAI's messages in `traj`, the benchmark's verdict in `reward`, one session for each task and trial.
+"""Results of tau-bench: OpenAI messages in `traj`, the verdict in `reward`, one session per task and trial.
 
-The agent works for a simulated user, who ends the session with `###STOP###`; so does the tool that transfers to a
-human, and the 30th response. An agent that writes its actions as text (`Action: {"name": ...}`) is heard as if it had
-called them. Sources: tau-bench, `tau_bench/types.py`, `envs/base.py`, `agents/tool_calling_agent.py` and
-`agents/chat_react_agent.py`.
+A simulated user ends the session with `###STOP###`. It also ends with a transfer to a human agent, and after 30
+responses. Actions written as text (`Action: {"name": ...}`) are read as tool calls.
+Sources: tau-bench, `tau_bench/types.py`, `envs/base.py`, `agents/tool_calling_agent.py`, `agents/chat_react_agent.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from .parsing import as_dict, as_list, as_number, as_text, describe_failure, mes
 
 STOP = "###STOP###"
 MAX_RESPONSES = 30
-"""Responses after which tau-bench ends a session."""
+"""tau-bench ends a session after this many responses."""
 RESPOND = "respond"
 TRANSFER = "transfer_to_human_agents"
 TRANSFER_TOOL = ToolSpec(
@@ -28,7 +27,7 @@ TRANSFER_TOOL = ToolSpec(
     description="Transfer the user to a human agent, with a summary of the user's issue.",
     parameters={"type": "object", "properties": {"summary": {"type": "string"}}, "required": ["summary"]},
 )
-"""Offered wherever the prompt speaks of human agents; the other tools of a session are known when they are called."""
+"""Offered if the prompt mentions human agents. Other tools are known only from their calls."""
 _USER_STOP = ImportedEnding(
     reason="custom:user_stop", status="completed", detail=f"the simulated user ended the session with {STOP}"
 )
@@ -37,7 +36,7 @@ _SESSION_FIELDS = frozenset({"task_id", "trial", "reward", "traj", "info"})
 
 
 def sessions(data: Any) -> Iterator[ImportedSession]:
-    """The sessions in a list of results, or in one."""
+    """The sessions of one result or a list of results."""
     for one in data if isinstance(data, list) else [data]:
         yield _session(as_dict(one))
 
@@ -103,7 +102,7 @@ def _transferred(messages: list[Any]) -> bool:
 
 
 def _add_message(builder: SessionBuilder, message: Any) -> None:
-    """One message; what the environment answers to a call that failed says so in its first word."""
+    """Add a message. The environment marks failed calls by the first word of the result."""
     entry = as_dict(message)
     content = entry.get("content")
     if entry.get("role") == "tool" and isinstance(content, str) and content.startswith(("Error", "Unknown action")):
@@ -144,7 +143,7 @@ def _add_text_action(builder: SessionBuilder, message: Any) -> None:
 
 
 def _parse_action(written: str) -> tuple[str, Any]:
-    """The action that a text names; what is no action is a word to the user."""
+    """Name and arguments of an action. Text that is not an action is a message to the user (`respond`)."""
     try:
         action = msgspec.json.decode(written)
     except (msgspec.DecodeError, RecursionError):

@@ -1,9 +1,8 @@
-"""A foreign session as the events of a record: what the engine would have written, had it run that loop.
+"""Converts an imported session to the events of a record, as the engine would have written them.
 
-Each message of the user begins a run, each response is a step. What the loop itself said in the user's role stands
-where it was said, with the decision that it amounts to, and begins a round. An answered question ends its run as a
-pause, and the answer begins one that goes on from it. Calls after an accepted completion stay: they are the waste
-that a report measures.
+Each user message begins a run, each response is a step. A message that the loop wrote in the user's role begins a
+round, after the decision to go on. An answered question ends its run as a pause, and the answer begins a run that
+continues it. Calls after an accepted completion are kept: a report measures them as waste.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ Sink = Callable[[Event], None]
 NO_RESULT = "The transcript that was imported holds no result of this call."
 CANCELLED = "Cancelled while it was running or waiting to run."
 MAX_OPEN_QUESTIONS = 100
-"""Questions of one step that may be open at once: what is known of a run holds each of them."""
+"""Open questions of a step at most, since the facts of a run hold each of them. Further ones are ordinary calls."""
 _ANSWER_ARGUMENTS = (*ANSWER_FIELDS, "reason")
 _QUESTION_ARGUMENTS = ("question", "questions", "message", "text", "prompt", "query", "response")
 _THOUGHT_ARGUMENTS = ("thought", "thinking", "thoughts", "text", "content", "message")
@@ -67,12 +66,12 @@ _PREPARED = ev.StageFinished(stage="prepare", status="absent")
 
 
 class ImportStats(Struct, frozen=True):
-    """How much a session came to."""
+    """What was written of a session."""
 
     runs: int
     steps: int
     tool_names: frozenset[str]
-    """Names of the tools that were offered or called."""
+    """Tools that were offered or called."""
 
 
 def events_of(
@@ -90,7 +89,7 @@ def events_of(
 def write_events(
     session: ImportedSession, session_id: str, format: str, options: ImportOptions, sink: Sink
 ) -> ImportStats:
-    """Hand the events of a session to `sink`, in order. What could only be guessed is added to its losses."""
+    """Pass the events of a session to `sink`, in order. What had to be estimated is added to the session's losses."""
     writer = _EventWriter(session, session_id, format, options, sink)
     writer.write()
     return ImportStats(writer.runs, writer.steps, frozenset(writer.kinds))
@@ -113,21 +112,21 @@ class _EventWriter:
         self._log: ImportLog | None = None
         self._run_id = ""
         self._run_steps = 0
-        """Steps of the present run."""
+        """Steps of the current run."""
         self._failed_requests: list[ImportedMessage] = []
-        """Requests that failed since the latest response: another may yet take their place."""
+        """Requests that failed since the latest response; a retry may follow."""
         self._nudges: list[ImportedMessage] = []
-        """What the loop said since the last response."""
+        """Messages of the loop since the last response."""
         self._before = ev.Carried()
         self._latest: Facts | None = None
-        """What was known at the end of the latest run; not yet in `before`, as the next one may go on from it."""
+        """Facts at the end of the latest run. Not yet in `_before`, since the next run may continue it."""
         estimate_usage(session, self._tools)
         self._mark = _session_digest(session)
         session.count_loss("time", sum(imported.t is None for imported in session.messages))
 
     def write(self) -> None:
         imported = self._session.messages
-        results, goes_on, times = look_ahead(imported)
+        results, goes_on, times = _look_ahead(imported)
         for place, one in enumerate(imported):
             match one.message:
                 case UserMessage(text):
@@ -137,7 +136,7 @@ class _EventWriter:
                 case AssistantMessage() as message:
                     self._add_response(one, message, results.get(place, {}), goes_on[place], times[place])
                 case _:
-                    pass  # a result: told with its call
+                    pass  # a tool result: written with its call
         self._end_run(last=True)
 
     # ---- runs
@@ -188,7 +187,7 @@ class _EventWriter:
         return log
 
     def _end_run(self, *, last: bool = False, user_speaks: bool = False) -> None:
-        """End the present run, if there is one."""
+        """End the current run, if there is one."""
         self._end_failed_step()
         log, self._log = self._log, None
         if log is None:
@@ -251,7 +250,7 @@ class _EventWriter:
             self._resume_after_answers(log, resolver.answers)
 
     def _start_step(self, log: ImportLog) -> tuple[int, str]:
-        """Begin a step, with the requests of it that failed; gives its number and the next attempt's id."""
+        """Begin a step with its failed requests. Returns its number and the id of the next attempt."""
         self._start_round(log)
         self.steps += 1
         self._run_steps += 1
@@ -272,7 +271,7 @@ class _EventWriter:
         return step, f"{step}.{len(failed) + 1}"
 
     def _add_failed_request(self, imported: ImportedMessage, t: float | None) -> None:
-        """A request that failed. What comes next says whether another took its place."""
+        """Keep a failed request until it is known whether it was retried."""
         if imported.starts_run:
             self._end_run()
         if self._log is None:
@@ -280,14 +279,14 @@ class _EventWriter:
         self._failed_requests.append(imported)
 
     def _end_failed_step(self) -> None:
-        """Make a step of the requests that failed, if no response took their place."""
+        """Write the failed requests as a step of their own if no response followed."""
         if self._failed_requests:
             assert self._log is not None
             step, _ = self._start_step(self._log)
             self._log.append(ev.StepFinished(step=step))
 
     def _start_round(self, log: ImportLog) -> None:
-        """Begin a round: the first of the run, or one after a decision that was more than to go on."""
+        """Begin the first round of a run, or another one after nudges or a rejected completion."""
         facts = log.facts
         if self._run_steps and (self._nudges or facts.rejection is not None):
             log.append(ev.DecisionMade(round=facts.rounds, decision=self._continue_decision(facts)))
@@ -311,7 +310,7 @@ class _EventWriter:
             log.append(ev.MessageAdded(text=imported.message.text, origin="nudge"))
 
     def _resume_after_answers(self, log: ImportLog, answers: list[tuple[str, ImportedMessage]]) -> None:
-        """The user answered: the run ends as a pause, and another goes on from it."""
+        """The user answered: end the run as a pause and continue it in another run."""
         paused = log.facts
         self._end_run()
         log = self._start_run(None, answers[0][1].t, paused)
@@ -326,7 +325,7 @@ class _EventWriter:
     def _write_response(
         self, log: ImportLog, imported: ImportedMessage, message: AssistantMessage, attempt: str, step: int
     ) -> None:
-        """A response as it would have come: its parts, then the whole."""
+        """Write a response as if it had been streamed: its parts, then the whole."""
         model = imported.model or self._session.model
         log.append(ev.AttemptStarted(attempt=attempt, model=model))
         log.advance_to(imported.t)
@@ -363,15 +362,18 @@ class _EventWriter:
 
 
 def _session_digest(session: ImportedSession) -> bytes:
-    """What tells this session from others of the same id: some of what was said."""
+    """A digest of some messages, to distinguish sessions with the same id. Run ids are derived from it."""
     some = [session.id, session.model, len(session.messages), session.messages[:2], session.messages[-2:]]
     return blake2b(msgspec.json.encode(some), digest_size=16).digest()
 
 
-def look_ahead(
+def _look_ahead(
     imported: list[ImportedMessage],
 ) -> tuple[dict[int, dict[str, ImportedMessage]], list[bool], list[float | None]]:
-    """What comes later, by place: the results of a response, whether its run goes on, the first time that is known."""
+    """For each message, by index: its tool results, whether its run has a later response, and the next known time.
+
+    Computed in one pass over the session each way.
+    """
     results: dict[int, dict[str, ImportedMessage]] = {}
     goes_on, times = [False] * len(imported), [one.t for one in imported]
     response = -1
@@ -396,7 +398,7 @@ def look_ahead(
 
 
 class CallResolver:
-    """Settles the calls of one step."""
+    """Writes the results of the calls of one step: the recorded ones, or what the engine says in their place."""
 
     def __init__(self, log: ImportLog, kinds: Mapping[str, ToolKind], calls: Sequence[ToolCall], goes_on: bool) -> None:
         self._log = log
@@ -406,16 +408,16 @@ class CallResolver:
         self._completed = False
         self._asked = 0
         self.answers: list[tuple[str, ImportedMessage]] = []
-        """What the user answered to questions of this step, by call id: for the run that goes on."""
+        """Answers of the user to questions of this step, with their call ids, for the run that continues."""
         self.lost = 0
-        """Calls whose result is not known."""
+        """Number of calls whose result is unknown."""
 
     def resolve(self, call: ToolCall, imported: ImportedMessage, result: ToolResult) -> None:
-        """A call that the other loop answered."""
+        """Write a call with a recorded result."""
         log, kind, status = self._log, self._kinds.get(call.name, "ordinary"), result.status
         asks = kind == "question" and status == "ok" and self._may_ask and not result.images
         if not asks:
-            log.advance_to(imported.t)  # how long the user took for an answer is no time of this run
+            log.advance_to(imported.t)  # the time that the user takes to answer does not count
         if status in ("ok", "error", "rejected"):
             log.append(ToolExecutionStarted(call_id=call.id, name=call.name))
         if asks:
@@ -429,7 +431,7 @@ class CallResolver:
         self._write_result(call, result.content, status, result)
 
     def resolve_missing(self, call: ToolCall) -> None:
-        """A call that the other loop did not answer, as far as is known."""
+        """Write a call without a recorded result."""
         log, kind = self._log, self._kinds.get(call.name, "ordinary")
         if kind == "completion" and log.facts.accepted is None:
             log.append(ToolExecutionStarted(call_id=call.id, name=call.name))
@@ -458,7 +460,7 @@ class CallResolver:
         self._log.append(QuestionAsked(call_id=call.id, text=_text_argument(call, _QUESTION_ARGUMENTS)))
 
     def _complete(self, call: ToolCall, result: ToolResult) -> ResultStatus:
-        """Accept a completion, or note that it was handed back; gives the status of its result."""
+        """Accept or reject a completion. Returns the status of its result."""
         imported = parse_completion(result.content, {})
         if result.status == "ok" and isinstance(imported, Completion):
             self._write_accepted(call, _text_argument(call, _ANSWER_ARGUMENTS) or imported.answer)
@@ -498,18 +500,19 @@ class CallResolver:
 
 
 def _text_argument(call: ToolCall, names: Sequence[str]) -> str:
-    """The text that a call carries: the first of these arguments that holds one, else any text but a command."""
+    """The text in a call's arguments: the first of these that has one, else any other but `command`."""
     try:
         arguments: Any = msgspec.json.decode(call.arguments)
     except (msgspec.DecodeError, RecursionError):
         return call.arguments
-    resolve = as_dict(arguments)
-    texts = (resolve[name] for name in (*names, *(name for name in resolve if name != "command")) if name in resolve)
+    values = as_dict(arguments)
+    order = (*names, *(name for name in values if name != "command"))
+    texts = (values[name] for name in order if name in values)
     return next((text for value in texts if (text := _plain_text(value))), "")
 
 
 def _plain_text(value: Any) -> str:
-    """A text, or the texts of a list of questions."""
+    """The text itself, or the texts of a list of questions."""
     if isinstance(value, str):
         return value.strip() and value
     parts = [as_dict(part).get("question", part) for part in as_list(value)]
@@ -520,7 +523,10 @@ def _plain_text(value: Any) -> str:
 
 
 class ImportLog:
-    """Append-only; time only goes forward. `start` is when the run began, in seconds since 1970, if that is known."""
+    """Event log of an imported run: numbers, dates and folds events. Its clock is set from the transcript.
+
+    start: when the run began, in seconds since 1970; None if unknown.
+    """
 
     def __init__(self, sink: Sink, start: float | None) -> None:
         self.facts = Facts()
@@ -530,12 +536,12 @@ class ImportLog:
         self._t = 0
 
     def advance_to(self, t: float | None) -> None:
-        """It is so late now, in seconds since 1970."""
+        """Set the time of the next events, in seconds since 1970. Time never goes back."""
         if t is not None and self._start is not None:
             self._t = max(self._t, round((t - self._start) * 1000))
 
     def append(self, event: Event) -> None:
-        """Add an event."""
+        """Number and date an event, fold it and pass it on."""
         self._seq += 1
         stamped = replace(event, seq=self._seq, t=self._t)
         if type(stamped) not in STREAM_PARTS:

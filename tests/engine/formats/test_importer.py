@@ -241,7 +241,7 @@ def test_a_bad_session_is_skipped_with_its_place_and_the_rest_goes_on(tmp_path: 
     skipped = [result for result in results if isinstance(result, SkippedSession)]
     assert [result.place for result in skipped] == [f"line {n}" for n in range(2, 8)]
     assert [result.why[:25] for result in skipped] == [
-        "no JSON: Input data was t",
+        "invalid JSON: Input data ",
         "in none of the formats cl",
         "it holds no response of a",
         "nested too deeply to be a",
