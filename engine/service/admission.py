@@ -11,7 +11,7 @@ from ..decision import WrongUse
 from ..engine import Engine
 from ..records.event_redaction import Redact, TextRedactor
 from .active import ActiveSession, ActiveSessions
-from .errors import Conflict, TooMany, Unavailable, Unknown, busy, too_many_of_yours
+from .errors import Conflict, ServiceUnavailable, TooMany, Unknown, busy, too_many_of_yours
 
 TITLE = 120
 """Characters of the first prompt that become the title of its session."""
@@ -35,21 +35,23 @@ class Admission:
         """How many sessions of one owner may run at once; None: any number."""
 
     def agent(self, name: str | None) -> tuple[str, Engine]:
-        """The agent with this name; None: the default agent. Raises Unknown, and Unavailable if there are no agents."""
+        """The agent with this name; None: the default one. Raises Unknown, ServiceUnavailable if there are none."""
         if not self._agents:
-            raise Unavailable("no_model", "this server has no model: start it with --model, as in --model openai/gpt-5")
+            raise ServiceUnavailable(
+                "no_model", "this server has no model: start it with --model, as in --model openai/gpt-5"
+            )
         chosen = next(iter(self._agents)) if name is None else name
         if chosen not in self._agents:
             raise Unknown("agent", f"there is no agent {chosen[:100]!r}; there is {', '.join(self._agents)}")
         return chosen, self._agents[chosen]
 
     def check_open(self) -> None:
-        """Raises Unavailable once the service is stopping."""
+        """Raises ServiceUnavailable once the service is stopping."""
         if self._active_sessions.stopping:
-            raise Unavailable("stopping", "the server is stopping: try again in a moment")
+            raise ServiceUnavailable("stopping", "the server is stopping: try again in a moment")
 
     def admit(self, session_id: str, owner: str, agent: str, answering: str | None = None) -> ActiveSession:
-        """Make a session active that is about to run. Raises Unavailable, Conflict or TooMany.
+        """Make a session active that is about to run. Raises ServiceUnavailable, Conflict or TooMany.
 
         answering: the call id of the question whose answer starts the run.
         """

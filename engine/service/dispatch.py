@@ -26,7 +26,7 @@ from .active import ActiveSession, ActiveSessions
 from .admission import Admission, redacted
 from .errors import Conflict, busy, too_many_of_yours
 from .history import load_session
-from .queries import SessionQueries
+from .session_queries import SessionQueries
 from .supervisor import RunSupervisor, clock_of
 
 REST_SECONDS = 5.0

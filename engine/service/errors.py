@@ -4,7 +4,7 @@ Refusal                 the text says what is wrong and what to do
 ├── Unknown            there is no such session, run or agent, or it belongs to somebody else
 ├── Conflict           the state of the session does not allow it; `code` says which state
 ├── TooMany            a limit of the service is reached; it may work later
-└── Unavailable        the service is stopping, or has no model
+└── ServiceUnavailable the service is stopping, or has no model
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class TooMany(Refusal):
         self.after = after
 
 
-class Unavailable(Refusal):
+class ServiceUnavailable(Refusal):
     """The service cannot do it now. Codes: `stopping`, `not_open`, `no_model`."""
 
 

@@ -16,8 +16,8 @@ from ..store.base import Orphan, Store, StoreError
 from .active import ActiveSessions
 from .dispatch import QueueDispatcher
 from .membership import QUEUE, RETRY_SECONDS, LeaseKeeper
+from .queue_worker import QueueWorker
 from .supervisor import RunSupervisor
-from .worker import QueueWorker
 
 FORGET_SECONDS = 3600.0
 """Seconds between two deletions of old sessions."""

@@ -42,9 +42,9 @@ from .follow import HEARTBEAT_SECONDS
 from .history import was_answered
 from .lifecycle import Lifecycle
 from .membership import QUEUE, LeaseKeeper
-from .queries import SessionQueries
+from .queue_worker import QueueWorker
+from .session_queries import SessionQueries
 from .supervisor import RunSupervisor, clock_of
-from .worker import QueueWorker
 
 
 class Service(SessionQueries):

@@ -4,8 +4,8 @@ from .app import web
 from .auth import Auth, BearerTokens
 from .dependencies import engine_of, service_of
 from .disconnect import Disconnected, until_disconnect
-from .limits import WebLimits
 from .server import Connection
+from .server_limits import WebLimits
 
 __all__ = [
     "Auth",

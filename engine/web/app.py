@@ -30,16 +30,16 @@ from starlette.routing import Route
 
 from ..decision import WrongUse
 from ..providers.clock import Clock, SystemClock
-from ..service.errors import Unavailable
+from ..service.errors import ServiceUnavailable
 from ..service.service import Service
 from .auth import Auth, BearerTokens, authenticate
 from .errors import error_response
-from .limits import Readers, RequestRates, WebLimits
 from .middleware import AccessLogMiddleware, SecurityMiddleware
 from .openapi import openapi_document
-from .request import AppState, RequestContext
+from .request_context import AppState, RequestContext
 from .routes import OPERATIONS, Operation
 from .schemas import check_media_type, decode_body, decode_query, read_body
+from .server_limits import Readers, RequestRates, WebLimits
 from .static import serve_page
 
 _ORIGIN = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#@\s]+")
@@ -163,12 +163,12 @@ async def _body(operation: Operation, request: Request, state: AppState) -> Any:
 
 
 def _check_open(service: Service) -> None:
-    """Raises Unavailable if the service is not open."""
+    """Raises ServiceUnavailable if the service is not open."""
     if service.is_open:
         return
     if service.stopping:
-        raise Unavailable("stopping", "the server has stopped")
-    raise Unavailable(
+        raise ServiceUnavailable("stopping", "the server has stopped")
+    raise ServiceUnavailable(
         "not_open",
         "the service is not open: give its lifespan to the app that this one is mounted in, as in "
         "FastAPI(lifespan=service.lifespan), or use `async with service`",

@@ -6,7 +6,7 @@ from starlette.requests import Request
 
 from ..decision import WrongUse
 from ..engine import Engine
-from ..service.errors import Unavailable
+from ..service.errors import ServiceUnavailable
 from ..service.service import Service
 
 
@@ -21,7 +21,7 @@ def service_of(request: Request) -> Service:
 
 
 def engine_of(request: Request) -> Engine:
-    """The engine of the app's service, or the first of several. Raises Unavailable if there is none."""
+    """The engine of the app's service, or the first of several. Raises ServiceUnavailable if there is none."""
     for engine in service_of(request).agents.values():
         return engine
-    raise Unavailable("no_model", "the service has no engine")
+    raise ServiceUnavailable("no_model", "the service has no engine")

@@ -20,11 +20,11 @@ from starlette.responses import Response
 
 from ..decision import WrongUse
 from ..decision.errors import error_text
-from ..service.errors import Conflict, Refusal, TooMany, Unavailable, Unknown
+from ..service.errors import Conflict, Refusal, ServiceUnavailable, TooMany, Unknown
 from ..store.base import StoreError
 
 MEDIA_TYPE = "application/problem+json"
-STATUS_OF: dict[type[Refusal], int] = {Unknown: 404, Conflict: 409, TooMany: 429, Unavailable: 503}
+STATUS_OF: dict[type[Refusal], int] = {Unknown: 404, Conflict: 409, TooMany: 429, ServiceUnavailable: 503}
 """Status of each kind of refusal."""
 RETRY_SECONDS = 1.0
 """`Retry-After` of a refusal that does not know when it will work again, in seconds."""

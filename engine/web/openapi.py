@@ -10,8 +10,8 @@ import msgspec
 
 from .._version import __version__
 from .errors import MEDIA_TYPE, Problem
-from .limits import WebLimits
 from .routes import JSON, Operation
+from .server_limits import WebLimits
 from .sse import MEDIA_TYPE as SSE
 
 _REF = "#/components/schemas/{name}"

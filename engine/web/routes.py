@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from ..decision import Outcome
 from .ag_ui import RunAgentInput
-from .ag_ui.routes import run_agent, session_as_ag_ui
-from .request import RequestContext, json_response
+from .ag_ui_routes import run_agent, session_as_ag_ui
+from .request_context import RequestContext, json_response
 from .schemas import (
     AgentListResponse,
     AnswerRequest,

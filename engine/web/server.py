@@ -33,8 +33,8 @@ from ..store.url import file_at
 from .app import web
 from .auth import TOKEN_VARIABLE, Auth, BearerTokens
 from .errors import problem_response
-from .limits import WebLimits
 from .middleware import is_loopback
+from .server_limits import WebLimits
 from .streaming import ABORT
 
 MAX_OPEN_FILES = 65_536

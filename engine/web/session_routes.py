@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from ..service.errors import Conflict
-from .request import RequestContext, cancel_on_disconnect, json_response
+from .request_context import RequestContext, cancel_on_disconnect, json_response
 from .schemas import (
     AnswerRequest,
     CancelRequest,

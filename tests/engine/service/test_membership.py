@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from endstop.durability import RunLost, StepKey
 from endstop.service.membership import LeaseKeeper
-from endstop.service.worker import FencedSteps
+from endstop.service.queue_worker import FencedSteps
 from endstop.store.base import Orphan
 
 from ..temporary_store import TemporaryStore, opened

@@ -12,7 +12,7 @@ from endstop import Engine, read_record
 from endstop.decision import WrongUse
 from endstop.providers import Scripted, call, say
 from endstop.replay import replay
-from endstop.service.errors import Conflict, Refusal, TooMany, Unavailable, Unknown
+from endstop.service.errors import Conflict, Refusal, ServiceUnavailable, TooMany, Unknown
 from endstop.service.service import Service
 from endstop.store.base import Batch, StoreError
 
@@ -198,7 +198,7 @@ async def test_wrong_use_begins_nothing() -> None:
         assert await refused(service.start("x", agent="nobody")) == (Unknown, "agent")
         assert await service.sessions() == ([], None)
     async with Service({}, store=TemporaryStore()) as service:
-        assert await refused(service.start("x")) == (Unavailable, "no_model")
+        assert await refused(service.start("x")) == (ServiceUnavailable, "no_model")
     with pytest.raises(WrongUse, match="not open"):
         await service_of(FINISH).start("x")
 
@@ -211,7 +211,7 @@ async def test_stopping_gives_running_sessions_their_grace_then_cancels_them_wit
         reader = asyncio.create_task(to_end(service.follow_session(session.id)))
         await asyncio.sleep(0)
         service.begin_stopping()
-        assert await refused(service.start("more")) == (Unavailable, "stopping")
+        assert await refused(service.start("more")) == (ServiceUnavailable, "stopping")
         portions = await reader
     async with opened(store):
         run = await store.run(session.run_id or "")

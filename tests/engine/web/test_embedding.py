@@ -15,7 +15,7 @@ import structlog
 from endstop import Engine
 from endstop.decision import WrongUse
 from endstop.providers import Scripted
-from endstop.service import Service, Unavailable
+from endstop.service import Service, ServiceUnavailable
 from endstop.testing import settle
 from endstop.web import WebLimits, engine_of, service_of, web
 from endstop.web.app import stop_on_signals
@@ -115,7 +115,7 @@ async def test_endpoints_of_the_apps_own_get_engine_and_service() -> None:
 def test_without_the_lifespan_or_an_engine_they_get_an_error_that_says_so() -> None:
     with pytest.raises(WrongUse, match="lifespan"):
         service_of(Request({"type": "http", "state": {}}))
-    with pytest.raises(Unavailable):
+    with pytest.raises(ServiceUnavailable):
         engine_of(Request({"type": "http", "state": {"endstop": Service({}, store=TemporaryStore())}}))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from endstop.web.limits import MAX_INTERVAL, LoopLag, Readers, WebLimits
+from endstop.web.server_limits import MAX_INTERVAL, LoopLag, Readers, WebLimits
 
 
 async def busy_until(lag: LoopLag, seconds: float) -> None:

@@ -18,7 +18,7 @@ from ..store.base import StoredRun, StoreError
 from . import sse as sse
 from .auth import Auth
 from .errors import HttpError
-from .limits import Readers, ReaderSlot, RequestRates, WebLimits
+from .server_limits import Readers, ReaderSlot, RequestRates, WebLimits
 from .streaming import StreamedResponse
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
