@@ -1,10 +1,14 @@
-"""A replay beside its record: whether it decides the same, and where the two first part.
+"""Compare a replay with its record: whether it decides the same, and where the two first differ.
 
-What is compared is each decision of the outer loop and the outcome. A record from elsewhere may hold fewer decisions
-than the engine makes: where it says nothing and went on, a bare "go on" of the engine is no contradiction.
+Every decision of the outer loop and the outcome are compared. A record of another program may hold fewer decisions than
+the engine makes: where such a record went on without a decision, a "go on" of the engine that tells the model nothing
+is no divergence.
 
-A divergence names, besides the two decisions, the first event before them that differs: a response, a result. That
-alone is none: live tools may answer otherwise and nothing else comes of it.
+A divergence also names the first event before it that differs, such as a response or a result. An event that differs is
+no divergence by itself: a live tool may return something else and the decisions stay the same.
+
+Events are matched by their position: type, step and ordinal. Their numbers may differ, because a replay leaves out what
+a killed process left unfinished, and because older records lack some events of today.
 """
 
 from __future__ import annotations
@@ -22,10 +26,10 @@ from ..records.reader import RecordedRun
 from .recorded import without_stream_parts
 
 RECORD_ENDS = "the record ends here"
-"""The cause by which a replay is cancelled where its record holds nothing more."""
+"""The cause with which a replay is cancelled where its record ends."""
 
 MAX_TEXT_SHOWN = 100
-"""Characters of what would be said to a model."""
+"""Characters of a text to the model that a divergence quotes."""
 
 _COMPARED: dict[type, tuple[str, ...]] = {
     ev.MessageAdded: ("origin", "text"),
@@ -39,290 +43,36 @@ _COMPARED: dict[type, tuple[str, ...]] = {
     ev.VerdictGiven: ("role", "name", "said", "detail"),
     ev.ContextCompacted: ("strategy", "dropped", "keep_results", "in_vain"),
 }
-"""The events of which it is said that they differ, and by what. Parts of a stream stand in the whole response."""
+"""The events that are compared, and their fields that count. Deltas are compared as the whole response."""
 _ONCE_PER_RUN = frozenset({ev.ResponseFinished, ev.ToolCallResult, ev.CompletionAccepted, ev.CompletionRejected})
-"""Those that a run has once only, although its process was killed and it went on in another one."""
+"""The events that are not repeated when a run is resumed after a kill; only these are compared in a resumed run."""
 
 
-class EventDifference(Struct, frozen=True, kw_only=True):
-    """An event that is not the same in a record and in its replay. None: the one or the other has no such event."""
-
-    recorded: Event | None
-    replayed: Event | None
-    fields: tuple[str, ...] = ()
-    """What differs, where both have it."""
-
-
-class Divergence(Struct, frozen=True, kw_only=True):
-    """The first place where a replay left its record."""
-
-    round: int
-    step: int
-    """The steps that the replay had made by then."""
-    recorded: Decision | None
-    """None if the record holds no decision there."""
-    replayed: Decision | None
-    what: str
-    """In words: which two things differ."""
-    before: EventDifference | None = None
-    """The first event before these decisions that differs."""
-
-
-class _RecordedDecision(Struct, frozen=True):
-    step: int
-    event: ev.DecisionMade
-
-
-class ReplayComparison:
-    """Takes the events of a replay, one after another."""
-
-    def __init__(self, recorded: RecordedRun) -> None:
-        self.decisions = 0
-        """How many are the same."""
-        self.divergence: Divergence | None = None
-        self._recorded = recorded
-        self._events = without_stream_parts(recorded)
-        self._marks = {spec.name for spec in recorded.started.tools if spec.kind != "ordinary"}
-        """Tools whose results stand in events of their own: completions, questions, thoughts."""
-        carried = recorded.started.carried
-        self._step = carried.steps if carried is not None else 0
-        self._decided, self._last_step = _decisions_in(self._events, self._step)
-        self._next = 0
-        self._silent = False
-        """Whether the record went on somewhere without a decision, so that its rounds are not the engine's."""
-        self._latest: Decision | None = None
-        self._seen: list[Event] = []
-
-    def take(self, event: Event) -> Divergence | None:
-        """One more event of the replay; a divergence if it is the first that shows one."""
-        if type(event) in ev.STREAM_PARTS:
-            return None
-        if type(event) in _COMPARED:
-            self._seen.append(event)
-        elif isinstance(event, ev.StepStarted):
-            self._step = event.step - event.closing
-            self._seen.append(event)
-        elif isinstance(event, ev.DecisionMade):
-            self._latest = event.decision
-            if self.divergence is None:
-                self.divergence = self._check(event)
-                return self.divergence
-        return None
-
-    def end(self, outcome: Outcome) -> Divergence | None:
-        """The divergence of the whole run, if there is one."""
-        if self.divergence is None:
-            self.divergence = self._check_end(outcome)
-        else:
-            went_on = self._record_went_on(self._latest)
-            if went_on and went_on not in self.divergence.what:
-                self.divergence = replace(self.divergence, what=f"{self.divergence.what}; {went_on}")
-        return self.divergence
-
-    @property
-    def difference(self) -> EventDifference | None:
-        """The first event so far that differs."""
-        return self._first_difference(self._events, whole=self._recorded.finished is not None)
-
-    # ---- decisions
-
-    def _check(self, event: ev.DecisionMade) -> Divergence | None:
-        now = event.decision
-        if self._ran_out(now):
-            return None
-        then = self._decided[self._next] if self._next < len(self._decided) else None
-        if (self._last_step if then is None else then.step) > self._step:
-            if isinstance(now, GoOn) and not _instruction_of(now):
-                self._silent = True
-                return None
-            return self._diverges(event, None)
-        if then is not None:
-            self._next += 1
-            if _without_trace(then.event.decision) != _without_trace(now):
-                return self._diverges(event, then.event)
-            self.decisions += 1
-            return None
-        finished = self._recorded.finished
-        if finished is None or (isinstance(now, Stop) and now.reason == finished.outcome.stop_reason):
-            self._silent = True
-            return None
-        return self._diverges(event, None)
-
-    def _diverges(self, event: ev.DecisionMade, then: ev.DecisionMade | None) -> Divergence:
-        before = [e for e in self._events if then is None or e.seq < then.seq]
-        if then is None:
-            before = _up_to_step(before, self._step)
-        return Divergence(
-            round=event.round if then is None else then.round,
-            step=self._step,
-            recorded=None if then is None else then.decision,
-            replayed=event.decision,
-            what=self._record_went_on(event.decision) or self._words(event.decision, then),
-            before=self._first_difference(before, whole=True),
-        )
-
-    def _record_went_on(self, now: Decision | None) -> str:
-        """In words, if the replay ended and the record did not."""
-        if now is None or isinstance(now, GoOn) or self._last_step <= self._step or self._ran_out(now):
-            return ""
-        does = "stops" if isinstance(now, Stop) else "pauses"
-        return f"the engine {does} at step {self._step} by {now.rule}; the record went on to step {self._last_step}"
-
-    def _words(self, now: Decision, then: ev.DecisionMade | None) -> str:
-        if then is not None:
-            other = _other_fields(then.decision, now)
-            in_what = f", with another {', '.join(other)}" if str(then.decision) == str(now) else ""
-            return f"round {then.round}: the record says {then.decision}, the replay {now}{in_what}"
-        if self._step < self._last_step:
-            return f"step {self._step}: the record went on, and the engine first {_instruction_of(now)}"
-        finished = self._recorded.finished
-        ended = "" if finished is None else f" as {finished.outcome.stop_reason}"
-        return f"step {self._step}: the record ends{ended}, the replay says {now}, by {now.rule}"
-
-    def _ran_out(self, now: Decision | None) -> bool:
-        return isinstance(now, Stop) and now.detail.endswith(RECORD_ENDS)
-
-    # ---- events
-
-    def _first_difference(self, then: Sequence[Event], *, whole: bool) -> EventDifference | None:
-        """The first event that differs. `whole`: the record goes as far as the replay: what it lacks, it lacks."""
-        resumed = any(isinstance(event, ev.RunResumed) for event in then)
-        kinds = _ONCE_PER_RUN if resumed else frozenset(_COMPARED)
-        was, is_now = _by_position(then, kinds), _by_position(self._seen, kinds)
-        replayed, recorded = dict(is_now), dict(was)
-        lost = next(
-            (n for n, (at, e) in enumerate(was) if at not in replayed or self._fields(e, replayed[at])), len(was)
-        )
-        added = next((n for n, (at, _) in enumerate(is_now) if whole and at not in recorded), len(is_now))
-        if added < min(lost, len(is_now)):
-            return EventDifference(recorded=None, replayed=is_now[added][1])
-        if lost == len(was):
-            return None
-        place, event = was[lost]
-        other = replayed.get(place)
-        return EventDifference(
-            recorded=event, replayed=other, fields=() if other is None else self._fields(event, other)
-        )
-
-    def _fields(self, one: Event, other: Event) -> tuple[str, ...]:
-        names = _COMPARED[type(one)]
-        if isinstance(one, ev.ToolCallResult) and (one.status not in ("ok", "error") or one.name in self._marks):
-            names = ("status",)  # the rest is the loop's own words
-        return tuple(name for name in names if getattr(one, name) != getattr(other, name))
-
-    # ---- the end
-
-    def _check_end(self, outcome: Outcome) -> Divergence | None:
-        if self._recorded.finished is None:
-            return None
-        left = self._decided[self._next].event if self._next < len(self._decided) else None
-        then = self._recorded.finished.outcome
-        if self._ran_out(self._latest):
-            what = f"step {self._last_step}: the record ends as {then.stop_reason}, and the engine makes another step"
-            return self._at_end(outcome.rounds, what, None if left is None else left.decision)
-        if left is not None:
-            what = f"round {left.round}: the record says {left.decision}, the replay nothing"
-            return self._at_end(left.round, what, left.decision)
-        names = ["status", "stop_reason", "answer", "steps", *(() if self._silent else ("rounds",))]
-        if not then.answer and not then.answer_from:
-            names.remove("answer")  # older versions gave none where a run ended otherwise than by one
-        differing = [name for name in names if getattr(then, name) != getattr(outcome, name)]
-        if not differing:
-            return None
-        words = (f"{name} was {getattr(then, name)!r} and is {getattr(outcome, name)!r}" for name in differing)
-        return self._at_end(outcome.rounds, f"the outcome differs: {'; '.join(words)}", None)
-
-    def _at_end(self, round: int, what: str, then: Decision | None) -> Divergence:
-        return Divergence(round=round, step=self._step, recorded=then, replayed=None, what=what, before=self.difference)
-
-
-def _decisions_in(events: Iterable[Event], step: int) -> tuple[list[_RecordedDecision], int]:
-    """The decisions of a recorded run, each with the steps made by then, and the last step."""
-    decided: list[_RecordedDecision] = []
-    for event in events:
-        if isinstance(event, ev.StepStarted):
-            step = event.step - event.closing
-        elif isinstance(event, ev.DecisionMade):
-            decided.append(_RecordedDecision(step, event))
-    return decided, step
-
-
-def _without_trace(decision: Decision) -> dict[str, Any]:
-    """A decision as far as it is done: whatever else was considered, and in whatever words it is told."""
-    plain: dict[str, Any] = msgspec.to_builtins(replace(decision, trace=()))
-    plain.pop("detail", None)
-    return plain
-
-
-def _instruction_of(decision: Decision) -> str:
-    """What is done to the model before the next step, in words; empty for nothing."""
-    if not isinstance(decision, GoOn):
-        return ""
-    told = (("tells the model", decision.say), ("reminds the model", decision.remind))
-    parts = ["compacts the context"] if decision.compact else []
-    parts += [f"{verb}: {' '.join(text.split())[:MAX_TEXT_SHOWN]}" for verb, text in told if text]
-    return " and ".join(parts)
-
-
-def _other_fields(then: Decision, now: Decision) -> list[str]:
-    one, other = _without_trace(then), _without_trace(now)
-    return [name for name in {**one, **other} if one.get(name) != other.get(name)]
-
-
-# ---- events
-
-
-def _by_position(events: Iterable[Event], kinds: frozenset[type]) -> list[tuple[Position, Event]]:
-    places, begun = PositionCounter(), 0
-    found: list[tuple[Position, Event]] = []
-    for event in events:
-        if type(event) in kinds:
-            found.append((places.of(event), event))
-        elif isinstance(event, ev.StepStarted):
-            places.of(event)
-            begun = len(found)
-        elif isinstance(event, ev.RunResumed) and event.interrupted_step is not None:
-            del found[begun:]  # of a response that never came whole
-    return found
-
-
-def _up_to_step(events: Sequence[Event], step: int) -> list[Event]:
-    """The events up to the end of this step, as far as they belong to it."""
-    found: list[Event] = []
-    for event in events:
-        if isinstance(event, ev.StepStarted) and event.step > step:
-            break
-        found.append(event)
-    return found
-
-
-# Where an event stands in its run: what it is, in which step, the how manieth there.
-#
-# The same event of a record and of its replay has the same place, though their numbers may differ: a replay passes
-# over what a killed process left unfinished, and an older record lacks events that are written today.
+# ---- positions
 
 Position = tuple[type, int | str, int]
+"""The position of an event in its run: its type, its step (of a result: the call id), and its ordinal there, from 0."""
 
 
 class EventAddress(Struct, frozen=True, kw_only=True):
-    """The event from which on a replay is shown."""
+    """Names an event of a record."""
 
     run: int
-    """The number of its run in the record, from 0."""
+    """The index of its run in the record, from 0."""
     seq: int
-    """Its number in that run."""
+    """The `seq` of the event in that run, from 1."""
 
 
 class PositionCounter:
-    """Gives each event of a run its place, one after another."""
+    """Computes the position of each event of a run, one after another."""
 
     def __init__(self) -> None:
         self.step = 0
-        """The latest step that began."""
+        """The current step."""
         self._counts: dict[tuple[type, int | str], int] = {}
 
     def of(self, event: Event) -> Position:
-        """The place of the next event. A step that was asked for again, after a kill, has the places of the first."""
+        """The position of the next event. A step that is repeated after a kill has the positions of the first try."""
         if isinstance(event, ev.StepStarted):
             self._begin(event.step)
         within = event.call_id if isinstance(event, ev.ToolCallResult) else self.step  # parallel calls end in any order
@@ -337,32 +87,287 @@ class PositionCounter:
 
 
 class PositionWatch:
-    """Watches for a recorded event to come up in the replay of its run."""
+    """Recognises in a replay the event that has number `seq` in the record of the run."""
 
     def __init__(self, recorded: RecordedRun, seq: int) -> None:
-        places = PositionCounter()
-        self._at_or_behind: set[Position] = set()
+        positions = PositionCounter()
+        self._at_or_after: set[Position] = set()
         self._step = 0
         for event in recorded.events:
-            place = places.of(event)
+            position = positions.of(event)
             if event.seq >= seq:
-                self._at_or_behind.add(place)
+                self._at_or_after.add(position)
             else:
-                self._step = places.step
+                self._step = positions.step
         self._places = PositionCounter()
 
     @property
     def near(self) -> bool:
-        """Whether it may come up in the step that is under way."""
+        """Whether the event may occur in the current step."""
         return self._places.step >= self._step
 
-    def comes(self, event: Event) -> bool:
-        """Whether this event, the next of the replay, is that one, or else the first that stands behind it."""
-        return self._places.of(event) in self._at_or_behind
+    def reached_by(self, event: Event) -> bool:
+        """Whether the replay has reached it with this event, which is that event or the first one after it."""
+        return self._places.of(event) in self._at_or_after
 
 
 def latest_recorded_seq(recorded: RecordedRun, replayed: Iterable[Event]) -> int:
-    """The number that the latest of these events of a replay has in the record; 0 if it has none of them."""
+    """The `seq` in the record of the latest of these replayed events; 0 if the record has none of them."""
     there, here = PositionCounter(), PositionCounter()
     numbers = {there.of(event): event.seq for event in recorded.events}
     return next((numbers[at] for at in reversed([here.of(event) for event in replayed]) if at in numbers), 0)
+
+
+# ---- the comparison
+
+
+class EventDifference(Struct, frozen=True, kw_only=True):
+    """An event that differs between a record and its replay."""
+
+    recorded: Event | None
+    """None if only the replay has such an event."""
+    replayed: Event | None
+    """None if only the record has such an event."""
+    fields: tuple[str, ...] = ()
+    """The fields that differ, if both have the event."""
+
+
+class Divergence(Struct, frozen=True, kw_only=True):
+    """The first decision, or the outcome, that differs between a record and its replay."""
+
+    round: int
+    step: int
+    """The number of steps that the replay had made."""
+    recorded: Decision | None
+    """None if the record holds no decision here."""
+    replayed: Decision | None
+    """None if the replay made no decision here, or only the outcome differs."""
+    what: str
+    """A sentence that says what differs."""
+    before: EventDifference | None = None
+    """The first event before the decisions that differs."""
+
+
+class _RecordedDecision(Struct, frozen=True):
+    step: int
+    event: ev.DecisionMade
+
+
+class ReplayComparison:
+    """Compares the events of a replay with a recorded run, one after another."""
+
+    def __init__(self, recorded: RecordedRun) -> None:
+        self.decisions = 0
+        """The number of decisions that were the same."""
+        self.divergence: Divergence | None = None
+        self._recorded = recorded
+        self._events = without_stream_parts(recorded)
+        self._marks = {spec.name for spec in recorded.started.tools if spec.kind != "ordinary"}
+        """Tools whose results have events of their own: completions, questions, thoughts."""
+        carried = recorded.started.carried
+        self._step = carried.steps if carried is not None else 0
+        self._decided, self._last_step = _decisions_in(self._events, self._step)
+        self._next = 0
+        self._silent = False
+        """Whether the record went on somewhere without a decision, so that its round numbers cannot be compared."""
+        self._latest: Decision | None = None
+        self._seen: list[Event] = []
+
+    def feed(self, event: Event) -> Divergence | None:
+        """Add an event of the replay. Returns the divergence if this event is the first that shows one."""
+        if type(event) in ev.STREAM_PARTS:
+            return None
+        if type(event) in _COMPARED:
+            self._seen.append(event)
+        elif isinstance(event, ev.StepStarted):
+            self._step = event.step - event.closing
+            self._seen.append(event)
+        elif isinstance(event, ev.DecisionMade):
+            self._latest = event.decision
+            if self.divergence is None:
+                self.divergence = self._check(event)
+                return self.divergence
+        return None
+
+    def finish(self, outcome: Outcome) -> Divergence | None:
+        """End the comparison. Returns the divergence of the run, if there is one."""
+        if self.divergence is None:
+            self.divergence = self._check_end(outcome)
+        else:
+            went_on = self._record_went_on(self._latest)
+            if went_on and went_on not in self.divergence.what:
+                self.divergence = replace(self.divergence, what=f"{self.divergence.what}; {went_on}")
+        return self.divergence
+
+    @property
+    def difference(self) -> EventDifference | None:
+        """The first event that differs, so far."""
+        return self._first_difference(self._events, whole=self._recorded.finished is not None)
+
+    # ---- decisions
+
+    def _check(self, event: ev.DecisionMade) -> Divergence | None:
+        now = event.decision
+        if self._record_ended(now):
+            return None
+        then = self._decided[self._next] if self._next < len(self._decided) else None
+        if (self._last_step if then is None else then.step) > self._step:
+            if isinstance(now, GoOn) and not _instruction_of(now):
+                self._silent = True
+                return None
+            return self._divergence(event, None)
+        if then is not None:
+            self._next += 1
+            if _without_trace(then.event.decision) != _without_trace(now):
+                return self._divergence(event, then.event)
+            self.decisions += 1
+            return None
+        finished = self._recorded.finished
+        if finished is None or (isinstance(now, Stop) and now.reason == finished.outcome.stop_reason):
+            self._silent = True
+            return None
+        return self._divergence(event, None)
+
+    def _divergence(self, event: ev.DecisionMade, then: ev.DecisionMade | None) -> Divergence:
+        before = [e for e in self._events if then is None or e.seq < then.seq]
+        if then is None:
+            before = _up_to_step(before, self._step)
+        return Divergence(
+            round=event.round if then is None else then.round,
+            step=self._step,
+            recorded=None if then is None else then.decision,
+            replayed=event.decision,
+            what=self._record_went_on(event.decision) or self._describe(event.decision, then),
+            before=self._first_difference(before, whole=True),
+        )
+
+    def _record_went_on(self, now: Decision | None) -> str:
+        """A sentence for a replay that ended where the record went on; empty otherwise."""
+        if now is None or isinstance(now, GoOn) or self._last_step <= self._step or self._record_ended(now):
+            return ""
+        does = "stops" if isinstance(now, Stop) else "pauses"
+        return f"the engine {does} at step {self._step} by {now.rule}; the record went on to step {self._last_step}"
+
+    def _describe(self, now: Decision, then: ev.DecisionMade | None) -> str:
+        if then is not None:
+            other = _changed_fields(then.decision, now)
+            in_what = f", with another {', '.join(other)}" if str(then.decision) == str(now) else ""
+            return f"round {then.round}: the record says {then.decision}, the replay {now}{in_what}"
+        if self._step < self._last_step:
+            return f"step {self._step}: the record went on, and the engine first {_instruction_of(now)}"
+        finished = self._recorded.finished
+        ended = "" if finished is None else f" as {finished.outcome.stop_reason}"
+        return f"step {self._step}: the record ends{ended}, the replay says {now}, by {now.rule}"
+
+    def _record_ended(self, now: Decision | None) -> bool:
+        return isinstance(now, Stop) and now.detail.endswith(RECORD_ENDS)
+
+    # ---- events
+
+    def _first_difference(self, then: Sequence[Event], *, whole: bool) -> EventDifference | None:
+        """The first event that differs. `whole`: the record does not end early, so what it lacks is a difference."""
+        resumed = any(isinstance(event, ev.RunResumed) for event in then)
+        kinds = _ONCE_PER_RUN if resumed else frozenset(_COMPARED)
+        was, is_now = _by_position(then, kinds), _by_position(self._seen, kinds)
+        replayed, recorded = dict(is_now), dict(was)
+        lost = next(
+            (n for n, (at, e) in enumerate(was) if at not in replayed or self._fields(e, replayed[at])), len(was)
+        )
+        added = next((n for n, (at, _) in enumerate(is_now) if whole and at not in recorded), len(is_now))
+        if added < min(lost, len(is_now)):
+            return EventDifference(recorded=None, replayed=is_now[added][1])
+        if lost == len(was):
+            return None
+        position, event = was[lost]
+        other = replayed.get(position)
+        return EventDifference(
+            recorded=event, replayed=other, fields=() if other is None else self._fields(event, other)
+        )
+
+    def _fields(self, one: Event, other: Event) -> tuple[str, ...]:
+        names = _COMPARED[type(one)]
+        if isinstance(one, ev.ToolCallResult) and (one.status not in ("ok", "error") or one.name in self._marks):
+            names = ("status",)  # the content is the loop's own text
+        return tuple(name for name in names if getattr(one, name) != getattr(other, name))
+
+    # ---- the end
+
+    def _check_end(self, outcome: Outcome) -> Divergence | None:
+        if self._recorded.finished is None:
+            return None
+        left = self._decided[self._next].event if self._next < len(self._decided) else None
+        then = self._recorded.finished.outcome
+        if self._record_ended(self._latest):
+            what = f"step {self._last_step}: the record ends as {then.stop_reason}, but the engine makes another step"
+            return self._at_end(outcome.rounds, what, None if left is None else left.decision)
+        if left is not None:
+            what = f"round {left.round}: the record says {left.decision}, the replay makes no decision"
+            return self._at_end(left.round, what, left.decision)
+        names = ["status", "stop_reason", "answer", "steps", *(() if self._silent else ("rounds",))]
+        if not then.answer and not then.answer_from:
+            names.remove("answer")  # older versions recorded an answer only for runs that ended by one
+        differing = [name for name in names if getattr(then, name) != getattr(outcome, name)]
+        if not differing:
+            return None
+        words = (f"{name} was {getattr(then, name)!r} and is {getattr(outcome, name)!r}" for name in differing)
+        return self._at_end(outcome.rounds, f"the outcome differs: {'; '.join(words)}", None)
+
+    def _at_end(self, round: int, what: str, then: Decision | None) -> Divergence:
+        return Divergence(round=round, step=self._step, recorded=then, replayed=None, what=what, before=self.difference)
+
+
+def _decisions_in(events: Iterable[Event], step: int) -> tuple[list[_RecordedDecision], int]:
+    """The decisions of a recorded run, each with the number of steps made before it, and the last step."""
+    decided: list[_RecordedDecision] = []
+    for event in events:
+        if isinstance(event, ev.StepStarted):
+            step = event.step - event.closing
+        elif isinstance(event, ev.DecisionMade):
+            decided.append(_RecordedDecision(step, event))
+    return decided, step
+
+
+def _without_trace(decision: Decision) -> dict[str, Any]:
+    """A decision without its trace and its detail, which only explain it."""
+    plain: dict[str, Any] = msgspec.to_builtins(replace(decision, trace=()))
+    plain.pop("detail", None)
+    return plain
+
+
+def _instruction_of(decision: Decision) -> str:
+    """What a decision does before the next step, in words; empty for nothing."""
+    if not isinstance(decision, GoOn):
+        return ""
+    messages = (("tells the model", decision.say), ("reminds the model", decision.remind))
+    parts = ["compacts the context"] if decision.compact else []
+    parts += [f"{verb}: {' '.join(text.split())[:MAX_TEXT_SHOWN]}" for verb, text in messages if text]
+    return " and ".join(parts)
+
+
+def _changed_fields(then: Decision, now: Decision) -> list[str]:
+    one, other = _without_trace(then), _without_trace(now)
+    return [name for name in {**one, **other} if one.get(name) != other.get(name)]
+
+
+def _by_position(events: Iterable[Event], kinds: frozenset[type]) -> list[tuple[Position, Event]]:
+    positions, begun = PositionCounter(), 0
+    found: list[tuple[Position, Event]] = []
+    for event in events:
+        if type(event) in kinds:
+            found.append((positions.of(event), event))
+        elif isinstance(event, ev.StepStarted):
+            positions.of(event)
+            begun = len(found)
+        elif isinstance(event, ev.RunResumed) and event.interrupted_step is not None:
+            del found[begun:]  # those of the interrupted step
+    return found
+
+
+def _up_to_step(events: Sequence[Event], step: int) -> list[Event]:
+    """The events up to the end of this step, as far as they belong to it."""
+    found: list[Event] = []
+    for event in events:
+        if isinstance(event, ev.StepStarted) and event.step > step:
+            break
+        found.append(event)
+    return found

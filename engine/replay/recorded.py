@@ -1,4 +1,4 @@
-"""What a recorded run holds for a replay: tools as they answered, and what each call's function returned."""
+"""What a replay takes from a recorded run instead of doing it: tool results, verdicts of user functions, responses."""
 
 from __future__ import annotations
 
@@ -37,14 +37,19 @@ from ..tools.tool import Tool
 
 
 class RecordedValue(Struct, frozen=True):
-    """What a tool returned then, and when (milliseconds since the run began)."""
+    """What the function of a tool returned."""
 
     t: int
+    """When: milliseconds since the run began."""
     value: Any
 
 
 class RecordedTool(Tool):
-    """A tool that is known only by its spec and by what it made of each call's arguments."""
+    """A tool of a recorded run, which has no function.
+
+    complaints: by arguments, what was wrong with those that were invalid. not_final: the arguments of completions that
+    could not be the last one.
+    """
 
     def __init__(self, spec: ToolSpec, complaints: Mapping[str, str], not_final: frozenset[str]) -> None:
         self.name, self.kind = spec.name, spec.kind
@@ -54,7 +59,7 @@ class RecordedTool(Tool):
         self._not_final = not_final
 
     def parse(self, arguments: str) -> dict[str, Any]:
-        """The arguments as they are; those that were invalid then are invalid now."""
+        """Parse the arguments without a schema. Raises InvalidArguments for those that were invalid in the record."""
         if arguments in self._complaints:
             raise InvalidArguments(self._complaints[arguments])
         try:
@@ -64,11 +69,11 @@ class RecordedTool(Tool):
         return {"arguments": arguments, "value": value}
 
     def is_final(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a completion by these arguments could be the last one."""
+        """Whether a completion with these arguments could be the last one."""
         return arguments["arguments"] not in self._not_final
 
     async def run(self, arguments: Mapping[str, Any]) -> Any:
-        """Never: a replay answers calls from the record."""
+        """Always raises NotImplementedError: a replay answers calls from the record."""
         raise NotImplementedError("a recorded tool has no function")
 
 
@@ -76,10 +81,7 @@ _PARTS = frozenset({ev.ToolCallStart, ev.ToolCallArgs, ev.ResponseFinished})
 
 
 def recorded_tools(recorded: RecordedRun) -> list[Tool]:
-    """The tools of a recorded run, those included that were called and answered though the record does not list them.
-
-    A record from elsewhere may not know what was offered.
-    """
+    """The tools of a recorded run, including tools that were called but not listed, as in records of other programs."""
     calls: dict[str, tuple[str, list[str]]] = {}
     noted: list[tuple[ev.ToolCallResult | ev.ToolCallEnd, str | None]] = []
     specs = {spec.name: spec for spec in recorded.started.tools}
@@ -102,7 +104,7 @@ def recorded_tools(recorded: RecordedRun) -> list[Tool]:
         if event.call_id not in calls:
             continue
         name, pieces = calls[event.call_id]
-        given = {"".join(pieces)} if until_then is None else {"".join(pieces), until_then}  # more came after it
+        given = {"".join(pieces)} if until_then is None else {"".join(pieces), until_then}  # more deltas came later
         if isinstance(event, ev.ToolCallResult):
             complaints.setdefault(name, {}).update(dict.fromkeys(given, event.content))
         else:
@@ -113,7 +115,7 @@ def recorded_tools(recorded: RecordedRun) -> list[Tool]:
 
 
 def _collect_arguments(event: Event, parts: dict[str, tuple[str, list[str]]]) -> None:
-    """Add to the name and the arguments of each call, by call id; also of calls whose response failed."""
+    """Collect the name and the arguments of each call, by call id; also of calls whose response failed."""
     match event:
         case ev.ToolCallStart(call_id=id, name=name):
             parts[id] = (name, [])
@@ -126,7 +128,7 @@ def _collect_arguments(event: Event, parts: dict[str, tuple[str, list[str]]]) ->
 
 
 def recorded_values(recorded: RecordedRun) -> dict[str, RecordedValue]:
-    """What each call's function returned, by call id. Calls that were cut off have none."""
+    """What the function of each call returned, by call id. Calls that were cut off have no value."""
     events = without_stream_parts(recorded)
     results = {e.call_id: e for e in events if isinstance(e, ev.ToolCallResult)}
     cut_off = next((e.seq for e in events if isinstance(e, ev.LimitReached)), None)
@@ -136,14 +138,14 @@ def recorded_values(recorded: RecordedRun) -> dict[str, RecordedValue]:
     values = {
         id: RecordedValue(result.t, CallOutcome(content=result.content, status=result.status, images=result.images))
         for id, result in results.items()
-        if result.status in ("ok", "error", "unknown", "skipped")  # begins early in a replay, and not in the record
+        if result.status in ("ok", "error", "unknown", "skipped")  # a skipped call may start early in a replay
         or (result.status == "cancelled" and cut_off is not None and result.seq > cut_off)
     }
     for event in events:
         match event:
             case ev.CompletionAccepted(call_id=id, answer=answer, pending_issues=pending):
                 content = results[id].content if id in results else None
-                phase = values[id].value if id in values else None  # the last one, which the completion itself reports
+                phase = values[id].value if id in values else None  # the last phase, reported by the completion itself
                 values[id] = RecordedValue(
                     event.t,
                     Completion(
@@ -159,7 +161,7 @@ def recorded_values(recorded: RecordedRun) -> dict[str, RecordedValue]:
                 )
             case ev.CompletionRejected(call_id=id, by=by) if by != "user" and (
                 by not in ("failed_call", "open_question") or named.get(id) in completing
-            ):  # a gate's name: its verdict is recalled
+            ):  # rejected by a gate, whose verdict is in the record
                 besides = _rest_of_content(results.get(id), rejection_message(event.reason))
                 values[id] = RecordedValue(event.t, Completion(answer="", content=besides))
             case ev.PhaseReported(call_id=id):
@@ -186,14 +188,14 @@ def recorded_values(recorded: RecordedRun) -> dict[str, RecordedValue]:
 
 
 def _rest_of_content(result: ev.ToolCallResult | None, said: str) -> str | None:
-    """What a call's result says after what became of the completion."""
+    """The part of a result's content after this first line; None if it begins otherwise."""
     if result is None or not result.content.startswith(f"{said}\n"):
         return None
     return result.content[len(said) + 1 :]
 
 
 def void_calls(recorded: RecordedRun) -> set[str]:
-    """Calls of attempts that came to nothing. What of them had begun never had a result, and was given up."""
+    """Ids of the calls of failed or retracted attempts. They have no result, even if they had started."""
     failed = {
         e.attempt for e in without_stream_parts(recorded) if isinstance(e, ev.AttemptFailed | ev.AttemptRetracted)
     }
@@ -203,26 +205,26 @@ def void_calls(recorded: RecordedRun) -> set[str]:
 
 
 def without_stream_parts(recorded: RecordedRun) -> list[Event]:
-    """The events of a run without the parts of streams, which are most of them."""
+    """The events of a run without stream parts (deltas), which are most events of a run."""
     return [event for event in recorded.events if type(event) not in ev.STREAM_PARTS]
 
 
-# For a replay: the functions that are not ours, as stand-ins that only have the names, and what they said then.
+# ---- user functions, and whatever else came from outside the loop
 
 
 class StandIn:
-    """A gate, judge, text rule or handler that is known only by its name. It is never called."""
+    """A gate, judge, text rule or handler of which only the name is known."""
 
     def __init__(self, name: str) -> None:
         self.__module__, _, self.__qualname__ = name.partition(":")
 
     def __call__(self, *arguments: Any) -> Any:
-        """Where the record holds no word of it."""
-        raise LookupError("the record holds no word of this function")
+        """Always raises LookupError: it is called only where the record has no verdict of it."""
+        raise LookupError("the record holds no verdict of this function")
 
 
 class RecordedEvaluator(StandIn):
-    """The evaluator of a recorded run: what it said then, if the work that it looks at is the recorded one."""
+    """The evaluator of a recorded run: gives the recorded verdict, if the replay ended like the record."""
 
     def __init__(self, recorded: RecordedRun, evaluated: ev.EvaluationFinished, reach: Callable[[int], None]) -> None:
         super().__init__(evaluated.name)
@@ -231,10 +233,10 @@ class RecordedEvaluator(StandIn):
         self._reach = reach
 
     def __call__(self, evaluated: Evaluated) -> Evaluation:
-        """The recorded verdict. Raises LookupError if there was none, or the run has ended otherwise."""
+        """The recorded verdict. Raises LookupError if there is none, or the replay ended differently."""
         finished = self._recorded.finished
         if finished is not None and _end(finished.outcome) != _end(evaluated.outcome):
-            raise LookupError("the replay ended otherwise than the record, whose verdict says nothing of it")
+            raise LookupError("the replay ended differently, so the recorded verdict does not apply")
         if self._evaluated.verdict == "not_run":
             raise LookupError(str(self._evaluated.details.get("error") or "there was no verdict"))
         self._reach(self._evaluated.t)
@@ -246,129 +248,169 @@ def _end(outcome: Outcome) -> tuple[str, int, str]:
 
 
 def recorded_evaluator(recorded: RecordedRun, reach: Callable[[int], None]) -> RecordedEvaluator | None:
-    """The evaluator of this run, if it had one."""
+    """The evaluator of a recorded run, if it had one. `reach`: sets the time of the replay, in milliseconds."""
     found = next((e for e in reversed(recorded.events) if isinstance(e, ev.EvaluationFinished)), None)
     return None if found is None else RecordedEvaluator(recorded, found, reach)
 
 
 class RecordedEffects:
-    """The verdicts of a recorded run, each given once, in order. `reach` is told when each was given."""
+    """What came from outside the loop in a recorded run, for its replay.
+
+    That is verdicts of user functions, the user's messages and replies, budget refusals, limits on time, responses and
+    failed attempts. `reach`: called with the time of each that is used, in milliseconds since the run began.
+    """
 
     def __init__(self, recorded: RecordedRun, reach: Callable[[int], None]) -> None:
         self._reach = reach
-        self._left: dict[tuple[str, str, str | None], deque[ev.VerdictGiven]] = {}
-        self._names: dict[str, dict[str, StandIn]] = {}
-        self._refused: dict[int, ev.BudgetRefused] = {}
-        self._reached: dict[tuple[int, bool], ev.LimitReached] = {}
-        begun: int | None = None
-        self._responses: dict[int, ev.ResponseFinished] = {}
-        self._heard: dict[int, list[ev.MessageAdded]] = {}
         events = without_stream_parts(recorded)
-        self._replies: dict[str, Reply] = {}
-        for event in events:
-            match event:
-                case ev.QuestionAnswered(call_id=id, says=str() as says):
-                    self._replies[id] = says
-                case ev.CompletionAccepted(call_id=id):  # a record of before the reply's meaning was written
-                    self._replies.setdefault(id, "yes")
-                case ev.CompletionRejected(call_id=id, by="user"):
-                    self._replies.setdefault(id, "no")
-                case _:
-                    pass
         results = [event for event in events if isinstance(event, ev.ToolCallResult)]
         self.lost = {result.call_id for result in results if result.status == "unknown"}
-        self.answered_late = _answered_late(recorded, events)
+        """Calls that were open when the process was killed, and were answered `unknown`."""
         self.ended = {result.call_id for result in results if result.status in ("ok", "error")}
-        self._results: dict[str, ev.ToolCallResult] = {}
-        waiting: list[ev.MessageAdded] = []
-        self._failed: dict[int, list[ev.AttemptFailed]] = {}
-        failed: list[ev.AttemptFailed] = []
+        """Calls that ran to their end."""
+        self.answered_late = _answered_late(recorded, events)
+        """Calls that never ran and were answered after their response was complete."""
+        self._results = {result.call_id: result for result in results}
+        self._responses = {event.step: event for event in events if isinstance(event, ev.ResponseFinished)}
+        self._replies = _replies_in(events)
+        self._messages = _messages_by_step(events)
+        self._failed = _failed_before_kill(events)
+        self._refused = _refusals_by_step(events)
+        self._limits = _limits_by_step(events)
+        self._verdicts: dict[tuple[str, str, str | None], deque[ev.VerdictGiven]] = {}
+        self._stand_ins: dict[str, dict[str, StandIn]] = {}
         for event in events:
-            if isinstance(event, ev.MessageAdded) and event.origin == "user":
-                waiting.append(event)
-            elif isinstance(event, ev.StepStarted) and waiting:
-                self._heard.setdefault(event.step, []).extend(waiting)
-                waiting = []
-            if isinstance(event, ev.ToolCallResult):
-                self._results[event.call_id] = event
-            elif isinstance(event, ev.BudgetRefused):
-                self._refused[event.step] = event
-            elif isinstance(event, ev.LimitReached):
-                self._reached[event.step, event.step == begun] = event
-            elif isinstance(event, ev.ResponseFinished):
-                self._responses[event.step] = event
-            elif isinstance(event, ev.RunResumed) and begun is not None and event.interrupted_step == begun:
-                self._reached.pop((begun, True), None)  # the step is begun anew
-            elif isinstance(event, ev.AttemptFailed):
-                failed.append(event)
-            elif isinstance(event, ev.StepStarted):
-                if event.step == begun:  # the process was killed in it
-                    self._failed.setdefault(begun, []).extend(failed)
-                failed = []
-                begun = event.step
-                self._refused.pop(event.step, None)  # the process was killed after it, and another budget had room
-                self._reached.pop((event.step, False), None)
-            elif isinstance(event, ev.VerdictGiven):
-                self._left.setdefault((event.role, event.name, event.call_id), deque()).append(event)
-                self._names.setdefault(event.role, {}).setdefault(event.name, StandIn(event.name))
+            if isinstance(event, ev.VerdictGiven):
+                self._verdicts.setdefault((event.role, event.name, event.call_id), deque()).append(event)
+                self._stand_ins.setdefault(event.role, {}).setdefault(event.name, StandIn(event.name))
 
     def __call__(self, role: str, name: str, call_id: str | None) -> ev.VerdictGiven | None:
-        """What this function said then; None if the record does not hold it."""
-        left = self._left.get((role, name, call_id))
+        """The next recorded verdict of this function about this call; None if there is none."""
+        left = self._verdicts.get((role, name, call_id))
         if not left:
             return None
         self._reach(left[0].t)
         return left.popleft()
 
     def reply(self, call_id: str) -> Reply | None:
-        """What was made then of the user's reply to the confirmation of this call."""
+        """What the user's reply to the confirmation of this call was taken for."""
         return self._replies.get(call_id)
 
     def fingerprint(self, call_id: str, content: str) -> str:
-        """That of the recorded result of this call, if it has this content; else empty."""
+        """The fingerprint of the recorded result of this call, if that has this content; else empty."""
         result = self._results.get(call_id)
         return result.fingerprint if result is not None and result.content == content else ""
 
     def refused(self, step: int) -> ev.BudgetRefused | None:
-        """What a shared budget said before this step, if it was therefore not made."""
+        """The refusal of a shared budget because of which this step was not made."""
         refused = self._refused.get(step)
         if refused is not None:
             self._reach(refused.t)
         return refused
 
     def reached(self, step: int, *, begun: bool) -> ev.LimitReached | None:
-        """The limit that was used up in this step, or before it, so that it was not made; given once."""
-        reached = self._reached.pop((step, begun), None)
+        """The limit that was reached in this step, or before it began; returned once."""
+        reached = self._limits.pop((step, begun), None)
         if reached is not None:
             self._reach(reached.t)
         return reached
 
     def failed_before(self, step: int) -> Sequence[ev.AttemptFailed]:
-        """The attempts of this step that failed before the process was killed in it."""
+        """The attempts of this step that failed before the process was killed and the step started again."""
         return self._failed.get(step, ())
 
     def response(self, step: int) -> ev.ResponseFinished | None:
-        """What this step's response was then."""
+        """The recorded response of this step."""
         return self._responses.get(step)
 
     def heard(self, step: int) -> list[ev.MessageAdded]:
-        """What the user said while the run was going that was heard before this step; given once."""
-        heard = self._heard.pop(step, [])
+        """The user's messages that were delivered before this step; returned once."""
+        heard = self._messages.pop(step, [])
         if heard:
             self._reach(heard[-1].t)
         return heard
 
     def stand_ins(self, role: str) -> list[Any]:
-        """Those who were asked in this role, in the order in which they were first asked."""
-        return list(self._names.get(role, {}).values())
+        """The functions of this role, in the order of their first verdicts."""
+        return list(self._stand_ins.get(role, {}).values())
 
     def stand_in(self, role: str) -> Any:
-        """The only one in this role, if there was one."""
-        return next(iter(self._names.get(role, {}).values()), None)
+        """The first function of this role, if there is one."""
+        return next(iter(self._stand_ins.get(role, {}).values()), None)
+
+
+def _replies_in(events: Sequence[ev.Event]) -> dict[str, Reply]:
+    """What the user's replies to confirmations were taken for, by call id."""
+    replies: dict[str, Reply] = {}
+    for event in events:
+        match event:
+            case ev.QuestionAnswered(call_id=id, says=str() as says):
+                replies[id] = says
+            case ev.CompletionAccepted(call_id=id):  # older records do not say what a reply was taken for
+                replies.setdefault(id, "yes")
+            case ev.CompletionRejected(call_id=id, by="user"):
+                replies.setdefault(id, "no")
+            case _:
+                pass
+    return replies
+
+
+def _messages_by_step(events: Sequence[ev.Event]) -> dict[int, list[ev.MessageAdded]]:
+    """The user's messages during the run, by the step before which they were delivered."""
+    messages: dict[int, list[ev.MessageAdded]] = {}
+    waiting: list[ev.MessageAdded] = []
+    for event in events:
+        if isinstance(event, ev.MessageAdded) and event.origin == "user":
+            waiting.append(event)
+        elif isinstance(event, ev.StepStarted) and waiting:
+            messages.setdefault(event.step, []).extend(waiting)
+            waiting = []
+    return messages
+
+
+def _failed_before_kill(events: Sequence[ev.Event]) -> dict[int, list[ev.AttemptFailed]]:
+    """Failed attempts of steps that were interrupted by a kill and started again, by step."""
+    failures: dict[int, list[ev.AttemptFailed]] = {}
+    failed: list[ev.AttemptFailed] = []
+    step: int | None = None
+    for event in events:
+        if isinstance(event, ev.AttemptFailed):
+            failed.append(event)
+        elif isinstance(event, ev.StepStarted):
+            if event.step == step:
+                failures.setdefault(step, []).extend(failed)
+            failed, step = [], event.step
+    return failures
+
+
+def _refusals_by_step(events: Sequence[ev.Event]) -> dict[int, ev.BudgetRefused]:
+    """Refusals of a shared budget, by the step that was not made because of it."""
+    refused: dict[int, ev.BudgetRefused] = {}
+    for event in events:
+        if isinstance(event, ev.BudgetRefused):
+            refused[event.step] = event
+        elif isinstance(event, ev.StepStarted):
+            refused.pop(event.step, None)  # made after all: the process was killed, and another budget had room
+    return refused
+
+
+def _limits_by_step(events: Sequence[ev.Event]) -> dict[tuple[int, bool], ev.LimitReached]:
+    """Limits that were reached, by step and whether the step had begun."""
+    reached: dict[tuple[int, bool], ev.LimitReached] = {}
+    step: int | None = None
+    for event in events:
+        if isinstance(event, ev.LimitReached):
+            reached[event.step, event.step == step] = event
+        elif isinstance(event, ev.RunResumed) and step is not None and event.interrupted_step == step:
+            reached.pop((step, True), None)  # the step is started again
+        elif isinstance(event, ev.StepStarted):
+            step = event.step
+            reached.pop((step, False), None)
+    return reached
 
 
 def _answered_late(recorded: RecordedRun, events: Sequence[ev.Event]) -> set[str]:
-    """The calls that never ran and were answered after their response. None where the record never says what ran."""
+    """The calls that never ran and were answered after their response. Empty if the record never says what ran."""
     ran: set[str] = set()
     asked: set[str] = set()
     answered: set[str] = set()
@@ -385,25 +427,25 @@ def _answered_late(recorded: RecordedRun, events: Sequence[ev.Event]) -> set[str
     return answered - ran if recorded.started.engine or ran else set()
 
 
-# The responses of a recorded run, each as one stream of chunks with its times.
+# ---- responses
 
 
 class RecordedResponse(Struct, frozen=True):
-    """One step's response, all attempts in one stream."""
+    """The response of one step: the chunks of all its attempts as one stream, with their times."""
 
     start: int
-    """When it was asked for: milliseconds since the run began."""
+    """When it was requested: milliseconds since the run began."""
     end: int
-    """When it was whole, or what was left of it was closed."""
+    """When it was complete, or its stream was closed."""
     closing: bool
-    """Whether it was the closing step's."""
+    """Whether its step is the closing step."""
     exchange: Exchange
     pauses: frozenset[int]
-    """The chunks before which calls began to run: numbers in the exchange."""
+    """Indices of the chunks before which a tool call started."""
 
 
 def recorded_responses(recorded: RecordedRun) -> dict[int, RecordedResponse]:
-    """The responses of a run by step. Of a step that was killed and asked for again, the later one."""
+    """The responses of a run, by step. Of a step that was repeated after a kill, the last one."""
     beside = {e.attempt for e in recorded.events if isinstance(e, ev.AttemptFailed) and e.beside}
     marked = bool(recorded.started.engine) or any(type(event) is ev.ToolCallEnd for event in recorded.events)
     gathered: dict[str, _ResponseBuilder] = {}
@@ -413,19 +455,19 @@ def recorded_responses(recorded: RecordedRun) -> dict[int, RecordedResponse]:
         if attempt is not None:
             step = attempt.partition(".")[0] if attempt else str(getattr(event, "step", ""))
             if (response := gathered.get(step)) is not None:
-                response.take(event)
+                response.feed(event)
         elif isinstance(event, ev.StepStarted):
             latest = gathered[str(event.step)] = _ResponseBuilder(beside, marked, event)
         elif isinstance(event, ev.ToolExecutionStarted) and latest is not None:
-            latest.pause()
+            latest.add_pause()
     for rest in recorded.after_cut:
         if (response := gathered.get(rest.attempt.partition(".")[0])) is not None:
             response.after_cut.append(rest.chunk)
-    return {response.step: response.whole() for response in gathered.values() if response.asked}
+    return {response.step: response.build() for response in gathered.values() if response.asked}
 
 
 class _ResponseBuilder:
-    """One step's response as one stream, in which an attempt that took over is announced as it was then."""
+    """Builds the response of one step from its events. A later attempt is announced by the chunks that announced it."""
 
     def __init__(self, beside: Collection[str], marked: bool, started: ev.StepStarted) -> None:
         self.step = started.step
@@ -435,19 +477,19 @@ class _ResponseBuilder:
         self._start = self._end = started.t
         self._beside = beside
         self._marked = False if marked else None
-        """`ToolCallDelta.whole` of a call's pieces: when it is whole is for the record to say, if it says so at all."""
+        """`ToolCallDelta.whole` of a call's deltas: None if the record does not say when a call is complete."""
         self._attempt = ""
         self._chunks: list[AnyChunk] = []
         self._times: list[int] = []
         self._pauses: set[int] = set()
         self._spoken = 0
-        """How many chunks there were when the present attempt began."""
+        """The number of chunks when the current attempt began."""
         self._index: dict[str, int] = {}
         self._failed: ev.AttemptFailed | None = None
-        """The latest failure, as long as no other attempt has taken over."""
+        """The latest failure, until another attempt begins."""
         self._ended = False
 
-    def take(self, event: ev.Event) -> None:
+    def feed(self, event: ev.Event) -> None:
         if type(event) in ev.STREAM_PARTS:  # nearly all of them
             chunk = self._chunk(event)
             if chunk is not None:
@@ -460,7 +502,7 @@ class _ResponseBuilder:
             case ev.AttemptFailed(beside=True):
                 self._add(event.t, _attempt_ended(event))
             case ev.AttemptFailed(kind="cancelled"):
-                pass  # not its end: that came from outside
+                pass  # cancelled from outside, which the replay does itself
             case ev.AttemptFailed():
                 self._failed = event
             case ev.ResponseFinished():
@@ -472,11 +514,11 @@ class _ResponseBuilder:
             case _:
                 pass
 
-    def pause(self) -> None:
-        """Something else happened before what comes next."""
+    def add_pause(self) -> None:
+        """Note that a tool call started before the next chunk."""
         self._pauses.add(len(self._chunks))
 
-    def whole(self) -> RecordedResponse:
+    def build(self) -> RecordedResponse:
         failed = self._failed
         exchange = Exchange(
             attempt=self._attempt,
@@ -506,14 +548,14 @@ class _ResponseBuilder:
         self._end = event.t
         if event.cut_at is not None and event.cut_at_end:
             self._end_at_finish(event.cut_at)
-        self._make_whole(event)
-        if event.model and event.attempt == self._attempt:  # for a later attempt it stands there already
+        self._complete(event)
+        if event.model and event.attempt == self._attempt:  # a later attempt has announced its model already
             self._chunks.insert(0, ModelSelected(event.model))
             self._times.insert(0, 0)
             self._pauses = {number + 1 for number in self._pauses}
 
     def _end_at_finish(self, completion: str) -> None:
-        """Leave those ends of calls to the finish with which the completion would cut the response before it."""
+        """Unmark the ends of calls at which the replay would cut the response earlier than the record did."""
         open_calls = set(range(self._index.get(completion, -1) + 1))
         for number, chunk in enumerate(self._chunks[self._spoken :], self._spoken):
             if type(chunk) is ToolCallDelta and chunk.whole:
@@ -521,8 +563,8 @@ class _ResponseBuilder:
                 if not open_calls:
                     self._chunks[number] = replace(chunk, whole=False)
 
-    def _make_whole(self, event: ev.ResponseFinished) -> None:
-        """Add what a record from elsewhere may lack, which has responses but no streams."""
+    def _complete(self, event: ev.ResponseFinished) -> None:
+        """Add chunks that a record of another program may lack, because it has responses but no deltas."""
         kinds = {type(chunk) for chunk in self._chunks[self._spoken :]}
         if not kinds & {TextDelta, ReasoningDelta, ToolCallDelta}:
             message = event.message

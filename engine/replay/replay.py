@@ -193,7 +193,7 @@ class _Follower:
                 self._watcher.begin(recorded, run, ())
             async for event in run:
                 assert not isinstance(event, Lagged), "the engine of a replay keeps all events"
-                divergence = comparison.take(event)
+                divergence = comparison.feed(event)
                 watcher = self._arrived(event, run)
                 if watcher is not None:
                     await watcher.show(event, run)
@@ -207,7 +207,7 @@ class _Follower:
             outcome=run.outcome,
             recorded=finished.outcome if finished else None,
             decisions=comparison.decisions,
-            divergence=comparison.end(run.outcome),
+            divergence=comparison.finish(run.outcome),
             difference=comparison.difference,
             saved_chunks=tuple(rest.chunk for rest in recorded.after_cut),
         )
@@ -215,7 +215,7 @@ class _Follower:
     def _arrived(self, event: Event, run: Run) -> Watcher | None:
         """The watcher, if it is to see this event."""
         if self._awaited is not None:
-            if not self._awaited.comes(event):
+            if not self._awaited.reached_by(event):
                 if self._watcher is not None:
                     self._passed.append(event)
                 return None

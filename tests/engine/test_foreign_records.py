@@ -202,14 +202,14 @@ async def test_the_loops_own_words_in_results_are_no_difference(tmp_path: Path) 
 async def test_a_run_that_was_ended_before_its_first_step_would_have_made_one(tmp_path: Path) -> None:
     run = await played(tmp_path, started()[:1], stopped("step_limit"), finished("step_limit", "exhausted", 0))
     divergence = of(run)
-    assert divergence.what == "step 0: the record ends as step_limit, and the engine makes another step"
+    assert divergence.what == "step 0: the record ends as step_limit, but the engine makes another step"
     assert str(divergence.recorded) == "stop(step_limit)"
 
 
 async def test_a_run_without_any_step_is_played_too(tmp_path: Path) -> None:
     run = await played(tmp_path, started(), finished("custom:empty", "failed", 0))
     assert run.outcome.status == "cancelled"
-    assert of(run).what == "step 0: the record ends as custom:empty, and the engine makes another step"
+    assert of(run).what == "step 0: the record ends as custom:empty, but the engine makes another step"
 
 
 async def test_later_runs_go_on_from_the_recorded_ones_whatever_the_engine_made_of_those(tmp_path: Path) -> None:
