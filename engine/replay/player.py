@@ -42,14 +42,13 @@ from ..tools.tool import Tool
 from .diff import RECORD_ENDS
 from .recorded import (
     RecordedEffects,
-    RecordedResponse,
     recorded_evaluator,
-    recorded_responses,
     recorded_tools,
     recorded_values,
     void_calls,
     without_stream_parts,
 )
+from .responses import RecordedResponse, recorded_responses
 
 CHECKPOINTS_BEFORE_CANCEL = 100
 """Turns of the event loop in which all else comes as far as it did, before a run is cancelled where its record was."""
