@@ -1,4 +1,4 @@
-"""Replay: a record through the real engine, and the proof that it decides the same."""
+"""Replay: run a record through the real engine, and check that it makes the same decisions."""
 
 from .replay import ReplayedRun, ReplayReport, Watcher, replay, replay_runs
 

@@ -1,4 +1,4 @@
-"""One recorded run, played again: an engine whose model, tools, functions and clock come from the record."""
+"""The engine of a replay: its model, tools, user functions and clock are those of a recorded run."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ from .recorded import (
 from .responses import RecordedResponse, recorded_responses
 
 CHECKPOINTS_BEFORE_CANCEL = 100
-"""Turns of the event loop in which all else comes as far as it did, before a run is cancelled where its record was."""
+"""Turns of the event loop before a run is cancelled where its record was: parallel calls come as far as they did."""
 
 
 class RecordedClock:
-    """A clock that shows the time of the record."""
+    """A clock that shows the time of the record, in seconds since the run began."""
 
     def __init__(self) -> None:
         self._now = 0.0
@@ -66,34 +66,34 @@ class RecordedClock:
         return self._now
 
     def wall(self) -> datetime:
-        """The time of day at which the replay runs."""
+        """The actual time of day."""
         return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:
-        """Let so many recorded seconds pass, without waiting."""
+        """Advance the clock without waiting."""
         self._now += seconds
 
     def deadline(self, seconds: float | None) -> anyio.CancelScope:
-        """No deadline by itself: what timed out then is answered from the record, or ended by `time_out`."""
+        """A scope without a deadline: what timed out is answered from the record, or ended by `time_out`."""
         scope = anyio.CancelScope()
         if seconds is not None:
             self._latest = scope
         return scope
 
     def time_out(self) -> None:
-        """Reach the latest deadline."""
+        """Cancel the scope of the latest deadline."""
         if self._latest is not None:
             self._latest.cancel()
 
     def reach(self, milliseconds: int) -> None:
-        """Go on to this time of the record; never back."""
-        now = (milliseconds + 0.25) / 1000  # a little more, or rounding takes a millisecond off
+        """Set the clock to this time of the record, unless it is later already."""
+        now = (milliseconds + 0.25) / 1000  # a little more, because rounding down would lose a millisecond
         if now > self._now:
             self._now = now
 
 
 class Follower(Protocol):
-    """Who looks on, and how the run waits for it."""
+    """Follows the run, which waits for it."""
 
     @property
     def paced(self) -> bool:
@@ -102,19 +102,21 @@ class Follower(Protocol):
 
     @property
     def close(self) -> bool:
-        """Whether it has to see each event before the next one is made."""
+        """Whether it must see each event before the next one happens."""
         ...
 
     async def catch_up(self) -> None:
-        """Wait until it has seen all events so far."""
+        """Wait until the follower has seen all events so far."""
         ...
 
 
 class Player:
-    """The engine for one recorded run. A provider too: the recorded model.
+    """The engine for one recorded run, and the provider that gives the recorded responses.
 
-    live: the tools that are really run; None to answer from the record.
-    rules: a user's own rules and guards that the recorded policy names.
+    live: the tools that are really called; None to answer calls from the record.
+    rules: your own rules and guards that the recorded policy names.
+
+    Raises WrongUse if one of those rules, or a live tool that the record offers, is missing.
     """
 
     def __init__(
@@ -124,18 +126,18 @@ class Player:
         _check_rules(recorded, rules)
         self.clock = RecordedClock()
         self.run: Run | None = None
-        """Set once it has been started."""
+        """Set by `start`."""
         self._recorded = recorded
         self._follower = follower
         self._streamed = anyio.Event()
-        """Set once the response of the step under way has been read."""
+        """Set when the response of the current step has been read."""
         self._waited: float | None = None
-        """Seconds of the record that have been waited for; None before the first wait."""
+        """The time of the record, in seconds, up to which the replay has waited; None before the first wait."""
         self._responses = recorded_responses(recorded)
         self._values = recorded_values(recorded)
         events = without_stream_parts(recorded)
-        self._begun = {e.call_id for e in events if isinstance(e, ev.ToolExecutionStarted)}
-        self._void = void_calls(recorded)
+        self._started = {e.call_id for e in events if isinstance(e, ev.ToolExecutionStarted)}
+        self._void_calls = void_calls(recorded)
         self._given_up = {e.call_id for e in events if isinstance(e, ev.ToolCallResult) and e.status == "invalid"}
         self._cause = next((e.cause for e in events if isinstance(e, ev.CancelRequested)), None)
         self._cancelled_at = _cancelled_at(events)
@@ -168,11 +170,11 @@ class Player:
             ),
             observers=Observers(
                 middleware=(self._watched,), buffer=sys.maxsize
-            ),  # nothing may be lost, and the record fills the memory as much already
+            ),  # no event may be lost, and the record takes as much memory anyway
         )
 
     def start(self, session: Session) -> Run:
-        """The run, under the id that it has in the record."""
+        """Start the run, under its recorded id."""
         answer = next((e for e in without_stream_parts(self._recorded) if isinstance(e, ev.QuestionAnswered)), None)
         if answer is not None and any(question.call_id == answer.call_id for question in session.questions):
             self.run = session.start_answer(answer.call_id, answer.text)
@@ -188,12 +190,12 @@ class Player:
         yield
 
     def _cancel_where_the_record_was(self, event: ev.Event) -> None:
-        """Between two steps; inside of one it is cancelled where it waits for what the record does not hold."""
+        """Cancel between two steps. Within a step the run is cancelled where it waits for what the record lacks."""
         if self.run is not None and self._cause is not None and _step_boundary(event) in self._cancelled_at:
             self.run.cancel(self._cause)
 
     def _decide_where_the_record_did(self, facts: Facts, policy: Policy) -> Decision:
-        """The inner layer goes on by itself, but hands back where there is a recorded decision to compare with."""
+        """Let the inner loop go on, but hand back to the outer loop where the record has a decision to compare with."""
         decision = self._look_ahead(facts, policy)
         if isinstance(decision, GoOn) and facts.steps in self._decided_at:
             return replace(decision, hand_back=True)
@@ -208,10 +210,10 @@ class Player:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
-        """The recorded response of the step under way. A provider's method."""
+        """The recorded response of the current step."""
         step = request.attempt.partition(".")[0]
         if not step.isdigit():
-            raise Exhausted("the record holds no answer to what is asked beside the run's steps")
+            raise Exhausted("the record holds no answer to requests that are not part of a step")
         response = self._responses.get(int(step))
         assert self.run is not None
         if response is None or response.closing is not self.run.facts.closing:
@@ -233,7 +235,7 @@ class Player:
         for number, chunk in enumerate(exchange.chunks):
             at = exchange.times[number]
             if number in pauses:
-                await checkpoint()  # a call that may run early does so
+                await checkpoint()  # lets a call start that may start early
             if follower.close:
                 await follower.catch_up()
             if follower.paced:
@@ -246,7 +248,7 @@ class Player:
         await self._end(exchange)
 
     async def _until(self, milliseconds: int) -> None:
-        """Reach this time of the record, in its own pace if that is wanted."""
+        """Advance to this time of the record, waiting as long as the record did if the replay is paced."""
         if self._follower.paced:
             if self._waited is None:
                 self._waited = self.clock.now()
@@ -269,13 +271,13 @@ class Player:
         if value is not None:
             await self._until(value.t)
             return value.value
-        if call.id in self._void:
-            await self._streamed.wait()  # mostly it is given up before that, when its attempt fails
-        elif call.id in self._begun and call.id in self._given_up:
-            await anyio.sleep_forever()  # its arguments turned out to be others: it is given up once more
+        if call.id in self._void_calls:
+            await self._streamed.wait()  # usually it is cancelled before that, when its attempt fails
+        elif call.id in self._started and call.id in self._given_up:
+            await anyio.sleep_forever()  # it was started too early, and is cancelled again when more arguments come
         elif call.id in self._cut_off:
-            await anyio.sleep_forever()  # the accepted completion ends it, as it did then
-        elif call.id in self._begun or (self._cause is not None and call.id in self._cancelled):
+            await anyio.sleep_forever()  # the accepted completion cancels it again
+        elif call.id in self._started or (self._cause is not None and call.id in self._cancelled):
             await self._hang()
         return CallOutcome(content="The record holds no result of this call.", status="error")
 
@@ -285,7 +287,7 @@ class Player:
         return CallOutcome(content=f"{tool.name} was stopped after {tool.timeout:g} seconds.", status="error")
 
     async def _hang(self) -> None:
-        """Where the record was cancelled from outside, killed or timed out, so is the replay; elsewhere it returns."""
+        """Cancel the replay if the record was cancelled or killed here, or time out if it did; otherwise return."""
         assert self.run is not None
         if self._cause is not None or self._recorded.finished is None:
             for _ in range(CHECKPOINTS_BEFORE_CANCEL):
@@ -304,13 +306,13 @@ def _check_rules(recorded: RecordedRun, rules: Sequence[Rule]) -> None:
     own = [name for name in (*started.policy.rules, *started.policy.guards) if name not in known]
     if own:
         raise WrongUse(
-            f"{started.run_id} was decided by rules that no record can hold: {', '.join(map(repr, own))}; "
-            "bring them in Python: endstop.replay.replay(path, rules=[...])"
+            f"{started.run_id} used rules of your own, which a record cannot hold: {', '.join(map(repr, own))}; "
+            "pass them in Python: endstop.replay.replay(path, rules=[...])"
         )
 
 
 def _step_boundary(event: ev.Event) -> tuple[str, int] | None:
-    """A place between two steps."""
+    """Identifies a boundary between two steps; None for other events."""
     match event:
         case ev.StepFinished(step=number) | ev.RoundStarted(round=number):
             return type(event).__name__, number
@@ -319,7 +321,7 @@ def _step_boundary(event: ev.Event) -> tuple[str, int] | None:
 
 
 def _cancelled_at(events: Sequence[ev.Event]) -> set[tuple[str, int]]:
-    """The last place between two steps before the run was cancelled, unless something had been decided after it."""
+    """The last boundary between steps before the run was cancelled, unless a step or decision came after it."""
     place: tuple[str, int] | None = None
     for event in events:
         match event:
@@ -333,7 +335,7 @@ def _cancelled_at(events: Sequence[ev.Event]) -> set[tuple[str, int]]:
 
 
 def _cut_off(events: Sequence[ev.Event]) -> set[str]:
-    """The calls that an accepted completion beside them has cut off."""
+    """The calls that were cancelled because a completion beside them was accepted."""
     cancelled: set[str] = set()
     cut: set[str] = set()
     for event in events:
@@ -349,14 +351,14 @@ def _cut_off(events: Sequence[ev.Event]) -> set[str]:
 
 
 def _decided_at(recorded: RecordedRun) -> set[int]:
-    """The steps directly after which the record holds a decision, or its own end."""
+    """The steps directly after which the record has a decision, or ends."""
     step, at, refused = 0, set(), False
     for event in without_stream_parts(recorded):
         match event:
             case ev.StepStarted(closing=False):
                 step, refused = event.step, False
             case ev.BudgetRefused():
-                refused = True  # the inner layer went on, and was held up before its next step
+                refused = True  # the inner loop went on, and was stopped before its next step
             case ev.DecisionMade(decision=decision) if not refused and getattr(decision, "reason", "") != "cancelled":
                 at.add(step)
             case _:
@@ -369,5 +371,5 @@ def _live_tools_of(specs: Sequence[ToolSpec], live: Sequence[Tool]) -> list[Tool
     offered = {tool.name: tool for tool in (*CONTROL_TOOLS, *live)}
     missing = [spec.name for spec in specs if spec.name not in offered]
     if missing:
-        raise WrongUse(f"live tools: the record offers {', '.join(missing)}, which you did not bring")
+        raise WrongUse(f"live_tools: pass the tools that the record uses; missing: {', '.join(missing)}")
     return [offered[spec.name] for spec in specs]

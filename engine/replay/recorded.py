@@ -1,4 +1,4 @@
-"""What a replay takes from a recorded run instead of doing it: tool results, verdicts of user functions, responses."""
+"""What a replay takes from a recorded run: tool results, verdicts of user functions, and all else from outside."""
 
 from __future__ import annotations
 
@@ -151,15 +151,15 @@ def recorded_values(recorded: RecordedRun) -> dict[str, RecordedValue]:
             case ev.CompletionRejected(call_id=id, by=by) if by != "user" and (
                 by not in ("failed_call", "open_question") or named.get(id) in completing
             ):  # rejected by a gate, whose verdict is in the record
-                besides = _rest_of_content(results.get(id), rejection_message(event.reason))
-                values[id] = RecordedValue(event.t, Completion(answer="", content=besides))
+                rest = _rest_of_content(results.get(id), rejection_message(event.reason))
+                values[id] = RecordedValue(event.t, Completion(answer="", content=rest))
             case ev.PhaseReported(call_id=id):
-                besides = _rest_of_content(results.get(id), noted(event.percentage, event.next_phase))
+                rest = _rest_of_content(results.get(id), noted(event.percentage, event.next_phase))
                 phase = Phase(
                     percentage=event.percentage,
                     summary=event.summary,
                     next_phase=event.next_phase,
-                    content=besides,
+                    content=rest,
                 )
                 values[id] = RecordedValue(event.t, phase)
             case ev.QuestionAsked(call_id=id, text=text, confirms=str() as answer, pending_issues=pending):
@@ -176,11 +176,11 @@ def recorded_values(recorded: RecordedRun) -> dict[str, RecordedValue]:
     return values
 
 
-def _rest_of_content(result: ev.ToolCallResult | None, said: str) -> str | None:
+def _rest_of_content(result: ev.ToolCallResult | None, first_line: str) -> str | None:
     """The part of a result's content after this first line; None if it begins otherwise."""
-    if result is None or not result.content.startswith(f"{said}\n"):
+    if result is None or not result.content.startswith(f"{first_line}\n"):
         return None
-    return result.content[len(said) + 1 :]
+    return result.content[len(first_line) + 1 :]
 
 
 def void_calls(recorded: RecordedRun) -> set[str]:

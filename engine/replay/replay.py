@@ -1,8 +1,8 @@
-"""Replay: a record through the real engine, and the proof that it decides the same.
+"""`replay`: run a record through the real engine, and check that it makes the same decisions.
 
-Chunks come from the record, and so do the results of tools, unless live ones are asked for; everything else happens
-anew: assembling, cutting, settling, folding, deciding. What is compared is each decision of the outer loop and the
-outcome. The record's time is replayed too, so that limits on time see what they saw then.
+Chunks come from the record, and so do the results of tools, unless live tools are asked for. Everything else happens
+again: assembling responses, cutting them, settling calls, folding events, deciding. Every decision of the outer loop
+and the outcome are compared. The clock shows the record's time, so limits on time are reached as they were.
 """
 
 from __future__ import annotations
@@ -26,43 +26,43 @@ from .player import Player
 
 
 class Watcher:
-    """Looks on at a replay. Whatever a method raises ends the replay and comes out of it."""
+    """Observes a replay. What a method raises ends the replay and is raised by it."""
 
     def begin(self, recorded: RecordedRun, run: Run, passed: Sequence[Event]) -> None:
-        """A run is watched from here on. `passed`: its events before that, where it is watched from later on."""
+        """Called when watching a run begins. `passed`: its earlier events, if it is not watched from its beginning."""
 
     async def show(self, event: Event, run: Run) -> None:
-        """One more event. The run makes no further request before this returns."""
+        """Called with each event. The run makes no further request before this returns."""
 
     def diverge(self, divergence: Divergence) -> None:
-        """The replay has just left its record."""
+        """Called after `show` for the decision at which the replay diverges from the record."""
 
 
 class ReplayedRun(Struct, frozen=True, kw_only=True):
-    """One run of the record, and what came of it this time."""
+    """The result of replaying one run of a record."""
 
     run_id: str
     outcome: Outcome
     recorded: Outcome | None
-    """None if the recorded process was killed before the run's end."""
+    """None if the recorded process was killed before the run ended."""
     decisions: int
-    """How many were the same as in the record."""
+    """The number of decisions that were the same as in the record."""
     divergence: Divergence | None
     difference: EventDifference | None = None
-    """The first event that differs, also where the decisions are the same: an answer of a live tool, for instance."""
+    """The first event that differs, even if all decisions are the same: for example, the result of a live tool."""
     saved_chunks: tuple[AnyChunk, ...] = ()
-    """What the record holds of responses after they were cut (made with `drain`)."""
+    """Chunks that the recorded run read after responses were cut (with `drain`)."""
 
 
 class ReplayReport(Struct, frozen=True, kw_only=True):
-    """A replay of a whole record."""
+    """The result of replaying a record."""
 
     path: str
     runs: tuple[ReplayedRun, ...]
     damaged: tuple[int, ...] = ()
-    """Lines of the record that could not be read."""
+    """Numbers of the lines that could not be decoded."""
     missing: tuple[str, ...] = ()
-    """Attachments of the record that are not there."""
+    """Hashes of missing attachments."""
 
     @property
     def same(self) -> bool:
@@ -80,14 +80,16 @@ async def replay(
     watcher: Watcher | None = None,
     watch_from: EventAddress | None = None,
 ) -> ReplayReport:
-    """Play a record again. Raises WrongUse if it is none, or if a live tool that it calls is missing.
+    """Replay a record, and compare it with what was recorded.
 
-    path: of the record, or the record as it was read.
-    pace: wait as long as the record did.
-    tools: with `live_tools`, what is really run instead of answered from the record.
-    rules: a user's own rules and guards that the recorded policies name.
-    watcher: is shown each event.
-    watch_from: the event from which on it is watched and paced; all before is played at full speed.
+    path: the file of a record, or a record that was read already.
+    pace: wait between chunks as long as the record did.
+    tools: with `live_tools`, the tools to call instead of answering from the record.
+    rules: your own rules and guards that the recorded policies name.
+    watcher: is called with each event.
+    watch_from: the event from which on the watcher is called and `pace` applies; what is before runs at full speed.
+
+    Raises WrongUse if the file is not a record, or a rule or live tool that it needs is missing.
     """
     record = path if isinstance(path, SessionRecord) else read_record(path)
     runs = [
@@ -117,17 +119,17 @@ async def replay_runs(
     watcher: Watcher | None = None,
     watch_from: EventAddress | None = None,
 ) -> AsyncIterator[ReplayedRun]:
-    """Like `replay`, one run after another. Each goes on from the recorded runs before it, not from the replayed."""
+    """Like `replay`, one run at a time. Each run continues the recorded runs before it, not the replayed ones."""
     if tools and not live_tools:
         raise WrongUse(
-            "tools are given, and a replay answers calls from the record: add live_tools=True to run them, "
-            "or leave tools out"
+            "tools were passed, but a replay answers calls from the record: add live_tools=True to call them, "
+            "or omit tools"
         )
     past: Session | None = None
     for number, recorded in enumerate(record.runs):
-        looked_at = watcher if watch_from is None or number >= watch_from.run else None
+        active_watcher = watcher if watch_from is None or number >= watch_from.run else None
         seq = watch_from.seq if watch_from is not None and number == watch_from.run else 0
-        follower = _Follower(recorded, looked_at, pace and (watch_from is None or number >= watch_from.run), seq)
+        follower = _Follower(recorded, active_watcher, pace and (watch_from is None or number >= watch_from.run), seq)
         player = Player(recorded, follower, live=tools if live_tools else None, rules=rules)
         past = past or player.engine.session(record.header.session_id)
         session = player.engine.session(record.header.session_id)
@@ -138,7 +140,7 @@ async def replay_runs(
 
 
 def _cut_off(recorded: RecordedRun) -> dict[int, CutOff]:
-    """What the record knows of what came after its cuts, by step."""
+    """What was cut off from responses, by step, as far as the record knows it."""
     chunks: dict[int, list[AnyChunk]] = {}
     for rest in recorded.after_cut:
         chunks.setdefault(step_of_attempt(rest.attempt), []).append(rest.chunk)
@@ -146,14 +148,14 @@ def _cut_off(recorded: RecordedRun) -> dict[int, CutOff]:
     for event in recorded.events:
         if isinstance(event, ResponseFinished) and event.cut_at is not None:
             if event.cut_at_end or event.raw_finish:
-                known[event.step] = CutOff()  # a replay cuts at the call itself, before the finish
+                known[event.step] = CutOff()  # the replay cuts at the call itself, before the finish
             elif event.after_cut is not None:
                 known[event.step] = event.after_cut
     return known
 
 
 class _Follower:
-    """Reads the events of one run as they come: compares them with the record, and shows them to the watcher."""
+    """Follows one run: compares its events with the record, and calls the watcher."""
 
     def __init__(self, recorded: RecordedRun, watcher: Watcher | None, pace: bool, seq: int) -> None:
         self._recorded = recorded
@@ -172,11 +174,11 @@ class _Follower:
 
     @property
     def close(self) -> bool:
-        """Whether the event from which on it is watched may be the next."""
+        """Whether the event from which on the run is watched may be the next."""
         return self._awaited is not None and self._awaited.near
 
     async def catch_up(self) -> None:
-        """Wait until all events so far have been looked at."""
+        """Wait until all events so far were compared and shown."""
         if self._watcher is None and self._awaited is None:
             return
         assert self._run is not None
@@ -194,7 +196,7 @@ class _Follower:
             async for event in run:
                 assert not isinstance(event, Lagged), "the engine of a replay keeps all events"
                 divergence = comparison.feed(event)
-                watcher = self._arrived(event, run)
+                watcher = self._watcher_for(event, run)
                 if watcher is not None:
                     await watcher.show(event, run)
                     if divergence is not None:
@@ -212,8 +214,8 @@ class _Follower:
             saved_chunks=tuple(rest.chunk for rest in recorded.after_cut),
         )
 
-    def _arrived(self, event: Event, run: Run) -> Watcher | None:
-        """The watcher, if it is to see this event."""
+    def _watcher_for(self, event: Event, run: Run) -> Watcher | None:
+        """The watcher, if it is to be called with this event."""
         if self._awaited is not None:
             if not self._awaited.reached_by(event):
                 if self._watcher is not None:

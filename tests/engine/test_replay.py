@@ -64,7 +64,7 @@ async def test_with_live_tools_the_tools_really_run(tmp_path: Path) -> None:
 
 async def test_a_live_tool_that_is_missing_is_named(tmp_path: Path) -> None:
     path = await recorded(tmp_path / "r.jsonl", [])
-    with pytest.raises(WrongUse, match="work, which you did not bring"):
+    with pytest.raises(WrongUse, match="missing: work"):
         await replay(str(path), live_tools=True)
 
 

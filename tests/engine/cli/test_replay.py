@@ -394,14 +394,14 @@ async def test_a_damaged_line_in_the_middle_is_refused_with_its_number(tmp_path:
 async def test_a_policy_with_rules_of_somebodys_own_is_refused_by_their_name(tmp_path: Path) -> None:
     done = await endstop("replay", GOLDEN / "before" / "A1.jsonl")
     assert (done.code, done.out) == (2, "")
-    assert "rules that no record can hold: 'ask_again'; bring them in Python" in done.err
+    assert "rules of your own, which a record cannot hold: 'ask_again'; pass them in Python" in done.err
 
 
 async def test_a_live_tool_that_is_missing_is_wrong_use(tmp_path: Path) -> None:
     done = await endstop("replay", await recorded(tmp_path / "r.jsonl"), "--live-tools")
     assert (done.code, done.out) == (2, "")
     assert "look" in done.err
-    assert "did not bring" in done.err
+    assert "pass the tools that the record uses" in done.err
 
 
 async def test_a_record_that_is_being_written_is_played_as_far_as_it_goes_and_said_to_be(tmp_path: Path) -> None:
