@@ -1,17 +1,16 @@
-"""Chunks in, events out: puts one streamed response together and says when a tool call is complete.
+"""Assembles one streamed response: chunks in, events out. Decides when a tool call is complete.
 
-Fed like a protocol parser, without I/O. When is a call complete? With the brace that closes its arguments, if they
-have at least one member (`call_arguments.py`). An empty one or `{}` only at the finish, because some providers send
-`{}` first and the arguments after it, and some begin all parallel calls before they send the arguments of any. What
-comes for a call after that brace is no new fragment: the same once more is ignored, anything else is added to its
-arguments, which makes them invalid. It is shown before the next call ends, at the latest when the response does: who
-reads the events, as a replay, then knows at the end of a call what was known when it ended. A chunk may say by itself
-that a call goes on or is whole (`ToolCallDelta.whole`): a wire that marks the ends of calls, and a record, know it
-better.
+A protocol parser without I/O. A call is complete with the brace that closes its arguments, if they have at least one
+member (`call_arguments.py`). Arguments that are empty or `{}` are complete only at the finish: some providers send
+`{}` first and the arguments after it, and some start all parallel calls before they send any arguments. Whatever
+arrives for a call after its closing brace is not a new fragment: a repetition is ignored, anything else is added to
+the arguments, which makes them invalid. It is emitted before the next call ends, at the latest when the response does,
+so that a replay of the events knows at each ToolCallEnd what was known then. A chunk may itself say that a call is
+incomplete or complete (`ToolCallDelta.whole`), where the wire format or a record knows it.
 
-What providers get wrong with ids and indexes is settled here: a missing or doubled id becomes `{step}.{index}`, a new
-id under an old index is a new call, and a call is shown once its name and its id, or the first of its arguments, have
-come: the id may follow the name.
+Provider mistakes with ids and indexes are corrected here. A missing or duplicate id becomes `{step}.{index}`, a new
+id under an old index is a new call, and a call is announced once its name and either its id or its first arguments
+have arrived, because the id may follow the name.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from .messages import AssistantMessage, FinishReason, Reasoning, ToolCall, Usage
 
 
 class _PartialCall:
-    """A call whose arguments are still coming."""
+    """A call whose arguments may still grow."""
 
     __slots__ = ("arguments", "ended", "id", "name", "number", "raw_id", "waiting")
 
@@ -44,21 +43,21 @@ class _PartialCall:
         self.id = self.raw_id = self.name = ""
         self.arguments = ArgumentsBuffer()
         self.waiting: list[str] | None = []
-        """What is to be shown of it once it has been announced; None from then on."""
+        """Fragments to emit once the call is announced; None from then on."""
         self.ended = False
 
 
 class Assembler:
-    """One attempt at one response. `taken` are the call ids used before in the session; it is added to."""
+    """Assembles one attempt at one response. `taken`: call ids used before in the session; new ones are added to it."""
 
     def __init__(self, step: int, attempt: str, taken: set[str]) -> None:
         self.finish: FinishReason | None = None
         self.raw_finish = ""
         self.usage: Usage | None = None
         self.truncated: str | None = None
-        """The call in whose arguments the response broke off; of several the last one."""
+        """The call in whose arguments the response was cut off; of several, the last one."""
         self.without_arguments: tuple[str, ...] = ()
-        """Calls without arguments in a response that broke off: theirs may have been about to come."""
+        """Calls without arguments in a response that was cut off: their arguments may have been about to come."""
         self._step = step
         self._attempt = attempt
         self._taken = taken
@@ -67,18 +66,18 @@ class Assembler:
         self._thinking: list[str] = []
         self._calls: list[_PartialCall] = []
         self._followed: list[_PartialCall] = []
-        """Calls for which something came after their end that is not shown yet."""
+        """Calls with trailing fragments that were not emitted yet."""
         self._open: deque[_PartialCall] = deque()
-        """In their order, from the first one that has not ended: a response may hold many thousands that have."""
+        """Calls in order, from the first that has not ended; keeps `all_complete_before` O(1) for very many calls."""
         self._announced = 0
-        """How many of the calls have been shown to begin."""
+        """Number of calls with a ToolCallStart."""
         self._numbers: dict[str, int] = {}
         self._at: dict[int, _PartialCall] = {}
 
     def feed(self, chunk: AnyChunk) -> list[ev.Event]:
-        """The events that this chunk makes; a ToolCallEnd means that `call` now gives the whole call."""
+        """The events that follow from this chunk. After a ToolCallEnd, `call` returns the complete call."""
         match chunk:
-            case TextDelta():  # no pattern inside: nearly all chunks come by here, and patterns cost
+            case TextDelta():  # first and without a nested pattern: nearly all chunks are text
                 if not chunk.text:
                     return []
                 self._text.append(chunk.text)
@@ -94,7 +93,7 @@ class Assembler:
                 self.usage = usage
                 return [ev.UsageReported(attempt=self._attempt, usage=usage)]
             case ModelSelected() | AttemptEnded():
-                return []  # about attempts, of which this is one
+                return []  # about other attempts
             case ProviderToolReport():
                 return [
                     ev.ProviderToolReported(
@@ -107,25 +106,25 @@ class Assembler:
                 ]
 
     def call(self, call_id: str) -> ToolCall:
-        """The call of this id, as far as it has come."""
+        """The call with this id, as far as it has arrived."""
         building = self._calls[self._numbers[call_id]]
         return ToolCall(building.id, building.name, building.arguments.text)
 
     def close(self) -> list[ev.Event]:
-        """Nothing more will come. What came for calls after their end is shown."""
+        """End of the stream: emit trailing fragments."""
         events: list[ev.Event] = []
         self._show_late(events)
         return events
 
     def all_complete_before(self, call_id: str) -> bool:
-        """Whether each call that began before this one has come to its end."""
+        """Whether every call that began before this one is complete."""
         waiting = self._open
         while waiting and waiting[0].ended:
             waiting.popleft()
         return not waiting or waiting[0].number > self._numbers[call_id]
 
     def close_truncated(self) -> list[ev.Event]:
-        """Nothing more will come, although the response has not ended: a call that is not whole was cut inside."""
+        """End of a stream that was cut off: a call that is not complete was truncated."""
         events: list[ev.Event] = []
         empty: list[str] = []
         for building in self._open:
@@ -144,7 +143,7 @@ class Assembler:
 
     @property
     def message(self) -> AssistantMessage:
-        """The response as it stands, with every call that was announced."""
+        """The response so far, with every announced call."""
         reasoning = self._reasoning
         if self._thinking:
             reasoning = [*reasoning, Reasoning("".join(self._thinking))]
@@ -172,7 +171,7 @@ class Assembler:
         building = self._at.get(chunk.index)
         if building is None or self._is_another(building, chunk):
             if self.finish is not None or not (chunk.name or chunk.id or chunk.arguments):
-                return []  # nothing begins after the finish
+                return []  # no call begins after the finish
             building = self._begin(chunk.index)
         if building.waiting is not None:
             building.name = building.name or chunk.name
@@ -192,11 +191,11 @@ class Assembler:
         return events
 
     def _is_another(self, building: _PartialCall, chunk: ToolCallDelta) -> bool:
-        """Some providers give every call the same index: a new id with a name, or a name after the end."""
+        """Whether a chunk starts another call under the same index: it has a new id, or a name after the end."""
         if not chunk.name:
             return False
         if chunk.id and building.waiting is not None and not building.raw_id:
-            return building.name not in ("", chunk.name)  # the id follows the name
+            return building.name not in ("", chunk.name)  # else it is this call's id, which may follow the name
         return bool(chunk.id and chunk.id != building.raw_id) or (building.ended and not chunk.id)
 
     def _begin(self, index: int) -> _PartialCall:
@@ -207,12 +206,12 @@ class Assembler:
         return building
 
     def _announce(self, building: _PartialCall, events: list[ev.Event]) -> None:
-        """Show that a call has begun; those before it first, so that their order stands in the events."""
+        """Emit a call's start, after those of the calls before it, so that the events are in order."""
         for each in self._calls[self._announced : building.number + 1]:
             id = each.raw_id
             if not id or id in self._taken:
                 id = f"{self._step}.{each.number}"
-            while id in self._taken:  # a model may use ids like ours
+            while id in self._taken:  # a provider may use ids of the same form
                 id += "+"
             self._taken.add(id)
             each.id = id
@@ -243,7 +242,7 @@ class Assembler:
         events.append(ev.ToolCallEnd(attempt=self._attempt, call_id=building.id))
 
     def _end_all(self) -> list[ev.Event]:
-        """End the calls at the finish, but for those in which the response broke off."""
+        """End all calls at the finish, except those that were truncated."""
         events: list[ev.Event] = []
         begun, self._open = self._open, deque()
         empty: list[str] = []

@@ -1,12 +1,14 @@
-"""The arguments of one tool call as they come: JSON in pieces, cut anywhere.
+"""Incremental parser for the arguments of one tool call: JSON in fragments, cut anywhere.
 
-They are whole with the brace that closes an object with at least one member: only white space may follow. What comes
-first may be a placeholder: `{}`, after which some servers send the arguments; it is held back and dropped then. What
-comes after may be the same once more, which some servers send with the finish; it is dropped, too. Anything else that
-comes after belongs to the arguments and makes them invalid, so that a call never runs on a part of what was sent.
-Arguments that were encoded twice (a JSON string that holds the object) are unwrapped.
+Arguments are complete with the brace that closes an object with at least one member; only white space may follow.
 
-The same text comes to the same end however it was cut, and each character is looked at once.
+- Before them some servers send the placeholder `{}`. It is held back, and dropped once the arguments follow.
+- After them some servers send the same once more, with the finish. It is dropped.
+- Anything else after them is part of the arguments and makes them invalid, so a call never runs on a part of what was
+  sent.
+- Arguments that were encoded twice (a JSON string that holds the object) are unwrapped.
+
+The result does not depend on how the text was cut, and each character is scanned once.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import msgspec
 from .messages import FinishReason
 
 COMPLETE_REASONS: frozenset[str | None] = frozenset({"stop", "tool_calls", "other", "pause"})
-"""Finish reasons of responses that came to an end of their own: a call without arguments is then whole."""
+"""Finish reasons of responses that were not cut off: a call without arguments is then complete."""
 JSON_WHITESPACE = " \t\n\r"
 """White space between the tokens of JSON (RFC 8259, section 2)."""
 _MARKS = re.compile(r'["{}\[\]]')
@@ -28,7 +30,7 @@ _IN_STRING = re.compile(r'["\\]')
 
 
 class ArgumentsBuffer:
-    """Takes the pieces; tells what of them is to be shown, and whether they are whole."""
+    """Collects the fragments; returns what to emit of them, and knows when the arguments are complete."""
 
     __slots__ = (
         "_depth", "_empty", "_escaped", "_held", "_in_string", "_late", "_mode", "_parts", "_raw", "doubtful", "whole",
@@ -36,30 +38,30 @@ class ArgumentsBuffer:
 
     def __init__(self) -> None:
         self.whole = False
-        """Whether they form an object with members that is closed."""
+        """Whether the arguments are a closed object with members."""
         self.doubtful = False
-        """Whether more came in the piece that closed them: only the finish tells whether that was the same again."""
+        """Whether the closing fragment held more that differs so far; only the finish shows if it is a repetition."""
         self._mode: Literal["begins", "object", "string", "other"] = "begins"
         self._parts: list[str] = []
-        """What is shown."""
+        """Emitted text."""
         self._held = ""
-        """What is not shown yet, as it may be a placeholder, or an object that was encoded twice."""
+        """Text not emitted yet: it may be a placeholder, or an object that was encoded twice."""
         self._empty = ""
-        """The placeholder that came first."""
+        """The placeholder, if one came first."""
         self._raw = ""
-        """The whole object as it came; where it was encoded twice, the string."""
+        """The complete object as it arrived; if it was encoded twice, the JSON string."""
         self._late: list[str] = []
-        """What came after it."""
+        """Fragments after the closing brace."""
         self._depth = 0
         self._in_string = self._escaped = False
 
     @property
     def text(self) -> str:
-        """All that is shown, and what came after it and belongs to it."""
+        """The arguments: everything emitted, and the trailing text that belongs to it."""
         return self._shown() + self.trailing()
 
     def feed(self, piece: str) -> str:
-        """Take a piece; gives what is to be shown now. What comes once they are whole is shown by `settle`."""
+        """Add a fragment; return what to emit now. `settle` emits what arrives once the arguments are complete."""
         if self.whole:
             self._late.append(piece)
             return ""
@@ -78,12 +80,12 @@ class ArgumentsBuffer:
         return self._show("")
 
     def add(self, piece: str) -> str:
-        """Take a piece as it is: somebody else knows when they are whole."""
+        """Add a fragment unchanged, where the sender says when the arguments are complete."""
         self._mode = "other"
         return self._show(piece)
 
     def finish(self) -> str:
-        """No more will come; gives what had been held back."""
+        """End of the arguments; return what was held back."""
         if self.whole:
             return self.settle()
         if self._mode == "begins" and self._empty:
@@ -92,12 +94,12 @@ class ArgumentsBuffer:
         return self._show("")
 
     def trailing(self) -> str:
-        """What came once they were whole, unless it says nothing new."""
+        """Text after the complete arguments, unless it only repeats them."""
         late = "".join(self._late).strip(JSON_WHITESPACE)
         return "" if not late or _repeats(late, self._raw.strip(JSON_WHITESPACE)) else late
 
     def settle(self) -> str:
-        """The same, now a part of what is shown."""
+        """Emit the trailing text."""
         late, self._late = self.trailing(), []
         return self._show(late) if late else ""
 
@@ -149,7 +151,7 @@ class ArgumentsBuffer:
         return self._show(piece)
 
     def _end_in(self, piece: str) -> int:
-        """Where the outermost object or string ends in this piece; -1 if it goes on."""
+        """Index at which the outermost object or string ends in this fragment; -1 if it does not."""
         at = 0
         if self._escaped and piece:
             at, self._escaped = 1, False
@@ -176,7 +178,7 @@ class ArgumentsBuffer:
 
 
 def count_members(arguments: str) -> int | None:
-    """How many members the JSON object in `arguments` has; None if it is no whole JSON object."""
+    """Number of members of the JSON object in `arguments`; None if it is not a complete JSON object."""
     try:
         value = msgspec.json.decode(arguments)
     except (msgspec.DecodeError, RecursionError, ValueError):
@@ -185,9 +187,9 @@ def count_members(arguments: str) -> int | None:
 
 
 def is_truncated(arguments: str, finish: FinishReason | None) -> bool:
-    """True if the response ended inside these arguments, whatever its finish reason says."""
+    """Whether the response ended inside these arguments, whatever its finish reason says."""
     if arguments.strip() in ("", "{}"):
-        return finish not in COMPLETE_REASONS  # the arguments may have been about to come
+        return finish not in COMPLETE_REASONS  # the arguments may not have arrived yet
     try:
         msgspec.json.decode(arguments)
     except msgspec.DecodeError as error:
@@ -199,7 +201,7 @@ def is_truncated(arguments: str, finish: FinishReason | None) -> bool:
 
 
 def _unwrapped(text: str) -> str:
-    """What a JSON string holds; nothing if it is none."""
+    """The text in a JSON string; empty if it is not a JSON string."""
     try:
         value = msgspec.json.decode(text, type=str)
     except (msgspec.DecodeError, ValueError):
@@ -208,7 +210,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _repeats(late: str, raw: str) -> bool:
-    """Whether this is the same JSON value as `raw`, once or several times."""
+    """Whether `late` is the same JSON value as `raw`, once or several times."""
     while late.startswith(raw):
         late = late[len(raw) :].lstrip(JSON_WHITESPACE)
     if not late:

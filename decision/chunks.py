@@ -1,4 +1,4 @@
-"""What a provider's stream is made of: the least that the engine needs, whatever the wire format was."""
+"""Chunks of a provider's stream: the minimum that the engine needs, independent of the wire format."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ class TextDelta(Chunk, frozen=True):
 
 
 class ReasoningDelta(Chunk, frozen=True, omit_defaults=True):
-    """More of the reasoning. A `signature` closes the block that it signs."""
+    """More of the reasoning. A `signature` ends the block that it signs."""
 
     text: str = ""
     signature: str = ""
     redacted: bool = False
-    """A block of its own, whose text the provider hides: `signature` holds it, encrypted."""
+    """A block whose text the provider hides; `signature` holds it, encrypted."""
 
 
 class ToolCallDelta(Chunk, frozen=True, omit_defaults=True):
-    """A fragment of a tool call. `id` and `name` come once (or never), `arguments` in pieces."""
+    """A fragment of a tool call. `id` and `name` come once, or never; `arguments` in pieces."""
 
     index: int
     id: str = ""
     name: str = ""
     arguments: str = ""
     whole: bool | None = None
-    """Whether the call is complete with this fragment, where the wire says so; None where its arguments must tell."""
+    """Whether the call is complete with this fragment, where the wire format says so; None: derive it from the
+    arguments."""
 
 
 class ProviderToolReport(Chunk, frozen=True, omit_defaults=True):
-    """A tool that the provider itself runs (web search, code execution). Shown, never executed here."""
+    """A tool that the provider runs itself (web search, code execution). Reported, never executed here."""
 
     id: str
     name: str
@@ -47,45 +48,45 @@ class ProviderToolReport(Chunk, frozen=True, omit_defaults=True):
 
 
 class FinishReport(Chunk, frozen=True, omit_defaults=True):
-    """Why the model says it ended, with the provider's own word for it."""
+    """Why the response ended, with the provider's own word for it."""
 
     reason: FinishReason
     raw: str = ""
 
 
 class UsageReport(Chunk, frozen=True):
-    """What the response cost so far; a later report replaces an earlier one of the same attempt."""
+    """Usage of the response so far; a later report replaces an earlier one of the same attempt."""
 
     usage: Usage
 
 
 class ModelSelected(Chunk, frozen=True, tag="voice"):
-    """From here on this model speaks. Said by wrappers that ask several, or one several times.
+    """The following chunks come from this model. Sent by wrappers that use several models, or retry one.
 
-    After an `AttemptEnded` it begins the attempt that takes its place; otherwise it only says who is heard.
+    After an `AttemptEnded` it starts the attempt that replaces it; otherwise it only names the model that was chosen.
     """
 
     model: str
 
 
 class AttemptEnded(Chunk, frozen=True, omit_defaults=True, kw_only=True):
-    """An attempt at this response that came to nothing. What the stream has shown of it is void.
+    """An attempt at this response that failed. What the stream held of it is retracted.
 
-    `beside`: it was made beside the one that is heard (a race), which goes on as if nothing had been.
+    `beside`: it ran in parallel with the attempt that was chosen (a race), whose chunks stay valid.
     """
 
     model: str
     kind: str
-    """One of `providers.errors.KINDS`; `cancelled` if it was given up because another was faster."""
+    """One of `providers.errors.KINDS`; `cancelled` if it lost a race."""
     message: str
     status: int | None = None
     retry_after: float | None = None
     """Seconds that the provider asked to wait."""
     usage: Usage | None = None
-    """What it cost, where that is known or can be estimated."""
+    """Usage of the attempt, where it is known or can be estimated."""
     beside: bool = False
     text: str = ""
-    """Of a response that was cut because it repeated itself: its text before that."""
+    """For a response that was cut because it repeated itself: its text before the repetition."""
 
 
 AnyChunk = (

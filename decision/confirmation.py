@@ -1,15 +1,15 @@
-"""What a user's reply to "do you confirm?" says: yes, no, or neither, and then it is asked again.
+"""Parses a user's reply to "do you confirm?" as yes, no or unclear; after an unclear reply the user is asked again.
 
-A table of phrases by what they say and by language, read in whatever language comes. Case, accents, punctuation and
-full-width letters do not count. The longest phrase counts at each place ("no problem" before "no", 没问题 before 没),
-so that the order of the table means nothing. A reply is read clause by clause:
+Phrases are looked up in a table, by meaning and language, whatever language the user writes. Case, accents,
+punctuation and full-width letters do not count. At each place the longest phrase wins ("no problem" before "no",
+没问题 before 没), so the order of the table does not matter. A reply is read clause by clause:
 
-- a condition or a request ("but", "first", 先, "please fix") is a no, whatever stands beside it: the work goes on;
+- a condition or a request ("but", "first", 先, "please fix") is a no, whatever else the clause says: work remains;
 - a clause with a negation is a no ("not ok", "das stimmt nicht", 承認しません);
-- a doubt or a question is neither, and so is a bare no beside a yes ("yes and no");
-- a yes beside words that nobody knows is a yes if it comes first, or soon, in a short reply.
+- a doubt or a question is unclear, and so is a bare no beside a yes ("yes and no");
+- a yes beside unknown words is a yes if it comes first, or nearly first, in a short reply.
 
-When in doubt it is "unclear": to ask once more costs less than to end work that is not done.
+When in doubt the reply is unclear: asking once more costs less than ending work that is not done.
 """
 
 from __future__ import annotations
@@ -265,22 +265,23 @@ _TABLE: dict[str, dict[str, str]] = {
         "mets|renomme|modifie|modifiez|répare|enlève|exécute|relance|utilise",
     },
 }  # fmt: skip
-"""What phrases say, by language. A word of Latin letters counts as a whole; 是, 对, "si" and the like only alone."""
+"""Phrases by meaning and language. Words in Latin letters match as whole words."""
 
 _ALONE = frozenset("y k n 1 是 对 對 行 可 成 中 妥 恩".split())
-"""Phrases that say something only as a whole clause: within a sentence they are parts of other words, or "and"."""
+"""Phrases that count only as a whole clause: within a sentence they are parts of other words, or mean something else
+(Spanish "y": and)."""
 _ARTICLES = frozenset("the a this that la le el un une der die das".split())
 """A verb after one of these is a noun."""
 _ASKING = ("か", "吗", "嗎", "呢")
-"""The ends of questions that need no question mark."""
+"""Endings of questions that need no question mark."""
 _UNKNOWN_BESIDE_A_YES = 12
-"""Words that the table does not have in a reply that is a yes, at most."""
+"""Most unknown words in a reply that still is a yes."""
 _UNKNOWN_BEFORE_A_YES = 4
-"""The same in front of the yes, in its clause."""
+"""Most unknown words before the yes, in its clause."""
 
 
 def parse_reply(text: str) -> Reply:
-    """What a reply says: yes, no, or neither of them clearly."""
+    """Parse a reply as yes, no or unclear."""
     clauses = [clause for part in _CLAUSE.split(_folded(text)) if (clause := _Clause(part)).said or clause.unknown]
     said = {clause.says for clause in clauses}
     asks = "?" in _folded(text) or "asks" in said
@@ -298,15 +299,15 @@ def parse_reply(text: str) -> Reply:
 
 
 class _Clause:
-    """The words of a reply up to the next comma or stop."""
+    """The part of a reply up to the next comma or full stop."""
 
     def __init__(self, text: str) -> None:
         text = text.strip()
         self.unknown = 0
         self.said: list[str] = []
-        """What the phrases in it say, in order."""
+        """Meanings of its phrases, in order."""
         self.bare = text in _BARE
-        """Whether it is a no and nothing else."""
+        """Whether it is just a no."""
         self.idiom = text in _WHY_NOT
         before = previous = ""
         for match in _words().finditer(text):
@@ -330,7 +331,7 @@ class _Clause:
 
     @property
     def says(self) -> str:
-        """The one thing that it says. A negation beside a yes makes it a no, and a condition outweighs both."""
+        """Its meaning: a negation outweighs a yes, and a condition or a doubt outweighs both."""
         for what in ("doubt", "request", "no", "asks", "yes"):
             if what in self.said:
                 return what
@@ -338,7 +339,7 @@ class _Clause:
 
 
 def _folded(text: str) -> str:
-    """In one case, without accents, full width, shades of skin and letters drawn out; apostrophes are spaces."""
+    """Normalise a text: no case, accents, full-width forms, skin tones or drawn-out letters; apostrophes are spaces."""
     text = unicodedata.normalize("NFKC", text).casefold().replace("o.k.", "ok")
     apart = unicodedata.normalize("NFD", text)
     text = unicodedata.normalize("NFC", re.sub("[\u0300-\u036f\u200d\ufe0e\ufe0f\U0001f3fb-\U0001f3ff]", "", apart))
@@ -353,9 +354,9 @@ _WHY_NOT = frozenset(
 )
 
 
-@cache  # not when the module is imported: it takes 0.1 s, and few runs ask for a confirmation
+@cache  # on first use and not on import: it takes 0.1 s, and few runs ask for a confirmation
 def _meanings() -> dict[str, str]:
-    """What each phrase says, by the phrase as `_folded` gives it."""
+    """Meaning of each phrase, by the phrase as `_folded` normalises it."""
     return {
         _folded(phrase).strip(): what
         for what, languages in reversed(_TABLE.items())
@@ -366,7 +367,7 @@ def _meanings() -> dict[str, str]:
 
 @cache
 def _words() -> re.Pattern[str]:
-    """The phrases, the longest first, and any other word."""
+    """A pattern for all phrases, longest first, and for any other word."""
     phrases = [
         rf"(?<![a-z0-9]){re.escape(phrase)}(?![a-z0-9])"
         if phrase.isascii() and phrase[0].isalnum()

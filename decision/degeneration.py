@@ -1,15 +1,14 @@
-"""Responses that repeat themselves: noticed while they stream, whatever the pieces in which they come.
+"""Detects degenerate responses, which repeat themselves without end, while they stream.
 
-Each part of a response (its text, its reasoning, the arguments of each call) is looked at by itself, at every
-`STRIDE`th character of it: so what is found depends on the characters alone and not on how they were cut into
-chunks. Between two looks a chunk costs one append. A look costs the same however long the part is: it compares the
-latest characters with the `LONGEST_PERIOD` before them by whole slices, and keeps no more than `MAX_REMEMBERED`.
+Each part of a response (its text, its reasoning, the arguments of each call) is checked separately, every `STRIDE`
+characters, so the result depends on the characters alone and not on how they were cut into chunks. Between two checks
+a chunk costs one append. A check is O(1) in the length of the part: it compares the latest characters with the
+`LONGEST_PERIOD` before them in whole slices, and no more than `MAX_REMEMBERED` characters are kept.
 
-What a person would call endless, and not what repeats a little:
+The thresholds are for what a person would call endless, not for a little repetition:
 
-- *The same*, again and again: `characters` of it, and `periods` times.
-- Drawn, not written (a filled area of a drawing, rows of zeros): a line of few different characters has to fill
-  `DRAWING_FACTOR` times as many.
+- *The same* text: at least `characters` of it, at least `periods` times.
+- A drawing (a filled area, rows of zeros): a line of few different characters must be `DRAWING_FACTOR` times as long.
 - *Counting*: the same but for digits, and the numbers go on by the same amount each time ("Step 17: checking... Step
   18: checking..."). `CHANGING_FACTOR` times as many characters. Other digits are data, in a table or in a log, and are
   left alone; only one number without an end is not.
@@ -34,24 +33,24 @@ from .policy import Degeneration
 Part = Literal["text", "reasoning", "arguments"]
 
 STRIDE = 512
-"""Characters from one look to the next."""
+"""Characters between two checks."""
 LONGEST_PERIOD = 512
-"""Characters of the longest piece that is recognised when it is repeated."""
+"""Characters of the longest repeated piece that is recognised."""
 CHANGING_FACTOR = 3
-"""How many times as many characters are asked for where each repetition changes a little."""
+"""How many times longer a repetition must be if it changes a little each time."""
 DRAWING_FACTOR = 4
-"""The same for what is drawn of few different characters."""
+"""How many times longer a drawing of few different characters must be."""
 MAX_NEW_SHARE = 0.1
-"""Of circling text: the share of all runs of `_GRAM` characters that stand in it for the first time."""
+"""Circling text: largest share of its runs of `_GRAM` characters that occur for the first time."""
 
 _PROBE = 24
 _GRAM = 32
 _FEW = 10
 _WINDOW = 2 * STRIDE + LONGEST_PERIOD
-"""What a period is sought in: a whole number of strides."""
+"""Characters in which a period is searched: a whole number of strides."""
 _BLOCKS = 24
 MAX_REMEMBERED = _BLOCKS * STRIDE + STRIDE
-"""Characters of each part that are kept, at most, beside a chunk that is longer."""
+"""Most characters kept of each part, apart from a single longer chunk."""
 _MISSED = 1
 _EVEN = 0.9
 _NUMBER = re.compile(r"[0-9]{1,300}")
@@ -59,18 +58,18 @@ _DIGITS = re.compile(r"[0-9]+")
 
 
 class RepeatedText(Struct, frozen=True, kw_only=True):
-    """A part of a response that has come to repeat itself."""
+    """Where and how a part of a response repeats itself."""
 
     part: Part
     how: Literal["same", "counting", "circling"]
     start: int
-    """Where the repetition begins: so many characters of the part came before it."""
+    """Index of the first repeated character in the part."""
     end: int
-    """How many characters of the part had been read when the repetition was noticed."""
+    """Characters of the part that had been read when the repetition was detected."""
     period: str = ""
-    """The text that is repeated. Empty with `how="circling"`, where sentences come back in changing order."""
+    """The repeated text. Empty with `how="circling"`, where sentences return in changing order."""
     tool: str = ""
-    """The tool that is called, where `part` is a call's arguments."""
+    """Name of the called tool, where `part` is a call's arguments."""
 
     def __str__(self) -> str:
         whose = f"the arguments of {self.tool or 'a call'}" if self.part == "arguments" else f"the {self.part}"
@@ -79,15 +78,15 @@ class RepeatedText(Struct, frozen=True, kw_only=True):
             return f"{whose} went round in circles for {length:,} characters"
         counting = " with a counter" if self.how == "counting" else ""
         closing = len(self.period) - len(self.period.lstrip(_CLOSING + string.whitespace))
-        shown = self.period[closing:] + self.period[:closing]  # from the beginning of a word or a sentence
+        shown = self.period[closing:] + self.period[:closing]  # starts with a word or a sentence
         shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
         times = length // max(1, len(self.period))
         return f"{whose} repeated {shown!r}{counting} {times:,} times, for {length:,} characters"
 
     def before(self, whole: str) -> str:
-        """What of the whole part came before the repetition, up to the end of a word or a sentence.
+        """The text of the part before the repetition, up to the end of a word or a sentence.
 
-        Where that is nothing it is what is repeated, once: the first time was no repetition.
+        If there is none: the repeated text, once, because its first occurrence was not a repetition.
         """
         start = self.start
         if self.how == "counting" and not self.period.isdigit():
@@ -107,7 +106,7 @@ _CLOSING = ".,;:!?…)]}'\"»”’。，、；：！？）」"
 
 
 class RepetitionDetector:
-    """Watches one attempt at a response. Feed it the events of its stream, one after another."""
+    """Watches the stream of one attempt at a response. Feed it the stream's events in order."""
 
     __slots__ = ("_calls", "_reasoning", "_settings", "_text", "_tools")
 
@@ -118,7 +117,7 @@ class RepetitionDetector:
         self._calls: dict[str, _PartDetector] = {}
 
     def feed(self, event: ev.Event) -> RepeatedText | None:
-        """One more event; what repeats itself, if that can be said now."""
+        """Add one event; return the repetition if there is one by now."""
         if isinstance(event, ev.TextMessageContent):
             return None if self._text is None else self._text.feed(event.delta)
         if isinstance(event, ev.ToolCallArgs):
@@ -140,7 +139,7 @@ class RepetitionDetector:
 
 
 def find_repetition_in_message(message: AssistantMessage, settings: Degeneration) -> RepeatedText | None:
-    """Where this response would have been cut; None if nowhere."""
+    """Where this response would have been cut while it streamed; None if nowhere."""
     reasoning = "".join(block.text for block in message.reasoning)
     found = find_repetition("reasoning", reasoning, settings) or find_repetition("text", message.text, settings)
     if found is not None:
@@ -150,7 +149,7 @@ def find_repetition_in_message(message: AssistantMessage, settings: Degeneration
 
 
 def find_repetition(part: Part, whole: str, settings: Degeneration, tool: str = "") -> RepeatedText | None:
-    """Where this whole part of a response would have been cut; None if nowhere."""
+    """Where this part of a response would have been cut while it streamed; None if nowhere."""
     characters: int | None = getattr(settings, part)
     if characters is None or len(whole) < characters or tool in settings.unwatched:
         return None
@@ -162,18 +161,18 @@ def _part_detector(part: Part, characters: int | None, settings: Degeneration, t
 
 
 class _Period:
-    """The latest characters, as far as they repeat what came before them at one period."""
+    """The period at which the latest characters repeat the ones before them."""
 
     __slots__ = ("period", "start")
 
     def __init__(self) -> None:
         self.period = 0
-        """0 if they do not."""
+        """Characters; 0 if there is no repetition."""
         self.start = 0
-        """Where that began."""
+        """Index at which the repetition began."""
 
     def look(self, window: str, at: int) -> None:
-        """`STRIDE` more characters stand at the end of the window, and `at` is where they end."""
+        """Update for a window that ends with `STRIDE` new characters, at index `at` of the part."""
         latest = window[-STRIDE:]
         if self.period and latest == window[-STRIDE - self.period : -self.period]:
             return
@@ -183,7 +182,7 @@ class _Period:
 
 
 class _PartDetector:
-    """One part of a response, as far as it has come."""
+    """Detects repetition in one part of a response."""
 
     __slots__ = (
         "_at",
@@ -207,23 +206,24 @@ class _PartDetector:
         self._characters, self._periods = characters, periods
         self._pieces: list[str] = []
         self._left = STRIDE
-        """Characters until the next look."""
+        """Characters until the next check."""
         self._at = 0
-        """How many have been looked at."""
+        """Characters checked so far."""
         self._blocks: deque[str] = deque(maxlen=_BLOCKS)
-        """The latest of them, a stride each."""
+        """The latest characters, in blocks of one stride."""
         self._latest = ""
         self._same = _Period()
         self._counting = _Period()
-        """The same but for digits."""
+        """The same with every digit masked."""
         self._near = 0
-        """Characters at whose looks something was seen again, less what was new in between."""
+        """Characters in blocks that ended with repeated text, less those that did not."""
         self._near_from = 0
         self._near_wanted = CHANGING_FACTOR * characters
-        """When it is measured how much is new, which costs more than a look: ever more seldom, up to a bound."""
+        """Value of `_near` at which the share of new text is measured. That is expensive, so it doubles, up to a
+        bound."""
 
     def feed(self, piece: str) -> RepeatedText | None:
-        """More of the part."""
+        """Add a piece of the part; return the repetition if there is one by now."""
         self._pieces.append(piece)
         self._left -= len(piece)
         return None if self._left > 0 else self._look()
@@ -262,7 +262,7 @@ class _PartDetector:
         if found is not None:
             return found
         if not again:
-            self._miss()  # the same but for its digits: that is no circle
+            self._miss()  # only the masked text repeats, which is not circling
             return None
         if not self._near:
             self._near_from = self._at - _PROBE
@@ -282,7 +282,7 @@ class _PartDetector:
         if length < DRAWING_FACTOR * self._characters and _drawn(piece):
             return None
         over = -length % period
-        return self._found("same", start, piece[over:] + piece[:over])  # as it stands at the beginning
+        return self._found("same", start, piece[over:] + piece[:over])  # rotated to start where the repetition does
 
     def _goes_on_counting(self, window: str, masked: str) -> RepeatedText | None:
         start, period = self._counting.start, self._counting.period
@@ -291,7 +291,7 @@ class _PartDetector:
             return None
         piece = masked[-period:]
         if piece != "0" and not _counts("".join(self._blocks), piece):
-            self._counting.start = self._at  # data: looked at again when as much more has come
+            self._counting.start = self._at  # data; checked again after as much more text
             return None
         return self._found("counting", start, window[-period:])
 
@@ -309,19 +309,19 @@ class _PartDetector:
 
 
 def _seen(window: str) -> bool:
-    """Whether its last characters stand in it once before, no further back than the longest period."""
+    """Whether the last characters of the window occurred before, at most the longest period back."""
     return window.find(window[-_PROBE:], max(0, len(window) - _PROBE - LONGEST_PERIOD), len(window) - 1) >= 0
 
 
 def _mask(text: str) -> str:
-    """The text with every digit as 0. Ten plain replacements are faster than one with a pattern, in any script."""
+    """Replace every digit by 0. Nine plain replacements are faster than one with a pattern."""
     for digit in "123456789":
         text = text.replace(digit, "0")
     return text
 
 
 def _repeating(text: str, period: int) -> int:
-    """How many characters at the end of the text repeat at this period, the first time included."""
+    """Number of characters at the end of the text that repeat with this period, the first occurrence included."""
     least, most = 0, len(text) - period
     while least < most:
         middle = (least + most + 1) // 2
@@ -333,26 +333,26 @@ def _repeating(text: str, period: int) -> int:
 
 
 def _shortest(piece: str) -> int:
-    """The shortest period at which a piece that is repeated as a whole repeats."""
+    """The shortest period of a piece that is repeated as a whole."""
     return (piece + piece).find(piece, 1)
 
 
 def _drawn(piece: str) -> bool:
-    """Whether this looks like a line of a drawing or a row of a matrix: many characters, and few different ones."""
+    """Whether this looks like a line of a drawing or a row of a matrix: many characters, few different ones."""
     if len(set(piece)) > _FEW:
         return False
     return len(piece) >= 16 or (len(piece) > 2 and "\n" in piece and not any(map(str.isalpha, piece)))
 
 
 def _written(text: str) -> bool:
-    """Whether this is mostly words."""
+    """Whether the text consists mostly of words."""
     return len(set(text)) > _FEW and 2 * sum(map(str.isalpha, text)) > len(text)
 
 
 def _counts(text: str, period: str) -> bool:
-    """Whether the numbers in this text, which repeats at the period but for them, go on by the same amounts.
+    """Whether the numbers of a text that otherwise repeats with this period increase by constant amounts.
 
-    All of them do, nearly always, and at least one of each period moves.
+    True if nearly all do, and at least one number of each period changes.
     """
     runs = len(_DIGITS.findall(period)) - (period[0] == "0" == period[-1])
     if runs < 1:
@@ -368,7 +368,7 @@ def _counts(text: str, period: str) -> bool:
 
 
 def _first_counted(whole: str, start: int, period: int) -> int:
-    """Where counting began that is known from `start` on: before it, its numbers had fewer digits."""
+    """Where counting began that was recognised from `start` on: earlier numbers may have fewer digits."""
     while start < len(whole) and whole[start].isdigit():
         start += 1
     pattern = _DIGITS.sub("0", whole[start : start + period])

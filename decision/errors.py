@@ -1,8 +1,8 @@
-"""Whose fault it is. A limit, a refusal or a provider's error is an outcome, never an exception.
+"""The errors by whose fault they are. A limit, a refusal or a provider's error is an outcome, never an exception.
 
 Exception
 ├── WrongUse(ValueError)      the caller's: a setting, a name or a file that cannot work; exit code 2
-└── ProviderError             the provider's: see `providers/errors.py`; the loop turns it into an outcome
+└── ProviderError             the provider's (`providers/errors.py`); the loop turns it into an outcome
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Iterable
 
 
 class WrongUse(ValueError):
-    """Something the caller passed cannot work. The message says what is wrong, where, and what to do."""
+    """The caller passed something that cannot work. The message says what is wrong, where, and what to do."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint for a misspelt name: `" (did you mean 'steps'?)"`, or the known names if none is near."""
+    """A hint for a misspelt name: `" (did you mean 'steps'?)"`, or the list of known names if none is close."""
     names = sorted(known)
     close = difflib.get_close_matches(word, names, n=1)
     return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(names)})"
 
 
 def error_text(error: BaseException) -> str:
-    """The type of an error and what it says; also of one that cannot say it."""
+    """An error's type and message, even if its `__str__` raises."""
     try:
         text = str(error)
     except Exception as inner:

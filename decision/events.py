@@ -1,12 +1,12 @@
-"""What happened: the one union of events. The event log is the truth; all else is a fold of it.
+"""The events of a run. The event log is the source of truth; all other state is a fold of it.
 
-Every event is frozen, numbered (`seq`, from 1 in each run) and dated (`t`, milliseconds since the run began), and
-is one line of JSON under its `type`. Stream parts bear AG-UI's names (docs.ag-ui.com/concepts/events); an event
-without a counterpart there goes out as AG-UI's CUSTOM. Whatever `decide` or the engine does not compute itself
-stands here, so that a record can be folded and replayed without the world it was made in.
+Every event is immutable, has a number (`seq`, from 1 in each run) and a time (`t`, milliseconds since the start of the
+run), and is one line of JSON with its `type`. Stream parts have AG-UI's names (docs.ag-ui.com/concepts/events); an
+event without a counterpart there is sent as AG-UI's CUSTOM. Events hold everything that `decide` and the engine do not
+compute themselves, so a record can be folded and replayed without the environment it was made in.
 
-The format is decided once: an event may gain optional fields, and new events may come; a field never changes its
-meaning. Events that no part emits yet (marked "reserved") hold their place for the parts to come.
+The record format is stable: an event may gain optional fields, and there may be new events, but a field never changes
+its meaning.
 """
 
 from __future__ import annotations
@@ -31,40 +31,40 @@ class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
-    """A run begins. It carries all that a reader needs to understand what follows."""
+    """A run starts. Holds everything a reader needs to understand the events that follow."""
 
     run_id: str
     session_id: str
     prompt: str | None = None
-    """The user's message; None if the run only goes on after an answer."""
+    """The user's message; None if the run continues a paused one after an answer."""
     system: str = ""
     model: str = ""
     policy: Policy
     tools: tuple[ToolSpec, ...] = ()
     tool_choice: str = "auto"
     settings: dict[str, Any] = {}
-    """What every request passes to the provider, such as `temperature`."""
+    """Settings of every request, such as `temperature`."""
     finish_words: dict[str, FinishReason] = {}
-    """What words of the provider's were taught to mean, beside those of the table."""
+    """Meanings that the user gave to finish words of the provider, beside those in the table."""
     endpoint: str = ""
-    """Where the provider reaches its model, if that was set by hand; without user, password and query."""
+    """URL of the model's endpoint, if it was set explicitly; without user, password and query."""
     prices: dict[str, Price] = {}
-    """What the run's costs are reckoned by, by model; empty where no price is known, or in older records."""
+    """Prices used for the run's costs, by model; empty where no price is known, and in older records."""
     functions: dict[str, tuple[str, ...]] = {}
-    """The user functions that had a say, by role (`gate`, `judge`, ...) and qualified name."""
+    """The user functions of the run, by role (`gate`, `judge`, ...) and qualified name."""
     continues: str | None = None
-    """The paused run that this one goes on from; its used limits are in `carried`."""
+    """Id of the paused run that this one continues; its usage is in `carried`."""
     carried: Carried | None = None
     before: Carried | None = None
-    """What the session's runs before this one had used, for limits of the session."""
+    """Usage of the session's earlier runs, for limits of the session."""
     started_at: str = ""
     """Wall-clock time, ISO 8601 in UTC."""
     engine: str = ""
-    """Version of endstop that wrote this."""
+    """Version of endstop that wrote the record."""
 
 
 class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a paused run had used when its question was asked."""
+    """State that a run takes over from earlier ones: what they had used, and their open questions."""
 
     steps: int = 0
     rounds: int = 0
@@ -76,41 +76,41 @@ class Carried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reminded: tuple[str, ...] = ()
     phases: tuple[dict[str, Any], ...] = ()
     questions: tuple[Question, ...] = ()
-    """Questions that are still open; the answer to one of them begins the run."""
+    """Questions that are still open; the run starts with the answer to one of them."""
     context_tokens: int = 0
-    """Size of the context at its end: if it is too large, it is compacted before the next request."""
+    """Size of the context in tokens; if it is too large, it is compacted before the next request."""
 
 
 class RunResumed(_Event, frozen=True, kw_only=True, tag="RUN_RESUMED"):
-    """A run whose process was killed goes on under its own id."""
+    """A run whose process was killed continues under its own id."""
 
     interrupted_step: int | None = None
-    """The step whose response never came whole; it is requested again and not counted twice."""
+    """The step whose response is incomplete; it is requested again and not counted twice."""
 
 
 class MessageAdded(_Event, frozen=True, kw_only=True, tag="MESSAGE_ADDED"):
-    """A message in the user's role that is not the prompt: from the user, or from the loop itself.
+    """A message in the user's role other than the prompt: from the user, or from the loop itself.
 
-    An ephemeral one is shown to the model once and never becomes part of the transcript.
+    An ephemeral message is sent once and never becomes part of the transcript.
     """
 
     text: str
     origin: Literal["user", "nudge", "reminder", "next_step", "closing", "handler"]
     ephemeral: bool = False
     topics: tuple[str, ...] = ()
-    """Of a reminder: the limits that it is about. Each is reminded of once in a run."""
+    """For a reminder: the limits that it is about. There is one reminder per limit and run."""
     message_id: str = ""
-    """Of what the user said while the run was going: the id that it was given then."""
+    """For a message that the user sent during the run: the id under which it was accepted."""
 
 
 class CancelRequested(_Event, frozen=True, kw_only=True, tag="CANCEL_REQUESTED"):
-    """Somebody outside ended the run: `caller`, `disconnect`, `timeout`, `shutdown` or a word of their own."""
+    """The run was cancelled from outside: `caller`, `disconnect`, `timeout`, `shutdown` or the caller's own word."""
 
     cause: str
 
 
 class RunFinished(_Event, frozen=True, kw_only=True, tag="RUN_FINISHED"):
-    """The one terminal event of a run, and its last."""
+    """The run ended. Always its last event."""
 
     outcome: Outcome
 
@@ -119,7 +119,7 @@ class RunFinished(_Event, frozen=True, kw_only=True, tag="RUN_FINISHED"):
 
 
 class RoundStarted(_Event, frozen=True, kw_only=True, tag="ROUND_STARTED"):
-    """The outer loop calls the step-runner."""
+    """The outer loop starts a round of steps."""
 
     round: int
 
@@ -130,18 +130,18 @@ class StepStarted(_Event, frozen=True, kw_only=True, tag="STEP_STARTED"):
     step: int
     round: int
     closing: bool = False
-    """The one step after a hard limit in which the model sums up; not counted."""
+    """True for the closing step, in which the model sums up after a limit; it is not counted."""
 
 
 class AttemptStarted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_STARTED"):
-    """One try at a step's request. `attempt` is `{step}.{try}`; deltas carry it."""
+    """One attempt at a step's request. `attempt` is `{step}.{number}`, and is repeated in every delta."""
 
     attempt: str
     model: str = ""
 
 
 class AttemptFailed(_Event, frozen=True, kw_only=True, tag="ATTEMPT_FAILED"):
-    """A provider gave up on a request, or the caller did (kind `cancelled`), or the engine (kind `degenerate`)."""
+    """An attempt failed: because of the provider, the caller (kind `cancelled`) or the engine (kind `degenerate`)."""
 
     attempt: str
     model: str = ""
@@ -153,66 +153,66 @@ class AttemptFailed(_Event, frozen=True, kw_only=True, tag="ATTEMPT_FAILED"):
     retry_after: float | None = None
     """Seconds that the provider asks to wait."""
     after_output: bool = False
-    """True if part of the response had already been shown."""
+    """True if part of the response had already been emitted."""
     usage: Usage | None = None
-    """What was used until then, where something was; nearly always estimated."""
+    """Usage of the attempt, if any; nearly always estimated."""
     beside: bool = False
-    """True if it was made beside another one that is heard instead (a race): nothing has failed by it."""
+    """True if it ran in parallel with another attempt that was chosen (a race): the request itself did not fail."""
     text: str = ""
-    """The text that had come by then; of a response that repeated itself (kind `degenerate`), its text before that."""
+    """The text received by then; for a response that repeated itself (kind `degenerate`), its text before that."""
 
 
 class AttemptRetracted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_RETRACTED"):
-    """What this attempt has shown is void: the attempt `by` takes its place."""
+    """The output of this attempt is void; the attempt `by` replaces it."""
 
     attempt: str
     by: str = ""
 
 
 class CutOff(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came after a cut, where it was read into the record (`drain`) and nothing of it was used."""
+    """What the model wrote after a cut, where it was read for the record alone (`drain`)."""
 
     output_tokens: int = 0
-    """Reckoned, 4 characters a token."""
+    """Estimated at 4 characters per token."""
     calls: tuple[str, ...] = ()
-    """Names of the tools that it called."""
+    """Names of the tools called after the cut."""
     whole: bool = True
-    """False if it was not read to its end: it may have gone on."""
+    """False if it was not read to the end."""
 
 
 class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED"):
-    """The model's response as a whole, complete or cut. It comes before any tool that writes is run."""
+    """The model's whole response, complete or cut. Written before any tool with side effects runs."""
 
     step: int
     attempt: str = ""
     model: str = ""
-    """The model that was heard, where a wrapper chose among several."""
+    """The model that was chosen, where a wrapper uses several."""
     message: AssistantMessage
     finish: FinishReason
     raw_finish: str = ""
     usage: Usage = Usage()
     cut_at: str | None = None
-    """The completion call at which the stream was cut; what came after it was not used."""
+    """Call id of the completion at which the stream was cut; nothing after it was used."""
     truncated: str | None = None
-    """The call in whose arguments the response broke off; of several the last one."""
+    """The call in whose arguments the response was cut off; of several, the last one."""
     without_arguments: tuple[str, ...] = ()
-    """Calls without arguments in a response that broke off: theirs may have been about to come, so they do not run."""
+    """Calls without arguments in a response that was cut off: more may have been about to come, so they do not run."""
     cut_for: str = ""
-    """Why the engine itself left the response before its end, other than at a completion: the limit that was used up
-    in its middle (`seconds`, `output_tokens`, `cost_usd`), `response_tokens` for the bound on one response, or
-    `closing` for the closing step's deadline. Its message is what had come by then, and its usage is estimated."""
+    """Why the engine stopped reading the response before its end, other than at a completion: the limit that was
+    reached (`seconds`, `output_tokens`, `cost_usd`), `response_tokens` for the limit on one response, or `closing` for
+    the closing step's deadline. The message is what had arrived by then, and the usage is estimated."""
     cut_at_end: bool = False
-    """Of a response that was cut: whether its stream had said before that it ends there, so that nothing is missing."""
+    """For a response that was cut: whether the stream had already reported its end, so that nothing is missing."""
     after_cut: CutOff | None = None
-    """Of a response that was cut: what came after the cut. None if nobody knows."""
+    """For a response that was cut: what came after the cut. None if it was not read."""
 
 
 class StepFinished(_Event, frozen=True, kw_only=True, tag="STEP_FINISHED"):
-    """All calls of a step are settled, but for open questions."""
+    """All calls of a step have a result, except open questions."""
 
     step: int
     cut_by: str | None = None
-    """The completion call that was accepted and ended all that was in flight (the shared scope's cause)."""
+    """Call id of the completion that was accepted and cancelled everything in flight."""
 
 
 class DecisionMade(_Event, frozen=True, kw_only=True, tag="DECISION_MADE"):
@@ -242,7 +242,7 @@ class ReasoningMessageContent(_Event, frozen=True, kw_only=True, tag="REASONING_
 
 
 class ToolCallStart(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_START"):
-    """The model begins a call. `call_id` is unique in the run: `{step}.{index}` if the model gave none."""
+    """The model starts a call. `call_id` is unique in the run; `{step}.{index}` if the provider sent no id."""
 
     attempt: str
     call_id: str
@@ -258,16 +258,16 @@ class ToolCallArgs(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_ARGS"):
 
 
 class ToolCallEnd(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_END"):
-    """A call is complete: nothing can be added to its arguments any more."""
+    """A call is complete: its arguments cannot change any more."""
 
     attempt: str
     call_id: str
     may_end: bool | None = None
-    """Of a completion: whether its arguments are valid and make it a final one, so that the stream is cut at it."""
+    """For a completion: whether its arguments are valid and it can end the run, so that the stream is cut here."""
 
 
 class ProviderToolReported(_Event, frozen=True, kw_only=True, tag="PROVIDER_TOOL_REPORTED"):
-    """A tool that the provider runs itself; shown, never executed and never waited for."""
+    """A tool that the provider ran itself; reported only, never executed here."""
 
     attempt: str
     id: str
@@ -277,7 +277,7 @@ class ProviderToolReported(_Event, frozen=True, kw_only=True, tag="PROVIDER_TOOL
 
 
 class FinishReported(_Event, frozen=True, kw_only=True, tag="FINISH_REPORTED"):
-    """The stream's own word on why it ends."""
+    """The finish reason that the stream reported."""
 
     attempt: str
     reason: FinishReason
@@ -285,7 +285,7 @@ class FinishReported(_Event, frozen=True, kw_only=True, tag="FINISH_REPORTED"):
 
 
 class UsageReported(_Event, frozen=True, kw_only=True, tag="USAGE_REPORTED"):
-    """The provider's count; a later one replaces an earlier one of the same attempt."""
+    """The usage that the provider reported; a later report replaces an earlier one of the same attempt."""
 
     attempt: str
     usage: Usage
@@ -295,28 +295,29 @@ class UsageReported(_Event, frozen=True, kw_only=True, tag="USAGE_REPORTED"):
 
 
 class ToolExecutionStarted(_Event, frozen=True, kw_only=True, tag="TOOL_EXECUTION_STARTED"):
-    """A tool is about to run. Without a result after it, a crash left its effect unknown."""
+    """A tool is about to run. If no result follows, the process died and the tool's effect is unknown."""
 
     call_id: str
     name: str
 
 
 class ToolCallResult(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_RESULT"):
-    """The one answer to a call."""
+    """The result of a call."""
 
     call_id: str
     name: str
     content: str
     status: ResultStatus = "ok"
     fingerprint: str = ""
-    """Hash of name, arguments, content and images: equal for the same call with the same result."""
+    """Hash of name, arguments, content and images, equal for the same call with the same result; empty if the call does
+    not count as repetition."""
     images: tuple[Image, ...] = ()
     attached: str = ""
-    """In a record: the file beside it that holds the whole content, of which `content` is the beginning."""
+    """In a record: the attachment with the whole content, of which `content` is the beginning."""
 
 
 class CompletionAccepted(_Event, frozen=True, kw_only=True, tag="COMPLETION_ACCEPTED"):
-    """The work is accepted as done. Only the first one of a run is an event; its answer is the run's."""
+    """A completion was accepted. Only the first one of a run is an event; its answer is the run's answer."""
 
     call_id: str
     name: str
@@ -325,17 +326,17 @@ class CompletionAccepted(_Event, frozen=True, kw_only=True, tag="COMPLETION_ACCE
 
 
 class CompletionRejected(_Event, frozen=True, kw_only=True, tag="COMPLETION_REJECTED"):
-    """A completion was handed back. `by`: `tool`, `failed_call`, `open_question`, `user` or a gate's name."""
+    """A completion was rejected. `by`: `tool`, `failed_call`, `open_question`, `user` or a gate's name."""
 
     call_id: str
-    """Empty, as the name is, for plain text that would have ended the run."""
+    """Empty, like `name`, for plain text that would have ended the run."""
     name: str
     reason: str
     by: str
 
 
 class PhaseReported(_Event, frozen=True, kw_only=True, tag="PHASE_REPORTED"):
-    """A completion tool reported progress: a part of the work is said to be done."""
+    """A completion tool reported progress: part of the work is done."""
 
     call_id: str
     percentage: int
@@ -344,45 +345,45 @@ class PhaseReported(_Event, frozen=True, kw_only=True, tag="PHASE_REPORTED"):
 
 
 class QuestionAsked(_Event, frozen=True, kw_only=True, tag="QUESTION_ASKED"):
-    """The model asks the user. The call stays open until QuestionAnswered or an `unanswered` result."""
+    """The model asks the user. The call stays open until QuestionAnswered, or a result `unanswered`."""
 
     call_id: str
     text: str
     confirms: str | None = None
-    """If it asks to confirm a completion: the answer that the run then has."""
+    """For a question that asks to confirm a completion: the run's answer if the user confirms."""
     pending_issues: tuple[str, ...] = ()
     percentage: int | None = None
 
 
 class QuestionAnswered(_Event, frozen=True, kw_only=True, tag="QUESTION_ANSWERED"):
-    """The user's answer, in the run that goes on after the pause. One that is unclear leaves the question open."""
+    """The user's answer, in the run that continues after the pause. An unclear answer leaves the question open."""
 
     call_id: str
     text: str
     says: Literal["yes", "no", "unclear"] | None = None
-    """Of an answer to a confirmation. None: another question, or a record from before it was written."""
+    """How the answer to a confirmation was understood. None for other questions, and in older records."""
 
 
 class ThoughtRecorded(_Event, frozen=True, kw_only=True, tag="THOUGHT_RECORDED"):
-    """A think call: a summary of a stage. It never ends a run."""
+    """The text of a think call. It never ends a run."""
 
     call_id: str
     text: str
 
 
-# ---- what functions that are not ours said, and what was made of the context
+# ---- verdicts of user functions, and compaction
 
 
 class VerdictGiven(_Event, frozen=True, kw_only=True, tag="VERDICT_GIVEN"):
-    """What a function that is not ours said: a gate, judge, text rule, handler, compactor or check, by its name."""
+    """The verdict of a user function: a gate, judge, text rule, handler, compactor or check."""
 
     role: Literal["gate", "judge", "text_rule", "handler", "compactor", "check"]
     name: str
     said: str
     """gate: accept, reject. judge: complete, incomplete. text_rule: final, nudge, default. handler: answered,
-    prepared, passed. check (of a call that had begun when its process died): happened, not_happened, unclear. Any of
-    them: failed, if it raised, hung or answered nonsense; refused, if it was not asked
-    because a budget that the run shares with others is used up."""
+    prepared, passed. check (of a call that was running when its process died): happened, not_happened, unclear. Any of
+    them: failed, if it raised, timed out or returned an invalid value; refused, if it was not called because a shared
+    budget is used up."""
     detail: str = ""
     call_id: str | None = None
     usage: Usage | None = None
@@ -390,29 +391,29 @@ class VerdictGiven(_Event, frozen=True, kw_only=True, tag="VERDICT_GIVEN"):
 
 
 class ContextCompacted(_Event, frozen=True, kw_only=True, tag="CONTEXT_COMPACTED"):
-    """The context was made smaller; the transcript from here on is a projection through this event."""
+    """The context was compacted; the transcript applies this event to all messages before it."""
 
     strategy: Literal["shorten_results", "summarise", "drop_oldest"]
     before_tokens: int
     after_tokens: int
     keep_results: int = 0
-    """For shorten_results: the latest results that stayed whole."""
+    """For shorten_results: number of latest results that were kept whole."""
     dropped: int = 0
-    """For the other strategies: how many of the oldest messages after the system prompt are gone."""
+    """For the other strategies: number of oldest messages after the system prompt that were removed."""
     put_first: tuple[Message, ...] = ()
-    """What stands in their place."""
+    """The messages that replace them."""
     not_enough: bool = False
-    """True if the context was still over its threshold, so that another strategy is tried next."""
+    """True if the context is still over its threshold, so that the next strategy is tried."""
     in_vain: bool = False
-    """True if the context was still over its threshold afterwards, or no smaller than before."""
+    """True if the context is still over its threshold after the last strategy, or no smaller than before."""
 
 
 StageStatus = Literal["ok", "failed", "skipped", "absent", "exhausted", "awaiting_input", "cancelled"]
-"""`skipped`: not made because of how the run stands. `absent`: nobody was brought who could make it."""
+"""`skipped`: does not apply to a run with this outcome. `absent`: the caller provided no function for it."""
 
 
 class StageFinished(_Event, frozen=True, kw_only=True, tag="STAGE_FINISHED"):
-    """A stage of the run ended, with a status of its own."""
+    """A stage of the run ended, with its own status."""
 
     stage: Literal["prepare", "run", "evaluate"]
     status: StageStatus
@@ -421,7 +422,7 @@ class StageFinished(_Event, frozen=True, kw_only=True, tag="STAGE_FINISHED"):
 
 
 class EvaluationFinished(_Event, frozen=True, kw_only=True, tag="EVALUATION_FINISHED"):
-    """Whether the work was good, by the caller's evaluator. It changes no status."""
+    """The evaluator's verdict on the work. It does not change the run's status."""
 
     verdict: Verdict
     name: str = ""
@@ -429,33 +430,33 @@ class EvaluationFinished(_Event, frozen=True, kw_only=True, tag="EVALUATION_FINI
 
 
 class BudgetRefused(_Event, frozen=True, kw_only=True, tag="BUDGET_REFUSED"):
-    """A budget that the run shares with others has no room for one more step, which is therefore not made."""
+    """A step was not made because a budget shared with other runs has no room for it."""
 
     step: int
     """The step that was not made."""
     limit: str
     """`cost_usd`, `input_tokens` or `output_tokens`."""
     used: float
-    """What all its runs have used together, in the limit's unit."""
+    """What all runs of the budget have used together, in the limit's unit."""
     allowed: float
 
 
 class LimitReached(_Event, frozen=True, kw_only=True, tag="LIMIT_REACHED"):
-    """A hard limit was used up in the middle of a step: what was under way is cut off, and the run ends."""
+    """A hard limit was reached during a step: what is in progress is cut off, and the run ends."""
 
     step: int
-    """The step that was under way, or that was therefore not begun."""
+    """The step in progress, or the one that was therefore not started."""
     limit: str
-    """The limit by name: `seconds`, `output_tokens`, `cost_usd`, ..."""
+    """Name of the limit: `seconds`, `output_tokens`, `cost_usd`, ..."""
     scope: Literal["", "session", "budget"] = ""
-    """Whose limit it is: the run's own, its session's, or that of a budget which it shares."""
+    """Whose limit it is: the run's (empty), its session's, or a shared budget's."""
     used: float
-    """What was used by then, in the limit's unit."""
+    """What had been used, in the limit's unit."""
     allowed: float
     attempt: str = ""
-    """The attempt whose response was cut off; empty if none was being read."""
+    """The attempt whose response was cut off; empty if there was none."""
     estimated: bool = False
-    """True if what was used is an estimate, as tokens and cost are before a response is whole."""
+    """True if `used` is an estimate, as tokens and cost are before a response is complete."""
 
 
 Event = (
@@ -499,4 +500,4 @@ Event = (
 STREAM_PARTS: frozenset[type] = frozenset(
     {TextMessageContent, ReasoningMessageContent, ToolCallStart, ToolCallArgs, ToolCallEnd, ProviderToolReported}
 )
-"""Parts of a stream, most of all events: they change neither facts nor transcript, the whole response does."""
+"""Stream parts, which are most of all events. They change neither facts nor transcript; ResponseFinished does."""

@@ -1,8 +1,8 @@
-"""Why a response ended, in each vendor's words: the one table, as data.
+"""Finish reasons: the words in which each vendor says why a response ended, as a table with its sources.
 
-It stands in this room because providers, importers and the documentation all read it, and all of them may import the
-room that waits for nothing. `parse_finish_reason` gives what the loop does. A word that is not in the table is no
-success by itself: see `rules.py`. The source of each line stands in it.
+The table is in this package because providers, importers and the documentation all read it, and all of them may import
+`decision`. `parse_finish_reason` maps a word to what the loop does. A word that is not in the table is not a success
+by itself; see `rules.py`.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ ACTIONS: dict[FinishReason, str] = {
     "error": "fail: `provider_error`",
     "other": "unknown: calls are run; else the model is asked once more, then `provider_error`",
 }
-"""What the loop does with a response that ended so. Whole calls are run whatever the word, but after an error."""
+"""What the loop does after each finish reason. Complete calls are run after every reason but `error`."""
 
 
 class FinishWord(Struct, frozen=True):
-    """One word that a vendor publishes."""
+    """One finish word that a vendor documents."""
 
     wire: str
-    """The format that it comes in."""
+    """The wire format, as the vendor names it."""
     vendor: str
     word: str
     does: FinishReason
-    """What the loop does; see `ACTIONS`."""
+    """The finish reason that the loop acts on; see `ACTIONS`."""
     meaning: str
-    """What the vendor means by it, in our words."""
+    """What the vendor means by it, paraphrased."""
     source: str
-    """The vendor's page or code."""
+    """URL of the vendor's documentation or code."""
 
 
 def _words(wire: str, vendor: str, source: str, **words: tuple[FinishReason, str]) -> list[FinishWord]:
@@ -256,7 +256,7 @@ FINISH_WORDS: tuple[FinishWord, ...] = (
         not_finished=("retry", "the stream ended before the response did"),
     ),
 )  # fmt: skip
-"""Every word that these vendors publish. A word means the same wherever it comes from, in small letters or large."""
+"""Every finish word that these vendors document. A word means the same for all of them, whatever its case."""
 
 _DOES: dict[str, FinishReason] = {}
 _MEANING: dict[str, str] = {}
@@ -268,21 +268,21 @@ NO_WORDS: Mapping[str, FinishReason] = {}
 
 
 def parse_finish_reason(raw: str, taught: Mapping[str, FinishReason] = NO_WORDS) -> FinishReason:
-    """What the loop does for a vendor's word: as it was taught, else as the table says; `other` if neither knows it."""
+    """The finish reason for a vendor's word: from `taught`, else from the table, else `other`."""
     return taught.get(raw) or _DOES.get(raw) or _DOES.get(raw.casefold(), "other")
 
 
 def describe_finish_word(raw: str) -> str:
-    """What a vendor means by its word; empty if the table does not know it."""
+    """What a vendor means by a word; empty if the table does not have it."""
     return _MEANING.get(raw.casefold(), "")
 
 
 TEACHABLE_REASONS: tuple[FinishReason, ...] = tuple(reason for reason in get_args(FinishReason) if reason != "other")
-"""What a word can be taught to mean."""
+"""Finish reasons that the user can assign to a word."""
 
 
 def check_finish_words(words: Mapping[str, FinishReason] | None) -> dict[str, FinishReason]:
-    """The `finish_words` that somebody gives. Raises WrongUse for what is none."""
+    """Check an argument `finish_words` and return it as a dict. Raises WrongUse for an invalid word or meaning."""
     if words is None:
         return {}
     if not isinstance(words, Mapping):

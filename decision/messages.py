@@ -1,7 +1,7 @@
-"""The words that all rooms share: messages, calls, results, tools and usage.
+"""Messages, tool calls, results, tool specifications and usage: the types that all packages share.
 
-A message is what the model is shown or has said. Tool arguments stay the text that the model wrote: it is
-parsed where a tool is about to run, and sent back to the provider letter for letter.
+A message is what the model receives or has written. Tool arguments stay the text that the model wrote: it is parsed
+when the tool is about to run, and sent back to the provider unchanged.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from .errors import WrongUse
 FinishReason = Literal[
     "stop", "length", "tool_calls", "content_filter", "error", "other", "pause", "context_full", "retry"
 ]
-"""Why the model says it ended a response. Never a stop reason, which is the loop's own (`outcome.py`).
+"""Why a response ended, according to the provider. Not to be confused with the run's stop reason (`outcome.py`).
 
-What vendors say for each, and what the loop does, stands in `finish_words.py`. `other`: a word that nobody knows.
+`finish_words.py` has each vendor's words for it, and what the loop does. `other`: an unknown word.
 """
 
 ToolKind = Literal["ordinary", "completion", "question", "think"]
-"""What a call of a tool means to the loop. Behaviour follows the kind, never the name."""
+"""What a call of a tool means to the loop, which goes by the kind of a tool and never by its name."""
 
 ResultStatus = Literal[
     "ok", "error", "rejected", "skipped", "cancelled", "invalid", "truncated", "unknown", "unanswered"
 ]
-"""How a call was settled: `ok`, `error` and `rejected` are a tool's own answer, the others are synthetic.
+"""How a call ended: `ok`, `error` and `rejected` come from the tool, the others from the engine.
 
-skipped: stood after a completion. cancelled: was running when the run was cut. invalid: unknown tool or bad
-arguments. truncated: the response broke off inside the call. unknown: the process died while it ran.
-unanswered: a question whose answer never came.
+skipped: it came after a completion. cancelled: it was running when the run was cut. invalid: unknown tool or bad
+arguments. truncated: the response was cut off inside the call. unknown: the process died while it was running.
+unanswered: a question that the user never answered.
 """
 
 
@@ -46,19 +46,19 @@ class ToolCall(Struct, frozen=True):
 
 
 class ToolSpec(Struct, frozen=True, kw_only=True):
-    """What the engine and the model know of a tool: the wire schema, and the private kind beside it."""
+    """A tool as the engine and the model know it: the schema that is sent, and what only the engine uses."""
 
     name: str
     description: str
     parameters: Mapping[str, Any]
-    """JSON Schema of the arguments, an object."""
+    """JSON Schema of the arguments; its type is `object`."""
     kind: ToolKind = "ordinary"
     reads: bool = False
-    """True if a call changes nothing: it may then run beside others, and while the stream goes on."""
+    """True if a call changes nothing: it may then run in parallel with others, and while the response still streams."""
     polls: bool = False
-    """True if the same call with the same result again and again is what it is for: no repetition to speak of."""
+    """True if the tool is meant to be called repeatedly with the same result: such calls do not count as repetition."""
     completes: bool = False
-    """True if an ordinary tool may complete the task as well, as a plan does whose last step is a completion."""
+    """True if an ordinary tool may also complete the task, such as a plan whose last step is a completion."""
 
 
 class Reasoning(Struct, frozen=True, omit_defaults=True):
@@ -67,23 +67,23 @@ class Reasoning(Struct, frozen=True, omit_defaults=True):
     text: str
     signature: str = ""
     redacted: bool = False
-    """The provider hides the text; `signature` holds it, encrypted."""
+    """True if the provider hides the text; `signature` then holds it, encrypted."""
 
 
 class SystemMessage(Struct, frozen=True, tag_field="role", tag="system"):
-    """Standing instructions; the first message if there is one."""
+    """The system prompt; if there is one, the first message."""
 
     text: str
 
 
 class UserMessage(Struct, frozen=True, tag_field="role", tag="user"):
-    """What the user said, or what the loop says in the user's role (nudge, reminder, closing)."""
+    """A message from the user, or from the loop in the user's role (nudge, reminder, closing)."""
 
     text: str
 
 
 class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
-    """One response of the model, whole or cut."""
+    """One response of the model, complete or cut."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -91,12 +91,15 @@ class AssistantMessage(Struct, frozen=True, tag_field="role", tag="assistant", o
 
 
 class Image(Struct, frozen=True, omit_defaults=True):
-    """A picture, as its bytes or at an address. A tool may return one, or a list of texts and pictures."""
+    """An image, as bytes or as a URL. A tool may return one, or a list of texts and images.
+
+    Raises WrongUse for a field of the wrong type.
+    """
 
     data: bytes = b""
     media_type: str = "image/png"
     url: str = ""
-    """Where the provider finds it; instead of `data`."""
+    """Where the provider can fetch it; replaces `data`."""
 
     def __post_init__(self) -> None:
         for name, value, kind in (
@@ -105,9 +108,7 @@ class Image(Struct, frozen=True, omit_defaults=True):
             ("url", self.url, str),
         ):
             if not isinstance(value, kind):
-                raise WrongUse(
-                    f"Image({name}=...) is given a value of type {type(value).__name__}: use {kind.__name__}"
-                )
+                raise WrongUse(f"Image({name}=...) is a {type(value).__name__}: use {kind.__name__}")
 
 
 class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):
@@ -118,18 +119,18 @@ class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_default
     content: str
     status: ResultStatus = "ok"
     images: tuple[Image, ...] = ()
-    """Pictures beside the text; a model that cannot see has the text alone."""
+    """Images beside the text; a model without vision gets the text alone."""
 
 
 Message = SystemMessage | UserMessage | AssistantMessage | ToolResult
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Tokens and money of one attempt, one step or one run.
+    """Tokens and cost of one attempt, step or run.
 
-    `cached_tokens` are part of `input_tokens`, `reasoning_tokens` part of `output_tokens`.
-    `cost_usd` is None where no price is known. `estimated` is True if any part of it was not reported by the
-    provider: a stream that was cut early never delivers its usage, which comes last.
+    `cached_tokens` are part of `input_tokens`, `reasoning_tokens` part of `output_tokens`. `cost_usd` is None where no
+    price is known. `estimated` is True if the provider did not report all of it: usage comes last in a stream, so one
+    that was cut never delivers it.
     """
 
     input_tokens: int = 0
@@ -154,9 +155,9 @@ class Usage(Struct, frozen=True, kw_only=True):
         )
 
     def for_cut_response(self, *, input_tokens: int, output_tokens: int) -> Usage:
-        """The same for a response that was left before its end: what was stated of it by then, the rest estimated.
+        """The usage of a response that was cut: what was reported before the cut, and estimates for the rest.
 
-        `input_tokens` counts where nothing was stated, `output_tokens` where it is more than what was stated.
+        `input_tokens` is used if nothing was reported, `output_tokens` if it exceeds what was reported.
         """
         return replace(
             self,
@@ -167,11 +168,11 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"})
-"""General categories of characters that show nothing (Unicode Standard, section 4.5)."""
+"""General categories of invisible characters (Unicode Standard, section 4.5)."""
 _FILLERS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0" + "".join(map(chr, range(0xFE00, 0xFE10))))
-"""Letters and marks that show nothing, either: fillers, the empty Braille pattern, variation selectors."""
+"""Invisible letters and marks: fillers, the empty Braille pattern, variation selectors."""
 
 
 def is_blank(text: str) -> bool:
-    """Whether a person sees nothing of a text: it is empty, or all white space and invisible characters."""
+    """Whether a text is empty to a reader: nothing but white space and invisible characters."""
     return all(category(character) in _UNSEEN or character in _FILLERS for character in text)

@@ -1,4 +1,4 @@
-"""How a run ended: three axes that never mix (why it stopped, what it used, whether the work was good)."""
+"""The outcome of a run, on three independent axes: why it stopped, what it used, and whether the work was good."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from .messages import Usage
 Status = Literal["completed", "awaiting_input", "exhausted", "failed", "cancelled"]
 Verdict = Literal["not_run", "passed", "failed"]
 Work = Literal["said", "checked", "wrong"]
-"""What is known of a run's work. `said`: it was reported as done, and no evaluation has looked. `checked`: an
-evaluation passed it. `wrong`: an evaluation failed it."""
+"""What is known about a run's work. `said`: reported as done, not evaluated. `checked`: an evaluation passed it.
+`wrong`: an evaluation failed it."""
 
 STATUS_OF: dict[str, Status] = {
     "completed": "completed",
@@ -37,26 +37,25 @@ STATUS_OF: dict[str, Status] = {
     "internal_error": "failed",
     "cancelled": "cancelled",
 }
-"""The one table from stop reason to status. A user's own rule names `custom:<name>` and brings its status."""
+"""Status of a run by stop reason. A user's own rule may stop with `custom:<name>` and a status of its own."""
 
 
 def derive_work(status: Status | None, verdict: Verdict) -> Work | None:
-    """What is known of the work of a run that ended so; None if nobody even said that it was done."""
+    """What is known about the work of a run; None if it was neither reported as done nor evaluated."""
     if verdict == "not_run":
         return "said" if status == "completed" else None
     return "checked" if verdict == "passed" else "wrong"
 
 
 AnswerFrom = Literal["", "completion", "handler", "text", "closing", "latest_text", "partial_text", "not_accepted"]
-"""Where an answer comes from. `completion`: the accepted completion's summary. `handler`: a handler answered, without
-the model. `text`: the plain text that ended the run. `closing`: what the model summed up in the closing step.
-Whatever else the model wrote last in this run stands in where none of these is there: `latest_text` is a whole
-response's, `partial_text` of one that was cut off or failed, `not_accepted` the summary of a completion that was handed
-back. Empty: the model wrote no text, or the record is older."""
+"""Where an answer comes from. `completion`: the accepted completion's summary. `handler`: an intent handler, without
+the model. `text`: the plain text that ended the run. `closing`: the summary of the closing step. Without any of these
+it is the last text of the run: `latest_text` from a complete response, `partial_text` from one that was cut off or
+failed, `not_accepted` from a completion that was rejected. Empty: the model wrote no text, or the record is older."""
 
 
 class LimitUse(Struct, frozen=True, kw_only=True):
-    """One limit in the outcome, under its name. Units follow the name: steps, tokens, usd, seconds."""
+    """How much of one limit was used. The unit follows from the limit's name: steps, tokens, usd, seconds."""
 
     used: int | float
     allowed: int | float
@@ -64,30 +63,30 @@ class LimitUse(Struct, frozen=True, kw_only=True):
 
 
 class Question(Struct, frozen=True):
-    """A question to the user that waits for an answer under its call id."""
+    """A question to the user, answered under its call id."""
 
     call_id: str
     text: str
     confirms: str | None = None
-    """If it asks to confirm a completion: the answer that is then accepted."""
+    """For a question that asks to confirm a completion: the answer that is then accepted."""
     pending_issues: tuple[str, ...] = ()
     percentage: int | None = None
-    """If that completion reports phases: its own."""
+    """The completion percentage, if that completion reports one."""
     unclear: int = 0
-    """How often it was answered with neither yes nor no, and asked again."""
+    """How often it was asked again because the reply was neither yes nor no."""
 
 
 _AGAIN = "That was neither a yes nor a no. "
 
 
 def ask_again(question: Question) -> Question:
-    """The question after a reply that is neither yes nor no."""
+    """The question to ask after a reply that is neither yes nor no."""
     text = question.text if question.text.startswith(_AGAIN) else _AGAIN + question.text
     return replace(question, text=text, unclear=question.unclear + 1)
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """The one result of a run."""
+    """The result of a run."""
 
     run_id: str
     session_id: str
@@ -95,35 +94,34 @@ class Outcome(Struct, frozen=True, kw_only=True):
     stop_reason: str
     """A key of `STATUS_OF`, or `custom:<name>`."""
     detail: str = ""
-    """The stop reason in a sentence: what happened, where, what to do."""
+    """What happened, where, and what to do, in a sentence."""
     answer: str = ""
-    """The result in words. It is empty only if the model wrote no text in this run, whatever ended it."""
+    """The result as text. Empty only if the model wrote no text in this run."""
     answer_from: AnswerFrom = ""
-    """What the answer is."""
+    """Where the answer comes from."""
     steps: int = 0
     rounds: int = 0
     requests: int = 0
-    """Attempts made at model requests, retries included."""
+    """Model requests, retries included."""
     usage: Usage = Usage()
     limits: dict[str, LimitUse] = {}
     exceeded_limit: bool = False
-    """Whether a limit ended the run, or more was used than one allows, hard or soft, whatever ended the run."""
+    """Whether a limit ended the run, or any hard or soft limit was exceeded."""
     verdict: Verdict = "not_run"
     work: Work | None = None
-    """What is known of the work. Always what status and verdict make of it, whatever is given here."""
+    """What is known about the work. Always derived from status and verdict; a value given here is ignored."""
     accepted_by: tuple[str, ...] = ()
-    """Who accepted the completion, if somebody was asked: gates and the judge by name, and `user`. None of them is an
-    evaluation: its verdict stands in `verdict`."""
+    """Who accepted the completion: gates and the judge by name, and `user`. An evaluation is in `verdict` instead."""
     failed_calls: tuple[str, ...] = ()
     """Tools whose calls failed before the work was reported as done, with no success after them (`failures.py`)."""
     evaluation: dict[str, Any] | None = None
     phases: tuple[dict[str, Any], ...] = ()
-    """What a completion tool reported on the way (`completion_percentage`, `next_phase`, `summary`)."""
+    """Progress reported by a completion tool (`completion_percentage`, `next_phase`, `summary`)."""
     pending_issues: tuple[str, ...] = ()
     questions: tuple[Question, ...] = ()
     """Open questions, when the status is `awaiting_input`."""
     duration_ms: int = 0
 
     def __post_init__(self) -> None:
-        """Derive `work`, so that it is there in outcomes of older records, too, and never contradicts the verdict."""
+        """Derive `work`: outcomes of older records get it too, and it never contradicts the verdict."""
         force_setattr(self, "work", derive_work(self.status, self.verdict))

@@ -1,4 +1,4 @@
-"""A policy from what stands in a file: a shipped one as its base, and the settings that differ."""
+"""Policies from files: a shipped policy as the base, and the settings that differ."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .policy import POLICIES, Policy
 from .settings import Settings
 
 OFF = "off"
-"""What stands in a file, which has no None, for a setting that is switched off."""
+"""Written in a file for None, which TOML does not have: the setting is switched off."""
 
 
 def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
-    """A policy from plain data (a parsed TOML file).
+    """Build a policy from plain data (a parsed TOML file).
 
-    Key `base` names the shipped policy that it starts from, `recommended` the recommended limits for a kind of task,
-    over which `limits` are laid. A setting that can be None in Python is "off" in a file.
+    Key `base` names the shipped policy to start from. `recommended` names a kind of task, whose limits are used unless
+    `limits` overrides them. A setting that is None in Python is "off" in a file. `where` begins every error message.
 
-    Raises WrongUse that names the key and the nearest known one, or the value and the expected type.
+    Raises WrongUse with the unknown key and the closest known one, or with the value and what is allowed.
     """
     given = dict(data)
     base = given.pop("base", "agent")
@@ -36,7 +36,7 @@ def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
     if task is not None:
         plain["limits"] = msgspec.to_builtins(RECOMMENDED[task])
     elif "limits" in given:
-        plain["limits"] = {}  # limits depend on each other: unset ones are derived anew
+        plain["limits"] = {}  # an unset limit is derived from the others, not taken from the base
     _merge(plain, given, msgspec.to_builtins(POLICIES[base]), where)
     try:
         return Policy(**{name: _group(name, value) for name, value in plain.items()})
@@ -45,9 +45,9 @@ def policy_from(data: Mapping[str, Any], where: str = "policy") -> Policy:
 
 
 def with_setting(policy: Policy, name: str, value: Any) -> Policy:
-    """The policy with one setting changed, by its name as in a file: `text`, `limits.steps`. `"off"` is None.
+    """Return the policy with one setting changed, named as in a file: `text`, `limits.steps`. `"off"` means None.
 
-    Raises WrongUse for a setting that does not exist or does not take the value.
+    Raises WrongUse for an unknown setting or a wrong value.
     """
     section, _, key = name.rpartition(".")
     group: Any = getattr(policy, section, None) if section else policy
@@ -59,7 +59,7 @@ def with_setting(policy: Policy, name: str, value: Any) -> Policy:
 
 
 def setting_names() -> list[str]:
-    """Every setting of a policy by its name in a file."""
+    """The names of all settings, as in a file."""
     names = []
     for name in Policy.__struct_fields__:
         value = getattr(POLICIES["agent"], name)
@@ -68,7 +68,7 @@ def setting_names() -> list[str]:
 
 
 def _group(name: str, value: Any) -> Any:
-    """A section as its settings; anything else as it is."""
+    """A section as an object of its class; any other value unchanged."""
     default = getattr(POLICIES["agent"], name)
     return type(default)(**value) if isinstance(default, Settings) and isinstance(value, Mapping) else value
 

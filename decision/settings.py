@@ -1,4 +1,4 @@
-"""What can be set. Each value is checked as soon as it is given, in Python as in a file, and a wrong one is named."""
+"""Base class of all groups of settings: values are checked on construction, whether from Python or from a file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _Group = TypeVar("_Group", bound="Settings")
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A group of settings. Raises WrongUse that names the setting, what it is and what it could be."""
+    """A group of settings. A wrong value raises WrongUse with the setting's name, its value and what is allowed."""
 
     section: ClassVar[str] = ""
-    """Where it stands in a file, with a dot."""
+    """Prefix of the settings' names in messages, with a trailing dot: the section of the file."""
     legacy_defaults: ClassVar[Mapping[str, Any]] = {}
-    """Settings that came after the first records were written, each with the value that means what was done before
-    it existed. A record that does not name such a setting is read with that value, never with today's default."""
+    """Settings that older records lack, each with the value that means the behaviour of that time. A record without
+    such a setting is read with this value, never with today's default."""
 
     def __post_init__(self) -> None:
         for name, kind in setting_types(type(self)).items():
@@ -45,9 +45,9 @@ def setting_types(group: type[Struct]) -> dict[str, Any]:
 
 
 def settings_from_record(group: type[_Group], data: Any) -> _Group:
-    """The settings that a record holds as plain data. What it does not name means what it meant then.
+    """Build settings from the plain data of a record. A missing setting means what it meant when it was written.
 
-    Raises msgspec.ValidationError for data that are not such settings, WrongUse for a value out of its range.
+    Raises msgspec.ValidationError for data of another form, WrongUse for a value out of range.
     """
     return msgspec.convert(_with_old_meaning(group, data), group)
 
@@ -66,7 +66,7 @@ def _with_old_meaning(group: type[Struct], data: Any) -> Any:
 
 
 def describe_type(kind: Any) -> str:
-    """The values of a type, in words."""
+    """Describe a type's values for an error message: `a whole number, or None ("off" in a file)`."""
     origin, parts = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
         words = " or ".join(describe_type(part) for part in parts if part is not type(None))

@@ -1,9 +1,8 @@
-"""The transcript: what the model is shown, as a projection of events.
+"""The transcript: the messages that the model receives, as a projection of the events.
 
-It is valid for every provider at any time it is asked for: each call id of a response has exactly one result, in the
-order of the calls, before anything else is said. The one exception is an open question, which is answered or closed
-before the next request. Results of a response that never finished (a failed attempt) belong to no message and are
-left out.
+It is valid for every provider at any time: each call of a response has exactly one result, in the order of the calls,
+before any other message. The one exception is an open question, which is answered or closed before the next request.
+Results of a response that never finished (a failed attempt) belong to no message and are left out.
 """
 
 from __future__ import annotations
@@ -17,46 +16,47 @@ from .call_arguments import count_members
 from .messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolResult, UserMessage
 
 IMAGE_CHARACTERS = 6000
-"""What a picture counts for: 1500 tokens, about the most that providers make of one."""
+"""Characters that an image counts for: 1500 tokens, about the most that providers charge for one."""
 RAN_EARLY = (
     "\n[It ran with the arguments as they stood when they were whole; then more of them came, which makes them "
     "invalid. Call it again if you need it.]"
 )
-"""What stands under the result of a reading call that had its result before its arguments turned out to be invalid."""
+"""Added to the result of a reading call that ran before its arguments turned out to be invalid."""
 UNANSWERED = "The user did not answer this and said something else."
+"""Result of a question call that the user passed over."""
 
 
 class Transcript:
-    """Messages so far. `feed` every event of a session in order; costs O(1) an event."""
+    """The messages of a session so far. Feed it every event of the session in order; O(1) per event."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
         self.edition = 0
-        """Goes up whenever messages already given out were changed: what was derived from them is void."""
+        """Incremented when existing messages change: anything derived from them is then invalid."""
         self.characters = 0
         """Characters of all messages."""
         self.prompt: UserMessage | None = None
-        """What the user said last, apart from all that the loop says in the user's role."""
+        """The user's latest prompt, without anything that the loop says in the user's role."""
         self.last_count = (0, 0)
-        """Tokens of the context as a provider counted them last, and the characters of the messages then."""
+        """The provider's latest count of the context's tokens, with the characters of the messages at that time."""
         self._open: dict[str, ToolCall] = {}
         self._results: dict[str, ToolResult] = {}
         self._missing: set[str] = set()
 
     @property
     def open_calls(self) -> tuple[ToolCall, ...]:
-        """Calls of the latest response that have no result yet."""
+        """Calls of the latest response without a result."""
         return tuple(call for id, call in self._open.items() if id in self._missing)
 
     def copy(self) -> Transcript:
-        """The same once more, to go on from here apart from this one."""
+        """An independent copy."""
         other = copy(self)
         other.messages = list(self.messages)
         other._open, other._results, other._missing = dict(self._open), dict(self._results), set(self._missing)
         return other
 
     def feed(self, event: ev.Event) -> None:
-        """Take one more event. Parts of a stream change nothing."""
+        """Add one event. Stream parts change nothing."""
         if type(event) in _RELEVANT_EVENTS:
             self._take(event)
 
@@ -69,7 +69,7 @@ class Transcript:
             case ev.StepStarted():
                 self._results.clear()
             case ev.ResponseFinished(message=message):
-                if message.text.strip() or message.calls:  # some providers refuse blank messages
+                if message.text.strip() or message.calls:  # some providers reject blank messages
                     self._add(message)
                 self._open = {call.id: call for call in message.calls}
                 self._missing = self._open.keys() - self._results.keys()
@@ -99,7 +99,7 @@ class Transcript:
             self._add(SystemMessage(system))
         if prompt is None:
             return
-        for call in self.open_calls:  # a question that the next prompt passes over
+        for call in self.open_calls:  # a question that the new prompt does not answer
             self._answer(ToolResult(call.id, call.name, UNANSWERED, "unanswered"))
         self.prompt = UserMessage(prompt)
         self._add(self.prompt)
@@ -110,12 +110,12 @@ class Transcript:
         self._settle()
 
     def _mark_early_result(self, call: ToolCall, result: ToolResult) -> None:
-        """A result that came before the response was whole: of other arguments, if those are no object now."""
+        """Mark the result of a call that ran early, if its arguments turned out to be invalid afterwards."""
         if result.status in ("ok", "error") and call.arguments.strip() and count_members(call.arguments) is None:
             self._results[call.id] = replace(result, content=result.content + RAN_EARLY)
 
     def _settle(self) -> None:
-        """Once every call has its result, put them into the transcript in the order of the calls."""
+        """Once every call has a result, add the results in the order of the calls."""
         if self._open and not self._missing:
             for id in self._open:
                 self._add(self._results[id])
@@ -133,7 +133,7 @@ class Transcript:
 
 
 def shorten_results(messages: list[Message], keep: int, longest: int = 400) -> list[Message]:
-    """The messages, with all but the latest `keep` tool results shortened to `longest` characters."""
+    """The messages with all but the latest `keep` tool results cut to `longest` characters, without their images."""
     results = [i for i, message in enumerate(messages) if isinstance(message, ToolResult)]
     old = set(results[: max(0, len(results) - keep)])
     shortened: list[Message] = []
@@ -142,13 +142,13 @@ def shorten_results(messages: list[Message], keep: int, longest: int = 400) -> l
             content, removed = message.content[:longest], len(message.content) - longest
             if removed > 0:
                 content += f"\n[{removed} characters removed]"
-            message = ToolResult(message.call_id, message.name, content, message.status)  # and no images
+            message = ToolResult(message.call_id, message.name, content, message.status)  # drops the images
         shortened.append(message)
     return shortened
 
 
 def message_size(message: Message) -> int:
-    """How many characters of this message the model reads."""
+    """Characters of this message that the model reads; an image counts `IMAGE_CHARACTERS`."""
     match message:
         case SystemMessage(text) | UserMessage(text):
             return len(text)
@@ -159,7 +159,7 @@ def message_size(message: Message) -> int:
 
 
 def estimate_tokens(characters: int) -> int:
-    """A rough count of tokens, 4 characters each: for deciding and estimating, never as a provider's own count."""
+    """Estimate tokens at 4 characters each. For decisions and estimates, never as a replacement for reported usage."""
     return -(-characters // 4)
 
 
