@@ -22,7 +22,7 @@ from ..process.shutdown import ShutdownSignals, exit_despite_hanging_threads, ru
 from ..process.streams import StdStreams
 from ..service.service import Service
 from ..store.base import StoreError
-from ..store.url import file_at, masked
+from ..store.url import file_at, mask_url
 from .agent import build_engine
 from .exit_codes import run_command
 from .hardening import harden_process
@@ -73,7 +73,7 @@ class WorkerProcess:
             with ShutdownSignals(daemon) as interrupts:
                 interrupts.attach(daemon)
                 if parent_process() is None:
-                    std_streams.write_answer(f"endstop worker takes sessions from {masked(self._store)}\n")
+                    std_streams.write_answer(f"endstop worker takes sessions from {mask_url(self._store)}\n")
                 else:
                     _stop_with_parent(daemon)
                 await daemon.stop_requested.wait()
@@ -114,7 +114,7 @@ def build_queue(args: argparse.Namespace) -> Queue:
                 )
             return _temporal(args.queue, args.lease)
         case _:
-            raise WrongUse(f"--queue is {masked(args.queue)!r}: give {_FORMS}")
+            raise WrongUse(f"--queue is {mask_url(args.queue)!r}: give {_FORMS}")
 
 
 def _temporal(url: str, lease: float) -> Queue:

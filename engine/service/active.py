@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 from ..engine import Engine
 from ..run import Run
 from ..session import Session
-from ..store.base import Message
+from ..store.base import StoredMessage
 from .event_buffer import EventBuffer, Notifier
 
 
@@ -49,14 +49,14 @@ class ActiveSession:
         if self.give_up_reason is not None:
             self.give_up(self.give_up_reason)
 
-    def deliver(self, message: Message, text: str | None = None) -> None:
+    def deliver(self, message: StoredMessage, text: str | None = None) -> None:
         """Send a message to the run, once. text: the original, if the stored message is redacted."""
         if message.id not in self.message_texts:
             self.message_texts[message.id] = message.text if text is None else text
             if self.run is not None and not self.run.finished:
                 self.run.say(self.message_texts[message.id], id=message.id)
 
-    def join_messages(self, messages: Sequence[Message]) -> str:
+    def join_messages(self, messages: Sequence[StoredMessage]) -> str:
         """The texts of these messages as one prompt."""
         return "\n\n".join(self.message_texts.get(message.id, message.text) for message in messages)
 

@@ -21,7 +21,16 @@ from ..engine import Engine
 from ..records.format import encode_line
 from ..run import Run, new_run_id
 from ..session import Session
-from ..store.base import Crowded, Message, NewSession, NotAtRest, Orphan, QueuedRun, Store, StoredSession
+from ..store.base import (
+    NewSession,
+    Orphan,
+    OwnerLimitReached,
+    QueuedRun,
+    SessionBusy,
+    Store,
+    StoredMessage,
+    StoredSession,
+)
 from .active import ActiveSession, ActiveSessions
 from .admission import Admission, redacted
 from .errors import Conflict, busy, too_many_of_yours
@@ -167,7 +176,7 @@ class QueueDispatcher:
         """The session as stored: with a queue no process knows more than the store."""
         return await self._queries.session(session_id, owner=owner)
 
-    async def start_run_for(self, before: ActiveSession, messages: list[Message]) -> None:
+    async def start_run_for(self, before: ActiveSession, messages: list[StoredMessage]) -> None:
         """Queue a run whose prompt is made of messages that the previous run did not get."""
         _, engine = self._admission.agent(before.agent)
         job = Job(
@@ -245,14 +254,14 @@ class QueueDispatcher:
 
         A run that starts by itself (`start_run_for`) needs no limit: a run of the same owner has just ended.
         """
-        most_each = self._admission.max_running_each
+        owner_limit = self._admission.max_running_each
         try:
-            return await self._put(job, engine, new, most_each=most_each)
-        except Crowded:
-            raise too_many_of_yours(most_each or 0) from None
+            return await self._put(job, engine, new, owner_limit=owner_limit)
+        except OwnerLimitReached:
+            raise too_many_of_yours(owner_limit or 0) from None
 
     async def _put(
-        self, job: Job, engine: Engine, new: NewSession | None = None, *, most_each: int | None = None
+        self, job: Job, engine: Engine, new: NewSession | None = None, *, owner_limit: int | None = None
     ) -> StoredSession:
         prompt = redacted(job.text, engine.config.record_options.redact) if job.opening == "prompt" else None
         queued = QueuedRun(
@@ -262,11 +271,11 @@ class QueueDispatcher:
             at=clock_of(engine)(),
             new=new,
             job=encode_line(job).decode(),
-            most_each=most_each,
+            owner_limit=owner_limit,
         )
         try:
             await self._store.queue(queued)
-        except NotAtRest:
+        except SessionBusy:
             raise busy(job.session_id) from None
         try:
             await self._queue.submit(job)

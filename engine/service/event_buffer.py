@@ -17,7 +17,7 @@ from ..decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..durability import RunLost
 from ..records.event_redaction import Redact, StreamRedactor
 from ..records.format import DrainedChunk, encode_line
-from ..store.base import Batch, Diverged, Held, Store
+from ..store.base import EventBatch, SequenceConflict, SessionLocked, Store
 
 RETRY_SECONDS = 0.5
 """Seconds between attempts to store what a run waits for."""
@@ -203,7 +203,7 @@ class EventBuffer:
         batch = self._batch()
         try:
             await self._store.commit(batch)
-        except (Diverged, Held) as error:
+        except (SequenceConflict, SessionLocked) as error:
             if not (batch.started or batch.resumed) or self._flush_interval is not None:
                 self.give_up(str(error))
                 raise RunLost(str(error)) from None
@@ -216,11 +216,11 @@ class EventBuffer:
         self._message_ids = ()
         self._drop_stored()
 
-    def _batch(self) -> Batch:
+    def _batch(self) -> EventBatch:
         last = self._stored + len(self._pending)
         finished = next((e.outcome for e in self._indexed if isinstance(e, RunFinished)), None)
         delivered = [e.message_id for e in self._indexed if isinstance(e, MessageAdded) and e.message_id]
-        return Batch(
+        return EventBatch(
             session_id=self._session_id,
             run_id=self.run_id,
             first_seq=self._stored + 1,
@@ -231,7 +231,7 @@ class EventBuffer:
             resumed=any(isinstance(e, RunResumed) for e in self._indexed),
             finished=finished,
             questions=finished.questions if finished is not None else (),
-            heard=(*self._message_ids, *delivered),
+            delivered=(*self._message_ids, *delivered),
         )
 
     # ---- reading

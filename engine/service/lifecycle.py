@@ -144,7 +144,7 @@ class Lifecycle:
         if self._dispatcher is not None:
             await self._dispatcher.adopt(orphans)
         elif not any(QUEUE in other.about for other in await self._store.processes()):  # else that process adopts them
-            await self._store.interrupt([orphan.session_id for orphan in orphans])
+            await self._store.interrupt_orphans([orphan.session_id for orphan in orphans])
 
     def _on_store_changes(self, session_ids: frozenset[str] | None) -> None:
         """Other processes have changed these sessions (None: possibly any)."""

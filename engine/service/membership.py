@@ -19,7 +19,7 @@ from .._logging import log_warning
 from ..decision.errors import error_text
 from ..durability import RunLost
 from ..store.base import Orphan, Process, Store, StoreError
-from ..store.leases import give_up_dead, this_process
+from ..store.leases import evict_dead, this_process
 
 RENEWALS_PER_LEASE = 3
 """How often a lease is renewed before it would expire."""
@@ -62,7 +62,7 @@ class LeaseKeeper:
         began = monotonic()
         process = this_process(self._kind, lease_seconds=self.lease)
         process = replace(process, about={**process.about, **self._about})
-        await self._store.enrol(process)
+        await self._store.join(process)
         self.evicted = asyncio.Event()
         self._held_until = began + self.lease
         self._eviction = asyncio.create_task(self._evict_dead(adopt))
@@ -99,7 +99,7 @@ class LeaseKeeper:
             if began > self._held_until:  # this process was frozen, or the store unreachable: maybe for the others, too
                 self._evicts_from = began + self.lease
             try:
-                if not await self._store.renew(process.id):
+                if not await self._store.heartbeat(process.id):
                     log_warning("this process was taken for dead, as its lease expired", process=process.id)
                     self.evicted.set()
                     return
@@ -122,7 +122,7 @@ class LeaseKeeper:
 
     async def _evict_dead(self, adopt: AdoptOrphans) -> None:
         """Evict dead processes and adopt their sessions."""
-        for dead in await give_up_dead(self._store, by_lease=monotonic() >= self._evicts_from):
+        for dead in await evict_dead(self._store, by_lease=monotonic() >= self._evicts_from):
             log_warning("evicted a dead process", process=dead.id, host=dead.host, pid=dead.pid)
         orphans = await self._store.orphans()
         if orphans:

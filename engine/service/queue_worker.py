@@ -14,7 +14,7 @@ from ..decision import WrongUse
 from ..durability import Job, RunLost, StepKey, Steps
 from ..engine import Engine
 from ..session import Session
-from ..store.base import GOING, Held, Store, StoredSession, StoreError
+from ..store.base import GOING, SessionLocked, Store, StoredSession, StoreError
 from .active import ActiveSession, ActiveSessions
 from .admission import Admission
 from .dispatch import RunInput
@@ -79,7 +79,7 @@ class QueueWorker:
             await self._supervisor.start_run(active, session, engine, lambda: run, job.heard)
         except (WrongUse, Refusal) as error:
             log_warning("a run cannot be continued", run_id=job.run_id, session_id=job.session_id, error=str(error))
-            await self._store.set_aside(job.session_id, str(error))
+            await self._store.mark_interrupted(job.session_id, str(error))
             return False
         finally:
             self._supervisor.release(active)
@@ -99,7 +99,7 @@ class QueueWorker:
                 return None
             try:
                 return await self._store.claim(job.session_id, job.run_id)
-            except Held:
+            except SessionLocked:
                 await asyncio.sleep(RETRY_SECONDS)
         raise RunLost("this process is stopping")
 

@@ -23,7 +23,7 @@ from uuid import uuid4
 from ..decision import WrongUse
 from ..durability import Queue
 from ..engine import Engine
-from ..store.base import GOING, LEASE, Message, NewSession, Store, StoredSession
+from ..store.base import GOING, LEASE, NewSession, Store, StoredMessage, StoredSession
 from ..store.url import store_at
 from .active import ActiveSessions
 from .admission import (
@@ -234,10 +234,10 @@ class Service(SessionQueries):
             raise Conflict("not_running", f"session {session_id} is not running: start a run with a new prompt")
         _, engine = self._admission.agent(known.agent)
         id, stored = f"message_{uuid4().hex[:12]}", redacted(text, engine.config.record_options.redact)
-        message = Message(id=id, session_id=session_id, text=stored, created_at=clock_of(engine)())
+        message = StoredMessage(id=id, session_id=session_id, text=stored, created_at=clock_of(engine)())
         if active is not None:
             active.message_texts[id] = text
-        await self.store.say(message)
+        await self.store.add_message(message)
         if active is None:
             self._supervisor.deliver_late_elsewhere(known, message, text)
         elif active.run is not None:
@@ -261,7 +261,7 @@ class Service(SessionQueries):
         elif active is not None:
             active.cancel(cause)
             return stored
-        elif await self.store.ask_cancel(session_id, cause):
+        elif await self.store.request_cancel(session_id, cause):
             return stored
         else:
             status = (await self.session(session_id, owner=owner)).status

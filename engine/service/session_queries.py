@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from .._version import __version__
 from ..decision import Outcome
 from ..records.format import Header, encode_line
-from ..store.base import GOING, SessionStatus, Store, StoredRun, StoredSession, Wanted
+from ..store.base import GOING, SessionFilter, SessionStatus, Store, StoredRun, StoredSession
 from .active import ActiveSessions
 from .errors import Unknown
 from .follow import EventReader, Frames
@@ -41,7 +41,7 @@ class SessionQueries:
         before: str | None = None,
     ) -> tuple[list[StoredSession], str | None]:
         """One page of sessions, newest first, and the `before` of the next page; None: there is none."""
-        wanted = Wanted(owner=owner, status=status, agent=agent, limit=limit, before=before)
+        wanted = SessionFilter(owner=owner, status=status, agent=agent, limit=limit, before=before)
         return await self.store.sessions(wanted)
 
     async def run(self, run_id: str, *, owner: str | None = None) -> StoredRun:

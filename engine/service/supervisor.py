@@ -14,7 +14,7 @@ from ..durability import RunLost
 from ..engine import Engine
 from ..run import Run
 from ..session import Session
-from ..store.base import Message, Store, StoredSession, StoreError
+from ..store.base import Store, StoredMessage, StoredSession, StoreError
 from .active import ActiveSession, ActiveSessions
 from .event_buffer import EventBuffer
 from .membership import LeaseKeeper
@@ -28,7 +28,7 @@ FLUSH_INTERVAL = 0.1
 """With a queue: seconds until an event is stored, so that readers in other processes see it."""
 CONTINUES_BY_ITSELF = frozenset({"completed", "exhausted"})
 """Statuses of a run after which a message that it did not get starts the next run by itself."""
-StartRun = Callable[[ActiveSession, list[Message]], Awaitable[None]]
+StartRun = Callable[[ActiveSession, list[StoredMessage]], Awaitable[None]]
 """Starts a run whose prompt is made of messages that the previous run of the session did not get."""
 
 
@@ -77,7 +77,7 @@ class RunSupervisor:
         """
         run = begin()
         before = await self._store.run(run.id) if session.interrupted or self._shared else None
-        unheard = await self._store.unheard(session.id)
+        unheard = await self._store.undelivered_messages(session.id)
         resumed = len(before.resumed_at) + 1 if before is not None and session.interrupted else 0
         now = clock_of(engine)
         buffer = EventBuffer(
@@ -115,7 +115,7 @@ class RunSupervisor:
         """A message arrived while this run was ending: make sure that a run gets it."""
         self._spawn(self.late_messages.deliver_late(active))
 
-    def deliver_late_elsewhere(self, session: StoredSession, message: Message, text: str) -> None:
+    def deliver_late_elsewhere(self, session: StoredSession, message: StoredMessage, text: str) -> None:
         """A message arrived for a run of another process, which may be ending: make sure that a run gets it."""
         self._spawn(self.late_messages.deliver_late_elsewhere(session, message, text))
 
@@ -182,7 +182,7 @@ class RunSupervisor:
                     self._active_sessions.remove(active)
                 return
             log_warning("a run failed unexpectedly", run_id=run.id, error=error_text(error))
-        messages: list[Message] = []
+        messages: list[StoredMessage] = []
         try:
             await self._retry("the end of a run could not be stored yet", buffer.drain, run_id=buffer.run_id)
             messages = await self.late_messages.pending(active)
@@ -199,7 +199,7 @@ class RunSupervisor:
         active.lost_reason = why
         if started and not self._shared:
             with suppress(StoreError):
-                await self._store.set_aside(active.session_id, why)
+                await self._store.mark_interrupted(active.session_id, why)
 
     async def _apply_requests(self, active: ActiveSession) -> None:
         if active.run is None:
@@ -209,7 +209,7 @@ class RunSupervisor:
             run = await self._store.run(active.run.id)
             if run is not None and run.cancel is not None:
                 active.cancel(run.cancel)
-            for message in await self._store.unheard(active.session_id):
+            for message in await self._store.undelivered_messages(active.session_id):
                 active.deliver(message)
 
     async def _discard_later(self, active: ActiveSession) -> None:
@@ -241,7 +241,7 @@ class RunSupervisor:
                 await asyncio.wait_for(self._gave_up.wait(), wait)
             wait = min(2 * wait, LONGEST_RETRY)
 
-    async def _start_run_for(self, before: ActiveSession, messages: list[Message]) -> None:
+    async def _start_run_for(self, before: ActiveSession, messages: list[StoredMessage]) -> None:
         session, engine = before.session, before.engine
         assert session is not None
         assert engine is not None
@@ -267,7 +267,7 @@ class LateMessages:
         self.begin = begin
         self._elsewhere = elsewhere
 
-    async def pending(self, active: ActiveSession) -> list[Message]:
+    async def pending(self, active: ActiveSession) -> list[StoredMessage]:
         """Messages that the ended run of this session did not get and that start the next one."""
         run = active.run
         if (
@@ -278,12 +278,12 @@ class LateMessages:
         ):
             return []
         try:
-            messages = await self._store.unheard(active.session_id)
+            messages = await self._store.undelivered_messages(active.session_id)
         except StoreError:
             return []
         return [] if self._active_sessions.stopping else messages
 
-    async def start_run_for(self, before: ActiveSession, messages: list[Message]) -> None:
+    async def start_run_for(self, before: ActiveSession, messages: list[StoredMessage]) -> None:
         """Start a run for these messages."""
         try:
             await self.begin(before, messages)
@@ -297,7 +297,7 @@ class LateMessages:
         if messages and self._active_sessions.by_session(active.session_id) is None:
             await self.start_run_for(active, messages)
 
-    async def deliver_late_elsewhere(self, sent_to: StoredSession, message: Message, text: str) -> None:
+    async def deliver_late_elsewhere(self, sent_to: StoredSession, message: StoredMessage, text: str) -> None:
         """Start a run if the run of another process ended without seeing this message.
 
         That process may have looked for messages just before this one was stored.
@@ -308,7 +308,7 @@ class LateMessages:
             session = await self._store.session(sent_to.id)
             if session is None or session.run_id != sent_to.run_id or session.status not in CONTINUES_BY_ITSELF:
                 return
-            messages = await self._store.unheard(session.id)
+            messages = await self._store.undelivered_messages(session.id)
             if messages and not self._active_sessions.stopping:
                 await self.start_run_for(
                     ActiveSession(session.id, session.owner, session.agent, message_texts={message.id: text}), messages

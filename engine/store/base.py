@@ -48,7 +48,7 @@ class StoredProcess(Process, frozen=True, kw_only=True):
 
     alive: bool
     """Whether its lease goes on."""
-    left: float
+    seconds_left: float
     """Seconds until it is over; below 0: since when it is."""
 
 
@@ -63,14 +63,14 @@ class Orphan(Struct, frozen=True, kw_only=True):
     """Of a queued run: what was handed in with it."""
 
 
-class Enrolled(Protocol):
+class Membership(Protocol):
     """What a store does for the processes that have it open. All methods raise StoreError if it cannot be reached."""
 
-    async def enrol(self, process: Process) -> None:
+    async def join(self, process: Process) -> None:
         """Let this process be known. From now on, until it is closed, this store object writes as that process."""
         ...
 
-    async def renew(self, process_id: str) -> bool:
+    async def heartbeat(self, process_id: str) -> bool:
         """Begin the lease anew; False if the process was given up. Comes back within seconds, also in an outage."""
         ...
 
@@ -82,7 +82,7 @@ class Enrolled(Protocol):
         """All that are known, in the order in which they started."""
         ...
 
-    async def give_up(self, process_id: str, *, even_alive: bool = False) -> bool:
+    async def evict(self, process_id: str, *, even_alive: bool = False) -> bool:
         """Forget a process whose lease is over, so that it can write nothing more; whether that was so.
 
         even_alive: also if its lease goes on, because it is known to be gone. What it is writing at this moment is
@@ -94,7 +94,7 @@ class Enrolled(Protocol):
         """Sessions that are `running`, and whose holder is not known (any more)."""
         ...
 
-    async def interrupt(self, session_ids: Sequence[str], trouble: str | None = None) -> int:
+    async def interrupt_orphans(self, session_ids: Sequence[str], trouble: str | None = None) -> int:
         """Mark those of these that are still orphans as `interrupted`; gives how many.
 
         Sessions without a run are forgotten: nobody was told of them, and there is nothing that could go on.
@@ -108,7 +108,7 @@ class Enrolled(Protocol):
         """
         ...
 
-    async def set_aside(self, session_id: str, why: str) -> None:
+    async def mark_interrupted(self, session_id: str, why: str) -> None:
         """Mark a session that this process holds as `interrupted`, with the reason for people (`trouble`)."""
         ...
 
@@ -116,7 +116,7 @@ class Enrolled(Protocol):
         """Runs that have been waiting for longer than that, and that no known process has claimed; oldest first."""
         ...
 
-    async def ask_cancel(self, session_id: str, cause: str) -> bool:
+    async def request_cancel(self, session_id: str, cause: str) -> bool:
         """Note on the session's run that it is to be cancelled, for whoever has it or will have it.
 
         Only the first cause counts. False if the session neither runs nor waits.
@@ -133,9 +133,27 @@ class Enrolled(Protocol):
 
 
 __all__ = [
-    "GOING", "Batch", "Crowded", "Diverged", "Enrolled", "Held", "LeaseLost", "Message", "NewSession", "NotAtRest",
-    "Orphan", "Page", "Process", "QueuedRun", "SessionStatus", "Store", "StoreError", "StoredProcess", "StoredRun",
-    "StoredSession", "Wanted",
+    "GOING",
+    "EventBatch",
+    "LeaseLost",
+    "Membership",
+    "NewSession",
+    "Orphan",
+    "OwnerLimitReached",
+    "Page",
+    "Process",
+    "QueuedRun",
+    "SequenceConflict",
+    "SessionBusy",
+    "SessionFilter",
+    "SessionLocked",
+    "SessionStatus",
+    "Store",
+    "StoreError",
+    "StoredMessage",
+    "StoredProcess",
+    "StoredRun",
+    "StoredSession",
 ]  # fmt: skip
 
 SessionStatus = Literal[
@@ -183,7 +201,7 @@ class StoredSession(Struct, frozen=True, kw_only=True):
     """With `interrupted`: why it does not go on by itself, for people."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class SessionFilter(Struct, frozen=True, kw_only=True):
     """Which sessions are asked for; None for any."""
 
     owner: str | None = None
@@ -227,18 +245,18 @@ class QueuedRun(Struct, frozen=True, kw_only=True):
     run_id: str
     """That of a new run, or of the session's latest one if that is interrupted and is to be resumed."""
     prompt: str | None
-    """None if it goes on after an answer. Of a run that is to be resumed it changes nothing."""
+    """None if it goes on after an answer. Of a run that is to be resumed it transaction nothing."""
     at: str
     """When it was asked for."""
     new: NewSession | None = None
     """The session, if it is made along with its first run."""
     job: str | None = None
     """What `Store.queued` is to give back until the run begins."""
-    most_each: int | None = None
+    owner_limit: int | None = None
     """How many sessions of its owner may be queued or running, this one included; None for any number."""
 
 
-class Batch(Struct, frozen=True, kw_only=True):
+class EventBatch(Struct, frozen=True, kw_only=True):
     """Events of one run that follow one another, and what follows from them.
 
     A run's first batch has `started`, and its last one `finished`. One with neither only adds events, or goes on with
@@ -258,7 +276,7 @@ class Batch(Struct, frozen=True, kw_only=True):
     finished: Outcome | None = None
     questions: tuple[Question, ...] = ()
     """With `finished`: the questions that are open then."""
-    heard: tuple[str, ...] = ()
+    delivered: tuple[str, ...] = ()
     """Ids of messages that the run has taken up."""
 
 
@@ -271,7 +289,7 @@ class Page(Struct, frozen=True):
     lines: bytes
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class StoredMessage(Struct, frozen=True, kw_only=True):
     """What a user said while a run was going, until a run takes it up."""
 
     id: str
@@ -280,7 +298,7 @@ class Message(Struct, frozen=True, kw_only=True):
     created_at: str
 
 
-class Store(Enrolled, Protocol):
+class Store(Membership, Protocol):
     """Where sessions are kept. All methods raise StoreError if it cannot be reached or takes nothing more.
 
     Those that write raise LeaseLost, and write nothing, if this object's process has been given up.
@@ -298,11 +316,11 @@ class Store(Enrolled, Protocol):
         """Keep a new session, with status `running`, held by this process."""
         ...
 
-    async def commit(self, batch: Batch) -> None:
+    async def commit(self, batch: EventBatch) -> None:
         """Write a batch; returns once a crash of this process cannot lose it. Batches of a run come in order.
 
         One that begins a run, or goes on with one, makes this process the session's holder, and one that ends a run
-        leaves the session without one. Raises Held if another process holds the session, or if another run of it
+        leaves the session without one. Raises SessionLocked if another process holds the session, or if another run of it
         is queued.
         """
         ...
@@ -311,7 +329,7 @@ class Store(Enrolled, Protocol):
         """The session of this id."""
         ...
 
-    async def sessions(self, wanted: Wanted = Wanted()) -> tuple[list[StoredSession], str | None]:  # noqa: B008  frozen
+    async def sessions(self, wanted: SessionFilter = SessionFilter()) -> tuple[list[StoredSession], str | None]:  # noqa: B008  frozen
         """Sessions, newest first, and where the next page begins. Raises WrongUse if `before` is no such place."""
         ...
 
@@ -327,15 +345,15 @@ class Store(Enrolled, Protocol):
         """The first pages of a run that hold events after number `after`; the first may begin before it."""
         ...
 
-    async def say(self, message: Message) -> None:
+    async def add_message(self, message: StoredMessage) -> None:
         """Keep what a user said until a run has heard it."""
         ...
 
-    async def unheard(self, session_id: str) -> list[Message]:
+    async def undelivered_messages(self, session_id: str) -> list[StoredMessage]:
         """What no run has heard yet, in order."""
         ...
 
-    async def drop_messages(self, session_id: str) -> None:
+    async def delete_messages(self, session_id: str) -> None:
         """Forget what no run has heard."""
         ...
 
@@ -353,26 +371,26 @@ class Store(Enrolled, Protocol):
     async def claim(self, session_id: str, run_id: str) -> StoredSession:
         """Make this process the holder of a session that is to run, with this as its latest run.
 
-        Its status stays, until a batch changes it. Claiming again what one holds changes nothing.
-        Raises Held if a process that is known holds it, alive or not; or if the run is over, or not the latest one.
+        Its status stays, until a batch transaction it. Claiming again what one holds transaction nothing.
+        Raises SessionLocked if a process that is known holds it, alive or not; or if the run is over, or not the latest one.
         """
         ...
 
     async def queue(self, run: QueuedRun) -> None:
         """Let a run wait for a process: it and its session are `queued` then, and nobody holds the session.
 
-        Doing it again for the same run changes nothing while that waits. Raises NotAtRest if the session is running
-        (a run that it has just been made for counts as none), or another run of it waits; Crowded if that would be
-        more of its owner's sessions than `most_each`.
+        Doing it again for the same run transaction nothing while that waits. Raises SessionBusy if the session is running
+        (a run that it has just been made for counts as none), or another run of it waits; OwnerLimitReached if that would be
+        more of its owner's sessions than `owner_limit`.
         """
         ...
 
 
 # What a store says when it does not do what it was asked.
 #
-# StoreError (an OSError) the store cannot do it ├── LeaseLost (and a RunLost) this process was given up ├── Held
-# another process has the session ├── Diverged events do not go on from what is stored ├── NotAtRest the session runs,
-# or waits to run └── Crowded its owner has as many such sessions as may be
+# StoreError (an OSError) the store cannot do it ├── LeaseLost (and a RunLost) this process was given up ├── SessionLocked
+# another process has the session ├── SequenceConflict events do not go on from what is stored ├── SessionBusy the session runs,
+# or waits to run └── OwnerLimitReached its owner has as many such sessions as may be
 
 
 class StoreError(OSError):
@@ -383,17 +401,17 @@ class LeaseLost(StoreError, RunLost):
     """The process that writes was given up: others may have its sessions by now, and it writes nothing more."""
 
 
-class Held(StoreError):
+class SessionLocked(StoreError):
     """The session is not to be had: another process holds it, or its run is over or not its latest one."""
 
 
-class Diverged(StoreError):
+class SequenceConflict(StoreError):
     """Events do not go on from what is stored: somebody else has gone on with the run, or the database lost some."""
 
 
-class NotAtRest(StoreError):
+class SessionBusy(StoreError):
     """The session is running, or queued already."""
 
 
-class Crowded(StoreError):
+class OwnerLimitReached(StoreError):
     """As many sessions of this owner run, or wait to run, as may."""

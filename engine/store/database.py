@@ -24,11 +24,16 @@ from .schema import VERSION_TABLE
 
 READERS = 4
 """Reads that go on at once."""
-SECONDS = 10.0
+TIMEOUT_SECONDS = 10.0
 """How long another process's lock, or the database server, is waited for."""
-LEASE_SECONDS = 3.0
+LEASE_TIMEOUT_SECONDS = 3.0
 """The same, where a lease depends on it."""
-ALIVE = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "3", "tcp_user_timeout": "10000"}
+KEEPALIVE_OPTIONS = {
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+}
 """How a connection that rests most of the time notices that the server's machine is gone."""
 PAGE = 8192
 """Bytes of a page in a new file of SQLite."""
@@ -37,30 +42,30 @@ PAGE = 8192
 class Database:
     """Engines with connections for the writer, for readers and for the lease, so that none waits for the others."""
 
-    shown: str
+    display_name: str
     """Where it is, without a password."""
-    writing: Engine
-    reading: Engine
-    leasing: Engine
-    listening: Engine | None = None
+    write_engine: Engine
+    read_engine: Engine
+    lease_engine: Engine
+    listen_engine: Engine | None = None
     """For what other processes tell; None where there are none."""
     secrets: tuple[str, ...] = ()
     """What must stand in no text."""
 
     def prepare(self) -> None:
-        """Make sure that it is there, with its tables. Raises WrongUse or what is in `CAUGHT`."""
-        with self.writing.begin() as connection:
-            migrate(connection, self.shown)
+        """Make sure that it is there, with its tables. Raises WrongUse or what is in `DATABASE_ERRORS`."""
+        with self.write_engine.begin() as connection:
+            migrate(connection, self.display_name)
 
     def dispose(self) -> None:
         """Close all connections."""
-        self.writing.dispose()
-        self.reading.dispose()
-        self.leasing.dispose()
+        self.write_engine.dispose()
+        self.read_engine.dispose()
+        self.lease_engine.dispose()
 
-    def told(self, error: Exception) -> StoreError:
+    def map_error(self, error: Exception) -> StoreError:
         """What this error means, in words."""
-        return told(error, self.shown, self.secrets)
+        return map_db_error(error, self.display_name, self.secrets)
 
 
 class Sqlite(Database):
@@ -68,10 +73,12 @@ class Sqlite(Database):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.shown = str(self.path)
-        self.writing = self._engine("BEGIN IMMEDIATE", 1)
-        self.reading = self._engine("BEGIN", READERS)
-        self.leasing = self._engine("BEGIN IMMEDIATE", 1, lambda: self._connect(min(SECONDS, LEASE_SECONDS)))
+        self.display_name = str(self.path)
+        self.write_engine = self._engine("BEGIN IMMEDIATE", 1)
+        self.read_engine = self._engine("BEGIN", READERS)
+        self.lease_engine = self._engine(
+            "BEGIN IMMEDIATE", 1, lambda: self._connect(min(TIMEOUT_SECONDS, LEASE_TIMEOUT_SECONDS))
+        )
 
     def prepare(self) -> None:
         """Make the file, for this user alone; its folder is made if it is missing."""
@@ -84,7 +91,7 @@ class Sqlite(Database):
         super().prepare()
 
     def _into_wal(self) -> None:
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             try:
                 with closing(self._connect()) as database:
@@ -101,7 +108,7 @@ class Sqlite(Database):
                 time.sleep(0.01)
 
     def _connect(self, seconds: float | None = None) -> sqlite3.Connection:
-        timeout = SECONDS if seconds is None else seconds
+        timeout = TIMEOUT_SECONDS if seconds is None else seconds
         connection = sqlite3.connect(self.path, timeout=timeout, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -123,17 +130,21 @@ class Postgresql(Database):
     """A database on a PostgreSQL server."""
 
     def __init__(self, url: URL, shown: str, secrets: tuple[str, ...]) -> None:
-        self.shown = shown
+        self.display_name = shown
         self.secrets = secrets
-        self.writing = self._engine(url, pool_size=1)
-        self.reading = self._engine(url, pool_size=READERS)
-        soon = {**ALIVE, "connect_timeout": str(int(LEASE_SECONDS))}
-        self.leasing = self._engine(url, soon, pool_size=1)
-        self.listening = self._engine(url, soon, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        self.write_engine = self._engine(url, pool_size=1)
+        self.read_engine = self._engine(url, pool_size=READERS)
+        soon = {**KEEPALIVE_OPTIONS, "connect_timeout": str(int(LEASE_TIMEOUT_SECONDS))}
+        self.lease_engine = self._engine(url, soon, pool_size=1)
+        self.listen_engine = self._engine(url, soon, poolclass=NullPool, isolation_level="AUTOCOMMIT")
 
     @staticmethod
     def _engine(url: URL, more: Mapping[str, str] | None = None, **pool: Any) -> Engine:
-        settings = {"client_encoding": "utf8", "application_name": "endstop", "connect_timeout": str(int(SECONDS))}
+        settings = {
+            "client_encoding": "utf8",
+            "application_name": "endstop",
+            "connect_timeout": str(int(TIMEOUT_SECONDS)),
+        }
         settings = {name: value for name, value in (settings | dict(more or {})).items() if name not in url.query}
         if "poolclass" not in pool:
             pool |= {"pool_pre_ping": True, "max_overflow": 0, "pool_recycle": 3600}
@@ -142,7 +153,7 @@ class Postgresql(Database):
 
 # What a database's error means, in words for whoever runs the server.
 
-CAUGHT = (DBAPIError, NoConnection, sqlite3.Error, OSError)
+DATABASE_ERRORS = (DBAPIError, NoConnection, sqlite3.Error, OSError)
 """What a database that cannot do it raises."""
 
 _SQLITE = {
@@ -170,7 +181,7 @@ _POSTGRESQL = {
 """By SQLSTATE, or how it begins; the first that fits."""
 
 
-def told(error: Exception, place: str, secrets: tuple[str, ...] = ()) -> StoreError:
+def map_db_error(error: Exception, place: str, secrets: tuple[str, ...] = ()) -> StoreError:
     """The error for the caller. `secrets` are passwords: none of them stands in its text."""
     if isinstance(error, StoreError):
         return type(error)(str(error))

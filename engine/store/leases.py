@@ -23,7 +23,7 @@ from sqlalchemy import ColumnElement, Connection, Integer, delete, insert, liter
 
 from .._version import __version__
 from .base import LEASE, Process, Store, StoredProcess, StoreError
-from .database import CAUGHT, LEASE_SECONDS, Database
+from .database import DATABASE_ERRORS, LEASE_TIMEOUT_SECONDS, Database
 from .schema import PROCESSES
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ def now(connection: Connection) -> ColumnElement[int]:
 
 
 class Leases:
-    """Changes of the processes, each in a transaction of its own, one after another."""
+    """Transaction of the processes, each in a transaction of its own, one after another."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -55,22 +55,22 @@ class Leases:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await asyncio.get_running_loop().run_in_executor(self._thread, partial(self._done, change))
         except TimeoutError:
-            raise StoreError(f"{self._database.shown}: no answer within {ANSWER_SECONDS:g} seconds") from None
-        except CAUGHT as error:
-            raise self._database.told(error) from None
+            raise StoreError(f"{self._database.display_name}: no answer within {ANSWER_SECONDS:g} seconds") from None
+        except DATABASE_ERRORS as error:
+            raise self._database.map_error(error) from None
 
     def close(self) -> None:
         """What has not begun is not done any more."""
         self._thread.shutdown(cancel_futures=True)
 
     def _done(self, change: Callable[[Connection], T]) -> T:
-        with self._database.leasing.begin() as connection:
+        with self._database.lease_engine.begin() as connection:
             if connection.dialect.name == "postgresql":
-                connection.execute(text(f"SET LOCAL statement_timeout = {int(LEASE_SECONDS * 1000)}"))
+                connection.execute(text(f"SET LOCAL statement_timeout = {int(LEASE_TIMEOUT_SECONDS * 1000)}"))
             return change(connection)
 
 
-def enrol(process: Process, connection: Connection) -> None:
+def join(process: Process, connection: Connection) -> None:
     """Let it be known; one that is known already begins anew."""
     row: dict[str, Any] = {name: getattr(process, name) for name in ("kind", "host", "pid", "started_at", "version")}
     lease = int(process.lease_seconds * 1000)
@@ -79,13 +79,13 @@ def enrol(process: Process, connection: Connection) -> None:
         connection.execute(insert(PROCESSES).values(id=process.id, **row))
 
 
-def renew(process_id: str, connection: Connection) -> bool:
+def heartbeat(process_id: str, connection: Connection) -> bool:
     """Whether it is still known; then its lease begins anew."""
     its = update(PROCESSES).where(PROCESSES.c.id == process_id)
     return connection.execute(its.values(until=now(connection) + PROCESSES.c.lease_ms)).rowcount > 0
 
 
-def give_up(process_id: str, even_alive: bool, connection: Connection) -> bool:
+def evict(process_id: str, even_alive: bool, connection: Connection) -> bool:
     """Forget it, if its lease is over."""
     its = delete(PROCESSES).where(PROCESSES.c.id == process_id)
     return connection.execute(its if even_alive else its.where(PROCESSES.c.until <= now(connection))).rowcount > 0
@@ -93,7 +93,7 @@ def give_up(process_id: str, even_alive: bool, connection: Connection) -> bool:
 
 def processes(connection: Connection) -> list[StoredProcess]:
     """All that are known."""
-    found = select(PROCESSES, (PROCESSES.c.until - now(connection)).label("left"))
+    found = select(PROCESSES, (PROCESSES.c.until - now(connection)).label("seconds_left"))
     return [
         StoredProcess(
             id=row.id,
@@ -104,8 +104,8 @@ def processes(connection: Connection) -> list[StoredProcess]:
             lease_seconds=row.lease_ms / 1000,
             version=row.version,
             about=_about(row.about),
-            alive=row.left > 0,
-            left=row.left / 1000,
+            alive=row.seconds_left > 0,
+            seconds_left=row.seconds_left / 1000,
         )
         for row in connection.execute(found.order_by(PROCESSES.c.started_at, PROCESSES.c.id))
     ]
@@ -114,7 +114,7 @@ def processes(connection: Connection) -> list[StoredProcess]:
 # What a process does about others that are dead: it gives them up, so that they can write nothing more.
 
 
-async def give_up_dead(store: Store, *, by_lease: bool = True) -> list[Process]:
+async def evict_dead(store: Store, *, by_lease: bool = True) -> list[Process]:
     """Give up the processes that are dead; gives which they were.
 
     by_lease: also processes whose lease is over, not only those of this machine that are gone. Whoever could not
@@ -125,7 +125,7 @@ async def give_up_dead(store: Store, *, by_lease: bool = True) -> list[Process]:
         gone = is_gone(process)
         if gone or (by_lease and not process.alive):
             with suppress(StoreError):  # it stopped in the middle of writing: the next one will succeed
-                if await store.give_up(process.id, even_alive=gone):
+                if await store.evict(process.id, even_alive=gone):
                     dead.append(process)
     return dead
 

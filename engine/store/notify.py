@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine
 
-from .database import CAUGHT
+from .database import DATABASE_ERRORS
 from .transaction import ANY, CHANNEL
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
@@ -23,7 +23,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 CLOSE_SECONDS = 1.0
 """How long a thread that is just connecting is waited for; it ends by itself then."""
 
-Told = Callable[[frozenset[str] | None], None]
+OnChange = Callable[[frozenset[str] | None], None]
 
 
 class Listener:
@@ -33,7 +33,7 @@ class Listener:
     own: the id of this process, whose own news are none.
     """
 
-    def __init__(self, engine: Engine, told: Told, own: Callable[[], str | None]) -> None:
+    def __init__(self, engine: Engine, told: OnChange, own: Callable[[], str | None]) -> None:
         self._engine = engine
         self._told = told
         self._own = own
@@ -60,7 +60,10 @@ class Listener:
     def _work(self) -> None:
         pause = FIRST_PAUSE
         driver: Any = self._engine.dialect.loaded_dbapi
-        lost: tuple[type[Exception], ...] = (*CAUGHT, driver.Error)  # SQLAlchemy does not stand between everywhere
+        lost: tuple[type[Exception], ...] = (
+            *DATABASE_ERRORS,
+            driver.Error,
+        )  # SQLAlchemy does not stand between everywhere
         with closing(self._woken):
             while not self._closed.is_set():
                 try:

@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Connection, Integer, Row, Select, bindparam, exists, func, literal_column, select, tuple_
 
 from ..decision import Outcome, Question, WrongUse
-from .base import Message, Orphan, Page, StoredRun, StoredSession, Wanted
+from .base import Orphan, Page, SessionFilter, StoredMessage, StoredRun, StoredSession
 from .leases import now
 from .schema import MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
 from .transaction import ENDED, LAST_SEQ
@@ -66,7 +66,9 @@ def session(connection: Connection, id: str) -> StoredSession | None:
     return None if row is None else _session(row)
 
 
-def sessions(connection: Connection, wanted: Wanted, limit: int, before: tuple[str, str] | None) -> list[StoredSession]:
+def sessions(
+    connection: Connection, wanted: SessionFilter, limit: int, before: tuple[str, str] | None
+) -> list[StoredSession]:
     """Sessions, newest first, from those that come after a place in that order."""
     query: Select[Any] = _SESSIONS
     for name in ("owner", "status", "agent"):
@@ -96,10 +98,10 @@ def pages(connection: Connection, run_id: str, after: int, limit: int) -> list[P
     return [Page(run_id, first, last, bytes(lines)) for first, last, lines in found]
 
 
-def unheard(connection: Connection, session_id: str) -> list[Message]:
+def undelivered_messages(connection: Connection, session_id: str) -> list[StoredMessage]:
     """What no run has heard yet, in order."""
     return [
-        Message(id=row.id, session_id=row.session_id, text=row.text, created_at=row.created_at)
+        StoredMessage(id=row.id, session_id=row.session_id, text=row.text, created_at=row.created_at)
         for row in connection.execute(_UNHEARD, {"of": session_id})
     ]
 
@@ -138,13 +140,13 @@ def queued(connection: Connection, milliseconds: int) -> list[Orphan]:
     ]
 
 
-def cursor_of(session: StoredSession) -> str:
+def make_cursor(session: StoredSession) -> str:
     """The place behind this session in the order of all."""
     return base64.urlsafe_b64encode(msgspec.json.encode((session.created_at, session.id))).decode().rstrip("=")
 
 
-def place_of(cursor: str) -> tuple[str, str]:
-    """What `cursor_of` said. Raises WrongUse if it was not that."""
+def parse_cursor(cursor: str) -> tuple[str, str]:
+    """What `make_cursor` said. Raises WrongUse if it was not that."""
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         return msgspec.json.decode(raw, type=tuple[str, str])

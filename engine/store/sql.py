@@ -15,23 +15,23 @@ from ..decision import WrongUse
 from . import leases
 from . import queries as reads
 from .base import (
-    Batch,
-    Message,
+    EventBatch,
     NewSession,
     Orphan,
     Page,
     Process,
     QueuedRun,
+    SessionFilter,
+    StoredMessage,
     StoredProcess,
     StoredRun,
     StoredSession,
     StoreError,
-    Wanted,
 )
-from .database import CAUGHT, READERS, Database
+from .database import DATABASE_ERRORS, READERS, Database
 from .leases import Leases
-from .notify import Listener, Told
-from .transaction import Changes
+from .notify import Listener, OnChange
+from .transaction import Transaction
 from .writer import PATIENCE, Writer
 
 AT_ONCE = 50
@@ -56,9 +56,9 @@ class SqlStore:
         self._listeners: list[Listener] = []
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """Where it is, for people; without a password."""
-        return self._database.shown
+        return self._database.display_name
 
     async def open(self) -> None:
         """Connect, and bring the schema up to date. Raises WrongUse if it is newer, or no store."""
@@ -83,24 +83,24 @@ class SqlStore:
 
     async def add(self, session: NewSession) -> None:
         """Keep a new session."""
-        await self._writing.write(lambda changes: changes.add(session))
+        await self._writing.write(lambda transaction: transaction.add(session))
 
-    async def commit(self, batch: Batch) -> None:
+    async def commit(self, batch: EventBatch) -> None:
         """Write a batch. One that is stored already, exactly so, counts as written."""
-        await self._writing.write(lambda changes: changes.commit(batch), len(batch.lines))
+        await self._writing.write(lambda transaction: transaction.commit(batch), len(batch.lines))
 
     async def session(self, id: str) -> StoredSession | None:
         """The session of this id."""
         return await self._read(reads.session, id)
 
-    async def sessions(self, wanted: Wanted = Wanted()) -> tuple[list[StoredSession], str | None]:  # noqa: B008  frozen
+    async def sessions(self, wanted: SessionFilter = SessionFilter()) -> tuple[list[StoredSession], str | None]:  # noqa: B008  frozen
         """Sessions, newest first, and where the next page begins."""
         limit = wanted.limit
         if not 1 <= limit <= reads.MOST:
             raise WrongUse(f"limit is {limit}, and must be from 1 to {reads.MOST}")
-        place = None if wanted.before is None else reads.place_of(wanted.before)
+        place = None if wanted.before is None else reads.parse_cursor(wanted.before)
         found = await self._read(reads.sessions, wanted, limit + 1, place)
-        return found[:limit], reads.cursor_of(found[limit - 1]) if len(found) > limit else None
+        return found[:limit], reads.make_cursor(found[limit - 1]) if len(found) > limit else None
 
     async def run(self, id: str) -> StoredRun | None:
         """The run of this id."""
@@ -114,21 +114,21 @@ class SqlStore:
         """The first pages that hold events after `after`: fewer than `limit` also where they are large."""
         return await self._read(reads.pages, run_id, after, limit)
 
-    async def say(self, message: Message) -> None:
+    async def add_message(self, message: StoredMessage) -> None:
         """Keep what a user said."""
-        await self._writing.write(lambda changes: changes.say(message))
+        await self._writing.write(lambda transaction: transaction.add_message(message))
 
-    async def unheard(self, session_id: str) -> list[Message]:
+    async def undelivered_messages(self, session_id: str) -> list[StoredMessage]:
         """What no run has heard yet, in order."""
-        return await self._read(reads.unheard, session_id)
+        return await self._read(reads.undelivered_messages, session_id)
 
-    async def drop_messages(self, session_id: str) -> None:
+    async def delete_messages(self, session_id: str) -> None:
         """Forget what no run has heard."""
-        await self._writing.write(lambda changes: changes.drop_messages(session_id))
+        await self._writing.write(lambda transaction: transaction.delete_messages(session_id))
 
     async def delete(self, session_id: str) -> bool:
         """Forget a session with all that belongs to it."""
-        count: int = await self._writing.write(lambda changes: changes.delete([session_id]))
+        count: int = await self._writing.write(lambda transaction: transaction.delete([session_id]))
         return count > 0
 
     async def forget(self, *, before: str | None = None, keep: int | None = None) -> int:
@@ -144,33 +144,33 @@ class SqlStore:
                 break
         return count
 
-    async def enrol(self, process: Process) -> None:
+    async def join(self, process: Process) -> None:
         """Let this process be known, and write as this process."""
         writer = self._writing
-        await self._leasing.do(partial(leases.enrol, process))
+        await self._leasing.do(partial(leases.join, process))
         writer.own = process
 
-    async def renew(self, process_id: str) -> bool:
+    async def heartbeat(self, process_id: str) -> bool:
         """Begin the lease anew; False if the process was given up."""
-        return await self._leasing.do(partial(leases.renew, process_id))
+        return await self._leasing.do(partial(leases.heartbeat, process_id))
 
     async def leave(self, process_id: str) -> None:
         """The process is not known any more."""
-        await self._leasing.do(partial(leases.give_up, process_id, True))
+        await self._leasing.do(partial(leases.evict, process_id, True))
 
     async def processes(self) -> list[StoredProcess]:
         """All that are known, in the order in which they started."""
         return await self._leasing.do(leases.processes)
 
-    async def give_up(self, process_id: str, *, even_alive: bool = False) -> bool:
+    async def evict(self, process_id: str, *, even_alive: bool = False) -> bool:
         """Forget a process whose lease is over, so that it can write nothing more."""
-        return await self._leasing.do(partial(leases.give_up, process_id, even_alive))
+        return await self._leasing.do(partial(leases.evict, process_id, even_alive))
 
     async def orphans(self) -> list[Orphan]:
         """Sessions that are `running`, and whose holder is not known."""
         return await self._read(reads.orphans)
 
-    async def interrupt(self, session_ids: Sequence[str], trouble: str | None = None) -> int:
+    async def interrupt_orphans(self, session_ids: Sequence[str], trouble: str | None = None) -> int:
         """Mark those of these that are still orphans as `interrupted`."""
         count = 0
         for first in range(0, len(session_ids), AT_ONCE):
@@ -181,13 +181,13 @@ class SqlStore:
     async def claim(self, session_id: str, run_id: str) -> StoredSession:
         """Make this process the holder of a session that is to run. Raises WrongUse if it has not enrolled."""
         if self._writing.own is None:
-            raise WrongUse("only a process that has enrolled can claim a session: call `enrol` first")
+            raise WrongUse("only a process that has enrolled can claim a session: call `join` first")
         claimed: StoredSession = await self._writing.write(partial(_claim, session_id, run_id))
         return claimed
 
     async def queue(self, run: QueuedRun) -> None:
         """Let a run wait for a process."""
-        await self._writing.write(lambda changes: changes.holding.queue(run))
+        await self._writing.write(lambda transaction: transaction.ownership.queue(run))
 
     async def requeue(self, session_ids: Sequence[str]) -> list[str]:
         """Let runs wait again that nobody has, or that this process has."""
@@ -196,53 +196,55 @@ class SqlStore:
             ids += await self._writing.write(partial(_requeue, session_ids[first : first + AT_ONCE]))
         return ids
 
-    async def set_aside(self, session_id: str, why: str) -> None:
+    async def mark_interrupted(self, session_id: str, why: str) -> None:
         """Mark a session of this process as `interrupted`."""
-        await self._writing.write(lambda changes: changes.holding.set_aside(session_id, why))
+        await self._writing.write(lambda transaction: transaction.ownership.mark_interrupted(session_id, why))
 
     async def queued(self, older_than_seconds: float = 0.0) -> list[Orphan]:
         """Runs that have been waiting for longer than that, and that no known process has claimed; oldest first."""
         return await self._read(reads.queued, int(older_than_seconds * 1000))
 
-    async def ask_cancel(self, session_id: str, cause: str) -> bool:
+    async def request_cancel(self, session_id: str, cause: str) -> bool:
         """Note on the session's run that it is to be cancelled."""
-        asked: bool = await self._writing.write(lambda changes: changes.holding.ask_cancel(session_id, cause))
+        asked: bool = await self._writing.write(
+            lambda transaction: transaction.ownership.request_cancel(session_id, cause)
+        )
         return asked
 
-    def listen(self, told: Told) -> None:
+    def listen(self, told: OnChange) -> None:
         """From now until it is closed, call this when others have changed sessions; on SQLite they never do."""
         writer = self._writing
-        if self._database.listening is not None:
-            self._listeners.append(Listener(self._database.listening, told, lambda: writer.own_id))
+        if self._database.listen_engine is not None:
+            self._listeners.append(Listener(self._database.listen_engine, told, lambda: writer.own_id))
 
     @property
     def _leasing(self) -> Leases:
         if self._leases is None:
-            raise StoreError(f"{self._database.shown} is not open")
+            raise StoreError(f"{self._database.display_name} is not open")
         return self._leases
 
     @property
     def _writing(self) -> Writer:
         if self._writer is None:
-            raise StoreError(f"{self._database.shown} is not open")
+            raise StoreError(f"{self._database.display_name} is not open")
         return self._writer
 
     async def _read(self, read: Callable[Concatenate[Connection, P], T], *args: P.args, **named: P.kwargs) -> T:
         def reading() -> T:
-            with self._database.reading.begin() as connection:
+            with self._database.read_engine.begin() as connection:
                 return read(connection, *args, **named)
 
         return await self._in_thread(reading)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         if self._threads is None:
-            raise StoreError(f"{self._database.shown} is not open")
+            raise StoreError(f"{self._database.display_name} is not open")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         except StoreError:
             raise
-        except CAUGHT as error:
-            raise self._database.told(error) from None
+        except DATABASE_ERRORS as error:
+            raise self._database.map_error(error) from None
 
     def _close(
         self,
@@ -261,21 +263,21 @@ class SqlStore:
         self._database.dispose()
 
 
-def _forget(ids: Sequence[str], changes: Changes) -> int:
-    return changes.delete(ids, ended=True)
+def _forget(ids: Sequence[str], transaction: Transaction) -> int:
+    return transaction.delete(ids, ended=True)
 
 
-def _requeue(ids: Sequence[str], changes: Changes) -> list[str]:
-    return changes.holding.requeue(ids)
+def _requeue(ids: Sequence[str], transaction: Transaction) -> list[str]:
+    return transaction.ownership.requeue(ids)
 
 
-def _interrupt(ids: Sequence[str], trouble: str | None, changes: Changes) -> int:
-    return changes.holding.interrupt(ids, trouble)
+def _interrupt(ids: Sequence[str], trouble: str | None, transaction: Transaction) -> int:
+    return transaction.ownership.interrupt_orphans(ids, trouble)
 
 
-def _claim(session_id: str, run_id: str, changes: Changes) -> StoredSession | None:
-    changes.holding.claim(session_id, run_id)
-    return reads.session(changes.connection, session_id)
+def _claim(session_id: str, run_id: str, transaction: Transaction) -> StoredSession | None:
+    transaction.ownership.claim(session_id, run_id)
+    return reads.session(transaction.connection, session_id)
 
 
 def _as_stored(time: str) -> str:

@@ -13,16 +13,16 @@ from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert,
 from ..records.format import encode_line
 from .base import (
     GOING,
-    Batch,
-    Crowded,
-    Diverged,
-    Held,
+    EventBatch,
     LeaseLost,
-    Message,
     NewSession,
-    NotAtRest,
+    OwnerLimitReached,
     Process,
     QueuedRun,
+    SequenceConflict,
+    SessionBusy,
+    SessionLocked,
+    StoredMessage,
     StoreError,
 )
 from .leases import now
@@ -45,15 +45,15 @@ _WAITS_NO_MORE = {"queued": None, "job": None}
 _RESUMED = b'{"type":"RUN_RESUMED"'
 
 
-class Tail(NamedTuple):
+class RunTail(NamedTuple):
     """Where a run's next batch goes."""
 
     key: int
     last_seq: int
 
 
-class Changes:
-    """Changes in one transaction. `tails` are those of committed runs, and change only by `committed`.
+class Transaction:
+    """Transaction in one transaction. `tails` are those of committed runs, and change only by `committed`.
 
     careful: look whether it has been done already before doing it. For what may be handed in a second time: where a
         connection broke in a commit, nobody knows whether that came to pass.
@@ -61,13 +61,13 @@ class Changes:
     """
 
     def __init__(
-        self, connection: Connection, tails: dict[str, Tail], *, careful: bool, own: Process | None = None
+        self, connection: Connection, tails: dict[str, RunTail], *, careful: bool, own: Process | None = None
     ) -> None:
         self.connection = connection
-        self.holding = Holding(connection, own)
+        self.ownership = Ownership(connection, own)
         self._execute = connection.execute
         self._tails = tails
-        self._moved: dict[str, Tail] = {}
+        self._moved: dict[str, RunTail] = {}
         self._careful = careful
         self._pages: list[dict[str, Any]] = []
         self._steps: dict[int, tuple[int, str]] = {}
@@ -76,11 +76,11 @@ class Changes:
         """A new session."""
         if self._careful and self._is_there(session):
             return
-        self.holding.add(session, "running")
+        self.ownership.add(session, "running")
 
-    def commit(self, batch: Batch) -> None:
-        """A batch of a run. Raises Diverged if it does not go on from what is stored."""
-        self.holding.touched.add(batch.session_id)
+    def commit(self, batch: EventBatch) -> None:
+        """A batch of a run. Raises SequenceConflict if it does not go on from what is stored."""
+        self.ownership.touched.add(batch.session_id)
         known = batch.run_id in self._moved or (not self._careful and batch.run_id in self._tails)
         tail = self._start(batch) if batch.started is not None else self._tail(batch)
         if batch.first_seq != tail.last_seq + 1:
@@ -90,37 +90,37 @@ class Changes:
         if batch.resumed:
             self._resume(batch)
         elif not known and batch.started is None:
-            self.holding.check_own(batch.session_id)
+            self.ownership.check_own(batch.session_id)
         self._pages.append(
             {"run": tail.key, "first_seq": batch.first_seq, "last_seq": batch.last_seq, "lines": batch.lines}
         )
-        self._moved[batch.run_id] = Tail(tail.key, batch.last_seq)
+        self._moved[batch.run_id] = RunTail(tail.key, batch.last_seq)
         if batch.finished is not None:
             self._finish(batch, tail.key)
         else:
             self._count_steps(batch, tail.key)
-        if batch.heard:
+        if batch.delivered:
             self._execute(
-                delete(MESSAGES).where(MESSAGES.c.session_id == batch.session_id, MESSAGES.c.id.in_(batch.heard))
+                delete(MESSAGES).where(MESSAGES.c.session_id == batch.session_id, MESSAGES.c.id.in_(batch.delivered))
             )
 
-    def say(self, message: Message) -> None:
+    def add_message(self, message: StoredMessage) -> None:
         """A message that no run has heard yet."""
         values = {name: getattr(message, name) for name in message.__struct_fields__}
         if self._careful and self._execute(select(MESSAGES.c.key).where(MESSAGES.c.id == message.id)).first():
             return
         self._check_session(message.session_id)
-        self.holding.touched.add(message.session_id)
+        self.ownership.touched.add(message.session_id)
         self._execute(insert(MESSAGES), values)
 
-    def drop_messages(self, session_id: str) -> None:
+    def delete_messages(self, session_id: str) -> None:
         """Forget what no run has heard."""
         self._execute(delete(MESSAGES).where(MESSAGES.c.session_id == session_id))
 
     def delete(self, ids: Sequence[str], *, ended: bool = False) -> int:
         """Forget sessions with all that belongs to them; `ended`: only those that have ended. Gives how many."""
         self.settle()
-        self.holding.touched.update(ids)
+        self.ownership.touched.update(ids)
         chosen = delete(SESSIONS).where(SESSIONS.c.id.in_(ids))
         return self._execute(chosen.where(SESSIONS.c.status.in_(ENDED)) if ended else chosen).rowcount
 
@@ -137,12 +137,12 @@ class Changes:
         """The transaction is through."""
         self._tails.update(self._moved)
 
-    def _start(self, batch: Batch) -> Tail:
+    def _start(self, batch: EventBatch) -> RunTail:
         started = batch.started
         assert started is not None
         if self._careful and (tail := self._stored_tail(batch.run_id)) and tail.last_seq:
             return tail
-        begun = self.holding.begin(batch)
+        begun = self.ownership.begin(batch)
         values = {
             "status": "running",
             "prompt": started.prompt,
@@ -153,13 +153,13 @@ class Changes:
         its = RUNS.c.id == batch.run_id
         if begun.waited:
             self._execute(update(RUNS).where(its).values(**values, **_WAITS_NO_MORE))
-            return Tail(self._execute(select(RUNS.c.key).where(its)).scalar_one(), 0)
+            return RunTail(self._execute(select(RUNS.c.key).where(its)).scalar_one(), 0)
         own = {"id": batch.run_id, "session_id": batch.session_id, "number": begun.number}
         row = {**values, **own, "steps": 0, "resumed_at": b"[]"}
-        return Tail(self._execute(insert(RUNS).returning(RUNS.c.key), row).scalar_one(), 0)
+        return RunTail(self._execute(insert(RUNS).returning(RUNS.c.key), row).scalar_one(), 0)
 
-    def _resume(self, batch: Batch) -> None:
-        self.holding.begin(batch)
+    def _resume(self, batch: EventBatch) -> None:
+        self.ownership.begin(batch)
         now = {"status": "running", "stop_reason": None, "updated_at": batch.at, **_WAITS_NO_MORE}
         before = self._execute(select(RUNS.c.resumed_at).where(RUNS.c.id == batch.run_id)).scalar_one()
         resumed_at = msgspec.json.decode(before)
@@ -168,7 +168,7 @@ class Changes:
         again = {"finished_at": None, "outcome": None, "resumed_at": encode_line(resumed_at)}
         self._execute(update(RUNS).where(RUNS.c.id == batch.run_id).values(**now, **again))
 
-    def _finish(self, batch: Batch, key: int) -> None:
+    def _finish(self, batch: EventBatch, key: int) -> None:
         outcome = batch.finished
         assert outcome is not None
         self._steps.pop(key, None)
@@ -185,12 +185,12 @@ class Changes:
             .values(**now, questions=encode_line(batch.questions), holder=None)
         )
 
-    def _count_steps(self, batch: Batch, key: int) -> None:
+    def _count_steps(self, batch: EventBatch, key: int) -> None:
         more = batch.lines.startswith(_STEP) + batch.lines.count(b"\n" + _STEP)
         if more:
             self._steps[key] = (self._steps.get(key, (0, ""))[0] + more, batch.at)
 
-    def _tail(self, batch: Batch) -> Tail:
+    def _tail(self, batch: EventBatch) -> RunTail:
         id = batch.run_id
         known = self._moved.get(id) or (None if batch.resumed or self._careful else self._tails.get(id))
         tail = known or self._stored_tail(id)
@@ -198,12 +198,12 @@ class Changes:
             raise StoreError(f"the run {id} is not there (any more)")
         return tail
 
-    def _stored_tail(self, id: str) -> Tail | None:
+    def _stored_tail(self, id: str) -> RunTail | None:
         row = self._execute(select(RUNS.c.key, LAST_SEQ).where(RUNS.c.id == id)).first()
-        return None if row is None else Tail(row[0], row[1] or 0)
+        return None if row is None else RunTail(row[0], row[1] or 0)
 
-    def _rest(self, batch: Batch, tail: Tail) -> Batch:
-        """What of a batch is not stored yet, if its beginning is, line for line. Raises Diverged if it is not.
+    def _rest(self, batch: EventBatch, tail: RunTail) -> EventBatch:
+        """What of a batch is not stored yet, if its beginning is, line for line. Raises SequenceConflict if it is not.
 
         Who tries again after a commit that broke hands in the same events, and perhaps more.
         """
@@ -211,7 +211,7 @@ class Changes:
         there = select(PAGES.c.lines).where(PAGES.c.run == tail.key, of_it).order_by(PAGES.c.first_seq)
         stored = b"".join(map(bytes, self._execute(there).scalars()))
         if not stored or not (batch.lines.startswith(stored) or stored.startswith(batch.lines)):
-            raise Diverged(
+            raise SequenceConflict(
                 f"events {batch.first_seq} to {batch.last_seq} of {batch.run_id} cannot be kept: "
                 f"what is stored ends at {tail.last_seq}, and is not the same"
             )
@@ -229,7 +229,7 @@ class Changes:
             raise StoreError(f"the session {id} is not there (any more)")
 
 
-# Who has which session, as one transaction changes it, and what other processes are told of that.
+# Who has which session, as one transaction transaction it, and what other processes are told of that.
 #
 # A session's row is locked before anything is decided by it, and the processes are looked at only then. So of two
 # processes that want the same session, the second one sees what the first one has done.
@@ -256,7 +256,7 @@ _THERE_POSTGRESQL = (
 """The same, and whoever falls asleep in the middle holds up no longer than its lease those that give it up."""
 
 
-class Begun(NamedTuple):
+class StartedRun(NamedTuple):
     """A session that runs again."""
 
     number: int
@@ -265,7 +265,7 @@ class Begun(NamedTuple):
     """Whether that run was queued."""
 
 
-class Holding:
+class Ownership:
     """What a process takes, gives back and says of others. `own`: the process that writes, if it has enrolled."""
 
     def __init__(self, connection: Connection, own: Process | None) -> None:
@@ -301,8 +301,8 @@ class Holding:
         values |= {"status": status, "updated_at": session.created_at, "runs": 0, "questions": b"[]"}
         self._execute(insert(SESSIONS), {**values, "holder": self._id if status == "running" else None})
 
-    def begin(self, batch: Batch) -> Begun:
-        """Take the session of a batch that begins a run, or goes on with one. Raises Held."""
+    def begin(self, batch: EventBatch) -> StartedRun:
+        """Take the session of a batch that begins a run, or goes on with one. Raises SessionLocked."""
         again: dict[str, Any] = {
             "status": "running",
             "stop_reason": None,
@@ -315,33 +315,33 @@ class Holding:
         free = or_(SESSIONS.c.holder.is_(None), SESSIONS.c.holder == self._id), SESSIONS.c.status != "queued"
         row = self._execute(its.where(*free).values(**again, **one_more)).first()
         if row is not None:
-            return Begun(row.runs, False)
+            return StartedRun(row.runs, False)
         found = self._locked(batch.session_id)
         self._check_free(found)
         waited = found.status == "queued"
         if waited and found.run_id != batch.run_id:
-            raise Held(f"the session {batch.session_id} has another run that waits, {found.run_id}")
+            raise SessionLocked(f"the session {batch.session_id} has another run that waits, {found.run_id}")
         row = self._execute(its.values(**again, **({} if waited else one_more))).one()
-        return Begun(row.runs, waited)
+        return StartedRun(row.runs, waited)
 
     def check_own(self, session_id: str) -> None:
-        """Raises Held if it is not this process that has the session."""
+        """Raises SessionLocked if it is not this process that has the session."""
         found = self._locked(session_id)
         if found.holder != self._id and (self._id is not None or self._is_known(found.holder)):
-            raise Held(f"the session {session_id} is not held by this process (any more)")
+            raise SessionLocked(f"the session {session_id} is not held by this process (any more)")
 
     def claim(self, session_id: str, run_id: str) -> None:
-        """Make this process the holder. Raises Held."""
+        """Make this process the holder. Raises SessionLocked."""
         found = self._locked(session_id)
         if found.run_id != run_id:
-            raise Held(f"{run_id} is not the latest run of the session {session_id}: that is {found.run_id}")
+            raise SessionLocked(f"{run_id} is not the latest run of the session {session_id}: that is {found.run_id}")
         if found.status not in (*GOING, "interrupted"):
-            raise Held(f"the run {run_id} of the session {session_id} is over: it is {found.status}")
+            raise SessionLocked(f"the run {run_id} of the session {session_id} is over: it is {found.status}")
         self._check_free(found)
         self._hold(session_id, self._id)
 
     def queue(self, run: QueuedRun) -> None:
-        """Let the run wait. Raises NotAtRest."""
+        """Let the run wait. Raises SessionBusy."""
         found = self._found(run.session_id)
         if found is not None and (found.status, found.run_id) == ("queued", run.run_id):
             return
@@ -352,9 +352,9 @@ class Holding:
             there = "not there (any more)" if found is None else "there already"
             raise StoreError(f"the session {run.session_id} is {there}")
         elif found.status in GOING and (found.run_id is not None or found.holder not in (None, self._id)):
-            raise NotAtRest(f"the session {run.session_id} is {found.status}: {found.run_id}")
-        if run.most_each is not None:
-            self._check_room(found, run.most_each)
+            raise SessionBusy(f"the session {run.session_id} is {found.status}: {found.run_id}")
+        if run.owner_limit is not None:
+            self._check_room(found, run.owner_limit)
         resumed = found.run_id == run.run_id
         if resumed and found.status != "interrupted":
             raise StoreError(f"the run {run.run_id} is over: it is {found.status}")
@@ -365,7 +365,7 @@ class Holding:
         self._execute(update(SESSIONS).where(SESSIONS.c.id == run.session_id).values({**waits, **rests}))
         self.touched.add(run.session_id)
 
-    def ask_cancel(self, session_id: str, cause: str) -> bool:
+    def request_cancel(self, session_id: str, cause: str) -> bool:
         """Note it on the latest run; whether that is going on."""
         latest = select(SESSIONS.c.run_id).where(SESSIONS.c.id == session_id).scalar_subquery()
         going = update(RUNS).where(RUNS.c.id == latest, RUNS.c.status.in_(GOING))
@@ -374,7 +374,7 @@ class Holding:
             self.touched.add(session_id)
         return asked > 0
 
-    def interrupt(self, ids: Sequence[str], trouble: str | None) -> int:
+    def interrupt_orphans(self, ids: Sequence[str], trouble: str | None) -> int:
         """Those that are orphans are interrupted, or forgotten if there is no run; gives how many are interrupted."""
         found = self._execute(_ROW.where(SESSIONS.c.id.in_(ids), RUNNING)).all()
         known = self._known({row.holder for row in found if row.holder is not None})
@@ -401,7 +401,7 @@ class Holding:
         self._execute(its.values(status="queued", holder=None))
         return [row.id for row in free]
 
-    def set_aside(self, session_id: str, why: str) -> None:
+    def mark_interrupted(self, session_id: str, why: str) -> None:
         """The run of a session that this process holds is interrupted."""
         found = self._locked(session_id)
         if found.holder != self._id or found.status not in GOING:
@@ -422,7 +422,9 @@ class Holding:
             self._execute(select(func.pg_advisory_xact_lock(func.hashtext(f"endstop owner {found.owner}"))))
         others = SESSIONS.c.owner == found.owner, SESSIONS.c.id != found.id, or_(RUNNING, QUEUED)
         if self._execute(select(func.count()).where(*others)).scalar_one() >= most:
-            raise Crowded(f"{most} sessions of {found.owner!r} are queued or running, which is as many as may be")
+            raise OwnerLimitReached(
+                f"{most} sessions of {found.owner!r} are queued or running, which is as many as may be"
+            )
 
     def _queue_run(self, run: QueuedRun, number: int | None) -> None:
         """Its row; a run without a number has one already."""
@@ -450,7 +452,7 @@ class Holding:
 
     def _check_free(self, found: Row[Any]) -> None:
         if found.holder != self._id and self._is_known(found.holder):
-            raise Held(f"the session {found.id} is held by another process, {found.holder}")
+            raise SessionLocked(f"the session {found.id} is held by another process, {found.holder}")
 
     def _is_known(self, holder: str | None) -> bool:
         return holder is not None and bool(self._known({holder}))

@@ -14,7 +14,7 @@ from ..decision import WrongUse
 from .database import Database, Postgresql, Sqlite
 from .sql import SqlStore
 
-FORMS = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE"
+URL_FORMS = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE"
 
 
 def store_at(place: str | os.PathLike[str]) -> SqlStore:
@@ -32,13 +32,13 @@ def file_at(place: str | os.PathLike[str]) -> Path | None:
     return database.path.absolute() if isinstance(database, Sqlite) else None
 
 
-def masked(url: str) -> str:
+def mask_url(url: str) -> str:
     """A URL to be shown: three stars stand for the password."""
     url = re.sub(r"(://[^/?#:]*):.*@", r"\1:***@", url, flags=re.DOTALL)
     return re.sub(r"([?&][^=&]*password=)[^&]*", r"\1***", url, flags=re.IGNORECASE)
 
 
-def place_of(place: str | os.PathLike[str]) -> Path | URL:
+def parse_store_url(place: str | os.PathLike[str]) -> Path | URL:
     """The file, or the URL of the database, that is meant. Raises WrongUse for what is neither."""
     text = os.fspath(place)
     scheme, found, rest = text.partition("://")
@@ -50,10 +50,10 @@ def place_of(place: str | os.PathLike[str]) -> Path | URL:
         case "postgresql" | "postgres" | "postgresql+psycopg":
             return _url(text)
         case _:
-            raise WrongUse(f"{masked(text)!r} is no place for a store: give {FORMS}")
+            raise WrongUse(f"{mask_url(text)!r} is no place for a store: give {URL_FORMS}")
 
 
-def secrets_of(url: URL) -> tuple[str, ...]:
+def passwords_in(url: URL) -> tuple[str, ...]:
     """The passwords in it."""
     found = [url.password or ""]
     for name, value in url.query.items():
@@ -63,18 +63,18 @@ def secrets_of(url: URL) -> tuple[str, ...]:
 
 
 def _database_at(place: str | os.PathLike[str]) -> Database:
-    found = place_of(place)
+    found = parse_store_url(place)
     if isinstance(found, Path):
         return Sqlite(found)
-    shown = masked(os.fspath(place))
+    shown = mask_url(os.fspath(place))
     if find_spec("psycopg") is None:
         raise WrongUse(f'{shown}: PostgreSQL needs its driver: pip install "endstop[postgres]"')
-    return Postgresql(found.set(drivername="postgresql+psycopg"), shown, secrets_of(found))
+    return Postgresql(found.set(drivername="postgresql+psycopg"), shown, passwords_in(found))
 
 
 def _path(path: str, given: str) -> Path:
     if not path.strip() or path == ":memory:" or "\0" in path:
-        raise WrongUse(f"{given!r} names no file to keep sessions in: give {FORMS}")
+        raise WrongUse(f"{given!r} names no file to keep sessions in: give {URL_FORMS}")
     return Path(os.path.expanduser(path))
 
 
@@ -84,5 +84,5 @@ def _url(text: str) -> URL:
         if not 0 < (url.port or 5432) < 65536:
             raise ValueError(url.port)
     except (ArgumentError, ValueError):
-        raise WrongUse(f"{masked(text)!r} cannot be read as the URL of a database: give {FORMS}") from None
+        raise WrongUse(f"{mask_url(text)!r} cannot be read as the URL of a database: give {URL_FORMS}") from None
     return url

@@ -18,11 +18,11 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from .base import LeaseLost, Process, StoreError
-from .database import CAUGHT, Database
-from .transaction import Changes, Tail
+from .database import DATABASE_ERRORS, Database
+from .transaction import RunTail, Transaction
 
 MOST = 1000
-"""Changes in one transaction."""
+"""Transaction in one transaction."""
 MOST_BYTES = 16 << 20
 """Bytes of lines in one transaction, from which on nothing more is added."""
 PATIENCE = 10.0
@@ -39,7 +39,7 @@ class _Unreachable(StoreError):
 
 @dataclass(slots=True)
 class _Job:
-    change: Callable[[Changes], Any]
+    change: Callable[[Transaction], Any]
     size: int
     future: asyncio.Future[Any]
     result: Any = None
@@ -56,7 +56,7 @@ class Writer:
         self.own: Process | None = None
         """As which process it writes: each transaction makes sure that this one has not been given up."""
         self._wrote_as: Process | None = None
-        self._tails: dict[str, Tail] = {}
+        self._tails: dict[str, RunTail] = {}
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="endstop-store", daemon=True)
@@ -67,13 +67,13 @@ class Writer:
         """What that process is called."""
         return None if self.own is None else self.own.id
 
-    async def write(self, change: Callable[[Changes], Any], size: int = 0) -> Any:
+    async def write(self, change: Callable[[Transaction], Any], size: int = 0) -> Any:
         """Have this done after all that was handed in before; returns once it is committed. Raises StoreError.
 
         A caller that is cancelled meanwhile leaves the change to be written.
         """
         if self._closed.is_set():
-            raise StoreError(f"{self._database.shown} is closed")
+            raise StoreError(f"{self._database.display_name} is closed")
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.put(_Job(change, size, future))
         return await future
@@ -147,8 +147,8 @@ class Writer:
             self._together([job], careful=True)
         except _Unreachable:
             raise
-        except CAUGHT as error:
-            job.error = self._database.told(error)
+        except DATABASE_ERRORS as error:
+            job.error = self._database.map_error(error)
         except Exception as error:
             job.error = error
 
@@ -156,16 +156,16 @@ class Writer:
         """All of them in one transaction. Raises what the database raises, and _Unreachable."""
         with ExitStack() as stack:
             try:
-                connection = stack.enter_context(self._database.writing.begin())
-            except CAUGHT as error:
-                raise _Unreachable(str(self._database.told(error))) from None
-            changes = Changes(connection, self._tails, careful=careful, own=self._wrote_as)
-            changes.holding.fence()
+                connection = stack.enter_context(self._database.write_engine.begin())
+            except DATABASE_ERRORS as error:
+                raise _Unreachable(str(self._database.map_error(error))) from None
+            transaction = Transaction(connection, self._tails, careful=careful, own=self._wrote_as)
+            transaction.ownership.fence()
             for job in jobs:
-                job.result = job.change(changes)
-            changes.settle()
-            changes.holding.tell()
-        changes.committed()
+                job.result = job.change(transaction)
+            transaction.settle()
+            transaction.ownership.tell()
+        transaction.committed()
 
 
 def _settle(jobs: Iterable[_Job]) -> None:

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from endstop.decision import Policy
 from endstop.decision.events import RunStarted
-from endstop.store.base import Batch, NewSession, Store
+from endstop.store.base import EventBatch, NewSession, Store
 from endstop.store.leases import this_process
 from endstop.store.url import store_at
 from postgres import Missing, Server  # type: ignore[import-not-found]
@@ -56,12 +56,12 @@ class Load:
         started = RunStarted(run_id=f"run_{number}", session_id=f"session_{number}", prompt="p", policy=Policy())
         await self.store.commit(self.batch(number, 1, started))
 
-    def batch(self, number: int, seq: int, started: RunStarted | None = None) -> Batch:
+    def batch(self, number: int, seq: int, started: RunStarted | None = None) -> EventBatch:
         """Text, and in one of ten the end of a step."""
         lines = (LINE % (b"x" * 100)) * max(1, self.size // 180)
         if self.steps.random() < 0.1:
             lines += b'{"type":"STEP_FINISHED","seq":1000,"t":123456}\n'
-        return Batch(
+        return EventBatch(
             session_id=f"session_{number}",
             run_id=f"run_{number}",
             first_seq=seq,
@@ -121,7 +121,7 @@ async def measured(place: str, given: argparse.Namespace, rate: float, busy: boo
     store = store_at(place)
     await store.open()
     if given.enrolled:
-        await store.enrol(this_process("benchmark"))
+        await store.join(this_process("benchmark"))
         store.listen(lambda ids: None)
     load = Load(store, given.bytes, given.seconds)
     cpu = time.process_time()

@@ -27,7 +27,7 @@ class TemporaryStore(SqlStore):
         self.path = _new_path()
         shutil.copyfile(template or _empty(), self.path)
         database = Sqlite(self.path)
-        for engine in (database.writing, database.leasing):
+        for engine in (database.write_engine, database.lease_engine):
             event.listen(engine, "connect", _without_sync)
         super().__init__(database)
 

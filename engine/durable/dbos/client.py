@@ -18,7 +18,7 @@ from ..._logging import log_warning
 from ..._sanitize import one_line
 from ...decision import WrongUse
 from ...durability import Job
-from ...store.database import told
+from ...store.database import map_db_error
 from .database_url import Place
 
 APPLICATION = "endstop"
@@ -153,7 +153,7 @@ def _text(place: Place, raised: Exception) -> str:
     if place.is_a_file:
         cause = raised.orig if isinstance(raised, DBAPIError) else raised
         return f"{place.shown}: {cause}"
-    return str(told(raised, place.shown, place.secrets))
+    return str(map_db_error(raised, place.shown, place.secrets))
 
 
 # How jobs and results stand in DBOS's tables: as JSON. Its own way is pickle, which runs what it reads.

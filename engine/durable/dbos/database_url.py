@@ -15,7 +15,7 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from ...decision import WrongUse
 from ...store import url as stores
-from ...store.database import ALIVE
+from ...store.database import KEEPALIVE_OPTIONS
 
 _NEWEST_NEEDED = (3, 42)
 """DBOS asks SQLite for `unixepoch('subsec')`, which came with this version."""
@@ -46,19 +46,19 @@ def place_of(given: str | os.PathLike[str]) -> Place:
     """The place that is meant. Opens nothing. Raises WrongUse for what is none, or if something is not installed."""
     if find_spec("dbos") is None:
         raise WrongUse('DBOS is not installed: pip install "endstop[dbos]"')
-    found = stores.place_of(given)
+    found = stores.parse_store_url(given)
     if isinstance(found, Path):
         absolute = str(found.absolute())
         return Place(URL.create(_sqlite_driver(), database=absolute).render_as_string(), absolute)
-    shown = stores.masked(os.fspath(given))
+    shown = stores.mask_url(os.fspath(given))
     if not found.database:
-        raise WrongUse(f"{shown!r} names no database: give {stores.FORMS}")
+        raise WrongUse(f"{shown!r} names no database: give {stores.URL_FORMS}")
     # of a database that is cut off nothing is heard, not even an error: without these DBOS's threads wait for ever
-    patience = {**ALIVE, "connect_timeout": _CONNECT_SECONDS}
+    patience = {**KEEPALIVE_OPTIONS, "connect_timeout": _CONNECT_SECONDS}
     url = found.update_query_dict({name: value for name, value in patience.items() if name not in found.query})
     # DBOS puts the driver's name (psycopg) into the URL by itself
     whole = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    return Place(whole, shown, stores.secrets_of(found))
+    return Place(whole, shown, stores.passwords_in(found))
 
 
 class _NewerSqlite(SQLiteDialect_pysqlite):

@@ -55,14 +55,14 @@ class Stage(TemporaryStore):
         await self._enter("session")
         return await super().session(id)
 
-    async def unheard(self, session_id: str) -> Any:
-        found = await super().unheard(session_id)
-        await self._enter("unheard")
+    async def undelivered_messages(self, session_id: str) -> Any:
+        found = await super().undelivered_messages(session_id)
+        await self._enter("undelivered_messages")
         return found
 
-    async def say(self, message: Any) -> None:
-        await super().say(message)
-        await self._enter("say")
+    async def add_message(self, message: Any) -> None:
+        await super().add_message(message)
+        await self._enter("add_message")
 
     async def delete(self, session_id: str) -> bool:
         await self._enter("delete")

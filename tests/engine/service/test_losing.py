@@ -13,7 +13,7 @@ from endstop.durable import Job, RunLost, StepKey
 from endstop.providers import call
 from endstop.service import supervisor
 from endstop.service.service import Service
-from endstop.store.base import Diverged, Held, StoreError
+from endstop.store.base import SequenceConflict, SessionLocked, StoreError
 from endstop.testing import settle
 from msgspec import structs
 
@@ -88,7 +88,7 @@ async def completes(service: Service, queue: Queue, job: Job) -> None:
 async def test_a_run_that_was_about_to_begin_when_its_worker_was_cancelled_is_not_in_the_way() -> None:
     store = Stage()
     async with working(store) as (service, queue, job):
-        came, go = store.hold("unheard")
+        came, go = store.hold("undelivered_messages")
         doing = asyncio.create_task(queue.work(job, Steps()))
         await came.wait()
         doing.cancel()
@@ -101,7 +101,7 @@ async def test_a_run_that_was_about_to_begin_when_its_worker_was_cancelled_is_no
 async def test_a_run_that_was_about_to_begin_when_all_were_given_up_does_not_begin() -> None:
     store = Stage()
     async with working(store) as (service, queue, job):
-        came, go = store.hold("unheard")
+        came, go = store.hold("undelivered_messages")
         doing = asyncio.create_task(queue.work(job, Steps()))
         await came.wait()
         (active,) = service._active_sessions
@@ -138,7 +138,9 @@ async def test_a_lost_run_rests_only_once_what_it_had_handed_to_the_store_is_wri
         await completes(service, queue, job)
 
 
-@pytest.mark.parametrize("error", [Held("it is held by another process"), Diverged("what is stored goes on")])
+@pytest.mark.parametrize(
+    "error", [SessionLocked("it is held by another process"), SequenceConflict("what is stored goes on")]
+)
 async def test_a_run_that_the_store_knows_to_be_somebody_elses_is_lost_and_waits_for_no_store(
     error: StoreError,
 ) -> None:
@@ -154,7 +156,7 @@ async def test_a_run_that_the_store_knows_to_be_somebody_elses_is_lost_and_waits
 async def test_without_a_queue_such_a_run_is_interrupted_and_says_why() -> None:
     store = Stage()
     async with asyncio.timeout(PATIENCE), Service(held.Held().engine(FINISH), store=store, grace=0) as service:
-        store.fail("commit", 2, error=Diverged("what is stored goes on"))
+        store.fail("commit", 2, error=SequenceConflict("what is stored goes on"))
         session = await service.start("Set the port")
         while len(service._active_sessions):
             await settle(1)

@@ -22,10 +22,10 @@ class Counting(TemporaryStore):
 
     renewals = 0
 
-    async def renew(self, process_id: str) -> bool:
+    async def heartbeat(self, process_id: str) -> bool:
         """The same."""
         self.renewals += 1
-        return await super().renew(process_id)
+        return await super().heartbeat(process_id)
 
     async def orphans(self) -> list[Orphan]:
         """One."""

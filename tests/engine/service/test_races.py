@@ -46,7 +46,7 @@ async def rests(service: Service) -> None:
             await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("method", ["add", "commit", "unheard"])
+@pytest.mark.parametrize("method", ["add", "commit", "undelivered_messages"])
 async def test_a_caller_that_leaves_while_a_session_begins_leaves_no_session_without_a_run(method: str) -> None:
     store = Stage()
     async with Service(engine_of(FINISH), store=store, grace=0) as service:
@@ -118,8 +118,8 @@ async def test_no_run_begins_by_itself_once_the_service_stops() -> None:
     async with Service(held.engine(call("look", path="a"), FINISH, FINISH), store=store, grace=10) as service:
         session = await service.start("Look")
         await held.called.wait()
-        came, go = store.hold("unheard")
-        holding, say = store.hold("say")
+        came, go = store.hold("undelivered_messages")
+        holding, say = store.hold("add_message")
         saying = asyncio.create_task(service.send_message(session.id, "too late"))
         await holding.wait()
         held.go.set()
@@ -130,7 +130,7 @@ async def test_no_run_begins_by_itself_once_the_service_stops() -> None:
         go.set()
     async with opened(store):
         assert [run.number for run in await store.runs(session.id)] == [1]
-        assert [message.text for message in await store.unheard(session.id)] == ["too late"]
+        assert [message.text for message in await store.undelivered_messages(session.id)] == ["too late"]
 
 
 async def test_a_session_that_begins_as_the_service_stops_is_waited_for() -> None:
@@ -154,7 +154,7 @@ async def test_who_has_read_the_end_of_a_run_may_go_on_and_delete_at_once() -> N
         session = await service.start("Hi")
         for again in (lambda: service.start_run(session.id, "more"), lambda: service.delete(session.id)):
             run = (await service.runs(session.id))[-1]
-            came, go = store.hold("unheard")
+            came, go = store.hold("undelivered_messages")
             await to_end(service.follow_run(run))
             await came.wait()
             work = asyncio.create_task(again())  # type: ignore[arg-type]
@@ -246,8 +246,8 @@ async def test_what_the_store_keeps_besides_events_is_redacted_and_the_model_see
         assert session.title == "My password is ***"
         await held.called.wait()
         await service.send_message(session.id, "hunter2, I said")
-        assert [message.text for message in await store.unheard(session.id)] == ["***, I said"]
-        holding, go = store.hold("say")
+        assert [message.text for message in await store.undelivered_messages(session.id)] == ["***, I said"]
+        holding, go = store.hold("add_message")
         late = asyncio.create_task(service.send_message(session.id, "hunter2, again"))
         await holding.wait()
         held.go.set()

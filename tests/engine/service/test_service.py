@@ -14,7 +14,7 @@ from endstop.providers import Scripted, call, say
 from endstop.replay import replay
 from endstop.service.errors import Conflict, Refusal, ServiceUnavailable, TooMany, Unknown
 from endstop.service.service import Service
-from endstop.store.base import Batch, StoreError
+from endstop.store.base import EventBatch, StoreError
 
 from ..held import Held, seqs, to_end
 from ..temporary_store import TemporaryStore, opened
@@ -123,13 +123,13 @@ async def test_a_message_is_heard_by_the_run_or_by_one_that_begins_by_itself() -
         session = await service.start("Set the port")
         await held.called.wait()
         await service.send_message(session.id, "to 8080")
-        assert [message.text for message in await store.unheard(session.id)] == ["to 8080"]
+        assert [message.text for message in await store.undelivered_messages(session.id)] == ["to 8080"]
         gate = anyio.Event()
         engine.config.provider._responses = iter([[say("Hm"), gate, FINISH], "The host is set, too."])  # type: ignore[attr-defined]
         held.go.set()
         async for portion in service.follow_run(await service.run(session.run_id or "")):
             if any(b'"TEXT_MESSAGE_CONTENT"' in frame.line for frame in portion):  # type: ignore[union-attr]
-                assert await store.unheard(session.id) == [] or not gate.is_set()
+                assert await store.undelivered_messages(session.id) == [] or not gate.is_set()
                 await service.send_message(session.id, "and the host")
                 gate.set()
         second = (await service.runs(session.id))[-1]
@@ -142,7 +142,7 @@ async def test_a_message_is_heard_by_the_run_or_by_one_that_begins_by_itself() -
             second = (await service.runs(session.id))[-1]
         assert (second.number, second.prompt) == (2, "and the host")
         assert (await ended(service, second.id)).answer == "The host is set, too."
-        assert await store.unheard(session.id) == []
+        assert await store.undelivered_messages(session.id) == []
         assert await refused(service.send_message(session.id, "more")) == (Conflict, "not_running")
 
 
@@ -267,7 +267,7 @@ class FullStore(TemporaryStore):
 
     full = False
 
-    async def commit(self, batch: Batch) -> None:
+    async def commit(self, batch: EventBatch) -> None:
         if self.full:
             raise StoreError("no space left")
         await super().commit(batch)

@@ -13,7 +13,7 @@ from endstop import Engine
 from endstop.providers import Scripted, call
 from endstop.service.errors import Conflict, TooMany
 from endstop.service.service import Service
-from endstop.store.base import Message, Store
+from endstop.store.base import Store, StoredMessage
 from endstop.store.url import store_at
 from endstop.tools import ask_user, finish_task
 
@@ -116,14 +116,14 @@ async def test_what_is_said_as_the_run_ends_elsewhere_is_heard_by_one_that_begin
     await fleet.worker(held.engine(LOOK, FINISH, FINISH))
     session = await desk.start("Look")
     await called(held)
-    say = desk.store.say
+    say = desk.store.add_message
 
-    async def say_late(message: Message) -> None:
+    async def say_late(message: StoredMessage) -> None:
         held.go.set()
         await status(desk, session.id, "completed")
         await say(message)
 
-    monkeypatch.setattr(desk.store, "say", say_late)
+    monkeypatch.setattr(desk.store, "add_message", say_late)
     await desk.send_message(session.id, "and hurry")
 
     async def has_heard() -> bool:
@@ -132,7 +132,7 @@ async def test_what_is_said_as_the_run_ends_elsewhere_is_heard_by_one_that_begin
 
     await until(has_heard)
     assert [run.prompt for run in await desk.store.runs(session.id)] == ["Look", "and hurry"]
-    assert await desk.store.unheard(session.id) == []
+    assert await desk.store.undelivered_messages(session.id) == []
 
 
 async def test_a_cancel_reaches_the_process_that_has_the_run(fleet: Fleet) -> None:
@@ -245,7 +245,7 @@ async def test_a_service_without_the_queue_leaves_what_the_dead_have_left_to_tho
     store = store_at(fleet.url)  # a process that takes the run, and dies
     session = await desk.start("Set the port")
     await store.open()
-    await store.enrol(process("dead", lease=0))
+    await store.join(process("dead", lease=0))
     await store.claim(session.id, session.run_id or "")
     await store.commit(beginning(2, run=session.run_id or "", of=session.id))
     alone.check_peers()

@@ -25,7 +25,7 @@ async def store(place: str) -> AsyncIterator[SqlStore]:
 
 @pytest_asyncio.fixture(params=["sqlite", "postgresql"])
 async def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    """An open, empty store. As `enrol` says, it writes as the process that enrolled last."""
+    """An open, empty store. As `join` says, it writes as the process that enrolled last."""
     if request.param == "sqlite":
         opened = store_at(tmp_path / "store.sqlite")
     else:

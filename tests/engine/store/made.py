@@ -7,7 +7,7 @@ from typing import Any
 
 from endstop.decision import Outcome, Policy
 from endstop.decision.events import Carried, RunStarted
-from endstop.store.base import Batch, Message, NewSession, Page, Store
+from endstop.store.base import EventBatch, NewSession, Page, Store, StoredMessage
 
 
 def at(second: int) -> str:
@@ -31,10 +31,10 @@ def lines(first: int, last: int, *, step: bool = False, filler: str = "x") -> by
 
 def batch(
     first: int, last: int, *, run: str = "run_1", of: str = "session_1", second: int = 1, **changed: Any
-) -> Batch:
+) -> EventBatch:
     """Events in the middle of a run."""
     values = {"lines": lines(first, last), "at": at(second), **changed}
-    return Batch(session_id=of, run_id=run, first_seq=first, last_seq=last, **values)
+    return EventBatch(session_id=of, run_id=run, first_seq=first, last_seq=last, **values)
 
 
 def beginning(
@@ -45,7 +45,7 @@ def beginning(
     prompt: str | None = "Fix it.",
     carried: Carried | None = None,
     **changed: Any,
-) -> Batch:
+) -> EventBatch:
     """A run's first events."""
     started = RunStarted(run_id=run, session_id=of, prompt=prompt, policy=Policy(), started_at=at(1), carried=carried)
     return batch(1, last, run=run, of=of, started=started, **changed)
@@ -59,16 +59,18 @@ def ending(
     of: str = "session_1",
     outcome: dict[str, Any] | None = None,
     **changed: Any,
-) -> Batch:
+) -> EventBatch:
     """A run's last events."""
     values = {"status": "completed", "stop_reason": "completed", "steps": 3, **(outcome or {})}
     finished = Outcome(run_id=run, session_id=of, **values)
     return batch(first, last, run=run, of=of, finished=finished, **changed)
 
 
-def message(id: str = "message_1", text: str = "Mind the tests.", *, of: str = "session_1", second: int = 2) -> Message:
+def message(
+    id: str = "message_1", text: str = "Mind the tests.", *, of: str = "session_1", second: int = 2
+) -> StoredMessage:
     """What a user says meanwhile."""
-    return Message(id=id, session_id=of, text=text, created_at=at(second))
+    return StoredMessage(id=id, session_id=of, text=text, created_at=at(second))
 
 
 async def ended(store: Store, id: str, *, second: int = 0, **changed: Any) -> None:

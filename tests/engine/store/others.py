@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from endstop.store.base import Process, QueuedRun, Store, StoredRun, StoredSession
-from endstop.store.leases import give_up_dead
+from endstop.store.leases import evict_dead
 
 from .made import at
 
@@ -40,10 +40,10 @@ async def latest(store: Store, id: str = "session_1") -> StoredRun:
     return run
 
 
-async def interrupt_orphans(store: Store, *, by_lease: bool = True) -> int:
+async def evict_and_interrupt(store: Store, *, by_lease: bool = True) -> int:
     """Give up the processes that are dead and mark their sessions as interrupted; gives how many sessions."""
-    await give_up_dead(store, by_lease=by_lease)
-    return await store.interrupt([orphan.session_id for orphan in await store.orphans()])
+    await evict_dead(store, by_lease=by_lease)
+    return await store.interrupt_orphans([orphan.session_id for orphan in await store.orphans()])
 
 
 class Ear:

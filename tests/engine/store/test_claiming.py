@@ -10,7 +10,16 @@ from contextlib import AsyncExitStack
 import pytest
 import pytest_asyncio
 from endstop.decision import Question, WrongUse
-from endstop.store.base import Crowded, Held, LeaseLost, NotAtRest, Store, StoredSession, StoreError, Wanted
+from endstop.store.base import (
+    LeaseLost,
+    OwnerLimitReached,
+    SessionBusy,
+    SessionFilter,
+    SessionLocked,
+    Store,
+    StoredSession,
+    StoreError,
+)
 from endstop.store.sql import SqlStore
 from endstop.store.url import store_at
 
@@ -27,12 +36,12 @@ async def others(place: str) -> AsyncIterator[list[SqlStore]]:
             opened.append(store_at(place))
             await opened[-1].open()
             stack.push_async_callback(opened[-1].close)
-            await opened[-1].enrol(process(f"process_{number}"))
+            await opened[-1].join(process(f"process_{number}"))
         yield opened
 
 
 async def test_a_run_waits_is_claimed_begins_and_ends(any_store: Store) -> None:
-    await any_store.enrol(process("server"))
+    await any_store.join(process("server"))
     await any_store.queue(waiting(new=session(), job="what to do \N{GEAR}"))
     found, run = await stored(any_store), await latest(any_store)
     assert (found.status, found.holder, found.runs, found.owner, found.updated_at) == ("queued", None, 1, "ann", at(5))
@@ -40,7 +49,7 @@ async def test_a_run_waits_is_claimed_begins_and_ends(any_store: Store) -> None:
     (waits,) = await any_store.queued()
     assert (waits.session_id, waits.run_id, waits.agent) == ("session_1", "run_1", "main")
     assert waits.job == "what to do \N{GEAR}"
-    await any_store.enrol(process("worker"))
+    await any_store.join(process("worker"))
     claimed = await any_store.claim("session_1", "run_1")
     assert (claimed.status, claimed.holder) == ("queued", "worker")
     assert await any_store.claim("session_1", "run_1") == claimed
@@ -73,12 +82,12 @@ async def test_the_next_run_of_a_session_waits_and_its_question_is_not_open_mean
 
 
 async def test_a_run_that_was_interrupted_waits_to_be_resumed(any_store: Store) -> None:
-    await any_store.enrol(process("one"))
+    await any_store.join(process("one"))
     await any_store.add(session())
     await any_store.commit(beginning(2))
-    await any_store.give_up("one", even_alive=True)
-    await any_store.enrol(process("two"))
-    await any_store.interrupt(["session_1"], "it died")
+    await any_store.evict("one", even_alive=True)
+    await any_store.join(process("two"))
+    await any_store.interrupt_orphans(["session_1"], "it died")
     await any_store.queue(waiting("run_1", prompt=None))
     found, run = await stored(any_store), await latest(any_store)
     assert (found.status, found.runs, found.trouble) == ("queued", 1, None)
@@ -90,13 +99,13 @@ async def test_a_run_that_was_interrupted_waits_to_be_resumed(any_store: Store) 
 
 
 async def test_a_run_waits_only_where_no_other_one_goes_on_or_waits(any_store: Store) -> None:
-    await any_store.enrol(process("one"))
+    await any_store.join(process("one"))
     await any_store.queue(waiting(new=session()))
     await any_store.queue(waiting(new=session()))  # a second try of the same
-    assert "queued: run_1" in await refused(NotAtRest, any_store.queue(waiting("run_2")))
-    assert "run that waits, run_1" in await refused(Held, any_store.commit(beginning(2, run="run_2")))
+    assert "queued: run_1" in await refused(SessionBusy, any_store.queue(waiting("run_2")))
+    assert "run that waits, run_1" in await refused(SessionLocked, any_store.commit(beginning(2, run="run_2")))
     await any_store.commit(beginning(2))
-    assert "running: run_1" in await refused(NotAtRest, any_store.queue(waiting("run_2")))
+    assert "running: run_1" in await refused(SessionBusy, any_store.queue(waiting("run_2")))
     await any_store.commit(ending(3, 3))
     assert "there already" in await refused(StoreError, any_store.queue(waiting("run_2", new=session())))
     assert "is over" in await refused(StoreError, any_store.queue(waiting("run_1")))
@@ -106,7 +115,7 @@ async def test_a_run_waits_only_where_no_other_one_goes_on_or_waits(any_store: S
 
 
 async def test_a_session_that_was_only_made_can_have_its_first_run_wait(any_store: Store) -> None:
-    await any_store.enrol(process("one"))
+    await any_store.join(process("one"))
     await any_store.add(session())
     await any_store.queue(waiting())
     found = await stored(any_store)
@@ -116,7 +125,7 @@ async def test_a_session_that_was_only_made_can_have_its_first_run_wait(any_stor
 async def test_what_waits_is_listed_is_not_forgotten_and_can_be_deleted(any_store: Store) -> None:
     await ended(any_store, "over")
     await any_store.queue(waiting(new=session()))
-    assert [one.id for one in (await any_store.sessions(Wanted(status="queued")))[0]] == ["session_1"]
+    assert [one.id for one in (await any_store.sessions(SessionFilter(status="queued")))[0]] == ["session_1"]
     assert await any_store.forget(keep=0) == 1
     assert (await stored(any_store)).status == "queued"
     assert await any_store.orphans() == []
@@ -139,22 +148,22 @@ async def test_only_who_has_enrolled_claims_and_only_a_run_that_is_not_over(any_
     await any_store.queue(waiting(new=session()))
     with pytest.raises(WrongUse, match="enrolled"):
         await any_store.claim("session_1", "run_1")
-    await any_store.enrol(process("one"))
-    assert "not the latest run" in await refused(Held, any_store.claim("session_1", "run_0"))
+    await any_store.join(process("one"))
+    assert "not the latest run" in await refused(SessionLocked, any_store.claim("session_1", "run_0"))
     assert "not there" in await refused(StoreError, any_store.claim("nobody", "run_1"))
     await any_store.claim("session_1", "run_1")
     await any_store.commit(beginning(2))
     await any_store.commit(ending(3, 3))
-    assert "is over: it is completed" in await refused(Held, any_store.claim("session_1", "run_1"))
+    assert "is over: it is completed" in await refused(SessionLocked, any_store.claim("session_1", "run_1"))
 
 
 async def test_what_another_process_holds_is_free_only_once_that_is_given_up(any_store: Store) -> None:
-    await any_store.enrol(process("one", lease=0))
+    await any_store.join(process("one", lease=0))
     await any_store.add(session())
     await any_store.commit(beginning(2))
-    await any_store.enrol(process("two"))
-    assert "another process, one" in await refused(Held, any_store.claim("session_1", "run_1"))
-    await any_store.give_up("one")
+    await any_store.join(process("two"))
+    assert "another process, one" in await refused(SessionLocked, any_store.claim("session_1", "run_1"))
+    await any_store.evict("one")
     claimed = await any_store.claim("session_1", "run_1")
     assert (claimed.status, claimed.holder) == ("running", "two")
     assert await any_store.orphans() == []
@@ -162,44 +171,44 @@ async def test_what_another_process_holds_is_free_only_once_that_is_given_up(any
 
 
 async def test_a_cancel_is_noted_once_for_whoever_has_the_run(any_store: Store) -> None:
-    assert not await any_store.ask_cancel("nobody", "user")
+    assert not await any_store.request_cancel("nobody", "user")
     await any_store.queue(waiting(new=session()))
-    assert await any_store.ask_cancel("session_1", "user")
-    assert await any_store.ask_cancel("session_1", "shutdown")
+    assert await any_store.request_cancel("session_1", "user")
+    assert await any_store.request_cancel("session_1", "shutdown")
     assert (await latest(any_store)).cancel == "user"
     await any_store.commit(beginning(2))
     assert (await latest(any_store)).cancel == "user"
     await any_store.commit(ending(3, 3, outcome={"status": "cancelled", "stop_reason": "cancelled"}))
-    assert not await any_store.ask_cancel("session_1", "user")
+    assert not await any_store.request_cancel("session_1", "user")
     await any_store.commit(beginning(2, run="run_2"))
     assert (await latest(any_store)).cancel is None
 
 
 async def test_of_an_owner_no_more_sessions_go_on_than_may(any_store: Store) -> None:
-    await any_store.enrol(process("one"))
-    await any_store.queue(waiting(new=session(), most_each=2))
-    await any_store.queue(waiting("run_2", of="session_2", new=session("session_2"), most_each=2))
-    await any_store.queue(waiting("run_2", of="session_2", most_each=1))  # a second try of what waits
-    third = waiting("run_3", of="session_3", new=session("session_3"), most_each=2)
-    assert "2 sessions of 'ann'" in await refused(Crowded, any_store.queue(third))
+    await any_store.join(process("one"))
+    await any_store.queue(waiting(new=session(), owner_limit=2))
+    await any_store.queue(waiting("run_2", of="session_2", new=session("session_2"), owner_limit=2))
+    await any_store.queue(waiting("run_2", of="session_2", owner_limit=1))  # a second try of what waits
+    third = waiting("run_3", of="session_3", new=session("session_3"), owner_limit=2)
+    assert "2 sessions of 'ann'" in await refused(OwnerLimitReached, any_store.queue(third))
     assert await any_store.session("session_3") is None
-    await any_store.queue(waiting("run_4", of="session_4", new=session("session_4", owner="bob"), most_each=1))
+    await any_store.queue(waiting("run_4", of="session_4", new=session("session_4", owner="bob"), owner_limit=1))
     await any_store.commit(beginning(2))  # the first one runs now, which is no less
-    await refused(Crowded, any_store.queue(third))
+    await refused(OwnerLimitReached, any_store.queue(third))
     await any_store.commit(ending(3, 3))
     await any_store.queue(third)
-    await refused(Crowded, any_store.queue(waiting("run_5", most_each=2)))
+    await refused(OwnerLimitReached, any_store.queue(waiting("run_5", owner_limit=2)))
     await any_store.queue(waiting("run_5"))
 
 
 async def test_of_twenty_processes_that_queue_at_once_no_more_find_room_than_there_is(others: list[SqlStore]) -> None:
     asked = (
-        store.queue(waiting(f"run_{number}", of=f"s_{number}", new=session(f"s_{number}"), most_each=3))
+        store.queue(waiting(f"run_{number}", of=f"s_{number}", new=session(f"s_{number}"), owner_limit=3))
         for number, store in enumerate(others)
     )
     results = await asyncio.gather(*asked, return_exceptions=True)
     assert results.count(None) == 3
-    assert all(result is None or isinstance(result, Crowded) for result in results)
+    assert all(result is None or isinstance(result, OwnerLimitReached) for result in results)
 
 
 async def test_of_twenty_processes_that_claim_at_once_one_wins(others: list[SqlStore]) -> None:
@@ -210,7 +219,7 @@ async def test_of_twenty_processes_that_claim_at_once_one_wins(others: list[SqlS
         results = await asyncio.gather(*tries, return_exceptions=True)
         won = [result for result in results if isinstance(result, StoredSession)]
         assert len(won) == 1
-        assert all(isinstance(result, Held | StoredSession) for result in results)
+        assert all(isinstance(result, SessionLocked | StoredSession) for result in results)
         assert (await stored(others[0], id)).holder == won[0].holder
 
 
@@ -222,7 +231,7 @@ async def test_of_twenty_processes_that_begin_a_run_at_once_one_does(others: lis
     )
     results = await asyncio.gather(*begin, return_exceptions=True)
     assert results.count(None) == 1
-    assert all(result is None or isinstance(result, Held | NotAtRest) for result in results)
+    assert all(result is None or isinstance(result, SessionLocked | SessionBusy) for result in results)
     assert len(await others[0].runs("session_1")) == 2
 
 
@@ -246,7 +255,7 @@ async def test_who_is_given_up_while_it_writes_has_written_before_or_writes_noth
     async def judged() -> list[int]:
         for _ in range(late):
             await judge.session("session_1")
-        assert await judge.give_up("process_0", even_alive=True)
+        assert await judge.evict("process_0", even_alive=True)
         return seqs(await all_pages(judge))
 
     written, seen = await asyncio.gather(write(), judged())
@@ -263,7 +272,7 @@ async def test_what_a_dead_process_ran_waits_again_and_is_given_to_one_of_those_
     await dead.add(session())
     await dead.commit(beginning(2))
     assert await alive[0].requeue(["session_1"]) == []  # as long as it is known
-    assert await alive[0].give_up("process_0", even_alive=True)
+    assert await alive[0].evict("process_0", even_alive=True)
     got = await asyncio.gather(*(store.requeue(["session_1"]) for store in alive))
     assert sorted(got)[-2:] == [[], ["session_1"]]
     found, run = await stored(alive[0]), await latest(alive[0])
@@ -275,10 +284,10 @@ async def test_what_a_dead_process_ran_waits_again_and_is_given_to_one_of_those_
 
 
 async def test_a_process_lets_what_it_holds_wait_again_and_leaves_alone_what_others_hold(any_store: Store) -> None:
-    await any_store.enrol(process("other"))
+    await any_store.join(process("other"))
     await any_store.add(session("of_other"))
     await any_store.commit(beginning(2, run="run_other", of="of_other"))
-    await any_store.enrol(process("own"))
+    await any_store.join(process("own"))
     await any_store.queue(waiting(new=session(), job="what to do"))
     assert await any_store.requeue(["session_1", "of_other"]) == []  # it waits already
     await any_store.claim("session_1", "run_1")
@@ -288,14 +297,14 @@ async def test_a_process_lets_what_it_holds_wait_again_and_leaves_alone_what_oth
 
 
 async def test_a_run_is_set_aside_by_its_holder_alone_and_says_why(any_store: Store) -> None:
-    await any_store.enrol(process("own"))
+    await any_store.join(process("own"))
     await any_store.add(session())
     await any_store.commit(beginning(2))
-    await any_store.enrol(process("other"))
-    await any_store.set_aside("session_1", "not mine")
+    await any_store.join(process("other"))
+    await any_store.mark_interrupted("session_1", "not mine")
     assert (await stored(any_store)).status == "running"
-    await any_store.enrol(process("own"))
-    await any_store.set_aside("session_1", "a tool is missing: look")
+    await any_store.join(process("own"))
+    await any_store.mark_interrupted("session_1", "a tool is missing: look")
     found = await stored(any_store)
     assert (found.status, found.holder, found.trouble) == ("interrupted", None, "a tool is missing: look")
     assert (await latest(any_store)).status == "interrupted"

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from endstop.decision import Question, WrongUse
 from endstop.decision.events import Carried
-from endstop.store.base import Page, Store, StoreError, Wanted
+from endstop.store.base import Page, SessionFilter, Store, StoreError
 from endstop.store.sql import SqlStore
 from endstop.store.url import store_at
 
 from .made import all_pages, at, batch, beginning, ended, ending, lines, message, seqs, session
-from .others import interrupt_orphans
+from .others import evict_and_interrupt
 
 
 def test_it_is_a_store(store: SqlStore) -> None:
@@ -34,7 +34,7 @@ async def test_what_is_not_there_is_none_or_empty(store: SqlStore) -> None:
     assert await store.run("nothing") is None
     assert await store.runs("nobody") == []
     assert await store.pages("nothing") == []
-    assert await store.unheard("nobody") == []
+    assert await store.undelivered_messages("nobody") == []
     assert await store.sessions() == ([], None)
     assert not await store.delete("nobody")
     assert await store.session("a\0b") is None
@@ -104,7 +104,7 @@ async def test_any_characters_are_kept_and_half_a_surrogate_pair_is_a_question_m
     raw = bytes(range(256)).replace(b"\n", b"") + b"\n"
     await store.add(session(title=odd, owner="o\0", agent="\udfff"))
     await store.commit(beginning(1, prompt=odd, lines=raw))
-    await store.say(message(text=odd))
+    await store.add_message(message(text=odd))
     outcome: dict[str, Any] = {"answer": odd, "stop_reason": "custom:\0", "evaluation": {"odd": {1, 2}}}
     await store.commit(ending(2, 2, outcome=outcome, questions=(Question("c", odd),)))
     found, run = await store.session("session_1"), await store.run("run_1")
@@ -113,9 +113,9 @@ async def test_any_characters_are_kept_and_half_a_surrogate_pair_is_a_question_m
     assert run.outcome is not None
     assert (found.title, found.owner, found.agent, found.questions[0].text) == (shown, "o\ufffd", "\ufffd", shown)
     assert (run.prompt, run.outcome.answer, run.outcome.stop_reason) == (shown, shown, "custom:\0")
-    assert [said.text for said in await store.unheard("session_1")] == [shown]
+    assert [said.text for said in await store.undelivered_messages("session_1")] == [shown]
     assert (await store.pages("run_1"))[0].lines == raw
-    assert [one.id for one in (await store.sessions(Wanted(owner="o\0", agent="\udfff")))[0]] == ["session_1"]
+    assert [one.id for one in (await store.sessions(SessionFilter(owner="o\0", agent="\udfff")))[0]] == ["session_1"]
 
 
 async def test_a_batch_of_megabytes_and_a_prompt_of_a_million_characters_come_back(store: SqlStore) -> None:
@@ -153,22 +153,22 @@ async def test_messages_wait_until_a_run_has_heard_them(store: SqlStore) -> None
     await store.add(session("session_2"))
     await store.commit(beginning(2))
     for number in (3, 1, 2):
-        await store.say(message(f"message_{number}", f"Number {number}"))
-    await store.say(message("message_4", of="session_2"))
-    await store.commit(batch(3, 3, heard=("message_3", "message_2", "message_4", "message_9")))
-    assert [one.text for one in await store.unheard("session_1")] == ["Number 1"]
-    assert [one.id for one in await store.unheard("session_2")] == ["message_4"]
-    await store.drop_messages("session_1")
-    assert await store.unheard("session_1") == []
+        await store.add_message(message(f"message_{number}", f"Number {number}"))
+    await store.add_message(message("message_4", of="session_2"))
+    await store.commit(batch(3, 3, delivered=("message_3", "message_2", "message_4", "message_9")))
+    assert [one.text for one in await store.undelivered_messages("session_1")] == ["Number 1"]
+    assert [one.id for one in await store.undelivered_messages("session_2")] == ["message_4"]
+    await store.delete_messages("session_1")
+    assert await store.undelivered_messages("session_1") == []
     with pytest.raises(StoreError, match="session_x is not there"):
-        await store.say(message("message_5", of="session_x"))
+        await store.add_message(message("message_5", of="session_x"))
 
 
 async def test_a_session_whose_first_run_was_not_stored_when_the_process_died_is_forgotten(store: SqlStore) -> None:
     await store.add(session())
     await store.add(session("session_2"))
     await store.commit(beginning(2, of="session_2", run="run_2"))
-    assert await interrupt_orphans(store) == 1
+    assert await evict_and_interrupt(store) == 1
     assert await store.session("session_1") is None
     found = await store.session("session_2")
     assert found is not None
@@ -181,13 +181,13 @@ async def test_what_ran_when_the_process_died_is_interrupted_and_can_be_resumed(
     await ended(store, "session_2")
     again = store_at(place)
     await again.open()
-    assert await interrupt_orphans(again) == 1
-    assert await interrupt_orphans(again) == 0
+    assert await evict_and_interrupt(again) == 1
+    assert await evict_and_interrupt(again) == 0
     found, run = await again.session("session_1"), await again.run("run_1")
     assert found is not None
     assert run is not None
     assert (found.status, run.status, found.steps) == ("interrupted", "interrupted", 1)
-    assert [one.status for one in (await again.sessions(Wanted(status="completed")))[0]] == ["completed"]
+    assert [one.status for one in (await again.sessions(SessionFilter(status="completed")))[0]] == ["completed"]
     await again.commit(batch(3, 3, resumed=True, second=40))
     found, run = await again.session("session_1"), await again.run("run_1")
     assert found is not None
@@ -201,13 +201,13 @@ async def test_a_deleted_session_takes_all_that_belongs_to_it_along(store: SqlSt
     await ended(store, "session_2")
     await store.add(session())
     await store.commit(beginning(2))
-    await store.say(message())
+    await store.add_message(message())
     assert await store.delete("session_1")
     assert not await store.delete("session_1")
     assert await store.session("session_1") is None
     assert await store.run("run_1") is None
     assert await store.pages("run_1") == []
-    assert await store.unheard("session_1") == []
+    assert await store.undelivered_messages("session_1") == []
     with pytest.raises(StoreError, match="run_1 is not there"):
         await store.commit(batch(3, 3))
     await store.add(session("session_3"))
@@ -226,7 +226,7 @@ async def test_ended_sessions_are_forgotten_by_age_and_by_number_and_others_stay
     assert await store.forget() == 0
     assert await store.forget(before=at(60)) == 60
     assert await store.forget(keep=5) == 55
-    left = (await store.sessions(Wanted(limit=200)))[0]
+    left = (await store.sessions(SessionFilter(limit=200)))[0]
     assert [one.id for one in left] == [f"old_{number}" for number in range(119, 114, -1)] + ["going"]
     assert await store.forget(before="2026-11-21T06:01:58+01:00", keep=4) == 3  # another zone; one by number, too
     assert await store.forget(keep=0) == 2
@@ -264,4 +264,4 @@ async def test_a_closed_store_says_so_and_can_be_opened_again(store: SqlStore) -
             await work
     await store.open()
     await store.open()
-    assert len((await store.sessions(Wanted(limit=100)))[0]) == 51
+    assert len((await store.sessions(SessionFilter(limit=100)))[0]) == 51

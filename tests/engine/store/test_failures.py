@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 from endstop.store import database, writer
-from endstop.store.base import Diverged, StoreError
+from endstop.store.base import SequenceConflict, StoreError
 from endstop.store.database import Sqlite
 from endstop.store.sql import SqlStore
 from endstop.store.url import store_at
 
 from ...postgres import Server
 from .made import all_pages, batch, beginning, lines, seqs, session
-from .others import interrupt_orphans
+from .others import evict_and_interrupt
 
 KILLED = """
 import asyncio, sys
@@ -65,7 +65,7 @@ async def _filled(store: SqlStore) -> int:
 async def test_a_full_disk_is_told_and_once_there_is_room_the_run_goes_on_without_a_hole(tmp_path: Path) -> None:
     store = store_at(tmp_path / "store.sqlite")
     await store.open()
-    with store._database.writing.connect() as connection:  # the one connection that writes
+    with store._database.write_engine.connect() as connection:  # the one connection that writes
         connection.exec_driver_sql("PRAGMA max_page_count = 100")
     last = await _filled(store)
     big, small = (
@@ -73,9 +73,9 @@ async def test_a_full_disk_is_told_and_once_there_is_room_the_run_goes_on_withou
         batch(last + 2, last + 2),
     )
     results = await asyncio.gather(store.commit(big), store.commit(small), return_exceptions=True)
-    assert [type(result) for result in results] == [StoreError, Diverged]  # the small one would leave a hole
+    assert [type(result) for result in results] == [StoreError, SequenceConflict]  # the small one would leave a hole
     assert seqs(await all_pages(store)) == list(range(1, last + 1))
-    with store._database.writing.connect() as connection:
+    with store._database.write_engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count = 100000")
     await store.commit(big)
     await store.commit(small)
@@ -111,7 +111,7 @@ async def test_a_disk_that_is_really_full_is_told_and_what_was_committed_is_read
 async def test_a_full_disk_does_not_take_the_service_down_and_deleting_makes_room(tmp_path: Path) -> None:
     store = store_at(tmp_path / "store.sqlite")
     await store.open()
-    with store._database.writing.connect() as connection:
+    with store._database.write_engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count = 100")
     await _filled(store)
     assert await store.delete("session_1")
@@ -122,7 +122,7 @@ async def test_a_full_disk_does_not_take_the_service_down_and_deleting_makes_roo
 
 
 async def test_another_process_that_holds_the_lock_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "SECONDS", 0.05)
+    monkeypatch.setattr(database, "TIMEOUT_SECONDS", 0.05)
     store = SqlStore(Sqlite(tmp_path / "store.sqlite"), patience=0)
     await store.open()
     await store.add(session())
@@ -219,7 +219,7 @@ async def test_what_was_committed_when_the_process_is_killed_is_all_there(place:
             last[number] = int(seq)
     store = store_at(place)
     await store.open()
-    assert await interrupt_orphans(store) == 5
+    assert await evict_and_interrupt(store) == 5
     for number, seq in last.items():
         found = seqs(await all_pages(store, f"run_{number}"))
         assert found == list(range(1, len(found) + 1))

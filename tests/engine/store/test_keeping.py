@@ -16,7 +16,7 @@ from sqlalchemy import text
 
 from ...postgres import Server
 from .made import all_pages, batch, beginning, ended, lines, seqs, session
-from .others import Ear, interrupt_orphans, process
+from .others import Ear, evict_and_interrupt, process
 
 
 @pytest_asyncio.fixture
@@ -55,7 +55,7 @@ async def test_a_backup_that_is_made_while_a_run_goes_on_is_a_store(file: tuple[
     found = seqs(await all_pages(copy))
     assert found == list(range(1, len(found) + 1))
     assert 1 <= len(found) <= last
-    assert await interrupt_orphans(copy) == 1
+    assert await evict_and_interrupt(copy) == 1
     await copy.close()
 
 
@@ -86,10 +86,10 @@ async def test_postgresql_is_used_by_so_many_connections_and_no_more(postgres: S
     await store.open()
     await asyncio.gather(*(ended(store, f"session_{number}") for number in range(20)))
     await asyncio.gather(*(store.session("session_1") for _ in range(100)))
-    with store._database.reading.connect() as connection:
+    with store._database.read_engine.connect() as connection:
         query = text("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'endstop' AND datname = :name")
         assert connection.execute(query, {"name": name}).scalar_one() == READERS + 1 == 5
-        await store.enrol(process())
+        await store.join(process())
         ear = Ear(store)
         await ear.until(lambda: ear.heard == [None])
         connection.rollback()  # the view is a snapshot

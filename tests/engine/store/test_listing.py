@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from endstop.decision import WrongUse
-from endstop.store.base import Wanted
+from endstop.store.base import SessionFilter
 from endstop.store.sql import SqlStore
 
 from .made import beginning, ended, session
@@ -14,11 +14,11 @@ async def test_the_list_is_newest_first_and_goes_on_where_a_page_ended_whatever_
     for number in range(7):
         await store.add(session(f"session_{number}", second=number // 3))  # some begin in the same millisecond
     seen: list[str] = []
-    page, place = await store.sessions(Wanted(limit=3))
+    page, place = await store.sessions(SessionFilter(limit=3))
     while place is not None:
         seen += [one.id for one in page]
         await store.add(session(f"later_{len(seen)}", second=50))
-        page, place = await store.sessions(Wanted(limit=3, before=place))
+        page, place = await store.sessions(SessionFilter(limit=3, before=place))
     seen += [one.id for one in page]
     assert seen == [f"session_{number}" for number in (6, 5, 4, 3, 2, 1, 0)]
 
@@ -26,7 +26,7 @@ async def test_the_list_is_newest_first_and_goes_on_where_a_page_ended_whatever_
 async def test_the_last_page_says_so_even_if_it_is_full(store: SqlStore) -> None:
     for number in range(4):
         await store.add(session(f"session_{number}", second=number))
-    page, place = await store.sessions(Wanted(limit=4))
+    page, place = await store.sessions(SessionFilter(limit=4))
     assert (len(page), place) == (4, None)
 
 
@@ -37,7 +37,7 @@ async def test_the_list_is_by_owner_status_and_agent(store: SqlStore) -> None:
     await store.commit(beginning(run="run_c", of="c"))
 
     async def ids(**chosen: str) -> list[str]:
-        return [one.id for one in (await store.sessions(Wanted(**chosen)))[0]]  # type: ignore[arg-type]
+        return [one.id for one in (await store.sessions(SessionFilter(**chosen)))[0]]  # type: ignore[arg-type]
 
     assert await ids(owner="ann") == ["c", "a"]
     assert await ids(owner="ann", status="completed") == ["a"]
@@ -49,19 +49,19 @@ async def test_the_list_is_by_owner_status_and_agent(store: SqlStore) -> None:
 @pytest.mark.parametrize("wrong", ["", "x", "!!!!", "bnVsbA", "WyJhIl0", "\ud800", "é", "a" * 100_000])
 async def test_a_place_that_is_none_is_wrong_use(store: SqlStore, wrong: str) -> None:
     with pytest.raises(WrongUse, match="no place in the list"):
-        await store.sessions(Wanted(before=wrong))
+        await store.sessions(SessionFilter(before=wrong))
 
 
 async def test_a_place_in_a_store_that_has_changed_since_still_is_one(store: SqlStore) -> None:
     await store.add(session("session_1"))
     await store.add(session("session_2"))
-    _, place = await store.sessions(Wanted(limit=1))
+    _, place = await store.sessions(SessionFilter(limit=1))
     await store.delete("session_2")
     await store.delete("session_1")
-    assert await store.sessions(Wanted(before=place)) == ([], None)
+    assert await store.sessions(SessionFilter(before=place)) == ([], None)
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1001])
 async def test_a_limit_out_of_range_is_wrong_use(store: SqlStore, limit: int) -> None:
     with pytest.raises(WrongUse, match=f"limit is {limit}"):
-        await store.sessions(Wanted(limit=limit))
+        await store.sessions(SessionFilter(limit=limit))

@@ -30,7 +30,7 @@ async def two(postgres: Server) -> AsyncIterator[tuple[SqlStore, SqlStore]]:
             store = store_at(url)
             await store.open()
             stack.push_async_callback(store.close)
-            await store.enrol(process(id))
+            await store.join(process(id))
             stores.append(store)
         yield stores[0], stores[1]
 
@@ -47,11 +47,11 @@ async def test_whatever_changes_a_session_is_told_to_others_and_not_to_oneself(t
         await ear.until(lambda: ear.ids == {"session_1"})
 
     await told(one.queue(waiting(new=session())))
-    await told(one.ask_cancel("session_1", "user"))
+    await told(one.request_cancel("session_1", "user"))
     await told(one.claim("session_1", "run_1"))
     await told(one.requeue(["session_1"]))
     await told(one.commit(beginning(2)))
-    await told(one.say(message()))
+    await told(one.add_message(message()))
     await told(one.commit(batch(3, 3)))
     await told(one.commit(ending(4, 4)))
     await told(one.delete("session_1"))
@@ -67,10 +67,10 @@ async def test_orphans_that_are_interrupted_are_told(two: tuple[SqlStore, SqlSto
     one, other = two
     await one.add(session())
     await one.commit(beginning(2))
-    await other.give_up("one", even_alive=True)
+    await other.evict("one", even_alive=True)
     ear = Ear(one)
     await ear.until(lambda: ear.heard == [None])
-    assert await other.interrupt(["session_1"]) == 1
+    assert await other.interrupt_orphans(["session_1"]) == 1
     await ear.until(lambda: ear.ids == {"session_1"})
 
 
@@ -79,7 +79,7 @@ async def test_who_has_not_enrolled_tells_nothing_and_hears_everybody(postgres: 
     reader, silent, loud = store_at(url), store_at(url), store_at(url)
     for store in (reader, silent, loud):
         await store.open()
-    await loud.enrol(process("loud"))
+    await loud.join(process("loud"))
     ear = Ear(reader)
     await ear.until(lambda: ear.heard == [None])
     await ended(silent, "unheard")
@@ -108,7 +108,7 @@ async def test_a_database_that_was_away_is_heard_again(mortal: Server) -> None:
     one, other = store_at(url), store_at(url)
     for store, id in ((one, "one"), (other, "two")):
         await store.open()
-        await store.enrol(process(id))
+        await store.join(process(id))
     ear = Ear(other)
     await ear.until(lambda: ear.heard == [None])
     await asyncio.to_thread(mortal.kill)
@@ -160,17 +160,17 @@ async def test_what_somebody_else_says_on_the_channel_does_no_harm(
     one, other = two
     ear = Ear(other)
     await ear.until(lambda: ear.heard == [None])
-    database = str(other._database.reading.url.database)
+    database = str(other._database.read_engine.url.database)
     await asyncio.to_thread(postgres.execute, "NOTIFY endstop", database)
     await ended(one, "session_1")
     await ear.until(lambda: ear.ids == {"session_1"})
 
 
 async def test_where_only_one_process_can_be_nothing_is_told(any_store: Store) -> None:
-    if isinstance(any_store, SqlStore) and any_store._database.listening is not None:
+    if isinstance(any_store, SqlStore) and any_store._database.listen_engine is not None:
         return
     ear = Ear(any_store)
-    await any_store.enrol(process("one"))
+    await any_store.join(process("one"))
     await ended(any_store, "session_1")
     await any_store.close()
     assert ear.heard == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from endstop.store.base import Diverged, StoreError
+from endstop.store.base import SequenceConflict, StoreError
 from endstop.store.sql import SqlStore
 
 from .made import all_pages, batch, beginning, ending, lines, message, seqs, session
@@ -27,14 +27,14 @@ async def test_what_is_handed_in_a_second_time_counts_as_written(store: SqlStore
     for _ in range(2):
         await store.add(session())
         await store.commit(beginning(2))
-        await store.say(message())
+        await store.add_message(message())
         await store.commit(batch(3, 4, lines=lines(3, 4, step=True)))
         await store.commit(ending(5, 5, outcome={"steps": 1}))
     found = await store.session("session_1")
     assert found is not None
     assert (found.runs, found.steps, found.status) == (1, 1, "completed")
     assert seqs(await all_pages(store)) == [1, 2, 3, 4, 5]
-    assert len(await store.unheard("session_1")) == 1
+    assert len(await store.undelivered_messages("session_1")) == 1
     with pytest.raises(StoreError, match="another session session_1"):
         await store.add(session(owner="bob"))
 
@@ -71,7 +71,7 @@ async def test_a_batch_that_cannot_be_written_does_not_take_others_with_it_and_l
         batch(5, 6, run="run_1", of="session_1"),
     ]
     done = await asyncio.gather(*map(store.commit, handed_in), return_exceptions=True)
-    assert [type(result) for result in done] == [type(None), Diverged, Diverged, type(None), type(None)]
+    assert [type(result) for result in done] == [type(None), SequenceConflict, SequenceConflict, type(None), type(None)]
     assert [seqs(await all_pages(store, f"run_{number}")) for number in (1, 2, 3)] == [
         [1, 2, 3, 4, 5, 6], [1, 2], [1, 2, 3]
     ]  # fmt: skip

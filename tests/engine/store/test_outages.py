@@ -10,21 +10,21 @@ from pathlib import Path
 import pytest
 from endstop.store import leases
 from endstop.store.base import LeaseLost, StoreError
-from endstop.store.transaction import Holding
+from endstop.store.transaction import Ownership
 from endstop.store.url import store_at
 
 from ...postgres import Server
 from .made import batch, beginning, session
-from .others import interrupt_orphans, process, refused, stored
+from .others import evict_and_interrupt, process, refused, stored
 
 
 async def test_a_lease_is_renewed_while_its_process_is_in_the_middle_of_a_transaction(postgres: Server) -> None:
     store = store_at(postgres.url(postgres.new_database()))
     await store.open()
-    await store.enrol(one := process("one"))
-    with store._database.writing.begin() as connection:
-        Holding(connection, one).fence()
-        assert await store.renew("one")  # a statement that waited for the transaction would have been ended
+    await store.join(one := process("one"))
+    with store._database.write_engine.begin() as connection:
+        Ownership(connection, one).fence()
+        assert await store.heartbeat("one")  # a statement that waited for the transaction would have been ended
     await store.close()
 
 
@@ -33,16 +33,16 @@ async def test_giving_up_waits_for_what_is_being_written_and_writing_for_the_giv
     writer, judge = store_at(url), store_at(url)
     await writer.open()
     await judge.open()
-    await writer.enrol(one := process("one"))
-    with writer._database.writing.begin() as connection:
-        Holding(connection, one).fence()
-        giving_up = asyncio.create_task(judge.give_up("one", even_alive=True))
+    await writer.join(one := process("one"))
+    with writer._database.write_engine.begin() as connection:
+        Ownership(connection, one).fence()
+        giving_up = asyncio.create_task(judge.evict("one", even_alive=True))
         await asyncio.wait([giving_up], timeout=0.2)
         assert not giving_up.done()
     assert await giving_up
-    await writer.enrol(process("two"))
-    with judge._database.leasing.begin() as connection:
-        assert leases.give_up("two", True, connection)
+    await writer.join(process("two"))
+    with judge._database.lease_engine.begin() as connection:
+        assert leases.evict("two", True, connection)
         writing = asyncio.create_task(writer.add(session()))
         await asyncio.wait([writing], timeout=0.2)
         assert not writing.done()
@@ -59,13 +59,13 @@ async def test_a_process_that_sleeps_in_a_transaction_holds_up_others_no_longer_
     asleep, judge = store_at(url), store_at(url)
     await asleep.open()
     await judge.open()
-    await asleep.enrol(one := process("one", lease=1))
+    await asleep.join(one := process("one", lease=1))
     await asleep.add(session())
     await asleep.commit(beginning(2))
-    connection = asleep._database.writing.connect()
-    Holding(connection, one).fence()
-    assert await judge.give_up("one", even_alive=True)  # within the time that a statement gets
-    assert await interrupt_orphans(judge) == 1
+    connection = asleep._database.write_engine.connect()
+    Ownership(connection, one).fence()
+    assert await judge.evict("one", even_alive=True)  # within the time that a statement gets
+    assert await evict_and_interrupt(judge) == 1
     connection.invalidate()
     connection.close()
     await refused(LeaseLost, asleep.commit(batch(3, 3)))
@@ -76,24 +76,24 @@ async def test_a_process_that_sleeps_in_a_transaction_holds_up_others_no_longer_
 async def test_a_process_that_cannot_be_given_up_now_does_not_keep_others_from_it(
     postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "LEASE_SECONDS", 1)
+    monkeypatch.setattr(leases, "LEASE_TIMEOUT_SECONDS", 1)
     url = postgres.url(postgres.new_database())
     asleep, judge = store_at(url), store_at(url)
     await asleep.open()
     await judge.open()
     stuck = process("stuck", lease=60)
     for one in (stuck, process("dead")):
-        await asleep.enrol(one)
+        await asleep.join(one)
         await asleep.add(session(f"of_{one.id}"))
         await asleep.commit(beginning(2, run=f"run_{one.id}", of=f"of_{one.id}"))
-    with asleep._database.leasing.begin() as connection:
+    with asleep._database.lease_engine.begin() as connection:
         connection.exec_driver_sql("UPDATE endstop_processes SET until = 0")
-    with asleep._database.writing.begin() as connection:
-        Holding(connection, stuck).fence()
-        assert "takes too long" in await refused(StoreError, judge.give_up("stuck"))
-        assert await interrupt_orphans(judge) == 1
+    with asleep._database.write_engine.begin() as connection:
+        Ownership(connection, stuck).fence()
+        assert "takes too long" in await refused(StoreError, judge.evict("stuck"))
+        assert await evict_and_interrupt(judge) == 1
     assert (await stored(judge, "of_stuck")).status == "running"
-    assert await interrupt_orphans(judge) == 1
+    assert await evict_and_interrupt(judge) == 1
     await asleep.close()
     await judge.close()
 
@@ -104,13 +104,13 @@ async def test_who_cannot_reach_the_database_is_told_so_and_not_only_that_there_
     monkeypatch.setattr(leases, "ANSWER_SECONDS", 60)
     store = store_at(mortal.url(mortal.new_database()))
     await store.open()
-    await store.enrol(process("one"))
+    await store.join(process("one"))
     await asyncio.to_thread(mortal.kill)
-    assert "cannot be reached" in await refused(StoreError, store.renew("one"))
+    assert "cannot be reached" in await refused(StoreError, store.heartbeat("one"))
     assert "cannot be reached" in await refused(StoreError, store.processes())
-    await refused(StoreError, store.give_up("one"))
+    await refused(StoreError, store.evict("one"))
     await asyncio.to_thread(mortal.start)
-    assert await store.renew("one")
+    assert await store.heartbeat("one")
     await store.close()
 
 
@@ -120,10 +120,10 @@ async def test_a_database_that_does_not_answer_is_not_waited_for(
     monkeypatch.setattr(leases, "ANSWER_SECONDS", 0.05)
     store = store_at(tmp_path / "store.sqlite")
     await store.open()
-    await store.enrol(process("one"))
+    await store.join(process("one"))
     with closing(sqlite3.connect(tmp_path / "store.sqlite", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        assert "no answer within 0.05 seconds" in await refused(StoreError, store.renew("one"))
-    assert await store.renew("one")
+        assert "no answer within 0.05 seconds" in await refused(StoreError, store.heartbeat("one"))
+    assert await store.heartbeat("one")
     await store.close()
-    await refused(StoreError, store.renew("one"))
+    await refused(StoreError, store.heartbeat("one"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from itertools import pairwise
 
-from endstop.store.base import Batch
+from endstop.store.base import EventBatch
 from endstop.store.sql import SqlStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -55,7 +55,7 @@ def _bounds(lengths: list[int]) -> list[tuple[int, int]]:
     return [(sum(lengths[:at]) + 1, sum(lengths[: at + 1])) for at in range(len(lengths))]
 
 
-def _batch(run: str, at: int, bounds: list[tuple[int, int]], step: bool) -> Batch:
+def _batch(run: str, at: int, bounds: list[tuple[int, int]], step: bool) -> EventBatch:
     first, last = bounds[at]
     made = lines(first, last, step=step)
     if at == 0:

@@ -40,7 +40,7 @@ def test_the_migrations_make_the_tables_that_the_code_knows(store: SqlStore) -> 
     def differ(context: MigrationContext, there: Any, ours: Any, type_there: Any, our_type: Any) -> bool:
         return bool(type_there.compile(context.dialect) != our_type.compile(context.dialect))
 
-    with store._database.writing.connect() as connection:
+    with store._database.write_engine.connect() as connection:
         options = {"version_table": VERSION_TABLE, "compare_type": differ}
         assert compare_metadata(MigrationContext.configure(connection, opts=options), METADATA) == []
 
@@ -68,7 +68,7 @@ async def test_processes_that_open_a_new_database_at_once_do_not_collide(place: 
 
 async def test_a_schema_of_a_newer_endstop_is_wrong_use_and_is_left_alone(store: SqlStore, place: str) -> None:
     await store.add(session())
-    with store._database.writing.begin() as connection:
+    with store._database.write_engine.begin() as connection:
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0099'"))
     with pytest.raises(WrongUse, match=r"newer endstop: its schema is 0099, .* up to 0\d+: upgrade endstop, or name"):
         await store_at(place).open()

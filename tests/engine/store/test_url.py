@@ -12,7 +12,7 @@ import pytest
 from endstop.decision import WrongUse
 from endstop.store import url as places
 from endstop.store.base import StoreError
-from endstop.store.url import masked, store_at
+from endstop.store.url import mask_url, store_at
 
 from ...postgres import PASSWORD, Server
 from .made import session
@@ -38,9 +38,9 @@ def test_a_tilde_is_the_home_and_a_url_of_three_slashes_is_relative(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert store_at(Path("/a/b")).shown == "/a/b"
-    assert store_at("~/x.sqlite").shown == f"{tmp_path}/x.sqlite"
-    assert store_at("sqlite:///relative.sqlite").shown == "relative.sqlite"
+    assert store_at(Path("/a/b")).display_name == "/a/b"
+    assert store_at("~/x.sqlite").display_name == f"{tmp_path}/x.sqlite"
+    assert store_at("sqlite:///relative.sqlite").display_name == "relative.sqlite"
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_any_other_place_is_wrong_use_and_its_password_stays_hidden(wrong: str) 
     ],
 )  # fmt: skip
 def test_a_url_is_shown_without_its_password(url: str, shown: str) -> None:
-    assert masked(url) == shown
-    assert store_at(url).shown == shown
+    assert mask_url(url) == shown
+    assert store_at(url).display_name == shown
     assert "s3" not in repr(store_at(url).__dict__)
 
 

@@ -23,7 +23,7 @@ from endstop.providers import Request, Scripted
 from endstop.records.format import encode_line
 from endstop.records.reader import read_record
 from endstop.service.service import Service
-from endstop.store.base import Batch, NewSession
+from endstop.store.base import EventBatch, NewSession
 from endstop.tools import ask_user, task_done, think
 from endstop.web import web
 from endstop.web.auth import BearerTokens
@@ -171,10 +171,12 @@ class Site:
                 await self.store.commit(_batch(session_id, run, lines, begin, begin + 500))
 
 
-def _batch(session_id: str, run: Sequence[Mapping[str, Any]], lines: Sequence[bytes], begin: int, end: int) -> Batch:
+def _batch(
+    session_id: str, run: Sequence[Mapping[str, Any]], lines: Sequence[bytes], begin: int, end: int
+) -> EventBatch:
     whole = end >= len(lines) and run[-1]["type"] == "RUN_FINISHED"
     outcome = _event(lines[-1]).outcome if whole else None
-    return Batch(
+    return EventBatch(
         session_id=session_id,
         run_id=run[0]["run_id"],
         first_seq=begin + 1,

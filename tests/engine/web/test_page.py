@@ -301,7 +301,7 @@ def interrupted(page: Any, shown: Site, name: str) -> list[dict[str, Any]]:
     cut = next(place for place, event in enumerate(events) if event["type"] == "STEP_FINISHED")
     half = [{**event, **({"run_id": f"run_{name}"} if "run_id" in event else {})} for event in events[: cut + 1]]
     shown.keep([half], name, f"session_{name}")
-    shown.do(shown.store.set_aside(f"session_{name}", "The process that ran it died."))
+    shown.do(shown.store.mark_interrupted(f"session_{name}", "The process that ran it died."))
     return half
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from endstop import Engine, read_record
 from endstop.providers import Scripted, call, say
 from endstop.service.service import Service
-from endstop.store.base import Batch, NewSession, StoreError
+from endstop.store.base import EventBatch, NewSession, StoreError
 
 from ..temporary_store import TemporaryStore, opened
 from .site import Gate, by_prompt, done, service_with, site
@@ -324,7 +324,7 @@ class FullStore(TemporaryStore):
         self._check()
         await super().add(session)
 
-    async def commit(self, batch: Batch) -> None:
+    async def commit(self, batch: EventBatch) -> None:
         self._check()
         await super().commit(batch)
 
