@@ -1,4 +1,4 @@
-"""Connections to SQLite and PostgreSQL, each set up for one writer and several readers."""
+"""Connections to SQLite and PostgreSQL, their errors in plain words, and the migration of their tables."""
 
 from __future__ import annotations
 
@@ -23,37 +23,69 @@ from .base import StoreError
 from .schema import VERSION_TABLE
 
 READERS = 4
-"""Reads that go on at once."""
+"""The number of reads at the same time."""
 TIMEOUT_SECONDS = 10.0
-"""How long another process's lock, or the database server, is waited for."""
+"""How long to wait for another process's lock, or for the database server."""
 LEASE_TIMEOUT_SECONDS = 3.0
-"""The same, where a lease depends on it."""
+"""The same for a lease, which must be renewed in time."""
 KEEPALIVE_OPTIONS = {
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "3",
     "tcp_user_timeout": "10000",
 }
-"""How a connection that rests most of the time notices that the server's machine is gone."""
-PAGE = 8192
-"""Bytes of a page in a new file of SQLite."""
+"""Options of libpq by which an idle connection notices that the server's machine is gone."""
+PAGE_BYTES = 8192
+"""Page size of a new SQLite file."""
+
+DATABASE_ERRORS = (DBAPIError, NoConnection, sqlite3.Error, OSError)
+"""What a database raises that cannot do what it was asked."""
+
+_SQLITE = {
+    "SQLITE_FULL": "no space left",
+    "SQLITE_BUSY": "another process keeps writing to it",
+    "SQLITE_READONLY": "it is read-only",
+    "SQLITE_CANTOPEN": "it cannot be opened",
+    "SQLITE_PERM": "it may not be opened",
+    "SQLITE_IOERR": "the disk is failing or full",
+    "SQLITE_CORRUPT": "the file is damaged: restore it from a backup",
+    "SQLITE_NOTADB": "the file is damaged or not a database: restore it from a backup, or name another file",
+}
+_POSTGRESQL = {
+    "53100": "no space left",
+    "53200": "the database server is out of memory",
+    "53300": "the database server accepts no more connections",
+    "28": "the database rejects this user or password",
+    "3D": "the database does not exist: create it with `createdb`",
+    "57014": "the database server takes too long",
+    "57P": "the database server is stopping or starting",
+    "08": "the database cannot be reached",
+    "25006": "the database is read-only: is it a standby?",
+    "42501": "this user lacks a permission in the database",
+}
+"""Meaning by SQLSTATE or its prefix; the first match counts."""
+
+_FOLDER = Path(__file__).parent / "migrations"
+_LOCK = 0x656E6473746F70
+"""The number of our advisory lock in PostgreSQL: `endstop` in ASCII."""
+_OPTIONS = {"version_table": VERSION_TABLE}
 
 
 class Database:
-    """Engines with connections for the writer, for readers and for the lease, so that none waits for the others."""
+    """SQLAlchemy engines for the writer, for readers and for the lease, so that none waits for the others."""
 
     display_name: str
-    """Where it is, without a password."""
+    """The path or URL, without a password."""
     write_engine: Engine
     read_engine: Engine
     lease_engine: Engine
     listen_engine: Engine | None = None
-    """For what other processes tell; None where there are none."""
+    """For notifications of other processes; None where the database has none."""
     secrets: tuple[str, ...] = ()
-    """What must stand in no text."""
+    """Passwords, which must not appear in any text."""
 
     def prepare(self) -> None:
-        """Make sure that it is there, with its tables. Raises WrongUse or what is in `DATABASE_ERRORS`."""
+        """Check that it can be used, and migrate its tables. Raises WrongUse or one of `DATABASE_ERRORS`."""
         with self.write_engine.begin() as connection:
             migrate(connection, self.display_name)
 
@@ -64,12 +96,12 @@ class Database:
         self.lease_engine.dispose()
 
     def map_error(self, error: Exception) -> StoreError:
-        """What this error means, in words."""
+        """The StoreError for an error of this database."""
         return map_db_error(error, self.display_name, self.secrets)
 
 
 class Sqlite(Database):
-    """A file of SQLite, in WAL mode: readers and the writer do not wait for one another."""
+    """A SQLite file in WAL mode: readers and the writer do not wait for one another."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -81,9 +113,12 @@ class Sqlite(Database):
         )
 
     def prepare(self) -> None:
-        """Make the file, for this user alone; its folder is made if it is missing."""
+        """Create the file, readable by this user alone, with its folder, if it does not exist; migrate its tables."""
         if sqlite3.sqlite_version_info < (3, 35):
-            raise WrongUse(f"this Python has SQLite {sqlite3.sqlite_version}, and a store needs 3.35 or newer")
+            raise WrongUse(
+                f"this Python has SQLite {sqlite3.sqlite_version}, and a store needs 3.35 or newer: "
+                "use a newer Python, or PostgreSQL"
+            )
         self.path.parent.mkdir(parents=True, exist_ok=True)
         if not self.path.exists():
             os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
@@ -96,13 +131,13 @@ class Sqlite(Database):
             try:
                 with closing(self._connect()) as database:
                     if database.execute("PRAGMA journal_mode").fetchone() != ("wal",):
-                        database.execute(f"PRAGMA page_size = {PAGE}")
+                        database.execute(f"PRAGMA page_size = {PAGE_BYTES}")
                         database.execute("PRAGMA journal_mode = WAL")
                 return
             except sqlite3.DatabaseError as error:
                 if error.sqlite_errorname == "SQLITE_NOTADB":
-                    raise WrongUse(f"{self.path} is no database of SQLite: name another file") from None
-                # Another process is doing the same; SQLite does not wait for it here as it does elsewhere.
+                    raise WrongUse(f"{self.path} is not a SQLite database: name another file") from None
+                # Another process is switching the mode, too; SQLite does not wait for a lock here.
                 if not error.sqlite_errorname.startswith("SQLITE_BUSY") or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
@@ -151,81 +186,41 @@ class Postgresql(Database):
         return create_engine(url, connect_args=settings, **pool)
 
 
-# What a database's error means, in words for whoever runs the server.
-
-DATABASE_ERRORS = (DBAPIError, NoConnection, sqlite3.Error, OSError)
-"""What a database that cannot do it raises."""
-
-_SQLITE = {
-    "SQLITE_FULL": "no space left",
-    "SQLITE_BUSY": "another process is writing to it and does not come to an end",
-    "SQLITE_READONLY": "it may not be written",
-    "SQLITE_CANTOPEN": "it cannot be opened",
-    "SQLITE_PERM": "it may not be opened",
-    "SQLITE_IOERR": "the disk fails, or is full",
-    "SQLITE_CORRUPT": "the file is damaged: take it from a backup",
-    "SQLITE_NOTADB": "the file is damaged, or no database: take it from a backup, or name another file",
-}
-_POSTGRESQL = {
-    "53100": "no space left",
-    "53200": "the database server is out of memory",
-    "53300": "the database server takes no more connections",
-    "28": "the database refuses this user or password",
-    "3D": "there is no such database: create it with `createdb`",
-    "57014": "the database server takes too long",
-    "57P": "the database server is stopping or starting",
-    "08": "the database cannot be reached",
-    "25006": "the database may only be read: is it a standby?",
-    "42501": "this user may not do that in the database",
-}
-"""By SQLSTATE, or how it begins; the first that fits."""
-
-
-def map_db_error(error: Exception, place: str, secrets: tuple[str, ...] = ()) -> StoreError:
-    """The error for the caller. `secrets` are passwords: none of them stands in its text."""
+def map_db_error(error: Exception, name: str, secrets: tuple[str, ...] = ()) -> StoreError:
+    """The StoreError to raise for an error of a database. secrets: passwords, masked in its text."""
     if isinstance(error, StoreError):
         return type(error)(str(error))
     cause: BaseException = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    said = " ".join(str(cause).split())
-    meaning = _of_sqlite(cause) if isinstance(cause, sqlite3.Error) else _of_postgresql(cause)
-    text = f"{place}: {meaning}: {said}" if meaning else f"{place}: {said}"
+    reason = " ".join(str(cause).split())
+    meaning = _sqlite_meaning(cause) if isinstance(cause, sqlite3.Error) else _postgresql_meaning(cause)
+    text = f"{name}: {meaning}: {reason}" if meaning else f"{name}: {reason}"
     for secret in secrets:
         text = text.replace(secret, "***")
     return StoreError(text)
 
 
-def _of_sqlite(cause: sqlite3.Error) -> str:
+def _sqlite_meaning(cause: sqlite3.Error) -> str:
     name = getattr(cause, "sqlite_errorname", "")
     return next((meaning for known, meaning in _SQLITE.items() if name.startswith(known)), "")
 
 
-def _of_postgresql(cause: BaseException) -> str:
+def _postgresql_meaning(cause: BaseException) -> str:
     state = getattr(cause, "sqlstate", None) or ""
     if state:
         return next((meaning for known, meaning in _POSTGRESQL.items() if state.startswith(known)), "")
-    said = str(cause)
-    if "password authentication failed" in said or "no password supplied" in said:
+    reason = str(cause)
+    if "password authentication failed" in reason or "no password supplied" in reason:
         return _POSTGRESQL["28"]
-    if "database" in said and "does not exist" in said:
+    if "database" in reason and "does not exist" in reason:
         return _POSTGRESQL["3D"]
     return _POSTGRESQL["08"] if type(cause).__name__ == "OperationalError" else ""
 
 
-# Bring a database's tables up to date, and refuse those of a newer endstop.
-#
-# All that is missing is made in one transaction under a lock, so that of two processes that open a new database at
-# once one waits for the other.
+def migrate(connection: Connection, name: str) -> None:
+    """Upgrade the tables to the latest schema, in the transaction of the connection; the caller commits.
 
-_FOLDER = Path(__file__).parent / "migrations"
-_LOCK = 0x656E6473746F70
-"""PostgreSQL's advisory locks are numbers; this one is ours."""
-_OPTIONS = {"version_table": VERSION_TABLE}
-
-
-def migrate(connection: Connection, place: str) -> None:
-    """Upgrade to the latest schema, in the connection's transaction; the caller commits.
-
-    Raises WrongUse if the schema is newer than this endstop, or if a file of SQLite belongs to something else.
+    If two processes open a new database at once, one waits for the other. Raises WrongUse if the schema is newer than
+    this endstop, or if a SQLite file belongs to another program.
     """
     config = Config(attributes={"configure": {"connection": connection, **_OPTIONS}})
     config.set_main_option("script_location", str(_FOLDER).replace("%", "%%"))
@@ -234,13 +229,13 @@ def migrate(connection: Connection, place: str) -> None:
         return
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-    version = _version(connection)  # another process may have been quicker
+    version = _version(connection)  # another process may have migrated it meanwhile
     if version is None and connection.dialect.name == "sqlite" and inspect(connection).get_table_names():
-        raise WrongUse(f"{place} is a database of something else: name another file")
+        raise WrongUse(f"{name} belongs to another program: name another file")
     known = [revision.revision for revision in script.walk_revisions()]
     if version is not None and version not in known:
         raise WrongUse(
-            f"{place} was written by a newer endstop: its schema is {version}, and this endstop knows up to "
+            f"{name} was written by a newer endstop: its schema is {version}, and this endstop knows up to "
             f"{script.get_current_head()}: upgrade endstop, or name another store"
         )
     command.upgrade(config, "head")

@@ -1,7 +1,10 @@
-"""The processes that have a store open, and their leases, by the database's clock.
+"""LeaseThread: which processes share the store, by the clock of the database, and which of them are dead.
 
-They are kept on a connection of their own, with a thread of its own: a lease can be renewed while a large transaction
-is being written, and if the database is away that is known at once.
+LeaseThread have a connection and a thread of their own: a lease can be renewed while a large transaction is being
+written, and an outage of the database is noticed at once.
+
+A lease tells that a process is dead only when it expires. On the same machine it is known at once: a process id
+together with the time at which the kernel started the process is unique until the next boot.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ from .schema import PROCESSES
 T = TypeVar("T")
 
 ANSWER_SECONDS = 5.0
-"""So long at the most an answer is waited for."""
+"""The longest time to wait for an answer of the database."""
+_START = 19
+"""Index of the start time (field 22 of /proc/PID/stat) after the name, which may hold anything and ends with `)`."""
 _NOW = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
     "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
@@ -38,32 +43,32 @@ _about = msgspec.json.Decoder(dict[str, str]).decode
 
 
 def now(connection: Connection) -> ColumnElement[int]:
-    """Milliseconds since 1970 by the clock of the database; SQLite has that of this machine."""
+    """Milliseconds since 1970 by the clock of the database. SQLite has the clock of this machine."""
     return literal_column(_NOW[connection.dialect.name], Integer)
 
 
-class Leases:
-    """Transaction of the processes, each in a transaction of its own, one after another."""
+class LeaseThread:
+    """Runs changes of the list of processes one after another, each in a transaction of its own."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="endstop-store-leases")
 
-    async def do(self, change: Callable[[Connection], T]) -> T:
-        """Have this done. Raises StoreError, after `ANSWER_SECONDS` at the latest; it may be done all the same."""
+    async def run(self, change: Callable[[Connection], T]) -> T:
+        """Make a change. Raises StoreError within `ANSWER_SECONDS`; the change may still be made after that."""
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return await asyncio.get_running_loop().run_in_executor(self._thread, partial(self._done, change))
+                return await asyncio.get_running_loop().run_in_executor(self._thread, partial(self._run, change))
         except TimeoutError:
             raise StoreError(f"{self._database.display_name}: no answer within {ANSWER_SECONDS:g} seconds") from None
         except DATABASE_ERRORS as error:
             raise self._database.map_error(error) from None
 
     def close(self) -> None:
-        """What has not begun is not done any more."""
+        """Drop the changes that have not begun."""
         self._thread.shutdown(cancel_futures=True)
 
-    def _done(self, change: Callable[[Connection], T]) -> T:
+    def _run(self, change: Callable[[Connection], T]) -> T:
         with self._database.lease_engine.begin() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execute(text(f"SET LOCAL statement_timeout = {int(LEASE_TIMEOUT_SECONDS * 1000)}"))
@@ -71,7 +76,7 @@ class Leases:
 
 
 def join(process: Process, connection: Connection) -> None:
-    """Let it be known; one that is known already begins anew."""
+    """Add a process with a new lease, or renew the lease of one that is a member already."""
     row: dict[str, Any] = {name: getattr(process, name) for name in ("kind", "host", "pid", "started_at", "version")}
     lease = int(process.lease_seconds * 1000)
     row |= {"lease_ms": lease, "until": now(connection) + lease, "about": msgspec.json.encode(process.about)}
@@ -80,19 +85,19 @@ def join(process: Process, connection: Connection) -> None:
 
 
 def heartbeat(process_id: str, connection: Connection) -> bool:
-    """Whether it is still known; then its lease begins anew."""
+    """Renew the lease of a process; False if it is not a member."""
     its = update(PROCESSES).where(PROCESSES.c.id == process_id)
     return connection.execute(its.values(until=now(connection) + PROCESSES.c.lease_ms)).rowcount > 0
 
 
 def evict(process_id: str, even_alive: bool, connection: Connection) -> bool:
-    """Forget it, if its lease is over."""
+    """Remove a process if its lease has expired; whether it was removed. even_alive: also if it has not."""
     its = delete(PROCESSES).where(PROCESSES.c.id == process_id)
     return connection.execute(its if even_alive else its.where(PROCESSES.c.until <= now(connection))).rowcount > 0
 
 
 def processes(connection: Connection) -> list[StoredProcess]:
-    """All that are known."""
+    """All members, in the order in which they started."""
     found = select(PROCESSES, (PROCESSES.c.until - now(connection)).label("seconds_left"))
     return [
         StoredProcess(
@@ -111,36 +116,24 @@ def processes(connection: Connection) -> list[StoredProcess]:
     ]
 
 
-# What a process does about others that are dead: it gives them up, so that they can write nothing more.
-
-
 async def evict_dead(store: Store, *, by_lease: bool = True) -> list[Process]:
-    """Give up the processes that are dead; gives which they were.
+    """Evict the processes that are dead; returns which.
 
-    by_lease: also processes whose lease is over, not only those of this machine that are gone. Whoever could not
-        reach the store just now must not judge by that: nobody else could either.
+    by_lease: also processes whose lease has expired, not only those of this machine that are gone. A process that could
+        not reach the store just now must not judge by leases: the others could not renew theirs either.
     """
     dead: list[Process] = []
     for process in await store.processes():
         gone = is_gone(process)
         if gone or (by_lease and not process.alive):
-            with suppress(StoreError):  # it stopped in the middle of writing: the next one will succeed
+            with suppress(StoreError):  # frozen in the middle of a write: the next attempt will succeed
                 if await store.evict(process.id, even_alive=gone):
                     dead.append(process)
     return dead
 
 
-# What this process is called and where it runs, and whether a process of the same machine is gone.
-#
-# A lease tells that a process is dead once it is over. On the same machine that is known at once: a process number
-# together with the time at which the kernel started it belongs to one process only, until the next boot.
-
-_START = 19
-"""Place of the start time (field 22) behind the name of a process, which may hold anything but ends with a `)`."""
-
-
 def this_process(kind: str, *, lease_seconds: float = LEASE) -> Process:
-    """Name this process anew. `kind`: `service`, `serve` or `worker`."""
+    """A description of this process, with a new id. kind: `service`, `serve` or `worker`."""
     host = socket.gethostname()
     about = {"boot": _boot(), "namespace": _namespace(), "start": _state(os.getpid())[1]}
     return Process(
@@ -156,9 +149,9 @@ def this_process(kind: str, *, lease_seconds: float = LEASE) -> Process:
 
 
 def is_gone(process: Process) -> bool:
-    """Whether it ran where this process runs, and is certainly there no more. False in any doubt.
+    """Whether it ran on this machine and has certainly ended. False in any doubt.
 
-    proc(5) says what is read here, and pid_namespaces(7) when numbers can be compared.
+    Reads /proc, as described in proc(5); pid_namespaces(7) says when process ids can be compared.
     """
     here = (socket.gethostname(), _boot(), _namespace())
     start = process.about.get("start", "")
@@ -168,7 +161,7 @@ def is_gone(process: Process) -> bool:
     state, started = _state(process.pid)
     if started:
         return started != start or state in "ZX"
-    return not _can_be_there(process.pid)
+    return not _may_exist(process.pid)
 
 
 def _boot() -> str:
@@ -183,7 +176,7 @@ def _namespace() -> str:
 
 
 def _state(pid: int) -> tuple[str, str]:
-    """State and start time; both empty if they cannot be read."""
+    """State and start time of a process; both empty if they cannot be read."""
     fields = _read(Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
     return (fields[0], fields[_START]) if len(fields) > _START else ("", "")
 
@@ -195,8 +188,8 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _can_be_there(pid: int) -> bool:
-    """`/proc` may hide the processes of others; the kernel tells of them nevertheless."""
+def _may_exist(pid: int) -> bool:
+    """/proc may hide the processes of other users; the kernel answers for them all the same."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

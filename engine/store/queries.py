@@ -1,4 +1,4 @@
-"""What is read from a store, each in one transaction of its own."""
+"""Queries: all that is read from a store, each in a transaction of its own."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from .leases import now
 from .schema import MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
 from .transaction import ENDED, LAST_SEQ
 
-MOST = 1000
-"""Sessions in one answer, or runs that wait."""
-LARGE = 8 << 20
-"""Bytes of pages in one answer, from which on nothing more is added."""
+MAX_ROWS = 1000
+"""The largest number of sessions, or of queued runs, in one result."""
+MAX_PAGE_BYTES = 8 << 20
+"""Once the pages of a result have this many bytes, no more are added."""
 
 _questions = msgspec.json.Decoder(tuple[Question, ...]).decode
 _outcome = msgspec.json.Decoder(Outcome).decode
@@ -30,12 +30,12 @@ _SESSION = _SESSIONS.where(SESSIONS.c.id == bindparam("of"))
 _RUNS = select(RUNS, func.coalesce(LAST_SEQ, 0).label("last_seq"))
 _RUN = _RUNS.where(RUNS.c.id == bindparam("of"))
 _RUNS_OF = _RUNS.where(RUNS.c.session_id == bindparam("of")).order_by(RUNS.c.number)
-_UNHELD = ~exists().where(PROCESSES.c.id == SESSIONS.c.holder)
-_UNHEARD = select(MESSAGES).where(MESSAGES.c.session_id == bindparam("of")).order_by(MESSAGES.c.key)
+_NOT_HELD = ~exists().where(PROCESSES.c.id == SESSIONS.c.holder)
+_UNDELIVERED = select(MESSAGES).where(MESSAGES.c.session_id == bindparam("of")).order_by(MESSAGES.c.key)
 
 
 def _pages() -> Select[int, int, bytes]:
-    """Pages from the one that holds event `after` + 1: `most` at most, and none behind the one that passes `LARGE`."""
+    """Pages from the one with event `after` + 1 on: at most `most`, and none after one that exceeds the size limit."""
     key = select(RUNS.c.key).where(RUNS.c.id == bindparam("of")).scalar_subquery()
     after = bindparam("after", type_=Integer)
     first = select(func.max(PAGES.c.first_seq)).where(PAGES.c.run == key, PAGES.c.first_seq <= after + 1)
@@ -52,7 +52,7 @@ def _pages() -> Select[int, int, bytes]:
     return (
         select(PAGES.c.first_seq, PAGES.c.last_seq, PAGES.c.lines)
         .join(chosen, PAGES.c.first_seq == chosen.c.first_seq)
-        .where(PAGES.c.run == key, chosen.c.ahead < LARGE)
+        .where(PAGES.c.run == key, chosen.c.ahead < MAX_PAGE_BYTES)
         .order_by(PAGES.c.first_seq)
     )
 
@@ -61,7 +61,7 @@ _PAGES = _pages()
 
 
 def session(connection: Connection, id: str) -> StoredSession | None:
-    """The session of this id."""
+    """The session with this id."""
     row = connection.execute(_SESSION, {"of": id}).first()
     return None if row is None else _session(row)
 
@@ -69,7 +69,7 @@ def session(connection: Connection, id: str) -> StoredSession | None:
 def sessions(
     connection: Connection, wanted: SessionFilter, limit: int, before: tuple[str, str] | None
 ) -> list[StoredSession]:
-    """Sessions, newest first, from those that come after a place in that order."""
+    """Sessions, newest first. before: the position, in that order, after which they begin."""
     query: Select[Any] = _SESSIONS
     for name in ("owner", "status", "agent"):
         value = getattr(wanted, name)
@@ -82,7 +82,7 @@ def sessions(
 
 
 def run(connection: Connection, id: str) -> StoredRun | None:
-    """The run of this id."""
+    """The run with this id."""
     row = connection.execute(_RUN, {"of": id}).first()
     return None if row is None else _run(row)
 
@@ -93,21 +93,21 @@ def runs(connection: Connection, session_id: str) -> list[StoredRun]:
 
 
 def pages(connection: Connection, run_id: str, after: int, limit: int) -> list[Page]:
-    """The first pages that hold events after a number: the one that holds the next event, and those behind it."""
+    """The first pages with events after a number, from the page with the next event on."""
     found = connection.execute(_PAGES, {"of": run_id, "after": after, "most": limit})
     return [Page(run_id, first, last, bytes(lines)) for first, last, lines in found]
 
 
 def undelivered_messages(connection: Connection, session_id: str) -> list[StoredMessage]:
-    """What no run has heard yet, in order."""
+    """Messages that no run has received yet, in order."""
     return [
         StoredMessage(id=row.id, session_id=row.session_id, text=row.text, created_at=row.created_at)
-        for row in connection.execute(_UNHEARD, {"of": session_id})
+        for row in connection.execute(_UNDELIVERED, {"of": session_id})
     ]
 
 
-def old(connection: Connection, before: str | None, keep: int | None, limit: int) -> list[str]:
-    """Ids of ended sessions that were last updated before a time, or are not among the `keep` latest; the oldest."""
+def expired(connection: Connection, before: str | None, keep: int | None, limit: int) -> list[str]:
+    """Ids of ended sessions last updated before a time, or not among the `keep` latest; oldest first."""
     ended = select(SESSIONS.c.id).where(SESSIONS.c.status.in_(ENDED))
     found: list[str] = []
     if before is not None:
@@ -120,20 +120,20 @@ def old(connection: Connection, before: str | None, keep: int | None, limit: int
 
 
 def orphans(connection: Connection) -> list[Orphan]:
-    """Sessions that run, and whose holder is not known."""
-    rows = select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent).where(RUNNING, _UNHELD).order_by(SESSIONS.c.id)
+    """Sessions that are running, and whose holder is not a member."""
+    rows = select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent).where(RUNNING, _NOT_HELD).order_by(SESSIONS.c.id)
     return [Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent) for row in connection.execute(rows)]
 
 
 def queued(connection: Connection, milliseconds: int) -> list[Orphan]:
-    """Runs that have been waiting for so long, and that no known process has; the oldest."""
+    """Runs queued for at least that long, and not held by a member; oldest first."""
     rows = (
         select(SESSIONS.c.id, SESSIONS.c.run_id, SESSIONS.c.agent, RUNS.c.job)
         .join(RUNS, RUNS.c.id == SESSIONS.c.run_id)
-        .where(SESSIONS.c.status == literal_column("'queued'"), _UNHELD)
+        .where(SESSIONS.c.status == literal_column("'queued'"), _NOT_HELD)
         .where(RUNS.c.queued <= now(connection) - milliseconds)
         .order_by(RUNS.c.queued, SESSIONS.c.id)
-        .limit(MOST)
+        .limit(MAX_ROWS)
     )
     return [
         Orphan(session_id=row.id, run_id=row.run_id, agent=row.agent, job=row.job) for row in connection.execute(rows)
@@ -141,19 +141,17 @@ def queued(connection: Connection, milliseconds: int) -> list[Orphan]:
 
 
 def make_cursor(session: StoredSession) -> str:
-    """The place behind this session in the order of all."""
+    """The cursor of the page that begins after this session."""
     return base64.urlsafe_b64encode(msgspec.json.encode((session.created_at, session.id))).decode().rstrip("=")
 
 
 def parse_cursor(cursor: str) -> tuple[str, str]:
-    """What `make_cursor` said. Raises WrongUse if it was not that."""
+    """The position that a cursor stands for. Raises WrongUse for text that is not a cursor."""
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         return msgspec.json.decode(raw, type=tuple[str, str])
     except (binascii.Error, ValueError, msgspec.MsgspecError):
-        raise WrongUse(
-            f"{cursor[:100]!r} is no place in the list of sessions: take `next` of an earlier answer"
-        ) from None
+        raise WrongUse(f"{cursor[:100]!r} is not a cursor: use `next` of an earlier page") from None
 
 
 def _session(row: Row[Any]) -> StoredSession:

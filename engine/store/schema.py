@@ -1,8 +1,8 @@
-"""The tables of a store, as SQLAlchemy knows them. A migration makes them; a test holds the two together.
+"""The tables of a store, for SQLAlchemy. Migrations create them; a test compares the two.
 
-What people and models wrote is kept as UTF-8 in columns of bytes, since PostgreSQL's text takes no NUL; half a
-surrogate pair becomes a question mark, as in records. Names and ids are text, to be searched and read by people; there
-both become U+FFFD. The lines of events are kept byte for byte.
+Texts of people and models are stored as UTF-8 in columns of bytes, because PostgreSQL's text cannot hold NUL; half a
+surrogate pair becomes a question mark, as in records. Names and ids are text, to be searched and read by people; in
+them NUL and half surrogate pairs become U+FFFD. The lines of events are stored byte for byte.
 """
 
 from __future__ import annotations
@@ -27,65 +27,65 @@ from sqlalchemy import (
 )
 
 VERSION_TABLE = "endstop_schema"
-"""Where Alembic notes which migrations have been made."""
+"""The table where Alembic notes the schema's version."""
 
 
-class Name(TypeDecorator[str]):
-    """Text that is searched and sorted by its code points, whatever the database's language."""
+class IdText(TypeDecorator[str]):
+    """A name or id: searched, and sorted by code points whatever the language of the database."""
 
     impl = Text
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> Any:
-        """PostgreSQL sorts by a language unless told otherwise, SQLite never does."""
+        """PostgreSQL sorts by a language by default, SQLite never does."""
         return Text(collation="C") if dialect.name == "postgresql" else Text()
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Without what PostgreSQL's text refuses."""
-        return None if value is None else plain(value)
+        """Replace what PostgreSQL's text cannot hold."""
+        return None if value is None else storable(value)
 
 
-class Words(TypeDecorator[str]):
-    """What somebody wrote: any characters, any length, never searched."""
+class Utf8Text(TypeDecorator[str]):
+    """A text of people or models: any characters, any length, never searched."""
 
     impl = LargeBinary
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> bytes | None:
-        """As UTF-8."""
+        """Encode as UTF-8."""
         return None if value is None else value.encode("utf-8", "replace")
 
     def process_result_value(self, value: bytes | None, dialect: Dialect) -> str | None:
-        """From UTF-8."""
+        """Decode from UTF-8."""
         return None if value is None else bytes(value).decode()
 
 
-def plain(name: str) -> str:
-    """A name without NUL and without half surrogate pairs: U+FFFD stands for each."""
+def storable(name: str) -> str:
+    """A name with U+FFFD for each NUL and each half surrogate pair."""
     if "\0" not in name and (name.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in name)):
         return name
     return "".join("\ufffd" if letter == "\0" or "\ud800" <= letter <= "\udfff" else letter for letter in name)
 
 
 METADATA = MetaData()
-_KEY = BigInteger().with_variant(Integer(), "sqlite")  # SQLite counts up by itself only in an INTEGER
+_KEY = BigInteger().with_variant(Integer(), "sqlite")  # SQLite assigns keys only to an INTEGER
 
 SESSIONS = Table(
     "endstop_sessions",
     METADATA,
-    Column("id", Name, primary_key=True),
-    Column("owner", Name, nullable=False),
-    Column("agent", Name, nullable=False),
-    Column("title", Words, nullable=False),
-    Column("status", Name, nullable=False),
-    Column("stop_reason", Name),
-    Column("created_at", Name, nullable=False),
-    Column("updated_at", Name, nullable=False),
-    Column("run_id", Name),
+    Column("id", IdText, primary_key=True),
+    Column("owner", IdText, nullable=False),
+    Column("agent", IdText, nullable=False),
+    Column("title", Utf8Text, nullable=False),
+    Column("status", IdText, nullable=False),
+    Column("stop_reason", IdText),
+    Column("created_at", IdText, nullable=False),
+    Column("updated_at", IdText, nullable=False),
+    Column("run_id", IdText),
     Column("runs", Integer, nullable=False),
     Column("questions", LargeBinary, nullable=False),
-    Column("holder", Name),
-    Column("trouble", Words),
+    Column("holder", IdText),
+    Column("trouble", Utf8Text),
 )
 Index("endstop_sessions_newest", SESSIONS.c.created_at, SESSIONS.c.id)
 Index("endstop_sessions_owner", SESSIONS.c.owner, SESSIONS.c.created_at, SESSIONS.c.id)
@@ -94,27 +94,27 @@ RUNS = Table(
     "endstop_runs",
     METADATA,
     Column("key", _KEY, Identity(), primary_key=True),
-    Column("id", Name, nullable=False, unique=True),
-    Column("session_id", Name, ForeignKey(SESSIONS.c.id, ondelete="CASCADE"), nullable=False),
+    Column("id", IdText, nullable=False, unique=True),
+    Column("session_id", IdText, ForeignKey(SESSIONS.c.id, ondelete="CASCADE"), nullable=False),
     Column("number", Integer, nullable=False),
-    Column("status", Name, nullable=False),
-    Column("stop_reason", Name),
-    Column("prompt", Words),
-    Column("started_at", Name, nullable=False),
-    Column("updated_at", Name, nullable=False),
-    Column("finished_at", Name),
+    Column("status", IdText, nullable=False),
+    Column("stop_reason", IdText),
+    Column("prompt", Utf8Text),
+    Column("started_at", IdText, nullable=False),
+    Column("updated_at", IdText, nullable=False),
+    Column("finished_at", IdText),
     Column("carried_steps", Integer, nullable=False),
     Column("steps", Integer, nullable=False),
     Column("outcome", LargeBinary),
     Column("resumed_at", LargeBinary, nullable=False),
-    Column("cancel", Name),
+    Column("cancel", IdText),
     Column("queued", BigInteger),
-    Column("job", Words),
+    Column("job", Utf8Text),
     UniqueConstraint("session_id", "number"),
-    sqlite_autoincrement=True,  # a key is never used again, so a page cannot reach another run
+    sqlite_autoincrement=True,  # a key is never reused, so a page cannot end up in another run
 )
-"""`steps` are the run's own: without those of the paused run that it goes on from (`carried_steps`). While a run waits
-for a process, `queued` is since when, and `job` what whoever queued it wants back."""
+"""`steps` does not include the steps of the paused run that a run continues (`carried_steps`). While a run is queued,
+`queued` is the time since when, and `job` the payload of whoever queued it."""
 
 PAGES = Table(
     "endstop_pages",
@@ -124,35 +124,36 @@ PAGES = Table(
     Column("last_seq", Integer, nullable=False),
     Column("lines", LargeBinary, nullable=False),
 )
-"""A run's events. Its short key, which counts up, keeps what grows now close together in the index."""
+"""The events of runs. A short ascending key keeps the runs that grow now close together in the index."""
 
 MESSAGES = Table(
     "endstop_messages",
     METADATA,
     Column("key", _KEY, Identity(), primary_key=True),
-    Column("id", Name, nullable=False, unique=True),
-    Column("session_id", Name, ForeignKey(SESSIONS.c.id, ondelete="CASCADE"), nullable=False, index=True),
-    Column("text", Words, nullable=False),
-    Column("created_at", Name, nullable=False),
+    Column("id", IdText, nullable=False, unique=True),
+    Column("session_id", IdText, ForeignKey(SESSIONS.c.id, ondelete="CASCADE"), nullable=False, index=True),
+    Column("text", Utf8Text, nullable=False),
+    Column("created_at", IdText, nullable=False),
 )
 
 PROCESSES = Table(
     "endstop_processes",
     METADATA,
-    Column("id", Name, primary_key=True),
-    Column("kind", Name, nullable=False),
-    Column("host", Name, nullable=False),
+    Column("id", IdText, primary_key=True),
+    Column("kind", IdText, nullable=False),
+    Column("host", IdText, nullable=False),
     Column("pid", BigInteger, nullable=False),
-    Column("started_at", Name, nullable=False),
+    Column("started_at", IdText, nullable=False),
     Column("until", BigInteger, nullable=False),
     Column("lease_ms", BigInteger, nullable=False),
-    Column("version", Name, nullable=False),
+    Column("version", IdText, nullable=False),
     Column("about", LargeBinary, nullable=False),
 )
-"""Who has the store open. `until` and `endstop_runs.queued` are milliseconds since 1970 by the database's clock."""
+"""The processes that share the store. `until` and `endstop_runs.queued` are milliseconds since 1970 by the clock of
+the database."""
 
 RUNNING = text("status = 'running'")
-"""Written out, so that both databases see that an index of only these rows will do."""
+"""A literal, not a parameter, so that both databases see that the partial index applies."""
 Index("endstop_sessions_running", SESSIONS.c.id, sqlite_where=RUNNING, postgresql_where=RUNNING)
 QUEUED = text("status = 'queued'")
 Index("endstop_sessions_queued", SESSIONS.c.id, sqlite_where=QUEUED, postgresql_where=QUEUED)

@@ -1,4 +1,8 @@
-"""What is written in one transaction: the batches of many runs, and whatever else comes between them."""
+"""One write transaction: the batches of many runs, and who holds which session.
+
+Before a decision depends on a session, its row is locked, and only then the list of processes is read. So of two
+processes that want the same session, the second one sees what the first one did.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +33,11 @@ from .leases import now
 from .schema import MESSAGES, PAGES, PROCESSES, QUEUED, RUNNING, RUNS, SESSIONS
 
 ENDED = ("completed", "exhausted", "failed", "cancelled")
-"""What may be forgotten."""
+"""The statuses of sessions that may be deleted by age or number."""
 LAST_SEQ = (
     select(PAGES.c.last_seq).where(PAGES.c.run == RUNS.c.key).order_by(PAGES.c.first_seq.desc()).limit(1)
 ).scalar_subquery()
-"""Where the pages of a run end."""
+"""The last sequence number in the pages of a run."""
 _STEP = b'{"type":"STEP_FINISHED"'
 _ADD_STEPS = (
     update(RUNS)
@@ -41,50 +45,73 @@ _ADD_STEPS = (
     .values(steps=RUNS.c.steps + bindparam("more"), updated_at=bindparam("at"))
 )
 
-_WAITS_NO_MORE = {"queued": None, "job": None}
+_NOT_QUEUED = {"queued": None, "job": None}
 _RESUMED = b'{"type":"RUN_RESUMED"'
+
+CHANNEL = "endstop"
+"""The PostgreSQL channel of changed sessions. A notification: the id of the process that changed them, and their
+ids."""
+ANY = "*"
+"""Stands for a session whose id a notification cannot hold."""
+MAX_NOTIFY_BYTES = 7900
+"""The largest notification; PostgreSQL's limit is 8000."""
+_SAFE_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
+
+_LOCKED_SESSION: Select[Any] = (
+    select(*(SESSIONS.c[name] for name in ("id", "owner", "status", "run_id", "runs", "holder")))
+    .order_by(SESSIONS.c.id)
+    .with_for_update(key_share=True)
+)
+_IS_MEMBER = select(PROCESSES.c.id).where(PROCESSES.c.id == bindparam("of")).with_for_update(read=True, key_share=True)
+_IS_MEMBER_POSTGRESQL = (
+    select(func.set_config("idle_in_transaction_session_timeout", bindparam("idle"), True))
+    .where(PROCESSES.c.id == bindparam("of"))
+    .with_for_update(read=True, key_share=True)
+)
+"""The same; and if this process is frozen in the middle, those that evict it wait no longer than its lease."""
 
 
 class RunTail(NamedTuple):
-    """Where a run's next batch goes."""
+    """The end of a stored run: its key in the tables and its last sequence number."""
 
     key: int
     last_seq: int
 
 
 class Transaction:
-    """Transaction in one transaction. `tails` are those of committed runs, and change only by `committed`.
+    """Changes in one transaction.
 
-    careful: look whether it has been done already before doing it. For what may be handed in a second time: where a
-        connection broke in a commit, nobody knows whether that came to pass.
-    own: the process that writes. Raises LeaseLost if it was given up.
+    tails: the ends of committed runs; updated by `on_committed` only.
+    check_first: before each change, look whether it was made already. If a connection breaks during a commit, nobody
+        knows whether the commit succeeded, and its changes are submitted again.
+    process: the process that writes, if it has joined.
     """
 
     def __init__(
-        self, connection: Connection, tails: dict[str, RunTail], *, careful: bool, own: Process | None = None
+        self, connection: Connection, tails: dict[str, RunTail], *, check_first: bool, process: Process | None = None
     ) -> None:
         self.connection = connection
-        self.ownership = Ownership(connection, own)
+        self.ownership = Ownership(connection, process)
         self._execute = connection.execute
         self._tails = tails
-        self._moved: dict[str, RunTail] = {}
-        self._careful = careful
+        self._new_tails: dict[str, RunTail] = {}
+        self._check_first = check_first
         self._pages: list[dict[str, Any]] = []
         self._steps: dict[int, tuple[int, str]] = {}
 
     def add(self, session: NewSession) -> None:
-        """A new session."""
-        if self._careful and self._is_there(session):
+        """Add a session, running and held by the process that writes."""
+        if self._check_first and self._exists(session):
             return
         self.ownership.add(session, "running")
 
     def commit(self, batch: EventBatch) -> None:
-        """A batch of a run. Raises SequenceConflict if it does not go on from what is stored."""
-        self.ownership.touched.add(batch.session_id)
-        known = batch.run_id in self._moved or (not self._careful and batch.run_id in self._tails)
+        """Add a batch of a run. Raises SequenceConflict if it does not continue what is stored."""
+        self.ownership.changed.add(batch.session_id)
+        known = batch.run_id in self._new_tails or (not self._check_first and batch.run_id in self._tails)
         tail = self._start(batch) if batch.started is not None else self._tail(batch)
         if batch.first_seq != tail.last_seq + 1:
-            batch = self._rest(batch, tail)
+            batch = self._unstored_part(batch, tail)
             if not batch.lines:
                 return
         if batch.resumed:
@@ -94,7 +121,7 @@ class Transaction:
         self._pages.append(
             {"run": tail.key, "first_seq": batch.first_seq, "last_seq": batch.last_seq, "lines": batch.lines}
         )
-        self._moved[batch.run_id] = RunTail(tail.key, batch.last_seq)
+        self._new_tails[batch.run_id] = RunTail(tail.key, batch.last_seq)
         if batch.finished is not None:
             self._finish(batch, tail.key)
         else:
@@ -105,27 +132,27 @@ class Transaction:
             )
 
     def add_message(self, message: StoredMessage) -> None:
-        """A message that no run has heard yet."""
+        """Add a message that no run has received yet."""
         values = {name: getattr(message, name) for name in message.__struct_fields__}
-        if self._careful and self._execute(select(MESSAGES.c.key).where(MESSAGES.c.id == message.id)).first():
+        if self._check_first and self._execute(select(MESSAGES.c.key).where(MESSAGES.c.id == message.id)).first():
             return
         self._check_session(message.session_id)
-        self.ownership.touched.add(message.session_id)
+        self.ownership.changed.add(message.session_id)
         self._execute(insert(MESSAGES), values)
 
     def delete_messages(self, session_id: str) -> None:
-        """Forget what no run has heard."""
+        """Delete the messages that no run has received."""
         self._execute(delete(MESSAGES).where(MESSAGES.c.session_id == session_id))
 
     def delete(self, ids: Sequence[str], *, ended: bool = False) -> int:
-        """Forget sessions with all that belongs to them; `ended`: only those that have ended. Gives how many."""
-        self.settle()
-        self.ownership.touched.update(ids)
+        """Delete sessions with all that belongs to them; returns how many. ended: only those that have ended."""
+        self.flush()
+        self.ownership.changed.update(ids)
         chosen = delete(SESSIONS).where(SESSIONS.c.id.in_(ids))
         return self._execute(chosen.where(SESSIONS.c.status.in_(ENDED)) if ended else chosen).rowcount
 
-    def settle(self) -> None:
-        """Hand the database what was gathered; to be called before the transaction is committed."""
+    def flush(self) -> None:
+        """Execute the inserts that were collected. Must be called before the commit."""
         pages, self._pages = self._pages, []
         steps, self._steps = self._steps, {}
         if pages:
@@ -133,14 +160,14 @@ class Transaction:
         if steps:
             self._execute(_ADD_STEPS, [{"of": key, "more": more, "at": at} for key, (more, at) in steps.items()])
 
-    def committed(self) -> None:
-        """The transaction is through."""
-        self._tails.update(self._moved)
+    def on_committed(self) -> None:
+        """To be called after the commit: remembers where the runs end."""
+        self._tails.update(self._new_tails)
 
     def _start(self, batch: EventBatch) -> RunTail:
         started = batch.started
         assert started is not None
-        if self._careful and (tail := self._stored_tail(batch.run_id)) and tail.last_seq:
+        if self._check_first and (tail := self._stored_tail(batch.run_id)) and tail.last_seq:
             return tail
         begun = self.ownership.begin(batch)
         values = {
@@ -151,8 +178,8 @@ class Transaction:
             "carried_steps": 0 if started.carried is None else started.carried.steps,
         }
         its = RUNS.c.id == batch.run_id
-        if begun.waited:
-            self._execute(update(RUNS).where(its).values(**values, **_WAITS_NO_MORE))
+        if begun.was_queued:
+            self._execute(update(RUNS).where(its).values(**values, **_NOT_QUEUED))
             return RunTail(self._execute(select(RUNS.c.key).where(its)).scalar_one(), 0)
         own = {"id": batch.run_id, "session_id": batch.session_id, "number": begun.number}
         row = {**values, **own, "steps": 0, "resumed_at": b"[]"}
@@ -160,7 +187,7 @@ class Transaction:
 
     def _resume(self, batch: EventBatch) -> None:
         self.ownership.begin(batch)
-        now = {"status": "running", "stop_reason": None, "updated_at": batch.at, **_WAITS_NO_MORE}
+        now = {"status": "running", "stop_reason": None, "updated_at": batch.at, **_NOT_QUEUED}
         before = self._execute(select(RUNS.c.resumed_at).where(RUNS.c.id == batch.run_id)).scalar_one()
         resumed_at = msgspec.json.decode(before)
         if batch.lines.startswith(_RESUMED):  # else it is stored already, and only the rest of the batch is new
@@ -192,117 +219,89 @@ class Transaction:
 
     def _tail(self, batch: EventBatch) -> RunTail:
         id = batch.run_id
-        known = self._moved.get(id) or (None if batch.resumed or self._careful else self._tails.get(id))
+        known = self._new_tails.get(id) or (None if batch.resumed or self._check_first else self._tails.get(id))
         tail = known or self._stored_tail(id)
         if tail is None:
-            raise StoreError(f"the run {id} is not there (any more)")
+            raise StoreError(f"the run {id} does not exist (any more)")
         return tail
 
     def _stored_tail(self, id: str) -> RunTail | None:
         row = self._execute(select(RUNS.c.key, LAST_SEQ).where(RUNS.c.id == id)).first()
         return None if row is None else RunTail(row[0], row[1] or 0)
 
-    def _rest(self, batch: EventBatch, tail: RunTail) -> EventBatch:
-        """What of a batch is not stored yet, if its beginning is, line for line. Raises SequenceConflict if it is not.
+    def _unstored_part(self, batch: EventBatch, tail: RunTail) -> EventBatch:
+        """The part of a batch that is not stored yet. Raises SequenceConflict unless the rest is stored, line for line.
 
-        Who tries again after a commit that broke hands in the same events, and perhaps more.
+        After a broken commit the caller submits the same events again, and perhaps more.
         """
         of_it = PAGES.c.first_seq.between(batch.first_seq, batch.last_seq)
         there = select(PAGES.c.lines).where(PAGES.c.run == tail.key, of_it).order_by(PAGES.c.first_seq)
         stored = b"".join(map(bytes, self._execute(there).scalars()))
         if not stored or not (batch.lines.startswith(stored) or stored.startswith(batch.lines)):
             raise SequenceConflict(
-                f"events {batch.first_seq} to {batch.last_seq} of {batch.run_id} cannot be kept: "
-                f"what is stored ends at {tail.last_seq}, and is not the same"
+                f"events {batch.first_seq} to {batch.last_seq} of {batch.run_id} cannot be stored: "
+                f"the stored events end at {tail.last_seq} and differ"
             )
         return replace(batch, first_seq=tail.last_seq + 1, lines=batch.lines[len(stored) :], started=None)
 
-    def _is_there(self, session: NewSession) -> bool:
+    def _exists(self, session: NewSession) -> bool:
         there = select(SESSIONS.c.owner, SESSIONS.c.created_at).where(SESSIONS.c.id == session.id)
         row = self._execute(there).first()
         if row is not None and tuple(row) != (session.owner, session.created_at):
-            raise StoreError(f"there is another session {session.id} already")
+            raise StoreError(f"another session has the id {session.id} already")
         return row is not None
 
     def _check_session(self, id: str) -> None:
         if self._execute(select(SESSIONS.c.runs).where(SESSIONS.c.id == id)).first() is None:
-            raise StoreError(f"the session {id} is not there (any more)")
-
-
-# Who has which session, as one transaction transaction it, and what other processes are told of that.
-#
-# A session's row is locked before anything is decided by it, and the processes are looked at only then. So of two
-# processes that want the same session, the second one sees what the first one has done.
-
-CHANNEL = "endstop"
-"""Where PostgreSQL tells of sessions that have changed: the process that changed them, and their ids."""
-ANY = "*"
-"""Stands for a session whose id cannot be told."""
-MOST_BYTES = 7900
-"""Of one piece of news; PostgreSQL takes 8000."""
-_TELLABLE = re.compile(r"[A-Za-z0-9._:-]{1,200}")
-
-_ROW: Select[Any] = (
-    select(*(SESSIONS.c[name] for name in ("id", "owner", "status", "run_id", "runs", "holder")))
-    .order_by(SESSIONS.c.id)
-    .with_for_update(key_share=True)
-)
-_THERE = select(PROCESSES.c.id).where(PROCESSES.c.id == bindparam("of")).with_for_update(read=True, key_share=True)
-_THERE_POSTGRESQL = (
-    select(func.set_config("idle_in_transaction_session_timeout", bindparam("idle"), True))
-    .where(PROCESSES.c.id == bindparam("of"))
-    .with_for_update(read=True, key_share=True)
-)
-"""The same, and whoever falls asleep in the middle holds up no longer than its lease those that give it up."""
+            raise StoreError(f"the session {id} does not exist (any more)")
 
 
 class StartedRun(NamedTuple):
-    """A session that runs again."""
+    """A run that starts or continues."""
 
     number: int
-    """Of its latest run."""
-    waited: bool
-    """Whether that run was queued."""
+    """From 1 in its session."""
+    was_queued: bool
 
 
 class Ownership:
-    """What a process takes, gives back and says of others. `own`: the process that writes, if it has enrolled."""
+    """Who holds which session, within one transaction. process: the one that writes, if it has joined."""
 
-    def __init__(self, connection: Connection, own: Process | None) -> None:
+    def __init__(self, connection: Connection, process: Process | None) -> None:
         self._connection = connection
         self._execute = connection.execute
-        self._own = own
-        self._id = None if own is None else own.id
-        self.touched: set[str] = set()
-        """Sessions of which others are to be told."""
+        self._process = process
+        self._id = None if process is None else process.id
+        self.changed: set[str] = set()
+        """Sessions that other processes are to be notified of."""
 
     def fence(self) -> None:
-        """Make sure until the end of the transaction that this process is not given up. Raises LeaseLost."""
-        if self._own is None:
+        """Keep this process from being evicted until the end of the transaction. Raises LeaseLost if it was."""
+        if self._process is None:
             return
-        asked = {"of": self._own.id}
+        asked = {"of": self._process.id}
         if self._on_postgresql:
-            idle = str(max(1000, int(self._own.lease_seconds * 1000)))
-            found = self._execute(_THERE_POSTGRESQL, {**asked, "idle": idle}).first()
+            idle = str(max(1000, int(self._process.lease_seconds * 1000)))
+            found = self._execute(_IS_MEMBER_POSTGRESQL, {**asked, "idle": idle}).first()
         else:
-            found = self._execute(_THERE, asked).first()
+            found = self._execute(_IS_MEMBER, asked).first()
         if found is None:
-            raise LeaseLost(f"this process was given up ({self._own.id}): others may have its sessions by now")
+            raise LeaseLost(f"this process was evicted ({self._process.id}): others may have its sessions by now")
 
-    def tell(self) -> None:
-        """Tell others what has changed, once the transaction is through."""
-        if self._own is not None and self.touched and self._on_postgresql:
-            for news in _portions(self._own.id, self.touched):
-                self._execute(select(func.pg_notify(CHANNEL, news)))
+    def notify(self) -> None:
+        """Notify other processes of the sessions that changed, when the transaction commits."""
+        if self._process is not None and self.changed and self._on_postgresql:
+            for payload in _notifications(self._process.id, self.changed):
+                self._execute(select(func.pg_notify(CHANNEL, payload)))
 
     def add(self, session: NewSession, status: str) -> None:
-        """A new session."""
+        """Add a session."""
         values = {name: getattr(session, name) for name in session.__struct_fields__}
         values |= {"status": status, "updated_at": session.created_at, "runs": 0, "questions": b"[]"}
         self._execute(insert(SESSIONS), {**values, "holder": self._id if status == "running" else None})
 
     def begin(self, batch: EventBatch) -> StartedRun:
-        """Take the session of a batch that begins a run, or goes on with one. Raises SessionLocked."""
+        """Hold the session of a batch that starts or resumes a run. Raises SessionLocked."""
         again: dict[str, Any] = {
             "status": "running",
             "stop_reason": None,
@@ -320,28 +319,28 @@ class Ownership:
         self._check_free(found)
         waited = found.status == "queued"
         if waited and found.run_id != batch.run_id:
-            raise SessionLocked(f"the session {batch.session_id} has another run that waits, {found.run_id}")
+            raise SessionLocked(f"the session {batch.session_id} has another run in the queue, {found.run_id}")
         row = self._execute(its.values(**again, **({} if waited else one_more))).one()
         return StartedRun(row.runs, waited)
 
     def check_own(self, session_id: str) -> None:
-        """Raises SessionLocked if it is not this process that has the session."""
+        """Raises SessionLocked unless this process holds the session."""
         found = self._locked(session_id)
-        if found.holder != self._id and (self._id is not None or self._is_known(found.holder)):
+        if found.holder != self._id and (self._id is not None or self._is_member(found.holder)):
             raise SessionLocked(f"the session {session_id} is not held by this process (any more)")
 
     def claim(self, session_id: str, run_id: str) -> None:
-        """Make this process the holder. Raises SessionLocked."""
+        """Make this process the holder of a session that is to run. Raises SessionLocked."""
         found = self._locked(session_id)
         if found.run_id != run_id:
-            raise SessionLocked(f"{run_id} is not the latest run of the session {session_id}: that is {found.run_id}")
+            raise SessionLocked(f"{run_id} is not the latest run of the session {session_id}; that is {found.run_id}")
         if found.status not in (*GOING, "interrupted"):
             raise SessionLocked(f"the run {run_id} of the session {session_id} is over: it is {found.status}")
         self._check_free(found)
         self._hold(session_id, self._id)
 
     def queue(self, run: QueuedRun) -> None:
-        """Let the run wait. Raises SessionBusy."""
+        """Queue a run. Raises SessionBusy and OwnerLimitReached."""
         found = self._found(run.session_id)
         if found is not None and (found.status, found.run_id) == ("queued", run.run_id):
             return
@@ -349,12 +348,12 @@ class Ownership:
             self.add(run.new, "queued")
             found = self._locked(run.session_id)
         elif found is None or run.new is not None:
-            there = "not there (any more)" if found is None else "there already"
-            raise StoreError(f"the session {run.session_id} is {there}")
+            problem = "does not exist (any more)" if found is None else "exists already"
+            raise StoreError(f"the session {run.session_id} {problem}")
         elif found.status in GOING and (found.run_id is not None or found.holder not in (None, self._id)):
             raise SessionBusy(f"the session {run.session_id} is {found.status}: {found.run_id}")
         if run.owner_limit is not None:
-            self._check_room(found, run.owner_limit)
+            self._check_owner_limit(found, run.owner_limit)
         resumed = found.run_id == run.run_id
         if resumed and found.status != "interrupted":
             raise StoreError(f"the run {run.run_id} is over: it is {found.status}")
@@ -363,23 +362,23 @@ class Ownership:
         waits = {"status": "queued", "stop_reason": None, "updated_at": run.at, "run_id": run.run_id, "runs": number}
         rests = {"questions": b"[]", "holder": None, "trouble": None}
         self._execute(update(SESSIONS).where(SESSIONS.c.id == run.session_id).values({**waits, **rests}))
-        self.touched.add(run.session_id)
+        self.changed.add(run.session_id)
 
     def request_cancel(self, session_id: str, cause: str) -> bool:
-        """Note it on the latest run; whether that is going on."""
+        """Note the cause on the latest run; False if that is neither queued nor running."""
         latest = select(SESSIONS.c.run_id).where(SESSIONS.c.id == session_id).scalar_subquery()
         going = update(RUNS).where(RUNS.c.id == latest, RUNS.c.status.in_(GOING))
         asked = self._execute(going.values(cancel=func.coalesce(RUNS.c.cancel, cause))).rowcount
         if asked:
-            self.touched.add(session_id)
+            self.changed.add(session_id)
         return asked > 0
 
     def interrupt_orphans(self, ids: Sequence[str], trouble: str | None) -> int:
-        """Those that are orphans are interrupted, or forgotten if there is no run; gives how many are interrupted."""
-        found = self._execute(_ROW.where(SESSIONS.c.id.in_(ids), RUNNING)).all()
-        known = self._known({row.holder for row in found if row.holder is not None})
+        """Mark orphans as interrupted, and delete those without a run; returns how many were marked."""
+        found = self._execute(_LOCKED_SESSION.where(SESSIONS.c.id.in_(ids), RUNNING)).all()
+        known = self._members({row.holder for row in found if row.holder is not None})
         orphans = [row for row in found if row.holder not in known]
-        self.touched.update(row.id for row in orphans)
+        self.changed.update(row.id for row in orphans)
         begun = [row for row in orphans if row.run_id is not None]
         self._execute(delete(SESSIONS).where(SESSIONS.c.id.in_([row.id for row in orphans if row.run_id is None])))
         its = update(RUNS).where(RUNS.c.id.in_([row.run_id for row in begun]))
@@ -389,12 +388,12 @@ class Ownership:
         return len(begun)
 
     def requeue(self, ids: Sequence[str]) -> list[str]:
-        """Those that are orphans, or this process's own, wait again; gives which."""
+        """Queue orphans, and sessions of this process, again; returns which."""
         going = SESSIONS.c.status.in_(GOING), SESSIONS.c.run_id.is_not(None)
-        found = self._execute(_ROW.where(SESSIONS.c.id.in_(ids), *going)).all()
-        known = self._known({row.holder for row in found if row.holder is not None}) - {self._id}
+        found = self._execute(_LOCKED_SESSION.where(SESSIONS.c.id.in_(ids), *going)).all()
+        known = self._members({row.holder for row in found if row.holder is not None}) - {self._id}
         free = [row for row in found if row.holder not in known and (row.status, row.holder) != ("queued", None)]
-        self.touched.update(row.id for row in free)
+        self.changed.update(row.id for row in free)
         its = update(RUNS).where(RUNS.c.id.in_([row.run_id for row in free]))
         self._execute(its.values(status="queued", queued=now(self._connection)))
         its = update(SESSIONS).where(SESSIONS.c.id.in_([row.id for row in free]))
@@ -402,14 +401,14 @@ class Ownership:
         return [row.id for row in free]
 
     def mark_interrupted(self, session_id: str, why: str) -> None:
-        """The run of a session that this process holds is interrupted."""
+        """Mark a session that this process holds as interrupted, and its run."""
         found = self._locked(session_id)
         if found.holder != self._id or found.status not in GOING:
             return
         self._execute(update(RUNS).where(RUNS.c.id == found.run_id).values(status="interrupted", cancel=None))
         its = update(SESSIONS).where(SESSIONS.c.id == session_id)
         self._execute(its.values(status="interrupted", holder=None, trouble=why))
-        self.touched.add(session_id)
+        self.changed.add(session_id)
 
     # ---- inside
 
@@ -417,17 +416,15 @@ class Ownership:
     def _on_postgresql(self) -> bool:
         return self._connection.dialect.name == "postgresql"
 
-    def _check_room(self, found: Row[Any], most: int) -> None:
-        if self._on_postgresql:  # else two that are asked for at once would both find room
+    def _check_owner_limit(self, found: Row[Any], most: int) -> None:
+        if self._on_postgresql:  # or two at once would both stay under the limit
             self._execute(select(func.pg_advisory_xact_lock(func.hashtext(f"endstop owner {found.owner}"))))
         others = SESSIONS.c.owner == found.owner, SESSIONS.c.id != found.id, or_(RUNNING, QUEUED)
         if self._execute(select(func.count()).where(*others)).scalar_one() >= most:
-            raise OwnerLimitReached(
-                f"{most} sessions of {found.owner!r} are queued or running, which is as many as may be"
-            )
+            raise OwnerLimitReached(f"{most} sessions of {found.owner!r} are queued or running, which is the limit")
 
     def _queue_run(self, run: QueuedRun, number: int | None) -> None:
-        """Its row; a run without a number has one already."""
+        """Write the row of a queued run. number: None if the row exists already."""
         waits: dict[str, Any] = {"status": "queued", "stop_reason": None, "updated_at": run.at, "cancel": None}
         waits |= {"queued": now(self._connection), "job": run.job}
         if number is None:
@@ -439,34 +436,34 @@ class Ownership:
 
     def _hold(self, session_id: str, holder: str | None) -> None:
         self._execute(update(SESSIONS).where(SESSIONS.c.id == session_id).values(holder=holder))
-        self.touched.add(session_id)
+        self.changed.add(session_id)
 
     def _found(self, session_id: str) -> Row[Any] | None:
-        return self._execute(_ROW.where(SESSIONS.c.id == session_id)).first()
+        return self._execute(_LOCKED_SESSION.where(SESSIONS.c.id == session_id)).first()
 
     def _locked(self, session_id: str) -> Row[Any]:
         row = self._found(session_id)
         if row is None:
-            raise StoreError(f"the session {session_id} is not there (any more)")
+            raise StoreError(f"the session {session_id} does not exist (any more)")
         return row
 
     def _check_free(self, found: Row[Any]) -> None:
-        if found.holder != self._id and self._is_known(found.holder):
+        if found.holder != self._id and self._is_member(found.holder):
             raise SessionLocked(f"the session {found.id} is held by another process, {found.holder}")
 
-    def _is_known(self, holder: str | None) -> bool:
-        return holder is not None and bool(self._known({holder}))
+    def _is_member(self, holder: str | None) -> bool:
+        return holder is not None and bool(self._members({holder}))
 
-    def _known(self, ids: set[str]) -> set[str]:
+    def _members(self, ids: set[str]) -> set[str]:
         return set(self._execute(select(PROCESSES.c.id).where(PROCESSES.c.id.in_(ids))).scalars()) if ids else set()
 
 
-def _portions(process_id: str, ids: set[str]) -> Iterator[str]:
-    """The ids in pieces of news, each behind the process that tells them."""
+def _notifications(process_id: str, ids: set[str]) -> Iterator[str]:
+    """Payloads with these ids, each beginning with the id of the process that changed the sessions."""
     words = [process_id]
     size = len(process_id)
-    for id in sorted(id if _TELLABLE.fullmatch(id) else ANY for id in ids):
-        if size + 1 + len(id) > MOST_BYTES:
+    for id in sorted(id if _SAFE_ID.fullmatch(id) else ANY for id in ids):
+        if size + 1 + len(id) > MAX_NOTIFY_BYTES:
             yield " ".join(words)
             words, size = [process_id], len(process_id)
         words.append(id)

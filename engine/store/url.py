@@ -1,4 +1,4 @@
-"""Where a store is: a path or a URL in, a store out."""
+"""Opens a store by its path or URL."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ URL_FORMS = "a path, sqlite:///PATH or postgresql://USER:PASSWORD@HOST/DATABASE"
 
 
 def store_at(place: str | os.PathLike[str]) -> SqlStore:
-    """The store at a path or URL. Opens nothing.
+    """The store at a path or URL, not opened yet.
 
-    A path or `sqlite:///path` is a file of SQLite, made if it is missing; `postgresql://...` a database on a server.
-    Raises WrongUse for anything else, or if the driver is not installed.
+    A path or `sqlite:///path` is a SQLite file, created if it does not exist; `postgresql://...` is a database on a
+    server. Raises WrongUse for anything else, or if the driver is not installed.
     """
     return SqlStore(_database_at(place))
 
 
 def file_at(place: str | os.PathLike[str]) -> Path | None:
-    """The file of a store at this path or URL; None if it is no file. Opens nothing. Raises as `store_at` does."""
+    """The file of the store at a path or URL; None for a database on a server. Raises like `store_at`."""
     database = _database_at(place)
     return database.path.absolute() if isinstance(database, Sqlite) else None
 
 
 def mask_url(url: str) -> str:
-    """A URL to be shown: three stars stand for the password."""
+    """A URL for people, with `***` for the passwords."""
     url = re.sub(r"(://[^/?#:]*):.*@", r"\1:***@", url, flags=re.DOTALL)
     return re.sub(r"([?&][^=&]*password=)[^&]*", r"\1***", url, flags=re.IGNORECASE)
 
 
 def parse_store_url(place: str | os.PathLike[str]) -> Path | URL:
-    """The file, or the URL of the database, that is meant. Raises WrongUse for what is neither."""
+    """The path of a SQLite file, or the URL of a PostgreSQL database. Raises WrongUse for anything else."""
     text = os.fspath(place)
     scheme, found, rest = text.partition("://")
     if not found:
@@ -50,11 +50,11 @@ def parse_store_url(place: str | os.PathLike[str]) -> Path | URL:
         case "postgresql" | "postgres" | "postgresql+psycopg":
             return _url(text)
         case _:
-            raise WrongUse(f"{mask_url(text)!r} is no place for a store: give {URL_FORMS}")
+            raise WrongUse(f"{mask_url(text)!r} is not the path or URL of a store: give {URL_FORMS}")
 
 
 def passwords_in(url: URL) -> tuple[str, ...]:
-    """The passwords in it."""
+    """The passwords in a URL."""
     found = [url.password or ""]
     for name, value in url.query.items():
         if "password" in name.lower():
@@ -74,7 +74,7 @@ def _database_at(place: str | os.PathLike[str]) -> Database:
 
 def _path(path: str, given: str) -> Path:
     if not path.strip() or path == ":memory:" or "\0" in path:
-        raise WrongUse(f"{given!r} names no file to keep sessions in: give {URL_FORMS}")
+        raise WrongUse(f"{given!r} does not name a file: give {URL_FORMS}")
     return Path(os.path.expanduser(path))
 
 
@@ -84,5 +84,5 @@ def _url(text: str) -> URL:
         if not 0 < (url.port or 5432) < 65536:
             raise ValueError(url.port)
     except (ArgumentError, ValueError):
-        raise WrongUse(f"{mask_url(text)!r} cannot be read as the URL of a database: give {URL_FORMS}") from None
+        raise WrongUse(f"{mask_url(text)!r} is not the URL of a database: give {URL_FORMS}") from None
     return url

@@ -1,8 +1,9 @@
-"""The one thread that writes: it gathers what was handed in meanwhile and commits it in one transaction.
+"""The thread that writes: it commits all changes that were submitted meanwhile in one transaction.
 
-While one transaction is being written the next gathers, so the more is handed in, the more goes into each; a commit
-costs the same for one batch as for a hundred. If a transaction fails, each change is tried alone: one that cannot be
-written does not take the others with it. While the database is away, a restart for example, everybody waits a little.
+While one transaction is being written, further changes queue up, so transactions grow with the load; a commit costs the
+same for one batch as for a hundred. If a transaction fails, each of its changes is tried alone, so that one that cannot
+be written does not fail the others. While the database is away, for example during a restart, all changes wait a
+little.
 """
 
 from __future__ import annotations
@@ -15,30 +16,32 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from .base import LeaseLost, Process, StoreError
 from .database import DATABASE_ERRORS, Database
 from .transaction import RunTail, Transaction
 
-MOST = 1000
+MAX_CHANGES = 1000
 """Transaction in one transaction."""
-MOST_BYTES = 16 << 20
-"""Bytes of lines in one transaction, from which on nothing more is added."""
-PATIENCE = 10.0
-"""Seconds for which a database that is away is waited for, before what was handed in is refused."""
-PAUSE = 0.1
-"""Seconds between two tries."""
-MOST_TAILS = 100_000
-"""Runs of which the end is known without asking; then they are asked for anew."""
+MAX_BYTES = 16 << 20
+"""Once the lines of a transaction have this many bytes, no more changes are added."""
+RETRY_SECONDS = 10.0
+"""Seconds for which changes wait for a database that is away, before they fail."""
+RETRY_PAUSE = 0.1
+"""Seconds between two attempts."""
+MAX_TAILS = 100_000
+"""Number of runs whose last sequence number is cached; beyond it the cache is cleared."""
+
+T = TypeVar("T")
 
 
 class _Unreachable(StoreError):
-    """There is no connection, so that there is no use in trying anything else."""
+    """There is no connection: trying other changes is pointless."""
 
 
 @dataclass(slots=True)
-class _Job:
+class _Write:
     change: Callable[[Transaction], Any]
     size: int
     future: asyncio.Future[Any]
@@ -49,37 +52,37 @@ class _Job:
 class Writer:
     """A thread with a connection of its own."""
 
-    def __init__(self, database: Database, patience: float = PATIENCE) -> None:
+    def __init__(self, database: Database, patience: float = RETRY_SECONDS) -> None:
         self._database = database
         self._patience = patience
         self._away = False
-        self.own: Process | None = None
-        """As which process it writes: each transaction makes sure that this one has not been given up."""
-        self._wrote_as: Process | None = None
+        self.process: Process | None = None
+        """The process that writes, once it has joined: each transaction checks that it has not been evicted."""
+        self._last_process: Process | None = None
         self._tails: dict[str, RunTail] = {}
-        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[_Write | None] = SimpleQueue()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._work, name="endstop-store", daemon=True)
         self._thread.start()
 
     @property
-    def own_id(self) -> str | None:
-        """What that process is called."""
-        return None if self.own is None else self.own.id
+    def process_id(self) -> str | None:
+        """Its id."""
+        return None if self.process is None else self.process.id
 
-    async def write(self, change: Callable[[Transaction], Any], size: int = 0) -> Any:
-        """Have this done after all that was handed in before; returns once it is committed. Raises StoreError.
+    async def write(self, change: Callable[[Transaction], T], size: int = 0) -> T:
+        """Apply a change after all those submitted before; returns its result once it is committed. Raises StoreError.
 
-        A caller that is cancelled meanwhile leaves the change to be written.
+        If the caller is cancelled meanwhile, the change is written all the same. size: bytes of its lines.
         """
         if self._closed.is_set():
             raise StoreError(f"{self._database.display_name} is closed")
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._queue.put(_Job(change, size, future))
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._queue.put(_Write(change, size, future))
         return await future
 
     def close(self) -> None:
-        """Write what was handed in; blocks until it is there."""
+        """Write what was submitted; blocks until it is committed."""
         if not self._closed.is_set():
             self._closed.set()
             self._queue.put(None)
@@ -88,101 +91,101 @@ class Writer:
     def _work(self) -> None:
         going = True
         while going:
-            job = self._queue.get()
-            if job is None:
+            write = self._queue.get()
+            if write is None:
                 return
-            jobs, size = [job], job.size
-            while len(jobs) < MOST and size < MOST_BYTES:
+            writes, size = [write], write.size
+            while len(writes) < MAX_CHANGES and size < MAX_BYTES:
                 try:
-                    job = self._queue.get_nowait()
+                    write = self._queue.get_nowait()
                 except Empty:
                     break
-                if job is None:
+                if write is None:
                     going = False
                     break
-                jobs.append(job)
-                size += job.size
-            self._write(jobs)
-            _settle(jobs)
+                writes.append(write)
+                size += write.size
+            self._write(writes)
+            _complete(writes)
 
-    def _write(self, jobs: list[_Job]) -> None:
-        if len(self._tails) > MOST_TAILS or self._wrote_as is not self.own:
+    def _write(self, writes: list[_Write]) -> None:
+        if len(self._tails) > MAX_TAILS or self._last_process is not self.process:
             self._tails.clear()
-        self._wrote_as = self.own
-        left = deque(jobs)
+        self._last_process = self.process
+        left = deque(writes)
         deadline = time.monotonic() + (0.0 if self._away else self._patience)
-        careful = False
+        check_first = False
         while True:
             try:
-                self._write_all(left, careful=careful)
+                self._write_all(left, check_first=check_first)
             except _Unreachable as error:
-                if time.monotonic() >= deadline or self._closed.wait(PAUSE):
-                    self._away = True  # the next ones are told at once, until it is back
-                    for job in left:
-                        job.error = StoreError(str(error))
+                if time.monotonic() >= deadline or self._closed.wait(RETRY_PAUSE):
+                    self._away = True  # the next changes fail at once, until it is back
+                    for write in left:
+                        write.error = StoreError(str(error))
                     return
-                careful = True
+                check_first = True
             else:
                 self._away = False
                 return
 
-    def _write_all(self, left: deque[_Job], *, careful: bool) -> None:
-        """All of them at once, or else one by one; those that are settled are taken off. Raises _Unreachable."""
+    def _write_all(self, left: deque[_Write], *, check_first: bool) -> None:
+        """Write all at once, or else one by one; removes those that succeeded or failed. Raises _Unreachable."""
         try:
-            self._together(left, careful=careful)
+            self._write_in_one(left, check_first=check_first)
         except Exception as error:
-            self._tails.clear()  # a server that died may have lost what it had said was written
+            self._tails.clear()  # a server that died may have lost what it had confirmed
             if isinstance(error, _Unreachable):
                 raise
-            if isinstance(error, LeaseLost):  # it holds for each of them, and for all that follow
-                for job in left:
-                    job.error = LeaseLost(str(error))
+            if isinstance(error, LeaseLost):  # the same is true for each of them, and for all later ones
+                for write in left:
+                    write.error = LeaseLost(str(error))
                 left.clear()
             while left:
-                self._alone(left[0])
+                self._write_alone(left[0])
                 left.popleft()
 
-    def _alone(self, job: _Job) -> None:
+    def _write_alone(self, write: _Write) -> None:
         try:
-            self._together([job], careful=True)
+            self._write_in_one([write], check_first=True)
         except _Unreachable:
             raise
         except DATABASE_ERRORS as error:
-            job.error = self._database.map_error(error)
+            write.error = self._database.map_error(error)
         except Exception as error:
-            job.error = error
+            write.error = error
 
-    def _together(self, jobs: Iterable[_Job], *, careful: bool) -> None:
-        """All of them in one transaction. Raises what the database raises, and _Unreachable."""
+    def _write_in_one(self, writes: Iterable[_Write], *, check_first: bool) -> None:
+        """Write all in one transaction. Raises what the database raises, and _Unreachable."""
         with ExitStack() as stack:
             try:
                 connection = stack.enter_context(self._database.write_engine.begin())
             except DATABASE_ERRORS as error:
                 raise _Unreachable(str(self._database.map_error(error))) from None
-            transaction = Transaction(connection, self._tails, careful=careful, own=self._wrote_as)
+            transaction = Transaction(connection, self._tails, check_first=check_first, process=self._last_process)
             transaction.ownership.fence()
-            for job in jobs:
-                job.result = job.change(transaction)
-            transaction.settle()
-            transaction.ownership.tell()
-        transaction.committed()
+            for write in writes:
+                write.result = write.change(transaction)
+            transaction.flush()
+            transaction.ownership.notify()
+        transaction.on_committed()
 
 
-def _settle(jobs: Iterable[_Job]) -> None:
-    """Wake those who wait, each event loop once."""
-    loops: dict[asyncio.AbstractEventLoop, list[_Job]] = {}
-    for job in jobs:
-        loops.setdefault(job.future.get_loop(), []).append(job)
+def _complete(writes: Iterable[_Write]) -> None:
+    """Wake the callers, with one call per event loop."""
+    loops: dict[asyncio.AbstractEventLoop, list[_Write]] = {}
+    for write in writes:
+        loops.setdefault(write.future.get_loop(), []).append(write)
     for loop, of_it in loops.items():
-        with suppress(RuntimeError):  # it is closed, and nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
             loop.call_soon_threadsafe(_wake, of_it)
 
 
-def _wake(jobs: Iterable[_Job]) -> None:
-    for job in jobs:
-        if job.future.done():
+def _wake(writes: Iterable[_Write]) -> None:
+    for write in writes:
+        if write.future.done():
             continue
-        if job.error is None:
-            job.future.set_result(job.result)
+        if write.error is None:
+            write.future.set_result(write.result)
         else:
-            job.future.set_exception(job.error)
+            write.future.set_exception(write.error)

@@ -1,4 +1,4 @@
-"""What Alembic runs to migrate: on the connection, and in the transaction, that `migrate.py` has opened."""
+"""Run by Alembic for each migration, in the transaction that `database.migrate` has opened."""
 
 from alembic import context
 

@@ -18,12 +18,12 @@ from .dbos_runs import job
 @pytest.mark.parametrize(
     ("url", "told"),
     [
-        ("mysql://user:secret-word@host/db", r"'mysql://user:\*\*\*@host/db' is no place for a store"),
+        ("mysql://user:secret-word@host/db", r"'mysql://user:\*\*\*@host/db' is not the path or URL of a store"),
         ("postgresql://user:secret-word@host:x/db", r"'postgresql://user:\*\*\*@host:x/db' cannot be read"),
         ("postgresql://user:secret-word@host:99999/db", r"'postgresql://user:\*\*\*@host:99999/db' cannot be read"),
         ("postgresql://user:secret-word@host", r"'postgresql://user:\*\*\*@host' names no database"),
-        ("", "'' names no file"),
-        (":memory:", "':memory:' names no file"),
+        ("", "'' does not name a file"),
+        (":memory:", "':memory:' does not name a file"),
     ],
 )
 def test_what_is_no_database_is_refused_at_once(url: str, told: str) -> None:
@@ -86,11 +86,11 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
 
 async def test_a_server_that_refuses_says_why_and_no_database_is_made(postgres: Server, database: str) -> None:
     told = await refused(postgres.url("nosuch"), ConnectionError)
-    assert "there is no such database" in told
+    assert "the database does not exist" in told
     wrong = await refused(postgres.url(database, password="wrong"), ConnectionError)
-    assert "refuses this user or password" in wrong
+    assert "rejects this user or password" in wrong
     again = await refused(postgres.url("nosuch"), ConnectionError)
-    assert "there is no such database" in again
+    assert "the database does not exist" in again
 
 
 def test_sqlite_is_new_enough_here() -> None:

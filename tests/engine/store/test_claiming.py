@@ -103,13 +103,15 @@ async def test_a_run_waits_only_where_no_other_one_goes_on_or_waits(any_store: S
     await any_store.queue(waiting(new=session()))
     await any_store.queue(waiting(new=session()))  # a second try of the same
     assert "queued: run_1" in await refused(SessionBusy, any_store.queue(waiting("run_2")))
-    assert "run that waits, run_1" in await refused(SessionLocked, any_store.commit(beginning(2, run="run_2")))
+    assert "another run in the queue, run_1" in await refused(
+        SessionLocked, any_store.commit(beginning(2, run="run_2"))
+    )
     await any_store.commit(beginning(2))
     assert "running: run_1" in await refused(SessionBusy, any_store.queue(waiting("run_2")))
     await any_store.commit(ending(3, 3))
-    assert "there already" in await refused(StoreError, any_store.queue(waiting("run_2", new=session())))
+    assert "exists already" in await refused(StoreError, any_store.queue(waiting("run_2", new=session())))
     assert "is over" in await refused(StoreError, any_store.queue(waiting("run_1")))
-    assert "not there" in await refused(StoreError, any_store.queue(waiting("run_2", of="nobody")))
+    assert "does not exist" in await refused(StoreError, any_store.queue(waiting("run_2", of="nobody")))
     await any_store.queue(waiting("run_2"))
     assert [run.status for run in await any_store.runs("session_1")] == ["completed", "queued"]
 
@@ -146,11 +148,11 @@ async def test_what_waits_is_given_by_its_age_the_oldest_first(any_store: Store)
 
 async def test_only_who_has_enrolled_claims_and_only_a_run_that_is_not_over(any_store: Store) -> None:
     await any_store.queue(waiting(new=session()))
-    with pytest.raises(WrongUse, match="enrolled"):
+    with pytest.raises(WrongUse, match="has joined"):
         await any_store.claim("session_1", "run_1")
     await any_store.join(process("one"))
     assert "not the latest run" in await refused(SessionLocked, any_store.claim("session_1", "run_0"))
-    assert "not there" in await refused(StoreError, any_store.claim("nobody", "run_1"))
+    assert "does not exist" in await refused(StoreError, any_store.claim("nobody", "run_1"))
     await any_store.claim("session_1", "run_1")
     await any_store.commit(beginning(2))
     await any_store.commit(ending(3, 3))

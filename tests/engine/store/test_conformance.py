@@ -160,7 +160,7 @@ async def test_messages_wait_until_a_run_has_heard_them(store: SqlStore) -> None
     assert [one.id for one in await store.undelivered_messages("session_2")] == ["message_4"]
     await store.delete_messages("session_1")
     assert await store.undelivered_messages("session_1") == []
-    with pytest.raises(StoreError, match="session_x is not there"):
+    with pytest.raises(StoreError, match="session_x does not exist"):
         await store.add_message(message("message_5", of="session_x"))
 
 
@@ -208,11 +208,11 @@ async def test_a_deleted_session_takes_all_that_belongs_to_it_along(store: SqlSt
     assert await store.run("run_1") is None
     assert await store.pages("run_1") == []
     assert await store.undelivered_messages("session_1") == []
-    with pytest.raises(StoreError, match="run_1 is not there"):
+    with pytest.raises(StoreError, match="run_1 does not exist"):
         await store.commit(batch(3, 3))
     await store.add(session("session_3"))
     await store.commit(beginning(2, run="run_3", of="session_3"))
-    with pytest.raises(StoreError, match="run_1 is not there"):
+    with pytest.raises(StoreError, match="run_1 does not exist"):
         await store.commit(batch(3, 3))
     assert seqs(await all_pages(store, "run_3")) == [1, 2]
     assert seqs(await all_pages(store, "run_of_session_2")) == [1, 2, 3, 4]

@@ -131,7 +131,7 @@ async def test_another_process_that_holds_the_lock_is_told(tmp_path: Path, monke
         results = await asyncio.gather(
             store.commit(beginning(1)), store.add(session("session_2")), return_exceptions=True
         )
-        assert all("another process is writing" in str(result) for result in results)
+        assert all("another process keeps writing" in str(result) for result in results)
         assert await store.session("session_1") is not None
     await store.commit(beginning(1))
     assert seqs(await all_pages(store)) == [1]
@@ -195,7 +195,7 @@ async def test_a_store_can_be_closed_while_its_database_is_away(mortal: Server) 
     await asyncio.to_thread(mortal.kill)
     waiting = asyncio.ensure_future(store.add(session()))
     await asyncio.sleep(0)
-    async with asyncio.timeout(writer.PATIENCE / 2):
+    async with asyncio.timeout(writer.RETRY_SECONDS / 2):
         await store.close()
         with pytest.raises(StoreError, match="cannot be reached"):
             await waiting

@@ -70,7 +70,7 @@ async def test_a_process_that_was_given_up_writes_nothing_more(any_store: Store)
         any_store.request_cancel("session_1", "user"),
         any_store.delete("session_1"),
     ):
-        assert "given up (one)" in await refused(LeaseLost, work)
+        assert "evicted (one)" in await refused(LeaseLost, work)
     assert (await any_store.sessions(), await any_store.runs("session_1")) == before
     assert seqs(await all_pages(any_store)) == [1, 2]
     assert issubclass(LeaseLost, RunLost)

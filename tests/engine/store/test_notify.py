@@ -10,7 +10,7 @@ import pytest_asyncio
 from endstop.store import notify as listening
 from endstop.store.base import Store
 from endstop.store.sql import SqlStore
-from endstop.store.transaction import MOST_BYTES, _portions
+from endstop.store.transaction import MAX_NOTIFY_BYTES, _notifications
 from endstop.store.url import store_at
 
 from ...postgres import Server
@@ -139,8 +139,8 @@ async def test_more_sessions_than_one_piece_of_news_can_name_are_all_told(two: t
     await asyncio.gather(*(one.add(session(id)) for id in ids))
     await asyncio.gather(*(one.commit(beginning(1, run=f"run_{id}", of=id)) for id in ids))
     await ear.until(lambda: ear.ids == ids)
-    pieces = list(_portions("one", ids))
-    assert all(len(piece) <= MOST_BYTES for piece in pieces)
+    pieces = list(_notifications("one", ids))
+    assert all(len(piece) <= MAX_NOTIFY_BYTES for piece in pieces)
     assert {id for piece in pieces for id in piece.split()[1:]} == ids
     assert {piece.split()[0] for piece in pieces} == {"one"}
 

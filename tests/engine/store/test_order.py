@@ -17,7 +17,7 @@ async def test_a_batch_that_does_not_go_on_from_what_is_stored_is_refused(store:
     for wrong in (batch(4, 5), batch(2, 3), batch(1, 2, lines=lines(1, 2, filler="z")), batch(3, 3, run="run_x")):
         with pytest.raises(StoreError, match=r"run_1|run_x"):
             await store.commit(wrong)
-    with pytest.raises(StoreError, match="session_x is not there"):
+    with pytest.raises(StoreError, match="session_x does not exist"):
         await store.commit(beginning(run="run_2", of="session_x"))
     await store.commit(batch(3, 3))
     assert seqs(await all_pages(store)) == [1, 2, 3]
@@ -35,7 +35,7 @@ async def test_what_is_handed_in_a_second_time_counts_as_written(store: SqlStore
     assert (found.runs, found.steps, found.status) == (1, 1, "completed")
     assert seqs(await all_pages(store)) == [1, 2, 3, 4, 5]
     assert len(await store.undelivered_messages("session_1")) == 1
-    with pytest.raises(StoreError, match="another session session_1"):
+    with pytest.raises(StoreError, match="another session has the id session_1"):
         await store.add(session(owner="bob"))
 
 
@@ -44,7 +44,7 @@ async def test_who_tries_again_with_more_events_than_before_has_only_these_added
     await store.commit(beginning(2))
     await store.commit(batch(3, 4, lines=lines(3, 4, step=True)))
     more = lines(3, 4, step=True) + lines(5, 6, step=True)
-    with pytest.raises(StoreError, match="cannot be kept"):
+    with pytest.raises(StoreError, match="cannot be stored"):
         await store.commit(batch(3, 6, lines=more.replace(b"x", b"z", 1)))
     await store.commit(batch(3, 6, lines=more))
     first = beginning(2)

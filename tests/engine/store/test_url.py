@@ -81,7 +81,7 @@ def test_without_its_driver_postgresql_says_what_to_install(monkeypatch: pytest.
 async def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("Not a database. " * 100)
-    with pytest.raises(WrongUse, match="no database of SQLite: name another file"):
+    with pytest.raises(WrongUse, match="is not a SQLite database: name another file"):
         await store_at(path).open()
     assert path.read_text() == "Not a database. " * 100
 
@@ -90,7 +90,7 @@ async def test_a_database_of_something_else_is_left_alone(tmp_path: Path) -> Non
     path = tmp_path / "other.sqlite"
     with closing(sqlite3.connect(path)) as database:
         database.execute("CREATE TABLE sessions (id)")
-    with pytest.raises(WrongUse, match="a database of something else: name another file"):
+    with pytest.raises(WrongUse, match="belongs to another program: name another file"):
         await store_at(path).open()
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("SELECT name FROM sqlite_master").fetchall() == [("sessions",)]
@@ -110,8 +110,8 @@ async def test_a_place_where_no_file_can_be_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"password": "wr0ng"}, "refuses this user or password"),
-        ({"database": "nothing"}, "there is no such database: create it"),
+        ({"password": "wr0ng"}, "rejects this user or password"),
+        ({"database": "nothing"}, "the database does not exist: create it"),
         ({"port": 1}, "cannot be reached"),
         ({"host": "nowhere.invalid"}, "cannot be reached"),
     ],

@@ -249,7 +249,7 @@ async def test_a_second_server_on_a_store_is_refused_and_takes_no_session_from_t
 def test_a_store_that_is_none_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     path.write_text("This is no database. " * 100, encoding="utf-8")
-    assert "is no database" in refused(capsys, "--port", 0, "--store", path)
+    assert "is not a SQLite database" in refused(capsys, "--port", 0, "--store", path)
     assert path.read_text(encoding="utf-8").startswith("This is no database.")
 
 
