@@ -76,19 +76,19 @@ class Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
-            hint = did_you_mean(str(value), known) or f" (choose from {', '.join(known)})"
+            hint = _suggestion(str(value), known) or f" (choose from {', '.join(known)})"
             raise argparse.ArgumentError(action, f"invalid choice: {value!r}{hint}")
 
     def _unrecognized(self, left: Sequence[str]) -> str:
         options = [word for word in left if word.startswith("-") and word != "-"]
         if not options:
             return f"unrecognized arguments: {' '.join(left)} (put text with spaces in quotes)"
-        hints = (did_you_mean(word.partition("=")[0], self._option_string_actions) for word in options)
+        hints = (_suggestion(word.partition("=")[0], self._option_string_actions) for word in options)
         words = [f"{word}{hint}" for word, hint in zip(options, hints, strict=True)]
         return f"unrecognized arguments: {' '.join(words)}"
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def _suggestion(word: str, known: Iterable[str]) -> str:
     """A suggestion, `" (did you mean '--model'?)"`; empty if nothing is similar."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
