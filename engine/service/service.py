@@ -106,16 +106,14 @@ class Service(SessionQueries):
             keep_days=keep_days,
             keep_sessions=keep_sessions,
         )
-        self._dispatcher: LocalDispatcher | QueueDispatcher = LocalDispatcher(
-            self, self._active_sessions, admission, supervisor
-        )
-        if queue is not None:
+        self._dispatcher: LocalDispatcher | QueueDispatcher
+        if queue is None:
+            self._dispatcher = LocalDispatcher(self, self._active_sessions, admission, supervisor)
+        else:
             self._dispatcher = dispatcher = QueueDispatcher(self, queue, admission, supervisor)
             supervisor.late_messages.begin = dispatcher.start_run_for
-            worker = (
-                QueueWorker(self.store, self._active_sessions, admission, supervisor, lease_keeper) if works else None
-            )
-            self._lifecycle.use_queue(queue, dispatcher, worker, max_running)
+            worker = QueueWorker(self.store, self._active_sessions, admission, supervisor, lease_keeper)
+            self._lifecycle.use_queue(queue, dispatcher, worker if works else None, max_running)
         self._deadline: asyncio.Task[None] | None = None
 
     # ---- lifecycle
