@@ -2,8 +2,7 @@
 
 from .app import web
 from .auth import Auth, BearerTokens
-from .dependencies import engine_of, service_of
-from .disconnect import Disconnected, until_disconnect
+from .embedding import Disconnected, engine_of, service_of, until_disconnect
 from .server import Connection
 from .server_limits import WebLimits
 
