@@ -1,4 +1,7 @@
-"""The service and its engine for endpoints of your own: as dependencies (FastAPI's `Depends`), or by a call."""
+"""Helpers for endpoints of your own: the service and its engine, and runs that end when their client disconnects.
+
+`service_of` and `engine_of` are dependencies (FastAPI's `Depends`), or called with a request of Starlette.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,8 @@ from ..run import Run
 from ..service.errors import ServiceUnavailable
 from ..service.service import Service
 
+T = TypeVar("T")
+
 
 def service_of(request: Request) -> Service:
     """The service of the app. Raises WrongUse if the lifespan of the app is not that of the service."""
@@ -32,11 +37,6 @@ def engine_of(request: Request) -> Engine:
     for engine in service_of(request).agents.values():
         return engine
     raise ServiceUnavailable("no_model", "the service has no engine")
-
-
-# `until_disconnect`, for endpoints of your own: cancels a run when the client that waits for it disconnects.
-
-T = TypeVar("T")
 
 
 class Disconnected(HTTPException):
