@@ -90,7 +90,7 @@ def _differences(base: RunAggregator, group: RunAggregator) -> tuple[MetricDiffe
         _mean_difference("steps until reported as done", "steps", base.steps_before_done, group.steps_before_done),
         _share_difference("runs that passed", base.passed(), group.passed()),
         _share_difference("reported as done, not good", *(one.false_positives.runs for one in ended)),
-        _share_difference("went on after it was done", *(one.false_negatives.went_on for one in ended)),
+        _share_difference("continued after it was done", *(one.false_negatives.went_on for one in ended)),
         _share_difference("ended by a limit", *(one.ended["limit"] for one in ended)),
         _mean_difference("output tokens per run", "tokens", base.output, group.output),
         _mean_difference("cost per run", "usd", base.micro_dollars, group.micro_dollars, 1e-6),
@@ -226,10 +226,10 @@ def _false_positives(figures: RunMetrics) -> Iterator[Advice]:
     if text.runs:
         how.append("use the policy `strict`, under which plain text does not end a run")
     says = f"Tighten the completion check: {', and '.join(how)}. State in the prompt what must be true at the end."
-    ways = ((completion, "by a completion"), (text, "by plain text"), (other, "otherwise"))
+    ways = ((completion, "with a completion call"), (text, "with a plain answer"), (other, "in another way"))
     split = ", ".join(f"{share.runs:,} of {share.of:,} {way}" for share, way in ways if share.of)
     yield _advice(
-        "false_positives", says, "evaluated runs that were reported as done were not good", found.runs, f" ({split})"
+        "false_positives", says, "evaluated runs that were reported as done were not good", found.runs, f": {split}"
     )
 
 
@@ -241,13 +241,13 @@ def _false_negatives(figures: RunMetrics) -> Iterator[Advice]:
     waste = figures.waste
     share = f" ({_percent(waste.steps_share.value)} of all)" if waste.steps_share is not None else ""
     rest = f", for {waste.steps:,} steps{share}"
-    yield _advice("false_negatives", says, "runs went on after their work was reported as done", found.went_on, rest)
+    yield _advice("false_negatives", says, "runs continued after their work was reported as done", found.went_on, rest)
     back = Proportion(runs=found.handed_back, of=found.went_on.runs, share=None)
     if back.runs >= MIN_RUNS and back.runs * 2 >= back.of:
         yield Advice(
             about="handed_back",
             says="Check what rejected these completions: nothing was changed between the first and the last one.",
-            because=f"a completion was rejected in {back.runs:,} of the {back.of:,} runs that went on",
+            because=f"a completion was rejected in {back.runs:,} of the {back.of:,} runs that continued",
             runs=back.of,
             firm=back.of >= FEW_RUNS,
         )
@@ -302,7 +302,7 @@ def _advice(about: AdviceTopic, says: str, what: str, share: Proportion, rest: s
     hint = "" if firm else "; only a hint, from so few runs"
     low, high = _percent(interval.low).removesuffix(" %"), _percent(interval.high).removesuffix(" %")
     sure = f"{_percent(interval.value)}, 95 % confidence {low} to {high}{hint}"
-    because = f"{share.runs:,} of {share.of:,} {what}{rest} ({sure})"
+    because = f"{share.runs:,} of {share.of:,} {what} ({sure}){rest}"
     return Advice(about=about, says=says, because=because, runs=share.of, share=interval, firm=firm)
 
 

@@ -72,10 +72,10 @@ async def test_A9_many_false_positives_advise_to_tighten_the_completion_check(tm
     (advice,) = report_of(tmp_path).advice
     assert (advice.about, advice.firm, advice.runs) == ("false_positives", True, 40)
     assert advice.says.startswith("Tighten the completion check: add a gate")
-    assert advice.because.startswith(
-        "10 of 40 evaluated runs that were reported as done were not good (10 of 40 by a completion"
+    assert advice.because == (
+        "10 of 40 evaluated runs that were reported as done were not good (25 %, 95 % confidence 14 to 40): "
+        "10 of 40 with a completion call"
     )
-    assert "25 %, 95 % confidence 14 to 40" in advice.because
 
 
 async def test_A9_many_false_negatives_advise_to_strengthen_the_prompt_to_finish(tmp_path: Path) -> None:
@@ -85,7 +85,8 @@ async def test_A9_many_false_negatives_advise_to_strengthen_the_prompt_to_finish
     (advice,) = report_of(tmp_path).advice
     assert (advice.about, advice.firm) == ("false_negatives", True)
     assert advice.says.startswith("Strengthen the prompt: as soon as the work is done")
-    assert "16 of 32 runs went on after their work was reported as done, for 32 steps (25 % of all)" in advice.because
+    assert advice.because.startswith("16 of 32 runs continued after their work was reported as done (50 %")
+    assert advice.because.endswith(", for 32 steps (25 % of all)")
 
 
 async def test_A9_completions_handed_back_in_vain_and_repetitions_have_advice_of_their_own(tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ async def test_A9_against_a_baseline_policy(tmp_path: Path) -> None:
     assert (
         changes["steps per run"],
         changes["steps until reported as done"],
-        changes["went on after it was done"],
+        changes["continued after it was done"],
     ) == (
         3.0,
         2.0,

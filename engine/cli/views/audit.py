@@ -23,7 +23,7 @@ WHOLE = 40
 REPEATED_SHOWN = 5
 _STYLES: dict[Tone, str] = {"success": "green", "doubt": "yellow", "failure": "red"}
 _INDENT = (0, 0, 0, 2)
-_MARKS = {"ok": "", None: " (never answered)", "rejected": " (handed back)"}
+_MARKS = {"ok": "", None: " (never answered)", "rejected": " (rejected)"}
 
 
 def render_audit(audit: Audit, every_step: bool) -> Iterator[RenderableType]:

@@ -313,7 +313,7 @@ def tools(found: dict[str, ToolTotals]) -> ReportTable:
         for name, tool in list(found.items())[:NAMED]
     ]
     more = f"And {len(found) - NAMED:,} more: --json lists them all." if len(found) > NAMED else ""
-    head = ("tool", "", "calls", "runs", "failed", "share", "handed back", "not run", "time")
+    head = ("tool", "", "calls", "runs", "failed", "share", "rejected", "not run", "time")
     caption = "By tool: calls, and how they ended"
     return ReportTable(
         title="By tool",
