@@ -1,4 +1,4 @@
-"""Integrations that only listen: one file each, or a folder."""
+"""Integrations that observe runs and change nothing: logging, a progress bar, OpenTelemetry."""
 
 from .otel import traced
 from .progress import progress

@@ -1,34 +1,31 @@
-"""A bar in the terminal for a fleet: how many tasks have a result, how they ended, what was used so far.
+"""Progress bars in the terminal, above all for a batch of runs: tasks done, how they ended, tokens and cost so far.
 
     async with engine.run_many(tasks, limit=100) as fleet:
         with progress(fleet):
             async for result in fleet:
                 ...
 
-It looks at the fleet some times a second, from a thread of its own. Where stderr is no terminal it shows nothing
-until the end, and then one line.
+A thread redraws the bar several times a second. If stderr is not a terminal, only one line is printed, at the end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..batch import Fleet
 
 if TYPE_CHECKING:
-    from rich.console import Console
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+
+REFRESH_PER_SECOND = 8
+"""How often a bar is redrawn."""
 
 
 @contextmanager
 def progress(fleet: Fleet, console: Console | None = None) -> Iterator[None]:
-    """Show how far a fleet is while the block is open. `console`: one of rich's, to draw elsewhere than on stderr."""
+    """Show the progress of a batch of runs inside the block. `console`: where to draw, if not on stderr."""
     from rich.console import Console
 
     with progress_bar(
@@ -38,7 +35,7 @@ def progress(fleet: Fleet, console: Console | None = None) -> Iterator[None]:
 
 
 def batch_status(fleet: Fleet) -> str:
-    """How the runs ended so far, how many go on, what they used."""
+    """How many runs have ended with which status, how many are running, and the tokens and cost so far."""
     usage = fleet.usage
     parts = [f"{many:,} {status.replace('_', ' ')}" for status, many in sorted(fleet.statuses.items())]
     if fleet.running:
@@ -50,25 +47,23 @@ def batch_status(fleet: Fleet) -> str:
     return " · ".join(parts)
 
 
-# A bar in the terminal, drawn some times a second from a thread of its own: it asks how far things are.
-
-REFRESH_PER_SECOND = 8
-"""How often the bar is drawn."""
-
-
 class BarState(NamedTuple):
-    """How far it is."""
+    """What a progress bar shows."""
 
     done: int
     total: int
     words: str = ""
+    """The text after the bar."""
 
 
 @contextmanager
 def progress_bar(look: Callable[[], BarState], console: Console, *, stays: bool = True) -> Iterator[None]:
-    """Draw what `look` says while the block is open, and leave it there at the end if it `stays`.
+    """Draw a progress bar inside the block.
 
-    `look` is called from another thread. Where `console` is no terminal there is one line, at the end.
+    look: returns the current state; called from another thread.
+    stays: whether the bar stays on the screen at the end.
+
+    If `console` is not a terminal, only one line is printed, at the end.
     """
     from rich.live import Live
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -79,11 +74,11 @@ def progress_bar(look: Callable[[], BarState], console: Console, *, stays: bool 
     row = columns.add_task("", words="")
 
     def draw() -> RenderableType:
-        shown = look()
-        columns.update(row, completed=shown.done, total=shown.total, words=shown.words)
+        state = look()
+        columns.update(row, completed=state.done, total=state.total, words=state.words)
         return columns.get_renderable()
 
     with Live(get_renderable=draw, console=console, refresh_per_second=REFRESH_PER_SECOND, transient=not stays):
         yield
     if not console.is_terminal:
-        console.print()  # rich leaves the last line open there
+        console.print()  # rich does not end the last line there

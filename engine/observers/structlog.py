@@ -1,9 +1,9 @@
-"""A subscriber that writes a run's landmarks to structlog: starts, tool calls, decisions, the end.
+"""A subscriber that logs the main events of a run with structlog: start, tool calls, failures, decisions, end.
 
     Engine(provider, observers=Observers(subscribers=[log_run]))
 
-Parts of the stream are not logged: whoever wants them reads the events or a record. No key, no argument and no text
-of a model is logged, only names, numbers and reasons.
+Stream parts are not logged; read the events or a record for these. The log holds only names, numbers and reasons, and
+no arguments, results or texts of a model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def log_run(event: Any, run: Run) -> None:
-    """Log one event of a run, if it is a landmark."""
+    """Log an event of a run, if it is one of the main events."""
     import structlog
 
     log = structlog.get_logger("endstop").bind(run_id=run.id, session_id=run.session_id)

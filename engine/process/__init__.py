@@ -1,1 +1,1 @@
-"""How the process starts, ends and hears signals: its standard streams, its shutdown, its event loop."""
+"""The process of a command: its standard streams, signals, event loop and exit."""

@@ -1,4 +1,4 @@
-"""What processes share that stand for long, a server and a worker: their event loop, their log, their place."""
+"""What the long-running processes, servers and workers, have in common: event loop, log, and reaction to signals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """The event loop: uvloop's if it is installed, which takes a third less for each event."""
+    """A new event loop: uvloop's if that is installed, which needs a third less time per event."""
     try:
         import uvloop
     except ImportError:
@@ -25,7 +25,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 @contextmanager
 def log_to_stderr() -> Iterator[None]:
-    """While it is entered, let structlog write one line for each event to stderr: stdout is for the answer alone."""
+    """Make structlog write one line per log entry to stderr, inside the block. stdout is only for the answer."""
     import structlog
 
     before = structlog.get_config() if structlog.is_configured() else None
@@ -36,7 +36,7 @@ def log_to_stderr() -> Iterator[None]:
             structlog.processors.format_exc_info,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"], drop_missing=True),
         ],
-        logger_factory=lambda *named: structlog.PrintLogger(sys.stderr),  # as it is when something is said
+        logger_factory=lambda *args: structlog.PrintLogger(sys.stderr),  # the sys.stderr of that moment
         cache_logger_on_first_use=False,
     )
     try:
@@ -49,27 +49,28 @@ def log_to_stderr() -> Iterator[None]:
 
 
 class DaemonProcess:
-    """Such a process as a signal meets it: it stops as its service does. `exit_code` is 0, or that of Ctrl-C."""
+    """A long-running process, as `ShutdownSignals` stops it."""
 
     begun = True
 
     def __init__(self, service: Service) -> None:
         self.exit_code = 0
+        """0, or `INTERRUPT_EXIT_CODE` after Ctrl-C."""
         self.stop_requested = asyncio.Event()
-        """Set once it is to stop."""
+        """Set when the process should stop."""
         self._service = service
 
     def cancel(self, cause: str = "shutdown") -> None:
-        """Begin to stop."""
+        """Begin to stop the service."""
         self.exit_code = INTERRUPT_EXIT_CODE if cause == "interrupt" else 0
         self._service.begin_stopping()
         self.stop_requested.set()
 
     def show_stopping(self) -> None:
-        """Say that it is about to stop."""
+        """Print how many sessions are still running."""
         running = self._service.running
         if running:
-            print(f"endstop: stopping; sessions that are running: {running}", file=sys.stderr, flush=True)
+            print(f"endstop: stopping; running sessions: {running}", file=sys.stderr, flush=True)
 
     def restore_terminal(self) -> None:
-        """There is no screen to leave."""
+        """Does nothing: there is no live view."""

@@ -1,4 +1,9 @@
-"""An event loop for one command, and leaving the process though a tool's thread still hangs."""
+"""Run a command's event loop to its end, stop at Ctrl-C and SIGTERM, and exit although a tool's thread hangs.
+
+The first signal cancels the run, which then ends cleanly; the second ends the process at once. The handler is Python's
+own and not the event loop's, because it then runs between two bytecode instructions of the main thread, also while the
+loop is busy. A wakeup descriptor wakes the loop while it sleeps: a signal just before `select` does not interrupt it.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +21,17 @@ from typing import Any, Protocol
 
 from .streams import flush_std_streams
 
-TIDY_SECONDS = 2.0
-"""How long tasks that were left behind may take to end."""
+CANCEL_SECONDS = 2.0
+"""How long tasks that are still running at the end may take to be cancelled."""
 THREAD_SECONDS = 0.2
-"""How long threads that are done may take to end."""
+"""How long threads may take to end before the process exits without them."""
+INTERRUPT_EXIT_CODE = 130
+"""The exit code of a process that was ended by Ctrl-C: 128 + SIGINT, as shells have it."""
+_CAUSES = {signal.SIGINT: "interrupt", signal.SIGTERM: "shutdown"}
 
 
 def run_to_end(work: Coroutine[Any, Any, int], loop: asyncio.AbstractEventLoop | None = None) -> int:
-    """Run the command's work. Like `asyncio.run`, but it never waits for a thread that hangs."""
+    """Run a command and return its exit code. Like `asyncio.run`, but never waits for a thread that hangs."""
     loop = loop or asyncio.new_event_loop()
     executor = ThreadPoolExecutor(thread_name_prefix="endstop")
     loop.set_default_executor(executor)
@@ -32,7 +40,7 @@ def run_to_end(work: Coroutine[Any, Any, int], loop: asyncio.AbstractEventLoop |
         return loop.run_until_complete(work)
     finally:
         try:
-            loop.run_until_complete(_tidy())
+            loop.run_until_complete(_cancel_tasks())
             loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
             executor.shutdown(wait=False, cancel_futures=True)
@@ -41,9 +49,9 @@ def run_to_end(work: Coroutine[Any, Any, int], loop: asyncio.AbstractEventLoop |
 
 
 def exit_despite_hanging_threads(code: int, others: Collection[threading.Thread] = ()) -> None:
-    """End the process here if a thread would keep it alive; all that matters must be written by now.
+    """Exit here and now if a thread would keep the process alive. Everything must have been written before.
 
-    `others` are threads that were there before the command: they are their owner's, and no reason to leave.
+    others: threads that existed before the command and belong to the caller; they are not waited for.
     """
     flush_std_streams()
     deadline = monotonic() + THREAD_SECONDS
@@ -55,56 +63,52 @@ def exit_despite_hanging_threads(code: int, others: Collection[threading.Thread]
                 os._exit(code)
 
 
-async def _tidy() -> None:
+async def _cancel_tasks() -> None:
     left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
     for task in left:
         task.cancel()
     if left:
-        await asyncio.wait(left, timeout=TIDY_SECONDS)
+        await asyncio.wait(left, timeout=CANCEL_SECONDS)
 
 
-# Ctrl-C and SIGTERM: the first ends the run cleanly, the second leaves at once.
-#
-# A handler of Python's own, not the event loop's: it runs between two instructions of the main thread, so it is heard
-# also while the loop is busy. And a wakeup descriptor, so that it is heard while the loop sleeps: a signal that comes
-# just before `select` does not interrupt it.
-
-INTERRUPT_EXIT_CODE = 130
-_CAUSES = {signal.SIGINT: "interrupt", signal.SIGTERM: "shutdown"}
+# ---- signals
 
 
 class Cancellable(Protocol):
-    """A run, or what else can be ended."""
+    """A run, or a process that serves runs."""
 
     @property
     def begun(self) -> bool:
-        """Whether there is something to end."""
+        """Whether there is something to cancel."""
         ...
 
     def cancel(self, cause: str = ...) -> None:
-        """End it."""
+        """Cancel it. `cause`: `interrupt` for Ctrl-C, `shutdown` for SIGTERM."""
         ...
 
 
 class ShutdownView(Protocol):
-    """What a view does about a signal."""
+    """A view, as far as signals concern it."""
 
     def show_stopping(self) -> None:
-        """The user has asked to stop."""
+        """Show that the run is being stopped."""
         ...
 
     def restore_terminal(self) -> None:
-        """Leave the terminal usable at once."""
+        """Make the terminal usable again; the process ends directly afterwards."""
         ...
 
 
 class ShutdownSignals:
-    """Hears the signals while it is entered, in the event loop; `attach` tells it which run they end."""
+    """Handles SIGINT and SIGTERM inside its `with` block, which must run in the event loop's thread.
+
+    The first signal cancels what was attached; before that it raises KeyboardInterrupt. The second one exits.
+    """
 
     def __init__(self, view: ShutdownView) -> None:
         self._view = view
         self._run: Cancellable | None = None
-        self._heard = 0
+        self._received = 0
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> ShutdownSignals:
@@ -116,8 +120,8 @@ class ShutdownSignals:
             self._loop.add_reader(self._woken, self._woken.recv, 64)
             self._before_wake = signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
             for number in _CAUSES:
-                if signal.getsignal(number) is not signal.SIG_IGN:  # who started us wants it ignored, as `nohup` does
-                    self._before[number] = signal.signal(number, self._hear)
+                if signal.getsignal(number) is not signal.SIG_IGN:  # ignored by our parent, as `nohup` does
+                    self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(
@@ -132,15 +136,15 @@ class ShutdownSignals:
             self._woken.close()
 
     def attach(self, run: Cancellable) -> None:
-        """From now on a signal ends this run."""
+        """Cancel this run at a signal from now on."""
         self._run = run
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
-        self._heard += 1
-        if self._heard > 1:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self._received += 1
+        if self._received > 1:
             self._view.restore_terminal()
             os._exit(INTERRUPT_EXIT_CODE)
         if self._run is None or not self._run.begun:
-            raise KeyboardInterrupt  # nothing has begun: there is nothing to tidy up
+            raise KeyboardInterrupt  # nothing has begun, so there is nothing to clean up
         self._view.show_stopping()
         self._loop.call_soon_threadsafe(self._run.cancel, _CAUSES[signal.Signals(number)])

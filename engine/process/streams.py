@@ -1,7 +1,7 @@
 """stdout and stderr of the process, at the level of file descriptors.
 
-stdout is for the answer alone. Whatever tools and libraries print, also from C code and child processes, goes to
-stderr; while a live view owns the terminal, it is caught line by line and handed to the view.
+stdout is only for the answer. Whatever tools and libraries print, also from C code and child processes, goes to stderr.
+While a live view owns the terminal, it is captured line by line and passed to the view.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _STDOUT, _STDERR = 1, 2
 
 
 class StdStreams:
-    """Takes stdout away from the rest of the process, for as long as the process lives."""
+    """Takes stdout away from the rest of the process, until the process ends."""
 
     def __init__(self) -> None:
         for stream in (sys.stdout, sys.stderr):
@@ -25,14 +25,14 @@ class StdStreams:
                 stream.flush()
                 stream.reconfigure(line_buffering=True, errors="backslashreplace")
         self.stdout = os.dup(_STDOUT)
-        """What was stdout: for the answer."""
+        """The original stdout, for the answer."""
         self.stderr = os.dup(_STDERR)
-        """What was stderr, also while it is being caught."""
+        """The original stderr, also while output is captured."""
         os.dup2(self.stderr, _STDOUT)
         self._reader: threading.Thread | None = None
 
     def write_answer(self, text: str) -> None:
-        """Write to what was stdout. A reader that has left is no error."""
+        """Write to the original stdout. A reader that has closed it is not an error."""
         rest = text.encode("utf-8", "replace")
         with suppress(BrokenPipeError):
             while rest:
@@ -44,7 +44,7 @@ class StdStreams:
         return os.isatty(self.stdout)
 
     def capture(self, line: Callable[[str], None]) -> None:
-        """From now on, call `line` (from a thread) with each line that anything prints."""
+        """Call `line`, from a thread, with each line that is printed from now on."""
         flush_std_streams()
         read, write = os.pipe()
         os.dup2(write, _STDOUT)
@@ -54,38 +54,38 @@ class StdStreams:
         self._reader.start()
 
     def stop_capture(self) -> None:
-        """End `capture`; what was printed before is handed over first, but for what a child keeps open."""
+        """End `capture`, after the lines that were printed before were passed on."""
         flush_std_streams()
         os.dup2(self.stderr, _STDOUT)
         os.dup2(self.stderr, _STDERR)
         if self._reader is not None:
-            self._reader.join(0.3)
+            self._reader.join(0.3)  # a child process may keep the pipe open
             self._reader = None
 
 
 def flush_std_streams() -> None:
-    """Hand to the operating system what Python still holds."""
+    """Flush stdout and stderr."""
     for descriptor, stream in ((_STDOUT, sys.stdout), (_STDERR, sys.stderr)):
         try:
             stream.flush()
-        except OSError:  # nobody reads it any more: the interpreter must not stumble over it when it ends
+        except OSError:  # nobody reads it any more, and flushing at exit must not fail
             os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
         except (ValueError, AttributeError):
-            pass  # closed, or there is none
+            pass  # closed, or None
 
 
 def reopen_closed_streams() -> None:
-    """Put the null device where whoever started us closed stdin, stdout or stderr: no file may land there."""
+    """Open the null device in place of a closed stdin, stdout or stderr, so that no file gets its descriptor."""
     for descriptor in (0, _STDOUT, _STDERR):
         try:
             os.fstat(descriptor)
         except OSError:
-            nowhere = os.open(os.devnull, os.O_RDWR)  # the lowest free number, so mostly this very one
-            if nowhere != descriptor:
-                os.dup2(nowhere, descriptor)
-                os.close(nowhere)
+            null = os.open(os.devnull, os.O_RDWR)  # the lowest free number, so usually this one
+            if null != descriptor:
+                os.dup2(null, descriptor)
+                os.close(null)
     if sys.stderr is None:
-        sys.stderr = open(_STDERR, "w", closefd=False)  # noqa: SIM115  for as long as the process lives
+        sys.stderr = open(_STDERR, "w", closefd=False)  # noqa: SIM115  until the process ends
 
 
 def _read_lines(descriptor: int, line: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""Spans of runs, by OpenTelemetry's conventions. See `tracing.py`."""
+"""OpenTelemetry: spans of runs, by its semantic conventions. See `tracing.py`."""
 
 from .tracing import traced
 

@@ -1,4 +1,4 @@
-"""What spans say, in the conventions' words: of a provider, a request, a response, a call and an outcome."""
+"""Attributes of spans, by OpenTelemetry's conventions: of providers, requests, usage, tool calls and outcomes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PROVIDER_NAMES: Mapping[str, str] = {
     "watsonx": "ibm.watsonx.ai",
     "xai": "x_ai",
 }
-"""`gen_ai.provider.name` by litellm's name of a provider, where the two differ."""
+"""`gen_ai.provider.name` by litellm's name of the provider, where the two differ."""
 MODEL_FAMILIES = {
     "claude": "anthropic",
     "gpt": "openai",
@@ -48,7 +48,7 @@ MODEL_FAMILIES = {
     "o3": "openai",
     "o4": "openai",
 }
-"""The same by how the name of a model begins that names no provider."""
+"""`gen_ai.provider.name` by the first part of a model's name, for names without a provider."""
 DEFAULT_PORTS = {"http": 80, "https": 443}
 REQUEST_SETTINGS: Mapping[str, tuple[str, type]] = {
     "frequency_penalty": ("gen_ai.request.frequency_penalty", float),
@@ -60,11 +60,11 @@ REQUEST_SETTINGS: Mapping[str, tuple[str, type]] = {
     "top_k": ("gen_ai.request.top_k", int),
     "top_p": ("gen_ai.request.top_p", float),
 }
-"""Settings of a request that have an attribute, and its type."""
+"""The attribute and its type by the setting of a request."""
 
 
 def provider_name(provider: Provider) -> str:
-    """Who answers, in the conventions' words as far as it can be told; else what kind of provider it is."""
+    """The conventions' name of the provider if it can be determined; else the lower-case name of its class."""
     leaf = next(iter_leaf_providers(provider))
     kind = type(leaf).__name__
     endpoint = str(getattr(leaf, "endpoint", ""))
@@ -72,7 +72,7 @@ def provider_name(provider: Provider) -> str:
     if kind == "LiteLLM" and slash:
         return PROVIDER_NAMES.get(vendor, vendor)
     if endpoint:
-        host = VENDORS.get(urlsplit(endpoint).hostname or "", "openai")  # whose protocol it speaks
+        host = VENDORS.get(urlsplit(endpoint).hostname or "", "openai")  # the provider of the protocol
         return PROVIDER_NAMES.get(host, host)
     if kind == "LiteLLM":
         return MODEL_FAMILIES.get(leaf.model.partition("-")[0], "litellm")
@@ -80,33 +80,33 @@ def provider_name(provider: Provider) -> str:
 
 
 def provider_attributes(provider: Provider) -> dict[str, Any]:
-    """The same for run and request: who answers, which model, and where."""
-    told: dict[str, Any] = {
+    """Attributes of both runs and requests: provider, model and server."""
+    attributes: dict[str, Any] = {
         "gen_ai.provider.name": provider_name(provider),
         "gen_ai.request.model": provider.model,
     }
     address = urlsplit(str(getattr(provider, "endpoint", "")))
     if address.hostname:
-        told["server.address"] = address.hostname
-        told["server.port"] = address.port or DEFAULT_PORTS.get(address.scheme)
-    return told
+        attributes["server.address"] = address.hostname
+        attributes["server.port"] = address.port or DEFAULT_PORTS.get(address.scheme)
+    return attributes
 
 
 def request_attributes(request: Request) -> dict[str, Any]:
-    """The settings of a request, but for its messages."""
-    told: dict[str, Any] = {"gen_ai.request.stream": True, "endstop.attempt": request.attempt}
+    """The settings of a request, without its messages."""
+    attributes: dict[str, Any] = {"gen_ai.request.stream": True, "endstop.attempt": request.attempt}
     for name, (attribute, kind) in REQUEST_SETTINGS.items():
         value = request.settings.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool):
-            told[attribute] = kind(value)
+            attributes[attribute] = kind(value)
     stop = request.settings.get("stop")
     if isinstance(stop, str | list | tuple):
-        told["gen_ai.request.stop_sequences"] = [stop] if isinstance(stop, str) else [str(word) for word in stop]
-    return told
+        attributes["gen_ai.request.stop_sequences"] = [stop] if isinstance(stop, str) else [str(word) for word in stop]
+    return attributes
 
 
 def usage_attributes(usage: Usage) -> dict[str, Any]:
-    """Tokens and money. Cached tokens are part of the input, as the conventions want it."""
+    """Tokens and cost. Input tokens include cached tokens, as the conventions say."""
     return {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
@@ -118,7 +118,7 @@ def usage_attributes(usage: Usage) -> dict[str, Any]:
 
 
 def call_attributes(call: ToolCall, tool: Tool) -> dict[str, Any]:
-    """Which tool is called, but for its arguments."""
+    """The tool of a call, without its arguments."""
     return {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": tool.name,
@@ -129,7 +129,7 @@ def call_attributes(call: ToolCall, tool: Tool) -> dict[str, Any]:
 
 
 def outcome_attributes(outcome: Outcome) -> dict[str, Any]:
-    """How a run ended, but for its answer."""
+    """How a run ended, without its answer."""
     return {
         "endstop.stop_reason": outcome.stop_reason,
         "endstop.status": outcome.status,
@@ -140,49 +140,50 @@ def outcome_attributes(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-# What was said, for spans that may hold it: messages in the form of the conventions' JSON schemas.
-#
-# A redaction of the engine's applies here as it does to records. Pictures are named, never copied.
+# ---- contents
 
 FINISH_REASONS = {"tool_calls": "tool_call", "context_full": "length", "retry": "error"}
-"""Finish reasons that the schema of output messages names otherwise."""
+"""Finish reasons that the conventions' schema of output messages names differently."""
 
 
 class ContentAttributes:
-    """Turns what was said into attributes."""
+    """Attributes with contents, for spans that may hold them: messages in the form of the conventions' JSON schemas.
+
+    The engine's redaction applies, as in records. Images are described, never copied.
+    """
 
     def __init__(self, redact: Redact | None) -> None:
         self._texts = TextRedactor(redact or str)
 
     def prompt(self, prompt: str | None) -> dict[str, Any]:
-        """What a run was asked; nothing if it goes on from an answer."""
+        """The prompt of a run; nothing for a run that continues after an answer."""
         if prompt is None:
             return {}
         return {"gen_ai.input.messages": _json([self._message(UserMessage(prompt))])}
 
     def answer(self, answer: str, finish: str) -> dict[str, Any]:
-        """What a run answered."""
+        """The answer of a run."""
         return {"gen_ai.output.messages": _json([{**self._message(AssistantMessage(answer)), "finish_reason": finish}])}
 
     def request(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """All that a model was shown."""
+        """The messages of a request."""
         return {"gen_ai.input.messages": _json([self._message(message) for message in messages])}
 
     def response(self, message: AssistantMessage, finish: FinishReason) -> dict[str, Any]:
-        """What a model said."""
-        told = {**self._message(message), "finish_reason": FINISH_REASONS.get(finish, finish)}
-        return {"gen_ai.output.messages": _json([told])}
+        """The message of a response."""
+        output = {**self._message(message), "finish_reason": FINISH_REASONS.get(finish, finish)}
+        return {"gen_ai.output.messages": _json([output])}
 
     def arguments(self, call: ToolCall) -> dict[str, Any]:
-        """What a tool was called with, as the model wrote it."""
+        """The arguments of a call, as the model wrote them."""
         return {"gen_ai.tool.call.arguments": self._texts.arguments(call.arguments)}
 
     def result(self, content: str) -> dict[str, Any]:
-        """What a tool returned, as the model reads it."""
+        """The result of a call, as the model reads it."""
         return {"gen_ai.tool.call.result": self._texts.text(content)}
 
     def detail(self, text: str) -> str:
-        """A sentence on what went wrong, which may quote what was said."""
+        """The text of an error, which may quote contents."""
         return self._texts.text(text)
 
     def _message(self, message: Message) -> dict[str, Any]:
@@ -192,9 +193,9 @@ class ContentAttributes:
             case UserMessage(text):
                 return {"role": "user", "parts": [_text(text)]}
             case AssistantMessage(text, calls, reasoning):
-                thought = [{"type": "reasoning", "content": part.text} for part in reasoning if part.text]
-                told = [_text(text)] if text else []
-                return {"role": "assistant", "parts": [*thought, *told, *map(_call, calls)]}
+                thoughts = [{"type": "reasoning", "content": part.text} for part in reasoning if part.text]
+                texts = [_text(text)] if text else []
+                return {"role": "assistant", "parts": [*thoughts, *texts, *map(_call, calls)]}
             case ToolResult() as result:
                 part = {"type": "tool_call_response", "id": result.call_id, "response": result.content}
                 return {"role": "tool", "parts": [part, *map(_picture, result.images)]}

@@ -1,7 +1,7 @@
-"""The span of one request to the model, around the whole provider with its retries, fallbacks and races.
+"""The span of a request to the model (operation `chat`), around the provider with its retries, fallbacks and races.
 
-It is current while the response streams, so that what the provider does lies below it. A tool that starts in the
-meantime belongs to the run all the same: its span names its parent.
+The span is current while the response streams, so that spans of the provider's own requests lie below it. A tool that
+starts meanwhile still belongs to the run, because its span is started with the run's span as its parent.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .attributes import ContentAttributes, provider_attributes, request_attribut
 from .spans import SafeSpan, SafeTracer
 
 SIDE_REQUEST = "aside"
-"""The attempt's id of a request that is no step: no event speaks of it."""
+"""The attempt id of a request that is not part of a step, and has no events."""
 
 
 _RESPONSE_CHUNKS = frozenset({ModelSelected, AttemptEnded, FinishReport, UsageReport})
-"""Chunks that say something of the response as a whole."""
+"""Chunks that concern the response as a whole."""
 
 
 class TracedProvider(Wrapper):
-    """One run's provider; each of its responses has a span. `opened` is told of each."""
+    """The provider of a run, with a span for each response. `opened`: called with the span of each step's response."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class TracedProvider(Wrapper):
         self._tracer = tracer
         self._content = content
         self._opened = opened
-        self._same = {
+        self._constant_attributes = {
             "gen_ai.operation.name": "chat",
             "gen_ai.conversation.id": session_id,
             **provider_attributes(provider),
@@ -49,8 +49,8 @@ class TracedProvider(Wrapper):
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
-        """Open one response of the wrapped provider below a span of its own."""
-        span = self._tracer.start_span(f"chat {self.model}", lambda: self._of(request), client=True)
+        """Stream a response of the wrapped provider inside a span."""
+        span = self._tracer.start_span(f"chat {self.model}", lambda: self._attributes_of(request), client=True)
         chat = ChatSpan(span, self.model, self._content)
         if request.attempt != SIDE_REQUEST:
             self._opened(chat)
@@ -69,18 +69,18 @@ class TracedProvider(Wrapper):
         if request.attempt == SIDE_REQUEST:
             chat.end(None)
 
-    def _of(self, request: Request) -> dict[str, Any]:
+    def _attributes_of(self, request: Request) -> dict[str, Any]:
         content = self._content
-        told = {} if content is None else content.request([*request.messages, *request.ephemeral])
-        return {**self._same, **request_attributes(request), **told}
+        messages = {} if content is None else content.request([*request.messages, *request.ephemeral])
+        return {**self._constant_attributes, **request_attributes(request), **messages}
 
 
 class ChatSpan:
-    """What is known of one response."""
+    """The span of one response. It ends when the run has accepted or rejected the response."""
 
     def __init__(self, span: SafeSpan, model: str, content: ContentAttributes | None) -> None:
         self.closed = False
-        """Whether the stream was left without an error; whether it was a response is for the run to say."""
+        """Whether the stream ended without an error. The run decides whether it was a valid response."""
         self._span = span
         self._model = model
         self._content = content
@@ -89,17 +89,17 @@ class ChatSpan:
         self._usage: UsageReport | None = None
 
     async def watch(self, chunks: AsyncIterator[AnyChunk]) -> AsyncGenerator[AnyChunk]:
-        """The chunks of the response, as they come."""
+        """Pass on the chunks of the response, and note what they say about it."""
         first = True
         async for chunk in chunks:
             if first:
                 first = False
-                self._begun()
+                self._set_time_to_first_chunk()
             if type(chunk) in _RESPONSE_CHUNKS:
                 self._note(chunk)
             yield chunk
 
-    def _begun(self) -> None:
+    def _set_time_to_first_chunk(self) -> None:
         seconds = monotonic() - self._began
         self._span.set_attributes(lambda: {"gen_ai.response.time_to_first_chunk": seconds})
 
@@ -117,7 +117,7 @@ class ChatSpan:
                 pass
 
     def fail(self, error: BaseException) -> None:
-        """No response: the provider gave up, or somebody cancelled it."""
+        """End the span of a request that failed or was cancelled."""
         if isinstance(error, ProviderError):
             self._add_failed_attempt(attempt_ended(error, self._model))
             self._end_span(error.kind, str(error))
@@ -128,24 +128,24 @@ class ChatSpan:
             self._end_span(None)
 
     def reject(self, event: ev.AttemptFailed) -> None:
-        """The run could make nothing of a stream that had come to its end."""
+        """End the span of a stream that ended, but that the run did not accept as a response."""
         if self.closed and self._span.recording:
             self._add_failed_attempt(event)
             self._end_span(event.kind, event.message)
 
     def end(self, response: ev.ResponseFinished | None) -> None:
-        """End the span: with the response as the run has it, or without a run by what the chunks have said."""
+        """End the span: with the response that the run assembled, or for a side request (None) by its chunks alone."""
         if not self._span.recording:
             self._end_span(None)
         elif response is None:
             usage = {} if self._usage is None else usage_attributes(self._usage.usage)
-            self._span.set_attributes(lambda: {"gen_ai.response.finish_reasons": self._finishes, **usage})
+            self._span.set_attributes(lambda: {"gen_ai.response.finish_reasons": self._finish_reasons, **usage})
             self._end_span(None)
         else:
             cut = response.cut_at is not None
             self._span.set_attributes(
                 lambda: {
-                    "gen_ai.response.finish_reasons": self._finishes,
+                    "gen_ai.response.finish_reasons": self._finish_reasons,
                     "endstop.cut": cut,
                     **usage_attributes(response.usage),
                 }
@@ -156,8 +156,8 @@ class ChatSpan:
             self._end_span(None)
 
     @property
-    def _finishes(self) -> list[str] | None:
-        """What the model said why it ended; nothing where it was cut before it did."""
+    def _finish_reasons(self) -> list[str] | None:
+        """The model's finish reason; None if the response was cut before it came."""
         return None if self._finish is None else [self._finish.reason]
 
     def _add_failed_attempt(self, ended: AttemptEnded | ev.AttemptFailed) -> None:
@@ -175,5 +175,5 @@ class ChatSpan:
 
     def _end_span(self, error: str | None, detail: str = "") -> None:
         self._span.set_attributes(lambda: {"gen_ai.response.model": self._model})
-        told = None if error is None or self._content is None else self._content.detail(detail)
-        self._span.end(error, detail=told)
+        redacted = None if error is None or self._content is None else self._content.detail(detail)
+        self._span.end(error, detail=redacted)

@@ -1,8 +1,8 @@
-"""Spans that cannot hurt. The only module that imports OpenTelemetry, when the first engine is traced.
+"""Spans whose errors do not reach the run. Only this module imports OpenTelemetry, when the first engine is traced.
 
-Whatever a tracer, a processor or an exporter raises is complained of once for each engine, and the run goes on. A span
-is made current around the whole run, one response or one call; the task that sets it takes it back, on every way out,
-so nothing is ever "created in a different Context".
+What a tracer, a span processor or an exporter raises is logged once per engine, and the run goes on. A span is made
+current around a whole run, one response or one call, and detached by the same task on every way out, so that
+OpenTelemetry never logs "created in a different Context".
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider as TracerProvider
 
 SCHEMA_URL = "https://opentelemetry.io/schemas/1.41.1"
-"""The latest release of the conventions that holds those for generative AI; see `tracing.py`."""
+"""The latest release of the conventions that includes generative AI; see `tracing.py`."""
 
 Attributes = Mapping[str, Any]
 
 
 class SafeTracer:
-    """Starts spans. Raises WrongUse if OpenTelemetry is not installed, or the tracer provider is none."""
+    """Starts spans, and never raises while it does.
+
+    Creating it raises WrongUse if OpenTelemetry is not installed or `tracer_provider` is not a tracer provider.
+    """
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
         try:
@@ -44,7 +47,7 @@ class SafeTracer:
     def start_span(
         self, name: str, attributes: Callable[[], Attributes], *, client: bool = False, under: SafeSpan | None = None
     ) -> SafeSpan:
-        """A span under another one, or else under the one that is current. It is not made current by this."""
+        """Start a span below `under`, or below the current span if that is None. The new span is not made current."""
         try:
             kind = self.trace.SpanKind.CLIENT if client else self.trace.SpanKind.INTERNAL
             parent = None if under is None else under.context
@@ -55,7 +58,7 @@ class SafeTracer:
             return SafeSpan(self, None, None)
 
     def warn_once(self, error: Exception) -> None:
-        """Say that tracing failed, the first time."""
+        """Log the first error of tracing."""
         if self._warned:
             return
         self._warned = True
@@ -63,7 +66,7 @@ class SafeTracer:
 
 
 class SafeSpan:
-    """One span, or none if it could not be started."""
+    """A span that never raises; it does nothing if it could not be started."""
 
     __slots__ = ("_ended", "_recording", "_span", "_tracer", "context")
 
@@ -76,11 +79,11 @@ class SafeSpan:
 
     @property
     def recording(self) -> bool:
-        """Whether anything that it is told is kept: not if it was sampled out."""
+        """Whether attributes and events are kept: not if the span was sampled out or has ended."""
         return self._recording and not self._ended
 
     def attach(self) -> Any:
-        """Make it current; what this gives goes to `leave`, in the same task."""
+        """Make the span current. Returns the token for `detach`, which the same task must call."""
         if self.context is None:
             return None
         try:
@@ -90,10 +93,10 @@ class SafeSpan:
             return None
 
     def detach(self, token: Any) -> None:
-        """Make current what was before, whatever has been made current since.
+        """Make the previous span current again.
 
-        In another task than the one that entered there is nothing to take back: so it is where a task died half-way
-        and its frames are swept up elsewhere. OpenTelemetry's own `detach` would log an error.
+        In another task than that of `attach` this does nothing. That happens when a task died and its frames are
+        finalised elsewhere; OpenTelemetry's own `detach` would log an error.
         """
         try:
             if isinstance(token, Token):
@@ -106,7 +109,7 @@ class SafeSpan:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Make it current for a block."""
+        """Make the span current inside the block."""
         token = self.attach()
         try:
             yield
@@ -114,17 +117,22 @@ class SafeSpan:
             self.detach(token)
 
     def set_attributes(self, attributes: Callable[[], Attributes]) -> None:
-        """Add attributes; those that are None are left out."""
+        """Set attributes, except those that are None. Not called if the span is not recording."""
         if self.recording:
             self._safely(lambda: self._span.set_attributes(_without_none(attributes())))
 
     def add_event(self, name: str, attributes: Attributes) -> None:
-        """Add an event, dated now."""
+        """Add an event with the current time."""
         if self.recording:
             self._safely(lambda: self._span.add_event(name, _without_none(attributes)))
 
     def end(self, error: str | None = None, *, detail: str | None = None, at: int | None = None) -> None:
-        """End it, once. `error`: what went wrong, in a word; `at`: nanoseconds since the epoch, if not now."""
+        """End the span; later calls do nothing.
+
+        error: the type of the error, if there was one.
+        detail: the message of the error.
+        at: the time in nanoseconds since the epoch, if not now.
+        """
         if self._span is None or self._ended:
             return
         if error is not None:

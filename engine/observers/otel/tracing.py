@@ -1,21 +1,20 @@
-"""OpenTelemetry: one span for a run, and below it one for each request to the model and each call of a tool.
+"""`traced`: OpenTelemetry spans of runs, with a child span for each request to the model and each tool call.
 
     engine = traced(Engine(provider, tools=[read_file]), agent_name="porter")
 
     invoke_agent porter                    the run
-    ├── chat claude-sonnet-4-5             one request, with all its retries; failed attempts are its events
-    ├── execute_tool read_file             one call; what the function does lies below it
+    ├── chat claude-sonnet-4-5             one request with its retries; failed attempts are events of the span
+    ├── execute_tool read_file             one call; spans of the function lie below it
     └── chat claude-sonnet-4-5
 
-Names and attributes follow OpenTelemetry's semantic conventions for generative AI, version 1.41.1, the latest that was
-released with the other conventions (status: Development). They have had a repository of their own since
-(open-telemetry/semantic-conventions-genai), which had released nothing when this was written; what is used here is
-the same there. What the conventions have no word for is under `endstop.*`; `docs/tracing.md` lists it all.
+Names and attributes follow OpenTelemetry's semantic conventions for generative AI, version 1.41.1 (status:
+Development), the latest release that includes them. Since then they have a repository of their own
+(open-telemetry/semantic-conventions-genai), without a release when this was written; the attributes used here are the
+same there. Attributes without a name in the conventions begin with `endstop.`; `docs/tracing.md` lists all of them.
 
-The spans belong to the run. They are opened, made current and closed in the run's own tasks: the run's span lies below
-the one that was current where the run was started, what a tool does below that of its call, what the provider does
-below that of its request, and reading tools that run side by side are siblings. Tracing looks on: a run decides,
-records and costs the same with and without it.
+Spans are started, made current and ended in the tasks of the run. The span of the run lies below the span that was
+current where the run was started; spans that a tool starts lie below that of its call; tool calls that run in parallel
+are siblings. Tracing only observes: a run decides, records and costs the same with and without it.
 """
 
 from __future__ import annotations
@@ -47,24 +46,24 @@ def traced(
     agent_id: str | None = None,
     content: bool = False,
 ) -> Engine:
-    """An engine like this one whose runs are traced.
+    """Return a copy of the engine whose runs are traced.
 
-    tracer_provider: where spans go; OpenTelemetry's global one if left out.
-    agent_name, agent_id: what the run's span calls the agent.
-    content: whether spans hold what was said: prompts, answers, arguments, results, and errors in their own words.
-    Off, they hold names, numbers and reasons only. The engine's redaction applies.
+    tracer_provider: where spans go; OpenTelemetry's global provider if left out.
+    agent_name, agent_id: the agent's name and id in the span of a run.
+    content: whether spans hold prompts, messages, arguments, results and error messages. Without it they hold only
+        names, numbers and reasons. The engine's redaction applies.
 
     Raises WrongUse if OpenTelemetry is not installed, or the engine is traced already.
     """
     if any(isinstance(middleware, TracingMiddleware) for middleware in engine.config.observers.middleware):
-        raise WrongUse("traced: this engine is traced already; each of its runs would have its spans twice")
+        raise WrongUse("traced: this engine is traced already, and its runs would get every span twice")
     agent = {"gen_ai.agent.name": agent_name or None, "gen_ai.agent.id": agent_id}
     attributes = ContentAttributes(engine.config.record_options.redact) if content else None
     return engine.with_middleware(TracingMiddleware(SafeTracer(tracer_provider), agent, attributes))
 
 
 class TracingMiddleware:
-    """Goes around each run of an engine."""
+    """Middleware that traces each run of an engine."""
 
     def __init__(self, tracer: SafeTracer, agent: Mapping[str, Any], content: ContentAttributes | None) -> None:
         self._tracer = tracer
@@ -73,12 +72,12 @@ class TracingMiddleware:
 
     @asynccontextmanager
     async def __call__(self, run: Run) -> AsyncIterator[None]:
-        """Trace one run, from here on."""
+        """Trace a run inside the block."""
         context = run.context
         assert context is not None, "a run is attached before anything goes around it"
         name = self._agent["gen_ai.agent.name"]
         span = self._tracer.start_span(
-            f"invoke_agent {name}" if name else "invoke_agent", lambda: self._of_run(run, context)
+            f"invoke_agent {name}" if name else "invoke_agent", lambda: self._run_attributes(run, context)
         )
         tracer = RunTracer(self._tracer, span, self._content)
         error: BaseException | None = None
@@ -93,7 +92,7 @@ class TracingMiddleware:
             tracer.close()
             self._end(span, run.outcome if run.finished else None, error)
 
-    def _of_run(self, run: Run, context: Context) -> dict[str, Any]:
+    def _run_attributes(self, run: Run, context: Context) -> dict[str, Any]:
         return {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.conversation.id": run.session_id,
@@ -120,7 +119,7 @@ _SPAN_EVENTS = frozenset({ev.ToolCallResult, ev.QuestionAsked, ev.ResponseFinish
 
 
 class RunTracer:
-    """The spans inside of one run, below its own."""
+    """The spans of requests and tool calls of one run."""
 
     def __init__(self, tracer: SafeTracer, span: SafeSpan, content: ContentAttributes | None) -> None:
         self._tracer = tracer
@@ -130,17 +129,17 @@ class RunTracer:
         self._calls: dict[str, _ToolSpan] = {}
 
     def attach(self, context: Context, session_id: str) -> None:
-        """Put itself between the run and its provider and tools, and listen to its events."""
+        """Wrap the provider and the tool execution of the run, and subscribe to its events."""
         self._execute = context.execute
         try:
-            context.provider = TracedProvider(context.provider, self._tracer, session_id, self._content, self._asked)
+            context.provider = TracedProvider(context.provider, self._tracer, session_id, self._content, self._set_chat)
         except Exception as error:
             self._tracer.warn_once(error)
         context.execute = self.execute
         context.log.tell(self.on_event)
 
     def close(self) -> None:
-        """End what is still open: calls whose results nobody waits for any more."""
+        """End spans that are still open: those of calls whose results are no longer awaited."""
         if self._chat is not None:
             self._chat.end(None)
         for call in self._calls.values():
@@ -148,14 +147,14 @@ class RunTracer:
         self._calls.clear()
 
     async def execute(self, call: ToolCall, tool: Tool, arguments: Mapping[str, Any]) -> Any:
-        """Run a call below a span of its own."""
+        """Execute a tool call inside a span."""
         content = self._content
         span = self._tracer.start_span(
             f"execute_tool {tool.name}",
             lambda: {**call_attributes(call, tool), **({} if content is None else content.arguments(call))},
             under=self._span,
         )
-        if call.id in self._calls:  # of an attempt that is void
+        if call.id in self._calls:  # from a failed attempt
             self._calls.pop(call.id).end("cancelled")
         self._calls[call.id] = running = _ToolSpan(span, content)
         try:
@@ -168,7 +167,7 @@ class RunTracer:
             running.ended = time_ns()
 
     def on_event(self, event: Event) -> None:
-        """Finish spans by what the run says of them."""
+        """End spans by the events of the run."""
         if type(event) not in _SPAN_EVENTS:
             return
         try:
@@ -186,29 +185,29 @@ class RunTracer:
         except Exception as error:
             self._tracer.warn_once(error)
 
-    def _asked(self, chat: ChatSpan) -> None:
+    def _set_chat(self, chat: ChatSpan) -> None:
         self._chat = chat
 
 
 class _ToolSpan:
-    """One call that runs, or has run and waits for its result to be known."""
+    """The span of a tool call. It ends when the result is known, with the time at which the function ended."""
 
     def __init__(self, span: SafeSpan, content: ContentAttributes | None) -> None:
         self._span = span
         self._content = content
         self.error: str | None = None
-        """What it raised, by name."""
+        """The type of the exception that was raised."""
         self.ended: int | None = None
-        """Nanoseconds since the epoch."""
+        """When the function ended: nanoseconds since the epoch."""
 
     def end(self, status: str, content: str | None = None) -> None:
-        """End the span. `status`: of the call's result, or `open` for a question that waits for its answer."""
+        """End the span. `status`: that of the result, or `open` for a question that waits for its answer."""
         self._span.set_attributes(lambda: {"endstop.tool.status": status})
         if self._content is not None and content is not None:
             result = self._content.result
             self._span.set_attributes(lambda: result(content))
         error = None
         if status == "error":
-            # A call that is cancelled and yet has a result was stopped by its deadline.
+            # A cancelled call that has a result was stopped by its timeout.
             error = "timeout" if self.error == "CancelledError" else self.error or "tool_error"
         self._span.end(error, at=self.ended)
