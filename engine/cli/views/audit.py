@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..._sanitize import one_line
 from ...analysis.audit import Audit, AuditedCall, AuditedRun, AuditedStep, PolicyStop
-from .text import Tone, brief, cost, counted, duration, work_tone, work_words
+from .text import Tone, call_summary, cost, counted, duration, work_tone, work_words
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -167,7 +167,7 @@ def _line(step: AuditedStep, run: AuditedRun) -> Text:
 
 
 def _call(call: AuditedCall) -> str:
-    return brief(call.name, call.arguments) + _MARKS.get(call.status, f" ({call.status})")
+    return call_summary(call.name, call.arguments) + _MARKS.get(call.status, f" ({call.status})")
 
 
 def _ordinal(number: int) -> str:
@@ -199,7 +199,7 @@ def _findings(run: AuditedRun) -> Iterator[tuple[str, str]]:
         )
     for repeated in sorted(run.repeated, key=lambda one: -len(one.steps))[:REPEATED_SHOWN]:
         steps = ", ".join(map(str, repeated.steps[:12])) + (", …" if len(repeated.steps) > 12 else "")
-        call = brief(repeated.name, repeated.arguments)
+        call = call_summary(repeated.name, repeated.arguments)
         yield f"the same call with the same result, {len(repeated.steps)} times: {call} (steps {steps})", "yellow"
     if len(run.repeated) > REPEATED_SHOWN:
         yield f"{len(run.repeated) - REPEATED_SHOWN:,} other calls were repeated, too", "yellow"

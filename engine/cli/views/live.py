@@ -26,19 +26,19 @@ from .base import Call, Kind, RunView
 from .narrator import EventNarrator
 from .rounds import Round
 from .styled_lines import Line, Shade
-from .terminal import SHADES, ScreenView, rows_of, spinner, wrapped
+from .terminal import SHADES, ScreenView, spinner, wrap_line, wrap_text
 from .text import (
     EndingText,
     Recorded,
     Saved,
     Tone,
     actions_line,
-    allowances,
     arguments,
     duration,
-    figures,
     first_lines,
+    limit_texts,
     trace_lines,
+    usage_line,
 )
 
 WIDEST = 100
@@ -132,14 +132,14 @@ class LiveView(ScreenView, RunView):
                 shown.append(Text(f"… {more:,} more lines", style="dim"))
         policy = started.policy
         facts: tuple[str, ...] = (started.model, f"policy {policy.name}", f"up to {policy.limits.hard_steps} steps")
-        facts = (*facts, *allowances(policy))
+        facts = (*facts, *limit_texts(policy))
         shown.append(Text(one_line(" · ".join(facts), WIDEST), style="dim"))
         self._print(Panel(Group(*shown), box=box.ROUNDED, border_style="dim", padding=(0, 2), width=self._width), "run")
 
     def step(self, number: int, closing: bool) -> None:
         """Print a horizontal rule with the step, and what was used so far."""
         left = " closing step " if closing else f" step {number} of {self._narrator.allowed} "
-        used = self._narrator.spent(self._narrator.t)
+        used = self._narrator.usage_parts(self._narrator.t)
         timed = self._narrator.policy.limits.seconds is not None
         right = " · ".join(used if timed else (*used, duration(self._narrator.t)))
         right = f" {right} " if self._narrator.facts.usage.input_tokens else ""
@@ -269,7 +269,7 @@ class LiveView(ScreenView, RunView):
             shown.append(Text(""))
         if self._narrator.actions:
             shown.append(Text.assemble(("actions  ", "dim"), actions_line(self._narrator.actions)))
-        shown.append(Text(figures(outcome), style="dim"))
+        shown.append(Text(usage_line(outcome), style="dim"))
         if (saved := self._saved()) and str(saved):
             shown.append(Text.assemble(("the cut saved ", "dim"), (str(saved), "green")))
         title = Text(f"{glyph} {ending.title}", style=f"bold {colour}")
@@ -342,7 +342,7 @@ class LiveView(ScreenView, RunView):
 
     def _foot(self) -> Text:
         """What the user is asked for; the first line is the most important."""
-        first, *others = [row for line in self._waiting for row in rows_of(line, self._width - 4)]
+        first, *others = [row for line in self._waiting for row in wrap_text(line, self._width - 4)]
         return Text("\n").join(
             [Text(f"  {first}", style="bold blue"), *(Text(f"  {row}", style="dim") for row in others)]
         )
@@ -357,7 +357,7 @@ class LiveView(ScreenView, RunView):
         line.append(doing, style=style)
         if narrator.facts.steps:
             line.append(f" · step {narrator.facts.steps} of {narrator.allowed}", style="dim")
-        for part in narrator.spent(narrator.t + round((monotonic() - self._heard) * 1000)):
+        for part in narrator.usage_parts(narrator.t + round((monotonic() - self._heard) * 1000)):
             line.append(f" · {part}", style="dim")
         line.truncate(self._width - 4, overflow="ellipsis")  # leaves room for the ^C that the terminal prints
         return line
@@ -377,8 +377,8 @@ class _Writing:
         for line in lines:
             if self._begun or line.strip():
                 self._begun = True
-                yield from wrapped(line, width)
-        *rows, self.row = wrapped(self.row, width)
+                yield from wrap_line(line, width)
+        *rows, self.row = wrap_line(self.row, width)
         self._begun = self._begun or bool(rows)
         yield from rows
 

@@ -21,7 +21,7 @@ from ...event_bus import Lagged
 from .base import Call, RunView, ViewSnapshot
 from .rounds import Round, takes_plans
 from .styled_lines import Shade
-from .text import Recorded, brief, cut_words, ending_of, failure_words, last_lines, short_name, spent
+from .text import Recorded, call_summary, cut_words, ending_of, failure_words, last_lines, short_name, usage_parts
 
 NOTE = 400
 """Characters of a note's line."""
@@ -64,10 +64,10 @@ class EventNarrator:
         """Steps that the run may make."""
         return self.policy.limits.hard_steps
 
-    def spent(self, t: int) -> tuple[str, ...]:
+    def usage_parts(self, t: int) -> tuple[str, ...]:
         """What is used at this time (milliseconds), with the limits."""
         facts = replace(self.facts, t=t)
-        return spent(facts.usage, {one.name: one.use for one in limit_statuses(facts, self.policy)})
+        return usage_parts(facts.usage, {one.name: one.use for one in limit_statuses(facts, self.policy)})
 
     def skip(self, events: Sequence[Event], *, inside: bool = False) -> None:
         """Process events without showing them, except for the start of the run and, if `inside`, the open step."""
@@ -207,7 +207,9 @@ class EventNarrator:
         if call.kind != "ordinary" and call.status in ("ok", "rejected", "unanswered"):
             return  # shown as what it means: a completion, a phase, a thought, a question
         if call.kind == "ordinary" and call.running and call.name not in self._reading:
-            self.actions.append(brief(call.name, call.arguments) + ("" if call.status == "ok" else f" ({call.status})"))
+            self.actions.append(
+                call_summary(call.name, call.arguments) + ("" if call.status == "ok" else f" ({call.status})")
+            )
         self._view.end_writing()
         self._view.call(call)
 

@@ -13,18 +13,18 @@ from ...event_bus import Lagged
 from .base import Call, Kind, RunView
 from .narrator import EventNarrator
 from .rounds import Round
-from .styled_lines import Line, Shade, plain
+from .styled_lines import Line, Shade, plain_text
 from .text import (
     EndingText,
     Recorded,
     Saved,
     actions_line,
-    allowances,
     arguments,
     duration,
-    figures,
     first_lines,
+    limit_texts,
     trace_lines,
+    usage_line,
 )
 
 RESULT_LINES = 10
@@ -61,7 +61,7 @@ class PlainView(RunView):
         """Print lines that belong to no event."""
         self.end_writing()
         for line in draw(get_terminal_size((WIDTH, 24)).columns):
-            self._line(plain(line))
+            self._line(plain_text(line))
 
     def show_prompt(self, lines: Sequence[str]) -> None:
         """Print what the user is asked for; lines that were printed the last time are not repeated."""
@@ -81,7 +81,7 @@ class PlainView(RunView):
     def begin(self, started: RunStarted) -> None:
         """Print the run, the model, the policy and its limits."""
         policy = started.policy
-        more = "".join(f", {allowed}" for allowed in allowances(policy))
+        more = "".join(f", {allowed}" for allowed in limit_texts(policy))
         steps = f"{policy.limits.hard_steps} steps{more}"
         self._line(one_line(f"endstop {started.run_id}: {started.model}, policy {policy.name}, {steps}", LINE))
         if started.prompt:
@@ -167,7 +167,7 @@ class PlainView(RunView):
             self._line(f"  still open: {one_line(issue, LINE)}")
         if self._narrator.actions:
             self._line(f"  actions: {actions_line(self._narrator.actions)}")
-        self._line(f"  {figures(outcome)}")
+        self._line(f"  {usage_line(outcome)}")
         if (saved := self._saved()) and str(saved):
             self._line(f"  the cut saved {saved}")
         for advice in ending.advice:

@@ -25,7 +25,7 @@ from .narrator import EventNarrator
 from .race import NAME, RaceView, race_table, race_verdict
 from .rounds import Round
 from .styled_lines import Shade
-from .terminal import SHADES, ScreenView, rows_of, spinner
+from .terminal import SHADES, ScreenView, spinner, wrap_text
 from .text import EndingText, Tone, arguments, counted, duration, first_lines
 
 NARROWEST = 38
@@ -197,7 +197,7 @@ class RaceColumn(RunView):
             t = narrator.t + round((now - self._heard) * 1000)
             line.append(f"{spinner(now)} {narrator.activity}")
             allowed = f" of {narrator.allowed}" if width > ROOMY else ""
-            shown = (f"step {narrator.facts.steps}{allowed}", duration(t // 1000 * 1000 or t), *narrator.spent(t))
+            shown = (f"step {narrator.facts.steps}{allowed}", duration(t // 1000 * 1000 or t), *narrator.usage_parts(t))
             for part in shown[: None if width > ROOMY else 2]:
                 line.append(f" · {part}", style="dim")
         line.truncate(width, overflow="ellipsis")
@@ -279,4 +279,4 @@ class _Entry:
             row = Text(one_line(text, 400) if not self._indent else text, style=self._style, no_wrap=True)
             row.truncate(width, overflow="ellipsis")
             return [row]
-        return [Text(row, style=self._style, no_wrap=True) for row in rows_of(text, width) if row.strip()]
+        return [Text(row, style=self._style, no_wrap=True) for row in wrap_text(text, width) if row.strip()]

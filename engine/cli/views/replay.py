@@ -17,7 +17,7 @@ from ...decision import Decision, TraceEntry
 from ...decision import events as ev
 from ...replay import ReplayedRun, ReplayReport
 from ...replay.diff import Divergence, EventDifference
-from .styled_lines import Line, Piece, Shade, beside, folded, plain
+from .styled_lines import Line, Piece, Shade, plain_text, side_by_side, wrap
 from .text import Recorded, counted, value_of
 
 
@@ -86,12 +86,12 @@ def _run_lines(run: ReplayedRun, notes: ReplayNotes, width: int) -> Iterator[str
     if run.divergence is not None:
         yield f"{run_id}: diverges: {one_line(run.divergence.what, 1000)}"
         if run.run_id not in notes.shown:
-            yield from map(plain, evidence_lines(run.divergence, width))
+            yield from map(plain_text, evidence_lines(run.divergence, width))
         return
     ended = "the record ends before the run does" if run.recorded is None else one_line(run.outcome.stop_reason, 100)
     yield f"{run_id}: {run.outcome.status} ({ended}), {counted(run.decisions, 'decision')} the same"
     if run.difference is not None:
-        yield from map(plain, difference_lines(run.difference, width))
+        yield from map(plain_text, difference_lines(run.difference, width))
 
 
 def _remarks(report: ReplayReport, notes: ReplayNotes) -> Iterator[str]:
@@ -135,7 +135,7 @@ class _Pair(Struct, frozen=True):
 
 def divergence_lines(divergence: Divergence, width: int) -> Iterator[Line]:
     """The divergence in lines of this width."""
-    for number, row in enumerate(folded(f"diverges: {one_line(divergence.what, 1000)}", width - 4)):
+    for number, row in enumerate(wrap(f"diverges: {one_line(divergence.what, 1000)}", width - 4)):
         yield [("  ≠ " if number == 0 else "    ", "bad"), (row, "strong")]
     yield from evidence_lines(divergence, width)
 
@@ -158,12 +158,12 @@ def evidence_lines(divergence: Divergence, width: int) -> Iterator[Line]:
 
 def difference_lines(difference: EventDifference, width: int) -> Iterator[Line]:
     """The first event that differs, as recorded and as replayed."""
-    for number, row in enumerate(folded(_which(difference), width - 6)):
+    for number, row in enumerate(wrap(_which(difference), width - 6)):
         yield [("    " if number == 0 else "      ", None), (row, "warning")]
     sides = (("was", difference.recorded), ("is", difference.replayed))
     for word, event in sides:
         shown = "not there" if event is None else _content(event, difference.fields)
-        rows = folded(one_line(shown, LONGEST), width - 11)
+        rows = wrap(one_line(shown, LONGEST), width - 11)
         for number, row in enumerate(rows):
             yield [(f"      {word:<5}" if number == 0 else " " * 11, "quiet"), (row, None)]
 
@@ -229,7 +229,7 @@ def _side_by_side(
     widths = (rule, side, side)
 
     def row(head: Piece, then: Sequence[Piece], now: Sequence[Piece]) -> Iterator[Line]:
-        for line in beside(([head], then, now), widths):
+        for line in side_by_side(([head], then, now), widths):
             yield [("    ", None), *line]
 
     yield from row(("", None), [("the record", "quiet")], [("the replay", "quiet")])
@@ -265,7 +265,7 @@ def _alone(decision: Decision | None, width: int) -> Iterator[Line]:
     room = width - 4 - rule - 2
     for one in trace:
         head: Piece = ((_MARK if one.said else "  ") + one_line(one.rule, RULE), None if one.said else "quiet")
-        for line in beside(([head], _considered(one, _Pair(one.rule, one, one), room)), (rule, room)):
+        for line in side_by_side(([head], _considered(one, _Pair(one.rule, one, one), room)), (rule, room)):
             yield [("    ", None), *line]
 
 
@@ -282,8 +282,8 @@ def _decision_head(first: str | None) -> Piece:
 def _decision(decision: Decision | None, width: int) -> list[Piece]:
     if decision is None:
         return [("no decision here", "quiet")]
-    rows: list[Piece] = [(row, "strong") for row in folded(one_line(str(decision), LONGEST), width)]
-    rows += [(row, "quiet") for row in folded(one_line(f"by {decision.rule}", LONGEST), width)]
+    rows: list[Piece] = [(row, "strong") for row in wrap(one_line(str(decision), LONGEST), width)]
+    rows += [(row, "quiet") for row in wrap(one_line(f"by {decision.rule}", LONGEST), width)]
     if not decision.trace:
         rows.append(("its trace was not recorded", "quiet"))
     return rows
@@ -296,11 +296,11 @@ def _considered(one: TraceEntry | None, pair: _Pair, width: int) -> list[Piece]:
     other = [name for name in one.saw if name in pair.other_facts]
     same = [name for name in one.saw if name not in other]
     if not (one.said or other):
-        return [(row, "quiet") for row in folded(f"· {_facts(one, same)}".rstrip(), width)]
+        return [(row, "quiet") for row in wrap(f"· {_facts(one, same)}".rstrip(), width)]
     shade: Shade | None = "quiet" if not one.said else "warning" if pair.differs else None
-    rows: list[Piece] = [(row, shade) for row in folded(one_line(one.said, LONGEST) or "·", width)]
-    rows += [(row, "warning") for row in folded(_facts(one, other), width) if row]
-    return rows + [(row, "quiet") for row in folded(_facts(one, same), width) if row]
+    rows: list[Piece] = [(row, shade) for row in wrap(one_line(one.said, LONGEST) or "·", width)]
+    rows += [(row, "warning") for row in wrap(_facts(one, other), width) if row]
+    return rows + [(row, "quiet") for row in wrap(_facts(one, same), width) if row]
 
 
 def _facts(one: TraceEntry, names: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from ...replay.diff import Divergence, EventAddress, latest_recorded_seq
 from ...run import Run
 from .base import RunView
 from .replay import divergence_lines
-from .styled_lines import Line, Shade, folded
+from .styled_lines import Line, Shade, wrap
 from .text import Savings, arguments, counted, first_lines, savings_of
 
 try:
@@ -451,7 +451,7 @@ def _rows(message: Message, width: int) -> list[str]:
 
 def _text(text: str, width: int) -> list[str]:
     lines, more = first_lines(text, ROWS_PER_MESSAGE)
-    rows = [row for line in lines for row in folded(line, width)]
+    rows = [row for line in lines for row in wrap(line, width)]
     if len(rows) > ROWS_PER_MESSAGE:
         rows, more = rows[:ROWS_PER_MESSAGE], 0
         rows[-1] = one_line(rows[-1] + " …", width)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ...decision import ToolSpec
-from .text import brief
+from .text import call_summary
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class Round:
         for number, step in enumerate(_list(plan.get("steps"))):
             outcome = results[number] if number < len(results) and isinstance(results[number], dict) else {}
             if isinstance(step, dict):
-                call = brief(_word(step.get("tool")), msgspec.json.encode(step.get("arguments") or {}).decode())
+                call = call_summary(_word(step.get("tool")), msgspec.json.encode(step.get("arguments") or {}).decode())
                 self.steps.append(PlannedStep(call, _word(outcome.get("status")), _word(outcome.get("result"))))
 
 

@@ -11,7 +11,7 @@ Piece = tuple[str, Shade | None]
 Line = Sequence[Piece]
 
 
-def cells(text: str) -> int:
+def display_width(text: str) -> int:
     """The columns that the text takes in a terminal."""
     if text.isascii():
         return len(text)
@@ -24,12 +24,12 @@ def _cells(character: str) -> int:
     return 2 if east_asian_width(character) in "WF" else 1
 
 
-def plain(line: Line) -> str:
+def plain_text(line: Line) -> str:
     """The line without its shades."""
     return "".join(text for text, _ in line).rstrip()
 
 
-def folded(text: str, width: int) -> list[str]:
+def wrap(text: str, width: int) -> list[str]:
     """The text in rows of at most `width` columns, broken at spaces if possible; at least one row."""
     rows: list[str] = []
     for line in text.split("\n"):
@@ -38,10 +38,10 @@ def folded(text: str, width: int) -> list[str]:
 
 
 def _fold(line: str, width: int) -> Iterator[str]:
-    while cells(line) > width:
+    while display_width(line) > width:
         end = used = 0
-        while used + cells(line[end]) <= width:
-            used += cells(line[end])
+        while used + display_width(line[end]) <= width:
+            used += display_width(line[end])
             end += 1
         space = line.rfind(" ", 1, end + 1)
         cut = space if space > 0 and line[:space].strip() else end
@@ -50,11 +50,11 @@ def _fold(line: str, width: int) -> Iterator[str]:
     yield line
 
 
-def beside(columns: Sequence[Sequence[Piece]], widths: Sequence[int], gap: int = 2) -> Iterator[Line]:
+def side_by_side(columns: Sequence[Sequence[Piece]], widths: Sequence[int], gap: int = 2) -> Iterator[Line]:
     """Columns side by side, each padded to its width except the last."""
     for number in range(max(map(len, columns), default=0)):
         line: list[Piece] = []
         for column, width in zip(columns, widths, strict=True):
             text, shade = column[number] if number < len(column) else ("", None)
-            line += [(text, shade), (" " * (width + gap - cells(text)), None)]
+            line += [(text, shade), (" " * (width + gap - display_width(text)), None)]
         yield line[:-1]

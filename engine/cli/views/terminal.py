@@ -153,13 +153,13 @@ def spinner(now: float) -> str:
     return _SPINNER[int(now * REFRESHES) % len(_SPINNER)]
 
 
-def rows_of(text: str, width: int) -> Iterator[str]:
+def wrap_text(text: str, width: int) -> Iterator[str]:
     """The text in rows of at most `width` cells."""
     for line in text.split("\n"):
-        yield from wrapped(line, width)
+        yield from wrap_line(line, width)
 
 
-def wrapped(line: str, width: int) -> Iterator[str]:
+def wrap_line(line: str, width: int) -> Iterator[str]:
     """The line in rows of at most `width` cells, broken at spaces if possible."""
     while cell_len(line) > width:
         cells = end = 0

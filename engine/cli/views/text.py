@@ -303,15 +303,15 @@ def _some(*parts: str) -> tuple[str, ...]:
 # ---- what a run used
 
 
-def figures(outcome: Outcome) -> str:
+def usage_line(outcome: Outcome) -> str:
     """Steps, tokens, money and time in one line."""
     limit = outcome.limits.get("steps")
     steps = f"{outcome.steps} of {counted(int(limit.allowed), 'step')}" if limit else counted(outcome.steps, "step")
     timed = "" if "seconds" in outcome.limits else duration(outcome.duration_ms)
-    return " · ".join(_some(steps, *spent(outcome.usage, outcome.limits), timed))
+    return " · ".join(_some(steps, *usage_parts(outcome.usage, outcome.limits), timed))
 
 
-def spent(usage: Usage, limits: Mapping[str, LimitUse]) -> tuple[str, ...]:
+def usage_parts(usage: Usage, limits: Mapping[str, LimitUse]) -> tuple[str, ...]:
     """Tokens, cost and whatever else has a hard limit, each with its limit; without the run's steps."""
     hard = {name: use for name, use in limits.items() if not use.soft and name != "steps"}
     if "input_tokens" in hard or "output_tokens" in hard:
@@ -322,7 +322,7 @@ def spent(usage: Usage, limits: Mapping[str, LimitUse]) -> tuple[str, ...]:
     return _some(*(used | {name: _share(name, use) for name, use in hard.items()}).values())
 
 
-def allowances(policy: Policy) -> tuple[str, ...]:
+def limit_texts(policy: Policy) -> tuple[str, ...]:
     """The limits of a policy besides the run's steps."""
     run = {name: getattr(policy.limits, name) for name in STOP_REASONS if name != "steps"}
     session = {name: getattr(policy.session_limits, name) for name in STOP_REASONS}
@@ -393,7 +393,7 @@ def actions_line(actions: Sequence[str], most: int = 8) -> str:
     return " · ".join([*shown[:most], *more])
 
 
-def brief(name: str, written: str) -> str:
+def call_summary(name: str, written: str) -> str:
     """A call in a few words: its name and the first text argument that is short enough."""
     short = [value.strip('"') for _, value in arguments(written, 60) if value.startswith('"') and value.endswith('"')]
     return f"{one_line(name, 60)} {short[0]}" if short else one_line(name, 60)

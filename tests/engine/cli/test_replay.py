@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from endstop import Engine, Runtime, read_record, tool
 from endstop.cli.views.replay import divergence_lines
-from endstop.cli.views.styled_lines import cells, folded, plain
+from endstop.cli.views.styled_lines import display_width, plain_text, wrap
 from endstop.decision import GoOn, Stop, TraceEntry
 from endstop.decision.events import ResponseFinished, ToolCallResult
 from endstop.decision.messages import AssistantMessage, ToolCall
@@ -168,18 +168,18 @@ def a_divergence(**fields: Any) -> Divergence:
 @pytest.mark.parametrize("width", [40, 60, 89, 90, 100, 140])
 def test_a_divergence_fits_and_marks_the_first_rule_whose_words_differ_and_the_facts_that_do(width: int) -> None:
     lines = list(divergence_lines(a_divergence(), width))
-    assert all(cells(plain(line)) <= width for line in lines)
-    assert [plain(line).split("▸")[1].split()[:2] for line in lines if "▸" in plain(line)] == [["P0", "one"]]
+    assert all(display_width(plain_text(line)) <= width for line in lines)
+    assert [plain_text(line).split("▸")[1].split()[:2] for line in lines if "▸" in plain_text(line)] == [["P0", "one"]]
     shaded = {text.strip() for line in lines for text, shade in line if shade == "warning" and text.strip()}
     assert shaded == {"t=1", "t=2", "stop(stuck)", "go on (x)"}
-    assert sum("not asked" in plain(line) for line in lines) == 1
-    beside = any("go on (x)" in plain(line) and "not asked" in plain(line) for line in lines)
+    assert sum("not asked" in plain_text(line) for line in lines) == 1
+    beside = any("go on (x)" in plain_text(line) and "not asked" in plain_text(line) for line in lines)
     assert beside == (width >= 90)
 
 
 @pytest.mark.parametrize("side", ["recorded", "replayed"])
 def test_where_only_one_side_decided_its_trace_stands_alone(side: str) -> None:
-    lines = [plain(line) for line in divergence_lines(a_divergence(**{side: None}), 80)]
+    lines = [plain_text(line) for line in divergence_lines(a_divergence(**{side: None}), 80)]
     assert any("no decision here" in line for line in lines)
     assert any("P0 one" in line for line in lines)
 
@@ -188,7 +188,7 @@ def test_an_event_that_one_side_lacks_is_told_as_not_there() -> None:
     call = ToolCall("c", "look", '{"place": 1}')
     event = ResponseFinished(seq=7, step=2, message=AssistantMessage("Hm", (call,)), finish="tool_calls")
     for before in (EventDifference(recorded=event, replayed=None), EventDifference(recorded=None, replayed=event)):
-        told = "\n".join(plain(line) for line in divergence_lines(a_divergence(before=before), 80))
+        told = "\n".join(plain_text(line) for line in divergence_lines(a_divergence(before=before), 80))
         assert "RESPONSE_FINISHED of step 2" in told
         assert "not there" in told
         assert 'Hm · look {"place": 1}' in told
@@ -196,8 +196,8 @@ def test_an_event_that_one_side_lacks_is_told_as_not_there() -> None:
 
 @given(st.text(), st.integers(8, 60))
 def test_folded_text_fits_and_loses_nothing_but_spaces(text: str, width: int) -> None:
-    rows = folded(text, width)
-    assert all(cells(row) <= width for row in rows)
+    rows = wrap(text, width)
+    assert all(display_width(row) <= width for row in rows)
     assert "".join(rows).replace(" ", "") == text.replace("\n", "").replace(" ", "")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from endstop import read_record
 from endstop.cli.views.plain import PlainView
-from endstop.cli.views.text import Recorded, allowances, ending_of, figures, short_name, spent
+from endstop.cli.views.text import Recorded, ending_of, limit_texts, short_name, usage_line, usage_parts
 from endstop.decision import Limits, LimitUse, Policy, SessionLimits, Usage
 from endstop.decision import events as ev
 
@@ -161,12 +161,14 @@ def test_limits_are_told_as_used_of_allowed() -> None:
         "output_tokens": LimitUse(used=20, allowed=1000),
         "session_tool_calls": LimitUse(used=1, allowed=2),
     }
-    told = spent(usage, limits)
+    told = usage_parts(usage, limits)
     assert set(told[:3]) == {"1,200 tokens in", "20 of 1,000 tokens out", "$0.5000"}
     assert told[3:] == ("2.5 s of 1 min 00 s", "1 of 2 tool calls in this session")
-    assert figures(outcome(steps=2, usage=usage, limits=limits)).startswith("2 of 30 steps · 1,200 tokens in · 20 of")
+    assert usage_line(outcome(steps=2, usage=usage, limits=limits)).startswith(
+        "2 of 30 steps · 1,200 tokens in · 20 of"
+    )
     policy = Policy(limits=Limits(seconds=60, cost_usd=1), session_limits=SessionLimits(steps=9))
-    assert allowances(policy) == ("$1.0000", "1 min 00 s", "9 steps in this session")
+    assert limit_texts(policy) == ("$1.0000", "1 min 00 s", "9 steps in this session")
 
 
 def test_every_end_that_leaves_work_says_how_to_go_on_from_the_record() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from endstop import read_record
-from endstop.cli.views.terminal import rows_of
+from endstop.cli.views.terminal import wrap_text
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -128,6 +128,6 @@ async def test_a_limit_a_failure_and_a_question_each_say_how_to_go_on() -> None:
 
 @given(st.text(), st.integers(16, 100))
 def test_rows_fit_and_lose_nothing_but_the_spaces_at_which_they_are_broken(text: str, width: int) -> None:
-    rows = list(rows_of(text, width))
+    rows = list(wrap_text(text, width))
     assert all(cell_len(row) <= width for row in rows)
     assert "".join(rows).replace(" ", "") == text.replace("\n", "").replace(" ", "")

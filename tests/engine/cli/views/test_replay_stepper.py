@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from endstop import Engine, read_record, tool
 from endstop.cli.views.replay_stepper import message_lines, request_messages
-from endstop.cli.views.styled_lines import cells, plain
+from endstop.cli.views.styled_lines import display_width, plain_text
 from endstop.decision import Limits, Message, Policy, Repetition, UserMessage
 from endstop.decision.events import StepStarted
 from endstop.providers import Request, Scripted, call, say
@@ -351,8 +351,8 @@ async def test_messages_fit_are_shortened_and_only_the_newest_are_shown(tmp_path
     path = tmp_path / "r.jsonl"
     await Engine(Scripted(*script), tools=[read, think], presets=[finish_task]).run("Do\nit\n" * 20, record=path)
     (run,) = read_record(path).runs
-    lines = [plain(line) for line in message_lines(request_messages([], run.events), 22, width)]
-    assert all(cells(line) <= width for line in lines)
+    lines = [plain_text(line) for line in message_lines(request_messages([], run.events), 22, width)]
+    assert all(display_width(line) <= width for line in lines)
     assert "44 messages for step 22" in lines[0]
     assert lines[1].strip() == "… 20 earlier messages"
     assert len(lines) < 200

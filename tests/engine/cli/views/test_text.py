@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 from endstop._sanitize import clean, one_line
-from endstop.cli.views.text import actions_line, arguments, brief, duration, ending_of, figures, first_lines, savings_of
+from endstop.cli.views.text import (
+    actions_line,
+    arguments,
+    call_summary,
+    duration,
+    ending_of,
+    first_lines,
+    savings_of,
+    usage_line,
+)
 from endstop.decision import STATUS_OF, Outcome, TextDelta, ToolCallDelta
 from endstop.decision.events import AttemptFailed
 from endstop.providers import KINDS
@@ -50,7 +59,7 @@ def test_every_kind_of_provider_error_comes_with_advice(kind: str) -> None:
 
 
 def test_figures_speak_like_people() -> None:
-    assert figures(outcome(steps=1, duration_ms=999)) == "1 step · 999 ms"
+    assert usage_line(outcome(steps=1, duration_ms=999)) == "1 step · 999 ms"
     assert [duration(ms) for ms in (0, 1500, 59_949, 60_000, 125_000)] == [
         "0 ms", "1.5 s", "59.9 s", "1 min 00 s", "2 min 05 s"
     ]  # fmt: skip
@@ -87,7 +96,7 @@ def test_no_text_can_command_a_terminal(text: str) -> None:
 def _shown(text: str) -> Iterator[str]:
     yield clean(text)
     yield one_line(text, 20)
-    yield brief(text, text)
+    yield call_summary(text, text)
     yield from first_lines(text, 3)[0]
     for name, value in arguments(text, 20):
         yield name
@@ -110,4 +119,4 @@ def test_arguments_are_shortened_each_for_itself() -> None:
     ]  # fmt: skip
     assert arguments('{"broken": ', 80) == [("", '{"broken":')]
     assert arguments("", 80) == []
-    assert brief("edit_file", written) == "edit_file a.txt"
+    assert call_summary("edit_file", written) == "edit_file a.txt"
