@@ -123,6 +123,7 @@ test-litellm: ## the tests of providers with the lowest and the highest litellm 
 docs: $(VENV)/.ready ## write the tables in the documentation anew, from the code
 	@$(BIN)/python docs/tables.py
 	@$(BIN)/python docs/stop_signals.py
+	@$(BIN)/python docs/package_map.py
 
 clean: ## remove the environments and what tools left behind
 	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
