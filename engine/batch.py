@@ -1,14 +1,16 @@
-"""A fleet: many runs, so many at once, and a result for each of them as it finishes.
+"""Many runs with a limit on how many go on at once, and a result for each of them as it finishes.
 
     async with engine.run_many(tasks, limit=100) as fleet:
         async for result in fleet:
             print(result.id, result.outcome.status)
     print(fleet.summary())
 
-A task that fails, crashes or cannot even start has that as its result and hurts nobody. Leaving the block, or being
-cancelled in it, cancels every run that is still going and waits until all of them have tidied up: their outcomes are
-there, and no task and no connection is left. What nobody reads waits in memory, as all outcomes do for `outcomes`;
-with `keep=False` results are only handed on, and while `limit` of them wait for a reader no further task begins.
+A task that fails, crashes or cannot start gets that as its result; the others go on. Leaving the block, or being
+cancelled in it, cancels every run that is still going and waits until all have cleaned up: each has its outcome, and
+no task or connection is left. Results that nobody has read, and all outcomes, stay in memory; with `keep=False`
+results are only handed on, and no further task begins while `limit` of them wait to be read.
+
+`BatchStats` counts results by provider as they come in, so the summary needs none of them.
 """
 
 from __future__ import annotations
@@ -30,19 +32,19 @@ from .providers import Provider
 from .providers._wrapper import wait_shielded
 from .providers.clock import Clock, SystemClock
 from .run import TIDY_SECONDS, Run
-from .tasks import Job, Task, TaskResult, jobs_of
+from .tasks import PreparedTask, Task, TaskResult, prepare_tasks
 
 
 class Fleet:
     """The handle of many runs. Made by `Engine.run_many`; entering it starts the first ones.
 
-    on_end: called with a result the moment its run has ended, before the run has tidied up.
-    holds: kept open as long as the fleet is, so that its runs share connections.
+    on_end: called with a result as soon as its run has ended, before the run has cleaned up.
+    holds: context managers (providers) kept open as long as the fleet, so that its runs share connections.
     """
 
     def __init__(
         self,
-        jobs: Iterable[Job],
+        jobs: Iterable[PreparedTask],
         *,
         limit: int,
         keep: bool = True,
@@ -54,7 +56,7 @@ class Fleet:
             raise WrongUse(f"limit is {limit!r}: use a whole number of runs at once, 1 or more")
         self._waiting = deque(jobs)
         self.total = len(self._waiting)
-        """How many tasks there are."""
+        """The number of tasks."""
         self._limit = limit
         self._on_end = on_end
         once = {id(held): held for held in holds}.values()
@@ -67,13 +69,13 @@ class Fleet:
         self._kept: dict[int, Outcome] | None = {} if keep else None
         self._arrived, self._read = asyncio.Event(), asyncio.Event()
         self._entered = False
-        self._tally = Tally(clock or SystemClock(), (job.provider for job in self._waiting))
+        self._stats = BatchStats(clock or SystemClock(), (job.provider for job in self._waiting))
 
     async def __aenter__(self) -> Fleet:
         if self._entered:
-            raise WrongUse("this fleet was entered before: make another one with run_many")
+            raise WrongUse("this fleet was entered before: make a new one with run_many")
         self._entered = True
-        self._tally.begin()
+        self._stats.begin()
         self._holders = [asyncio.create_task(self._hold(held)) for held in self._holds]
         many = min(self._limit, self.total)
         self._workers = [asyncio.create_task(self._work(), name=f"endstop fleet {n}") for n in range(many)]
@@ -110,43 +112,45 @@ class Fleet:
 
     @property
     def running(self) -> int:
-        """How many runs are going on."""
+        """The number of runs that are going on."""
         return len(self._runs)
 
     @property
     def finished(self) -> int:
-        """How many tasks have a result."""
-        return self._tally.results
+        """The number of tasks that have a result."""
+        return self._stats.results
 
     @property
     def statuses(self) -> dict[str, int]:
-        """How often each status came up so far."""
-        return self._tally.statuses
+        """The number of results so far by status."""
+        return self._stats.statuses
 
     @property
     def usage(self) -> Usage:
-        """What the runs used that have ended so far."""
-        return self._tally.usage
+        """The usage of all runs that have ended."""
+        return self._stats.usage
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
-        """The outcomes in the order of the tasks. Raises WrongUse while there are runs to come."""
+        """The outcomes in the order of the tasks. Raises WrongUse while tasks have none yet, and with `keep=False`."""
         if self._kept is None:
-            raise WrongUse("this fleet hands its results on and keeps none: read them, or leave out keep=False")
+            raise WrongUse("this fleet keeps no outcomes: read its results as they come, or leave out keep=False")
         if self.finished < self.total:
             raise WrongUse(f"{self.total - self.finished} tasks have no outcome yet: read the results to the end")
         return tuple(self._kept[number] for number in sorted(self._kept))
 
     def summary(self) -> Summary:
-        """The results so far in figures, by provider."""
-        return self._tally.summary()
+        """Figures of the results so far, by provider."""
+        return self._stats.summary()
 
     def cancel(self, cause: str = "caller") -> None:
-        """End all runs. Each task still gets its result; those whose turn has not come get theirs at once."""
+        """Cancel all runs. Every task still gets a result; those that have not begun get theirs at once."""
         self._cause = self._cause or cause
         never, self._waiting = self._waiting, deque()
         for job in never:
-            self._hand_on(job.made_up(None, "cancelled", "cancelled", f"its turn never came: {self._cause}"))
+            self._hand_on(
+                job.result_without_outcome(None, "cancelled", "cancelled", f"cancelled before it began: {self._cause}")
+            )
         for worker, run in self._runs.items():
             if not run.finished:
                 run.cancel(self._cause)
@@ -164,7 +168,7 @@ class Fleet:
             if self._waiting:
                 await self._one(self._waiting.popleft())
 
-    async def _one(self, job: Job) -> None:
+    async def _one(self, job: PreparedTask) -> None:
         me = asyncio.current_task()
         assert me is not None
         run: Run | None = None
@@ -176,18 +180,21 @@ class Fleet:
         except asyncio.CancelledError:
             if me.cancelling():
                 detail = f"cancelled from outside: {self._cause or 'shutdown'}"
-                result = job.made_up(run, "cancelled", "cancelled", detail)
+                result = job.result_without_outcome(run, "cancelled", "cancelled", detail)
                 raise
         except Exception as error:
             detail = error_text(error)
-            result = job.made_up(run, "failed", "internal_error", detail)
+            result = job.result_without_outcome(run, "failed", "internal_error", detail)
         finally:
             self._runs.pop(me, None)
             if run is not None and run.finished:
                 result = job.result(run.outcome)
-            self._hand_on(result or job.made_up(run, "failed", "internal_error", "its run was torn down"))
+            self._hand_on(
+                result
+                or job.result_without_outcome(run, "failed", "internal_error", "its run ended without an outcome")
+            )
 
-    async def _to_the_end(self, job: Job, run: Run) -> None:
+    async def _to_the_end(self, job: PreparedTask, run: Run) -> None:
         told = asyncio.create_task(self._tell_end(job, run)) if self._on_end is not None else None
         try:
             await run.wait()
@@ -197,21 +204,21 @@ class Fleet:
             if told is not None:
                 told.cancel()
 
-    async def _tell_end(self, job: Job, run: Run) -> None:
+    async def _tell_end(self, job: PreparedTask, run: Run) -> None:
         assert self._on_end is not None
         async for event in run:
             if isinstance(event, RunFinished):
                 self._on_end(job.result(event.outcome))
 
     def _hand_on(self, result: TaskResult) -> None:
-        self._tally.add(result)
+        self._stats.add(result)
         if self._kept is not None:
             self._kept[result.number] = result.outcome
         self._unread.append(result)
         self._arrived.set()
 
     async def _hold(self, held: AbstractAsyncContextManager[Any]) -> None:
-        """Keep a provider open. If it cannot be opened, each of its runs finds that out and says so."""
+        """Keep a provider open. If it cannot be opened, each of its runs fails with that error."""
         with suppress(Exception):
             async with held:
                 await asyncio.Event().wait()  # until it is cancelled
@@ -225,7 +232,7 @@ def fleet_of(
     record: str | os.PathLike[str] | None,
     keep: bool,
 ) -> Fleet:
-    """The fleet for `Engine.run_many`. Raises WrongUse."""
+    """The fleet of `Engine.run_many`. Raises WrongUse."""
     if isinstance(tasks, str):
         raise WrongUse("tasks is one string: write [prompt] for a fleet of one")
     if providers is None:
@@ -236,14 +243,12 @@ def fleet_of(
         raise WrongUse("providers is empty: name one or more, or leave it out for the engine's own")
     given = [task if isinstance(task, Task) else Task(task) for task in tasks]
     brought = [task.provider for task in given if task.provider is not None]
-    jobs = jobs_of(config, given, chosen, record)
+    jobs = prepare_tasks(config, given, chosen, record)
     return Fleet(jobs, limit=limit, keep=keep, holds=[*chosen, *brought], clock=config.runtime.clock)
 
 
-# Many outcomes in figures, by provider. The figures are counted as results come in; no result is kept for them.
-
 DETAIL = 200
-"""Characters of a failure's detail that are shown."""
+"""Characters of a failure's detail in a summary."""
 
 
 class NamedFailure(Struct, frozen=True, kw_only=True):
@@ -259,24 +264,24 @@ class ProviderSummary(Struct, frozen=True, kw_only=True):
 
     provider: str
     tasks: int
-    """Results so far."""
+    """The number of results."""
     runs: int
-    """Of these, runs that began: means and medians are theirs."""
+    """How many of these began a run; means and medians are over them."""
     statuses: dict[str, int]
-    """How often each status came up."""
+    """The number of results by status."""
     stop_reasons: dict[str, int]
     passed: int
-    """Verdicts of the evaluation."""
+    """Runs whose evaluation passed."""
     not_passed: int
     steps: int
     steps_mean: float
     steps_median: float
     usage: Usage
-    """Tokens and money of all runs, cancelled ones included. What has no known price counts as nothing."""
+    """Tokens and cost of all runs, cancelled ones included; a run without a known price adds no cost."""
     unpriced: int
-    """Runs that asked a model and whose price is not known."""
+    """Runs that sent requests at an unknown price."""
     duration_ms: int
-    """Of all runs together, though many went on at once."""
+    """The sum over all runs, though many went on at once."""
     failures: tuple[NamedFailure, ...]
 
 
@@ -284,10 +289,10 @@ class Summary(Struct, frozen=True, kw_only=True):
     """The results of a fleet."""
 
     providers: tuple[ProviderSummary, ...]
-    """In the order of the tasks that each had first."""
+    """In the order of the first task of each."""
     total: ProviderSummary
     elapsed_ms: int
-    """From the start of the fleet to its latest result."""
+    """From the start to the latest result."""
 
     def __str__(self) -> str:
         rows = [_HEAD, *(_row(one) for one in self.providers)]
@@ -301,8 +306,8 @@ class Summary(Struct, frozen=True, kw_only=True):
         return "\n".join([*aligned(rows), *failures])
 
 
-class Tally:
-    """Counts results."""
+class BatchStats:
+    """Counts results, by provider and in all."""
 
     def __init__(self, clock: Clock, providers: Iterable[str]) -> None:
         self._clock = clock
@@ -312,31 +317,31 @@ class Tally:
 
     @property
     def results(self) -> int:
-        """How many came in."""
+        """The number of results."""
         return self._all.tasks
 
     @property
     def statuses(self) -> dict[str, int]:
-        """How often each came up. Can be read from any thread, as `usage` can."""
+        """Results by status. Safe to read from any thread, as is `usage`."""
         return dict(self._all.statuses)
 
     @property
     def usage(self) -> Usage:
-        """Of all of them."""
+        """The usage of all runs."""
         return self._all.usage
 
     def begin(self) -> None:
-        """From now on time is counted."""
+        """Start the time."""
         self._began = self._latest = self._clock.now()
 
     def add(self, result: TaskResult) -> None:
-        """Count one more."""
+        """Count a result."""
         self._latest = self._clock.now()
         self._providers[result.provider].add(result)
         self._all.add(result)
 
     def summary(self) -> Summary:
-        """The figures now."""
+        """The figures so far."""
         return Summary(
             providers=tuple(counts.summary() for counts in self._providers.values()),
             total=self._all.summary(),
@@ -393,7 +398,7 @@ class _Counts:
 
 
 def _median(counts: Counter[int]) -> float:
-    """The median of numbers of which it is known how often each comes up."""
+    """The median of numbers, given how often each occurs."""
     many = counts.total()
     if not many:
         return 0.0
@@ -408,8 +413,6 @@ def _at(counts: Counter[int], place: int) -> int:
             return number
     raise IndexError(place)
 
-
-# ---- in lines
 
 _HEAD = (
     "provider",
@@ -445,7 +448,7 @@ def _row(one: ProviderSummary) -> tuple[str, ...]:
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows as lines with columns of one width."""
+    """The rows as lines, each column as wide as its widest cell."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 

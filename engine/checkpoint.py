@@ -73,7 +73,7 @@ async def keep_response(
     made: list[ResponseFinished] = []
 
     async def work() -> Any:
-        with context.log.overheard(KEPT) as events:
+        with context.log.captured(KEPT) as events:
             response = await respond()
         if response is None:
             raise _GaveUp

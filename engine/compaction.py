@@ -17,7 +17,7 @@ from .decision.events import ContextCompacted
 from .decision.transcript import estimate_tokens, message_size, shorten_results
 from .hook_runner import ask
 from .hooks import Verdict
-from .side_request import BROKEN, answer_of, as_told
+from .side_request import NO_ANSWER, complete_text, render_message
 
 
 async def compact(context: Context) -> None:
@@ -126,10 +126,10 @@ def _replaced(
 
 async def _summary_of(context: Context, old: Sequence[Message]) -> Verdict:
     """Let the model sum up what goes."""
-    told = "\n\n".join(as_told(message) for message in old)
+    told = "\n\n".join(render_message(message) for message in old)
     question = f"{told}\n\n{context.policy.prompts.summarise}"
-    text, usage, finish = await answer_of(context.provider, question, context.price_list)
-    if finish == "length" or finish in BROKEN or not text.strip():
+    text, usage, finish = await complete_text(context.provider, question, context.price_list)
+    if finish == "length" or finish in NO_ANSWER or not text.strip():
         raise ValueError("the summary is empty or was cut off")
     return Verdict("summarised", text, usage)
 

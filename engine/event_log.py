@@ -1,4 +1,10 @@
-"""The log of one run: number an event, date it, fold it, hand it on. The only thing that changes a run."""
+"""The event log of one run, and the journal that keeps its events.
+
+`Log` numbers an event, dates it, folds it into the facts and hands it on; nothing else changes a run. A `Journal`
+writes events where they outlive the process: a record file, or the store of a server. Writing never waits. `flush` is
+awaited before every side effect and returns once what was written is safe, so whoever reads the journal after a crash
+finds everything that was acted on.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +28,9 @@ E = TypeVar("E", bound=Event)
 
 
 class Log:
-    """Append-only. `sinks` get every event in order and must not wait: record, bus.
+    """Append-only. `sinks` (record, bus) get every event in order and must not wait.
 
-    The transcript comes before them, and is not told the parts of a stream, which are most of all events.
+    The transcript gets it before them, but no parts of a stream, which are by far the most events.
     """
 
     def __init__(
@@ -32,7 +38,7 @@ class Log:
     ) -> None:
         self.facts = Facts()
         self.finished = False
-        """True once the terminal event is in, or the run is lost: nothing may follow."""
+        """True once the terminal event is in, or another process has the run: nothing may follow."""
         self._lost: RunLost | None = None
         self._seq = 0
         self._now = clock.now
@@ -45,36 +51,36 @@ class Log:
         """Seconds since the run began."""
         return self._now() - self._began
 
-    def go_on(self, facts: Facts, seq: int, t: int) -> None:
-        """Take up a run that was interrupted after event `seq`, `t` milliseconds after it began."""
+    def continue_after(self, facts: Facts, seq: int, t: int) -> None:
+        """Continue a run that was interrupted after event `seq`, `t` milliseconds after it began."""
         self.facts, self._seq = facts, seq
         self._began = self._now() - t / 1000
 
-    def tell(self, sink: Callable[[Event], None]) -> None:
-        """Hand every further event to this one, too. It must neither wait nor raise."""
+    def add_sink(self, sink: Callable[[Event], None]) -> None:
+        """Hand every later event to this sink, too. It must neither wait nor raise."""
         self._sinks = (*self._sinks, sink)
 
     @contextmanager
-    def overheard(self, kinds: Collection[type]) -> Iterator[list[Event]]:
-        """The events of these kinds that are added inside."""
-        heard: list[Event] = []
+    def captured(self, kinds: Collection[type]) -> Iterator[list[Event]]:
+        """The events of these types that are appended inside the block."""
+        events: list[Event] = []
 
-        def hear(event: Event) -> None:
+        def capture(event: Event) -> None:
             if type(event) in kinds:
-                heard.append(event)
+                events.append(event)
 
-        self.tell(hear)
+        self.add_sink(capture)
         try:
-            yield heard
+            yield events
         finally:
-            self._sinks = tuple(sink for sink in self._sinks if sink is not hear)
+            self._sinks = tuple(sink for sink in self._sinks if sink is not capture)
 
     def close(self, lost: RunLost) -> None:
-        """Let nothing be added any more: another process writes this run now."""
+        """Refuse every later event: another process writes this run now."""
         self._lost, self.finished = lost, True
 
     def append(self, event: E) -> E:
-        """Add an event; returns it with its number and time. Raises RunLost once another process has the run."""
+        """Append an event; returns it with its number and time. Raises RunLost once another process has the run."""
         if self.finished:
             if self._lost is not None:
                 raise self._lost
@@ -90,30 +96,24 @@ class Log:
         return stamped
 
 
-# Where the events of a run are written as they happen: a record file, or whatever keeps sessions for a server.
-#
-# Writing never waits. `flush` is awaited before every side effect, and returns once what was written outlives this
-# process; so whoever reads the journal after a crash finds everything that was acted on.
-
-
 class Journal(Protocol):
     """Takes the events of one session, one run after another."""
 
     @property
     def path(self) -> str | None:
-        """The file that it writes, for functions that look at the record so far; None if there is none."""
+        """The file that it writes, for hooks that read the record so far; None if it writes no file."""
         ...
 
     def write(self, event: Event | DrainedChunk) -> None:
-        """Take an event. Returns at once."""
+        """Write an event. Returns at once."""
         ...
 
     async def flush(self) -> None:
-        """Wait until all that was written is kept. Raises OSError, once, if it cannot be; the run then ends by it."""
+        """Wait until everything written is safe. Raises OSError once if it cannot be, which ends the run."""
         ...
 
     def close(self) -> None:
-        """The run is over. Nothing is written before the next one begins."""
+        """End a run. Nothing is written before the next one begins."""
         ...
 
 
@@ -127,19 +127,19 @@ class FileJournal:
         self.close = writer.close
 
     async def flush(self) -> None:
-        """Hand everything to the operating system, which is quick enough not to be waited for."""
+        """Hand everything to the operating system: quick enough to do without waiting."""
         self._writer.flush()
 
 
 RecordTarget = str | os.PathLike[str] | Journal | None
-"""Where a session's events are to be kept: a file, a journal, or nowhere."""
+"""Where a session's events go: a file, a journal, or nowhere."""
 
 
 @contextmanager
 def open_journal(
     target: RecordTarget, session_id: str, clock: Clock, *, redact: Redact | None, attach_above: int | None
 ) -> Iterator[Journal | None]:
-    """The journal for one run: no file stays open in a session that rests. Raises WrongUse."""
+    """The journal for one run; a session between two runs has no open file. Raises WrongUse."""
     journal: Journal | None
     if isinstance(target, str | os.PathLike):
         now = clock.wall().isoformat(timespec="milliseconds")

@@ -29,7 +29,7 @@ from .decision import Facts, Message, ToolCall, Usage, UserMessage, WrongUse
 from .decision.confirmation import Reply
 from .decision.events import AttemptFailed, BudgetRefused, LimitReached, MessageAdded, ResponseFinished, VerdictGiven
 from .providers import Prices, Provider
-from .side_request import BROKEN, answer_of, as_told
+from .side_request import NO_ANSWER, complete_text, render_message
 from .tools.child_process import check_variable_names, child_environment, start_child
 from .tools.results import Completion
 
@@ -40,12 +40,12 @@ QUESTION = (
     "asked for is missing? Answer in one line that begins with YES or NO, and say why."
 )
 LATEST = 20
-"""Messages that the judge is shown, besides the user's own."""
+"""How many of the latest messages a `ModelJudge` sees, besides all of the user's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """The completion is good."""
+    """The completion is good: the run ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +57,18 @@ class Reject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """What a gate, a judge or an evaluator may look at."""
+    """The run so far, as a gate, a judge or a prompt handler sees it."""
 
     facts: Facts
     messages: Sequence[Message]
     record: str | None = None
     """Path of the record so far, if one is kept."""
     prices: Prices = field(default_factory=Prices)
-    """What models cost, for a judge that asks one."""
+    """What models cost, for a judge that asks one of its own."""
 
 
 class Verdict(Struct, frozen=True):
-    """What was said, in the words of `VerdictGiven`."""
+    """What a judge returns: `complete` or `incomplete`, and why. Every hook's answer is recorded in this form."""
 
     said: str
     detail: str = ""
@@ -84,41 +84,44 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepare:
-    """Something for the model to know before it answers."""
+    """A message for the model to read before it answers."""
 
     message: str = ""
-    """Added in the user's role, after the prompt; nothing if empty."""
+    """Added after the prompt, in the user's role; none if empty."""
     next_step: bool = True
-    """False: no next-step prompt in this run."""
+    """False leaves the next-step prompt out of this run."""
 
 
 Gate = Callable[[Completion, Progress], Awaitable[Accept | Reject] | Accept | Reject]
-"""Says whether a completion is good. Plain text that would end the run is asked about as well, as its answer."""
+"""Checks a completion. Plain text that would end the run is checked, too, as the completion's answer."""
 
 TextRule = Callable[[str, Sequence[ToolCall]], Awaitable[bool | None] | bool | None]
-"""Takes text and calls of a response. True: this ends the run. False: it does not. None: as the policy says."""
+"""Gets a response's text and calls. True ends the run, False does not, None leaves it to the policy."""
 
 Judge = Callable[[Progress], Awaitable[Verdict]]
-"""Says `complete` or `incomplete`; asked after each round that would go on."""
+"""Returns `Verdict("complete")` or `Verdict("incomplete")`; asked after each round that would go on."""
 
 PromptHandler = Callable[[str, Progress], Awaitable[Answer | Prepare | None] | Answer | Prepare | None]
-"""Sees a prompt before the model does. The first that answers wins, and the run ends as `handled`."""
+"""Gets a prompt before the model does. The first `Answer` ends the run as `handled`; None passes the prompt on."""
 
 
 class ModelJudge:
-    """Asks a model of its own, or the same one, after each round that would go on."""
+    """A judge that asks a model, its own or the run's. What that costs is counted as the run's.
+
+    Raises WrongUse if `provider` has no method `stream`.
+    """
 
     def __init__(self, provider: Provider, question: str = QUESTION) -> None:
         if not callable(getattr(provider, "stream", None)):
-            raise WrongUse(f"judge: it asks a model, and {provider!r} is no provider of one; see endstop.providers")
+            raise WrongUse(f"ModelJudge: {provider!r} has no method `stream`; give a provider, as in LiteLLM('model')")
         self._provider = provider
         self._question = question
 
     async def __call__(self, run: Progress) -> Verdict:
         """`complete` if the model's answer begins with YES."""
-        told = "\n\n".join(as_told(message) for message in _shown(run.messages))
-        text, usage, finish = await answer_of(self._provider, f"{told}\n\n{self._question}", run.prices)
-        yes = text.strip().upper().startswith("YES") and finish not in BROKEN
+        told = "\n\n".join(render_message(message) for message in _shown(run.messages))
+        text, usage, finish = await complete_text(self._provider, f"{told}\n\n{self._question}", run.prices)
+        yes = text.strip().upper().startswith("YES") and finish not in NO_ANSWER
         said = "complete" if yes else "incomplete"
         return Verdict(said, text.strip(), usage)
 
@@ -129,10 +132,10 @@ def _shown(messages: Sequence[Message]) -> list[Message]:
 
 
 class CommandGate:
-    """A gate that runs a command: exit code 0 accepts, any other hands back, with the end of its output.
+    """A gate that runs a command: exit code 0 accepts, any other rejects with the last 2,000 characters of its output.
 
-    It may run what the model wrote (its tests), and so it sees as little of our environment as the model's commands
-    do (`child_process.py`). env: names of variables that it sees besides.
+    The command may run what the model wrote, such as tests. So it gets no more of this process's environment than the
+    model's own commands (`tools/child_process.py`), and the variables named in `env`.
     """
 
     def __init__(self, command: str, folder: str | None = None, *, env: Collection[str] = ()) -> None:
@@ -152,9 +155,10 @@ class CommandGate:
 async def run_command(
     command: str | Sequence[str], folder: str | None, env: Mapping[str, str] | None = None
 ) -> tuple[int, str]:
-    """Exit code and output of a command, through the shell if it is one string.
+    """Exit code and output of a command; a string goes through the shell.
 
-    All that it has started ends with it, also if it is cancelled. env: what it sees; our whole environment if left out.
+    Every process that it starts ends with it, also on a cancellation. env: its environment; all of ours if None.
+    Raises FileNotFoundError if the program is not there.
     """
     visible = dict(os.environ) if env is None else dict(env)
     if not isinstance(command, str) and shutil.which(command[0]) is None:
@@ -167,27 +171,27 @@ async def run_command(
 
 
 def qualified(function: Any) -> str:
-    """The name under which a function stands in records."""
+    """The name of a function in records: `module:qualified name`."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return f"{getattr(function, '__module__', None) or type(function).__module__}:{name}"
 
 
 class ReplaySource(Protocol):
-    """In a replay, what is known from the record."""
+    """What a replay takes from the record instead of asking again."""
 
     @property
     def lost(self) -> Collection[str]:
-        """Ids of calls that were open when the process was killed: they are answered `unknown` again."""
+        """Ids of calls that were open when the process was killed; their result is `unknown` again."""
         ...
 
     @property
     def answered_late(self) -> Collection[str]:
-        """Ids of calls that never ran and were answered after their response was whole, such as skipped ones."""
+        """Ids of calls that never ran and got their result after the whole response, such as skipped ones."""
         ...
 
     @property
     def ended(self) -> Collection[str]:
-        """Ids of calls whose result is `ok` or `error`: they ran to their end."""
+        """Ids of calls that ran to their end: their result is `ok` or `error`."""
         ...
 
     def __call__(self, role: str, name: str, call_id: str | None, /) -> VerdictGiven | None:
@@ -195,29 +199,29 @@ class ReplaySource(Protocol):
         ...
 
     def reply(self, call_id: str, /) -> Reply | None:
-        """What was made then of the user's reply to the confirmation of this call."""
+        """How the user's reply to the confirmation of this call was understood."""
         ...
 
     def fingerprint(self, call_id: str, content: str, /) -> str:
-        """That of the recorded result, if this is it: what was redacted in it must not make two results one."""
+        """The recorded result's fingerprint, if `content` is that result: redaction must not make two results equal."""
         ...
 
     def failed_before(self, step: int, /) -> Sequence[AttemptFailed]:
-        """The attempts of this step that failed before the process was killed in it; the step was begun anew."""
+        """The attempts of this step that failed before the process was killed and the step was begun again."""
         ...
 
     def refused(self, step: int, /) -> BudgetRefused | None:
-        """What a shared budget said before this step, if it was therefore not made."""
+        """The shared budget's refusal, if this step was not made because of it."""
         ...
 
     def reached(self, step: int, /, *, begun: bool) -> LimitReached | None:
-        """The limit that was used up in this step, or before it, so that it was not made; given once."""
+        """The limit that was used up in this step, or (`begun` is False) before it could begin; given once."""
         ...
 
     def response(self, step: int, /) -> ResponseFinished | None:
-        """What this step's response was then: where the engine cut it off, and what was reckoned for it."""
+        """The step's response: where the engine cut it off, and the usage that was counted for it."""
         ...
 
     def heard(self, step: int, /) -> Sequence[MessageAdded]:
-        """What the user said while the run was going that was heard before this step; given once."""
+        """The user's messages that reached the run before this step; given once."""
         ...

@@ -21,7 +21,7 @@ from .config import RunConfig
 from .decision import Usage, WrongUse
 from .providers import Provider
 from .providers.clock import Clock
-from .tasks import Job, Records, TaskResult, job, numbered
+from .tasks import PreparedTask, Records, TaskResult, numbered, prepare_task
 from .validation import check_prompt, shortly
 
 CAUSE = "race"
@@ -48,7 +48,7 @@ class Racing:
     """A race that goes on. `compare`: let all of them run to their end."""
 
     def __init__(
-        self, jobs: Sequence[Job], *, compare: bool, holds: Sequence[Provider] = (), clock: Clock | None = None
+        self, jobs: Sequence[PreparedTask], *, compare: bool, holds: Sequence[Provider] = (), clock: Clock | None = None
     ) -> None:
         if len(jobs) < 2:
             raise WrongUse(f"a race needs two models or more; there {'is only one' if jobs else 'are none'}")
@@ -103,7 +103,7 @@ def racing(
     taken: Counter[str] = Counter()
     names = [numbered(provider.model, taken) for provider in providers]
     jobs = [
-        job(chosen, prompt, number, name, name, records)
+        prepare_task(chosen, prompt, number, name, name, records)
         for number, (chosen, name) in enumerate(zip(configs, names, strict=True))
     ]
     return Racing(jobs, compare=compare, holds=providers, clock=config.runtime.clock)

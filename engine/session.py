@@ -262,7 +262,7 @@ class Session:
         toolbox = config.toolbox
         if isinstance(opening, Interrupted):
             toolbox = toolbox.only(spec.name for spec in opening.tools)
-            log.go_on(opening.facts, opening.seq, opening.t)
+            log.continue_after(opening.facts, opening.seq, opening.t)
             bus.begin_after(opening.seq)
         return Context(
             log=log,

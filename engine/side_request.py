@@ -1,4 +1,4 @@
-"""Asking a model one thing beside the run: a judgement, a summary. Not a step; its tokens are counted by who asks."""
+"""One request to a model outside of the run's steps: for a judgement or a summary. The caller counts its tokens."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .decision.cost import with_cost
 from .decision.transcript import estimate_tokens
 from .providers import Prices, Provider, Request
 
-BROKEN: frozenset[FinishReason] = frozenset({"content_filter", "context_full", "error", "pause", "retry"})
-"""Ends after which an answer is none. One that its length cut off may still say what was asked."""
+NO_ANSWER: frozenset[FinishReason] = frozenset({"content_filter", "context_full", "error", "pause", "retry"})
+"""Finish reasons after which the text is no answer. One cut off by its length may still hold what was asked for."""
 
 
-async def answer_of(provider: Provider, question: str, prices: Prices) -> tuple[str, Usage, FinishReason]:
-    """The model's text, what it used, and why it ended. Raises ProviderError."""
+async def complete_text(provider: Provider, question: str, prices: Prices) -> tuple[str, Usage, FinishReason]:
+    """Ask a model one question: its text, the usage with its cost, and why it ended. Raises ProviderError."""
     request = Request(messages=[UserMessage(question)], attempt="aside")
     parts: list[str] = []
     usage: Usage | None = None
@@ -53,8 +53,8 @@ async def answer_of(provider: Provider, question: str, prices: Prices) -> tuple[
     return text, with_cost(usage, prices.of(provider)), finish
 
 
-def as_told(message: Message) -> str:
-    """One message of a run, told to a model that is not part of it."""
+def render_message(message: Message) -> str:
+    """One message of a run as text, for a model that is not part of the run."""
     match message:
         case SystemMessage(text):
             return f"Instructions: {text}"

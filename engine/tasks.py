@@ -1,4 +1,4 @@
-"""What a fleet is given and what it gives back: tasks, and one result for each of them, whatever became of it."""
+"""Tasks of a batch, and their results: one for each task, also if its run failed or never began."""
 
 from __future__ import annotations
 
@@ -21,51 +21,51 @@ from .session import Session
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One prompt of many. A plain string is a task with nothing but a prompt."""
+    """One prompt of many. A plain string is a task with only a prompt."""
 
     prompt: str
     id: str = ""
-    """Its name in results, summaries and names of records; its number, from 1, if left out."""
+    """Its name in results, summaries and file names of records; its number, from 1, if empty."""
     provider: Provider | None = None
-    """Where its responses come from, instead of a provider of the fleet."""
+    """The provider of its run, instead of the batch's."""
     evaluate: Evaluator | None = None
-    """Whether its work was good, instead of the engine's evaluator."""
+    """The evaluator of its run, instead of the engine's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult:
-    """What became of one task."""
+    """The result of one task."""
 
     number: int
-    """Its place among the tasks, from 0."""
+    """Its index among the tasks, from 0."""
     id: str
     provider: str
     """The model's name; `name (2)` for a second provider of that name."""
     outcome: Outcome
-    """The run's own. Made up where no run began: `failed` with the error, `cancelled` if its turn never came."""
+    """The run's outcome. Without a run: `failed` with the error, or `cancelled` if it had not begun."""
     started: bool = True
-    """Whether a run began, and so has events and a record."""
+    """Whether a run began, so that there are events and a record."""
     record: str | None = None
-    """The path of its record, if one is kept."""
+    """The path of its record, if there is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
-    """A task that knows how to start."""
+class PreparedTask:
+    """A task that is ready to start."""
 
     number: int
     id: str
     provider: str
     start: Callable[[], Run]
-    """Makes the run. May raise what it wants: then that is the result."""
+    """Makes the run. What it raises becomes the result."""
     record: str | None = None
 
     def result(self, outcome: Outcome) -> TaskResult:
-        """The result, once the run has its outcome."""
+        """The result of a run that has its outcome."""
         return TaskResult(number=self.number, id=self.id, provider=self.provider, outcome=outcome, record=self.record)
 
-    def made_up(self, run: Run | None, status: Status, reason: str, detail: str) -> TaskResult:
-        """The result where a run did not begin, or was left behind; what it had used is counted."""
+    def result_without_outcome(self, run: Run | None, status: Status, reason: str, detail: str) -> TaskResult:
+        """The result without an outcome: the run did not begin, or was left behind. What it used is counted."""
         facts = run.facts if run is not None else Facts()
         outcome = Outcome(
             run_id=run.id if run is not None else "",
@@ -84,46 +84,48 @@ class Job:
         return TaskResult(number=self.number, id=self.id, provider=self.provider, outcome=outcome, started=False)
 
 
-def jobs_of(
+def prepare_tasks(
     config: RunConfig, tasks: Sequence[Task], providers: Sequence[Provider], record: str | os.PathLike[str] | None
-) -> list[Job]:
-    """A job for each task. The providers take turns; a task that brings its own takes nobody's turn.
+) -> list[PreparedTask]:
+    """What each task needs to start. The providers take turns; a task with a provider of its own takes no turn.
 
-    In turns, not to the one that has least to do: one that refuses everything at once would always be that one.
+    They take turns because the alternative, the provider with the fewest runs, would send everything to one that
+    refuses each request at once.
     """
     _check(tasks)
     records = Records(record) if record is not None else None
     brought = [task.provider for task in tasks if task.provider is not None]
     configs = {id(provider): config.with_provider(provider) for provider in (*providers, *brought)}
-    names = names_of([*providers, *brought])
+    names = provider_names([*providers, *brought])
     turns = cycle(providers)
     width = len(str(len(tasks)))
-    jobs = []
+    prepared = []
     for number, task in enumerate(tasks):
         provider = task.provider or next(turns)
         chosen = configs[id(provider)]
         if task.evaluate is not None:
             chosen = chosen.with_provider(provider, task.evaluate)
         place = f"{number + 1:0{width}}"
-        jobs.append(job(chosen, task.prompt, number, task.id or str(number + 1), names[id(provider)], records, place))
-    return jobs
+        task_id, name = task.id or str(number + 1), names[id(provider)]
+        prepared.append(prepare_task(chosen, task.prompt, number, task_id, name, records, place))
+    return prepared
 
 
-def job(
+def prepare_task(
     config: RunConfig, prompt: str, number: int, id: str, name: str, records: Records | None, place: str = ""
-) -> Job:
-    """A run of this configuration on this prompt, in a session of its own."""
+) -> PreparedTask:
+    """What starts one run of this prompt, in a session of its own."""
     session_id = f"session_{uuid4().hex[:12]}"
     record = records.path(place or str(number + 1), id, session_id) if records is not None else None
 
     def start() -> Run:
         return Session(config, session_id, record=record).start(prompt)
 
-    return Job(number=number, id=id, provider=name, start=start, record=record)
+    return PreparedTask(number=number, id=id, provider=name, start=start, record=record)
 
 
-def names_of(providers: Iterable[Provider]) -> dict[int, str]:
-    """A name for each provider, by its `id()`: its model's; with a number where another has that name."""
+def provider_names(providers: Iterable[Provider]) -> dict[int, str]:
+    """A name for each provider, by its `id()`: its model's name, with a number if another one has it."""
     names: dict[int, str] = {}
     taken: Counter[str] = Counter()
     for provider in providers:
@@ -133,13 +135,13 @@ def names_of(providers: Iterable[Provider]) -> dict[int, str]:
 
 
 def numbered(name: str, taken: Counter[str]) -> str:
-    """The name, with a number from the second time on."""
+    """The name; with a number from the second time on."""
     taken[name] += 1
     return name if taken[name] == 1 else f"{name} ({taken[name]})"
 
 
 class Records:
-    """A folder with one record for each run. No name is ever used twice, not by another fleet either."""
+    """A folder with one record for each run. No file name is used twice, not even by another batch."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self._folder = Path(folder)
@@ -149,7 +151,7 @@ class Records:
             raise WrongUse(f"record: {folder} cannot be a folder of records: {error.strerror}") from None
 
     def path(self, place: str, id: str, session_id: str) -> str:
-        """Where the record of this run is: its place among the tasks, its id, the end of its session's id."""
+        """The path of a run's record: its place among the tasks, its id, the end of its session's id."""
         words = [place] if id == place.lstrip("0") else [place, _NOT_IN_NAMES.sub("-", id)[:60].strip("-.")]
         return str(self._folder / f"{'-'.join(filter(None, (*words, session_id[-8:])))}.jsonl")
 

@@ -24,7 +24,7 @@ from ..process.streams import StdStreams
 from ..providers import Provider
 from ..race import RaceResult, Racing
 from ..run import Run
-from ..tasks import Job, Records, job, numbered
+from ..tasks import PreparedTask, Records, numbered, prepare_task
 from .exit_codes import EXIT_CODES, exit_code
 from .factory import (
     build_evaluator,
@@ -124,7 +124,7 @@ def command(args: argparse.Namespace) -> int:
         racers = build_racers(args, names, providers, copies, view.show)
         records = Records(args.record) if args.record is not None else None
         jobs = [
-            job(racer.engine.config, prompt, number, racer.name, racer.name, records)
+            prepare_task(racer.engine.config, prompt, number, racer.name, racer.name, records)
             for number, racer in enumerate(racers)
         ]
         return run_to_end(_race(args, racers, jobs, copies, view, std_streams))
@@ -133,7 +133,7 @@ def command(args: argparse.Namespace) -> int:
 async def _race(
     args: argparse.Namespace,
     racers: Sequence[Racer],
-    jobs: Sequence[Job],
+    jobs: Sequence[PreparedTask],
     copies: WorkspaceCopies,
     view: RaceView,
     std_streams: StdStreams,

@@ -186,7 +186,7 @@ class Player:
     @asynccontextmanager
     async def _watched(self, run: Run) -> AsyncIterator[None]:
         assert run.context is not None
-        run.context.log.tell(self._cancel_where_the_record_was)
+        run.context.log.add_sink(self._cancel_where_the_record_was)
         yield
 
     def _cancel_where_the_record_was(self, event: ev.Event) -> None:

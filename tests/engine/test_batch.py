@@ -183,7 +183,7 @@ async def test_leaving_early_cancels_what_runs_and_every_task_still_has_its_outc
     assert [outcome.status for outcome in fleet.outcomes] == ["completed", "cancelled", "cancelled", "cancelled"]
     assert fleet.outcomes[1].detail == "cancelled from outside: caller"
     assert fleet.outcomes[1].usage.output_tokens > 0
-    assert fleet.outcomes[3].detail.startswith("its turn never came")
+    assert fleet.outcomes[3].detail.startswith("cancelled before it began")
     assert fleet.outcomes[3].requests == 0
     assert sorted(ended.values()) == [1, 1, 1]
     assert [result.number async for result in fleet] == [3, 1, 2], "what was not read can still be read"
@@ -258,7 +258,7 @@ async def test_cancel_gives_a_result_for_every_task_instead_of_an_exception() ->
     assert sorted(result.number for result in results) == [0, 1, 2]
     assert {result.outcome.detail for result in results} == {
         "cancelled from outside: timeout",
-        "its turn never came: timeout",
+        "cancelled before it began: timeout",
     }
 
 

@@ -63,7 +63,7 @@ def test_what_cannot_work_is_refused_at_start_with_its_name(case: str) -> None:
 
 @pytest.mark.parametrize("model", [None, "gpt"])
 def test_a_judge_without_a_model_is_refused(model: Any) -> None:
-    with pytest.raises(WrongUse, match="is no provider of one"):
+    with pytest.raises(WrongUse, match="has no method `stream`"):
         ModelJudge(model)
 
 

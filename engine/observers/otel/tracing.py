@@ -136,7 +136,7 @@ class RunTracer:
         except Exception as error:
             self._tracer.warn_once(error)
         context.execute = self.execute
-        context.log.tell(self.on_event)
+        context.log.add_sink(self.on_event)
 
     def close(self) -> None:
         """End spans that are still open: those of calls whose results are no longer awaited."""
