@@ -19,7 +19,7 @@ PICTURE = ROOT / "docs" / "pictures" / "packages.svg"
 FOLDERS = ("decision", "providers", "engine")
 
 LOOP = (
-    *("durability", "budget", "event_bus", "event_log", "hard_limits", "connections", "side_request", "hooks"),
+    *("durability", "budget", "event_bus", "event_log", "connections", "side_request", "hooks", "hard_limits"),
     *("validation", "resume_point", "context", "checkpoint", "hook_runner", "tool_execution", "tool_calls"),
     *("compaction", "response", "evaluation", "prompts", "loop", "run", "config", "session", "tasks", "batch"),
     *("race", "engine", "_exports", "__init__"),

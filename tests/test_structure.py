@@ -1,0 +1,349 @@
+"""The structure that a reader relies on: the order of the packages, no circles, names that say what is in a file."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+from endstop.cli.main import MODULES
+
+ROOT = Path(__file__).parent.parent
+
+
+def _package_map() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("package_map", ROOT / "docs" / "package_map.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+MAP = _package_map()
+FILES: dict[str, Path] = MAP.modules()
+IMPORTS: dict[str, set[str]] = MAP.imports(FILES)
+LINES = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in FILES.items()}
+LONGEST, SHORT = 600, 60
+PATHS = [path.relative_to(ROOT).as_posix() for path in FILES.values()]
+MOST_HITS = 10
+"""A search that finds more files than this has not found one."""
+
+AG_UI_EVENTS = "engine.web.ag_ui.protocol"
+"""Its classes have the names that the AG-UI protocol gives to its events."""
+
+MIRRORS = {
+    "audit": "command, view and analysis of one subject",
+    "backtest": "the same, and the pure part in decision/",
+    "cases": "the table of cases of each conformance kit",
+    "client": "connection to each durable engine",
+    "errors": "errors of each layer",
+    "harness": "what runs the cases of each conformance kit",
+    "queue": "each durable engine's queue, and its conformance cases",
+    "race": "of providers, of runs, the command and its view",
+    "replay": "a provider that replays, the replay of a record, the command and its view",
+    "report": "command, view and analysis of one subject",
+    "run": "a run, and the command that makes one",
+    "worker": "what works off a queue: the service's own, each durable engine's, the command",
+    "writer": "what writes records, and what writes to the store",
+}
+"""Base names that several modules have, and what they mirror."""
+
+SMALL = {
+    "decision.cost": "prices of tokens, pure; which model has which price is in providers/prices.py",
+    "decision.errors": "WrongUse, which everything raises and which must import nothing",
+    "engine._logging": "imports structlog when there is something to log, and not before",
+    "engine._sanitize": "what is safe to show in a terminal, a page or a header; imports nothing",
+    "engine._version": "read by records, exports and the command line without importing the engine",
+    "engine.cli.exit_codes": "the documented table of exit codes",
+    "engine.cli.hardening": "one measure of the operating system, with its reason",
+    "engine.cli.views.select": "imports rich only where a terminal can draw",
+    "engine.cli.worker": "one command, one file",
+    "engine.observers.structlog": "one integration, one file",
+    "engine.prompts": "texts for the model, apart from the code that sends them",
+    "engine.qualified_names": "the one table of old names in records",
+    "engine.records.entropy": "one measure, used by two rules of redaction",
+    "engine.service.errors": "errors of the service, which HTTP maps to answers",
+    "engine.service.history": "loads a stored session for those that start a run in it",
+    "engine.web.dependencies": "imports FastAPI, which only its users have",
+    "providers.clock": "the clock that tests replace",
+    "providers.endpoint_url": "masks secrets in a URL, for the wires and for the command line",
+    "providers.fallback": "one wrapper, one file",
+}
+"""Files of fewer than 60 lines: why each stands alone."""
+
+ONE_IMPORTER = {
+    "decision.failures": "the kinds of failed calls; facts.py has the fold",
+    "engine.cli.views.audit": "what the command prints, apart from what it computes",
+    "engine.cli.views.backtest_page": "the same, as a page",
+    "engine.cli.views.live": "imports rich",
+    "engine.cli.views.race_live": "imports rich",
+    "engine.cli.views.replay_stepper": "the step-by-step view, imported when it is asked for",
+    "engine.cli.views.report": "what the command prints, apart from what it computes",
+    "engine.cli.views.report_page": "the same, as a page",
+    "engine.compaction": "a subject of its own: P0",
+    "engine.durable.dbos.worker": "imports dbos",
+    "engine.durable.temporal.worker": "imports temporalio",
+    "engine.formats.anthropic": "one format, one file",
+    "engine.formats.cline": "one format, one file",
+    "engine.formats.export_atif": "one format, one file",
+    "engine.formats.export_openai": "one format, one file",
+    "engine.formats.importer": "the way in for the command and for users",
+    "engine.formats.reconstruction": "to_events.py would have more than 600 lines with it",
+    "engine.formats.swe_agent": "one format, one file",
+    "engine.formats.tau_bench": "one format, one file",
+    "engine.loop": "the loop; run.py has the task and the handle",
+    "engine.observers.otel.chat": "spans of model requests; tracing.py has those of runs and tools",
+    "engine.prompts": "texts for the model, apart from the code that sends them",
+    "engine.records.secret_keywords": "redaction.py would have more than 600 lines with it",
+    "engine.replay.player": "the engine that plays one run; replay.py has the comparison of a whole session",
+    "engine.replay.responses": "recorded responses as streams; player.py would be too long with it",
+    "engine.response": "one response; loop.py has steps and rounds",
+    "engine.service.lifecycle": "opening and closing of a service; service.py has its operations",
+    "engine.store.notify": "LISTEN and NOTIFY of PostgreSQL",
+    "engine.store.queries": "reading; transaction.py has the writing",
+    "engine.store.sql": "imports SQLAlchemy",
+    "engine.store.writer": "the queue of writes in front of the database",
+    "engine.testing.conformance.durable.failover": "cases of one part of the kit",
+    "engine.testing.conformance.durable.queue": "cases of one part of the kit",
+    "engine.testing.conformance.durable.steps": "cases of one part of the kit",
+    "engine.testing.conformance.providers.checks": "the checks; cases.py has the table",
+    "engine.tools.loop_watchdog": "warns of a blocked event loop, for functions of any role",
+    "engine.tools.shell": "one tool; workspace.py has those that work on files",
+    "engine.tools.side_effects": "recognises commands and tools that change something",
+    "engine.web.ag_ui_routes": "routes of AG-UI; ag_ui/ knows no HTTP",
+    "engine.web.openapi": "writes the OpenAPI document from the table of routes",
+    "engine.web.static": "the page and its files",
+    "providers.litellm_stream": "litellm.py would have more than 600 lines with it",
+}
+"""Modules that one other module imports: why they are not part of it."""
+
+GLOSSARY = {
+    "agent loop": "engine/loop.py",
+    "session": "engine/session.py",
+    "run": "engine/run.py",
+    "event bus": "engine/event_bus.py",
+    "event log": "engine/event_log.py",
+    "configuration": "engine/config.py",
+    "hook": "engine/hooks.py",
+    "tool": "engine/tools/tool.py",
+    "tool call": "engine/tool_calls.py",
+    "tool execution": "engine/tool_execution.py",
+    "tool schema": "engine/tools/schema.py",
+    "tool result": "engine/tools/results.py",
+    "MCP": "engine/tools/mcp.py",
+    "shell": "engine/tools/shell.py",
+    "workspace": "engine/tools/workspace.py",
+    "child process": "engine/tools/child_process.py",
+    "prompt": "engine/prompts.py",
+    "response": "engine/response.py",
+    "compaction": "engine/compaction.py",
+    "evaluation": "engine/evaluation.py",
+    "budget": "engine/budget.py",
+    "batch": "engine/batch.py",
+    "race": "engine/race.py",
+    "checkpoint": "engine/checkpoint.py",
+    "resume": "engine/resume_point.py",
+    "transcript": "decision/transcript.py",
+    "event": "decision/events.py",
+    "decision": "decision/decide.py",
+    "rule": "decision/rules.py",
+    "guard": "decision/guards.py",
+    "policy": "decision/policy.py",
+    "limit": "decision/limits.py",
+    "outcome": "decision/outcome.py",
+    "finish reason": "decision/finish_words.py",
+    "backtest": "decision/backtest.py",
+    "cost": "decision/cost.py",
+    "retry": "providers/retry.py",
+    "fallback": "providers/fallback.py",
+    "rate limit": "providers/rate_limit.py",
+    "timeout": "providers/timeouts.py",
+    "server-sent events": "providers/sse_decoder.py",
+    "price": "providers/prices.py",
+    "redaction": "engine/records/redaction.py",
+    "attachment": "engine/records/attachments.py",
+    "compression": "engine/records/compression.py",
+    "replay": "engine/replay/replay.py",
+    "diff": "engine/replay/diff.py",
+    "importer": "engine/formats/importer.py",
+    "export": "engine/formats/export_openai.py",
+    "report": "engine/analysis/report.py",
+    "statistics": "engine/analysis/statistics.py",
+    "tracing": "engine/observers/otel/tracing.py",
+    "lease": "engine/store/leases.py",
+    "heartbeat": "engine/service/membership.py",
+    "schema migration": "engine/store/migrations/env.py",
+    "dispatcher": "engine/service/dispatch.py",
+    "worker": "engine/service/queue_worker.py",
+    "authentication": "engine/web/auth.py",
+    "graceful shutdown": "engine/process/shutdown.py",
+    "conformance": "engine/testing/conformance/providers/cases.py",
+}
+"""Terms of the field, and the file in which an engineer would look for each."""
+
+
+def _circles(edges: dict[str, set[str]]) -> list[list[str]]:
+    """Groups of nodes that reach each other (Tarjan's algorithm)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        for target in edges.get(node, ()):
+            if target not in index:
+                visit(target)
+                low[node] = min(low[node], low[target])
+            elif target in stack:
+                low[node] = min(low[node], index[target])
+        if low[node] == index[node]:
+            at = stack.index(node)
+            if len(stack) - at > 1:
+                found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for node in list(edges):
+        if node not in index:
+            visit(node)
+    return found
+
+
+def test_every_module_has_its_place_in_the_order_of_packages() -> None:
+    known = {name for layer in MAP.LAYERS for name in layer}
+    used = {MAP.package_of(module) for module in FILES}
+    assert used == known
+
+
+def test_a_package_imports_only_packages_below_it_types_included() -> None:
+    rank = {name: number for number, layer in enumerate(MAP.LAYERS) for name in layer}
+    wrong = []
+    for module, targets in IMPORTS.items():
+        here = MAP.package_of(module)
+        for target in targets:
+            there = MAP.package_of(target)
+            within = here == there or (here.startswith("engine.") and there.startswith("engine."))
+            if not within and rank[there] >= rank[here]:
+                wrong.append(f"{module} imports {target}")
+    assert not wrong, "\n".join(sorted(wrong))
+
+
+def test_the_modules_of_a_run_import_only_those_below_them() -> None:
+    rank = {name: number for number, name in enumerate(MAP.LOOP)}
+    loose = {"engine": "__init__"} | {f"engine.{name}": name for name in MAP.LOOP if f"engine.{name}" in FILES}
+    wrong = [
+        f"{module} imports {target}"
+        for module in loose
+        for target in IMPORTS[module]
+        if target in loose and rank[loose[target]] >= rank[loose[module]]
+    ]
+    assert not wrong, "\n".join(sorted(wrong))
+
+
+def test_no_modules_and_no_packages_import_each_other_in_a_circle() -> None:
+    assert _circles(IMPORTS) == []
+    assert _circles(MAP.package_imports()) == []
+
+
+def test_the_search_for_circles_finds_one() -> None:
+    assert _circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
+
+
+def test_no_base_name_stands_for_two_subjects() -> None:
+    bases = Counter(name.rpartition(".")[2] for name, path in FILES.items() if path.name != "__init__.py")
+    twice = {base for base, times in bases.items() if times > 1}
+    assert twice == set(MIRRORS)
+
+
+def _classes() -> Iterator[tuple[str, str]]:
+    for name, path in FILES.items():
+        if name == AG_UI_EVENTS:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                yield node.name, name
+
+
+def test_a_class_name_stands_for_one_class() -> None:
+    places = defaultdict(list)
+    for class_name, module in _classes():
+        places[class_name].append(module)
+    twice = {name: where for name, where in places.items() if len(where) > 1}
+    assert not twice, "\n".join(f"{name}: {', '.join(where)}" for name, where in sorted(twice.items()))
+
+
+def test_no_file_is_longer_than_a_reader_takes_in() -> None:
+    assert {name: lines for name, lines in LINES.items() if lines > LONGEST} == {}
+
+
+def _is_private_data(name: str, path: Path) -> bool:
+    return path.name == "__init__.py" or ".migrations" in name
+
+
+def test_a_small_file_has_its_reason() -> None:
+    small = {name for name, lines in LINES.items() if lines < SHORT and not _is_private_data(name, FILES[name])}
+    assert small == set(SMALL)
+
+
+def test_a_module_that_one_other_imports_has_its_reason() -> None:
+    importers = defaultdict(set)
+    for module, targets in IMPORTS.items():
+        for target in targets:
+            importers[target].add(module)
+    public = {name for name, path in FILES.items() if path.name == "__init__.py"} | {"engine._exports"}
+    commands = {f"engine.cli.{name}" for name in _command_modules()}  # imported by name, when the command is called
+    single = {
+        name
+        for name, path in FILES.items()
+        if len(importers[name]) == 1
+        and not importers[name] & public  # what a package exports is imported by its users
+        and not _is_private_data(name, path)
+        and name not in commands
+    }
+    assert single == set(ONE_IMPORTER)
+
+
+def _command_modules() -> set[str]:
+    return set(MODULES.values())
+
+
+def test_the_wheel_has_the_folders_as_packages() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["tool"]["setuptools"]["package-dir"] == {
+        "endstop": "engine",
+        "endstop.decision": "decision",
+        "endstop.providers": "providers",
+    }
+
+
+def test_an_engineer_finds_a_term_of_the_field_by_a_files_name() -> None:
+    assert len(GLOSSARY) == 60
+    missing = {path for path in GLOSSARY.values() if not (ROOT / path).exists()}
+    assert not missing
+    found = [term for term, path in GLOSSARY.items() if _found_by_name(term, path)]
+    assert len(found) >= 54, sorted(set(GLOSSARY) - set(found))
+
+
+def _found_by_name(term: str, path: str) -> bool:
+    """Whether a search for files by one of the term's words finds it among the first ten hits of the tree."""
+    return any(_finds(word, path) for word in term.lower().replace("-", " ").split())
+
+
+def _finds(word: str, path: str) -> bool:
+    hits = [file for file in PATHS if word.rstrip("s") in file.rpartition("/")[2]]
+    return path in hits and len(hits) <= MOST_HITS
+
+
+def test_the_picture_of_the_packages_is_what_the_code_says() -> None:
+    assert MAP.PICTURE.read_text(encoding="utf-8") == MAP.drawn(), "run `make docs`"
+
+
+def test_every_module_says_what_is_in_it() -> None:
+    texts = {name: path.read_text(encoding="utf-8") for name, path in FILES.items()}
+    assert [name for name, text in texts.items() if text.strip() and not ast.get_docstring(ast.parse(text))] == []
