@@ -32,7 +32,7 @@ PUBLIC = {
         ToolChoice Unauthorized Unavailable Unreachable Wrapper call say
     """,
     "endstop.testing.conformance.providers": """
-        CASES Behaviour Cannot Case Ending Endpoint Passed check
+        CASES Behaviour Cannot Ending Endpoint Passed ProviderCase check
     """,
     "endstop": """
         Accept Answer Budget Bus Clock Completion Continue Engine Evaluated Evaluation Fleet Happened Hooks Image
@@ -45,7 +45,7 @@ PUBLIC = {
         Job RunLost ResultNotStored Queue StepKey Steps
     """,
     "endstop.testing.conformance.durable": """
-        CASES NEEDS Adapter Cannot Case check
+        CASES NEEDS Adapter Cannot DurableCase check
     """,
     "endstop.durable.dbos": """
         Dbos

@@ -23,7 +23,7 @@ from endstop.providers import (
     Scripted,
     Timeouts,
 )
-from endstop.testing.conformance.providers import CASES, Behaviour, Case, check
+from endstop.testing.conformance.providers import CASES, Behaviour, ProviderCase, check
 
 from .voices import direct_to, litellm_to
 
@@ -55,11 +55,11 @@ def replayed(script: Sequence[Behaviour]) -> Provider:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-async def test_the_direct_path(case: Case) -> None:
+async def test_the_direct_path(case: ProviderCase) -> None:
     await check(case, direct_to)
 
 
-def known(case: Case) -> object:
+def known(case: ProviderCase) -> object:
     """The case, marked if litellm is known to fail it."""
     reason = WRONG_IN_LITELLM.get(case.name)
     marks = [pytest.mark.xfail(reason=reason, raises=AssertionError, strict=True)] if reason else []
@@ -68,17 +68,17 @@ def known(case: Case) -> object:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", [known(case) for case in CASES])
-async def test_litellm(case: Case) -> None:
+async def test_litellm(case: ProviderCase) -> None:
     await check(case, litellm_to)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-async def test_scripted(case: Case) -> None:
+async def test_scripted(case: ProviderCase) -> None:
     await check(case, scripted, serve=nullcontext, cannot=NO_WIRE | {"unreported"})
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-async def test_replay(case: Case) -> None:
+async def test_replay(case: ProviderCase) -> None:
     await check(case, replayed, serve=nullcontext, cannot=NO_WIRE)
 
 
@@ -95,13 +95,13 @@ WRAPPERS: dict[str, Callable[[Provider], Provider]] = {
 
 @pytest.mark.parametrize("wrapper", WRAPPERS)
 @pytest.mark.parametrize("case", CASES, ids=str)
-async def test_a_wrapper_does_all_that_the_provider_in_it_does(case: Case, wrapper: str) -> None:
+async def test_a_wrapper_does_all_that_the_provider_in_it_does(case: ProviderCase, wrapper: str) -> None:
     await check(case, lambda endpoint: WRAPPERS[wrapper](direct_to(endpoint)))
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if "connections" in case.needs], ids=str)
 @pytest.mark.parametrize("make", [direct_to, pytest.param(litellm_to, marks=pytest.mark.filterwarnings("ignore"))])
-async def test_a_connection_is_closed_within_100_ms(case: Case, make: Any) -> None:
+async def test_a_connection_is_closed_within_100_ms(case: ProviderCase, make: Any) -> None:
     """The best of some tries: what is measured is the adapter, and not how busy this machine is."""
     times: list[float] = []
     while len(times) < 5 and min(times, default=1.0) >= 0.1:

@@ -90,12 +90,12 @@ async def uncancellable(chunks: AsyncIterator[Any]) -> AsyncIterator[Any]:
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
-        ("text", as_dicts, "which is no chunk"),
+        ("text", as_dicts, "which is not a chunk"),
         ("text", stripped, "text came out wrong"),
         ("text", finished_twice, "2 finish reports"),
         ("calls: parallel", without_ids, "calls came out wrong"),
-        ("cut: in the text", with_a_finish_of_its_own, "ended like a whole response"),
-        ("cut: in the text", failing_otherwise, "ValueError came out, and only a ProviderError may"),
+        ("cut: in the text", with_a_finish_of_its_own, "ended like a complete response"),
+        ("cut: in the text", failing_otherwise, "it raised ValueError, and only a ProviderError is allowed"),
         ("task cancelled", uncancellable, "ended as if nothing had been"),
     ],
 )
@@ -108,7 +108,7 @@ async def test_a_wrong_adapter_is_told_what_it_does_wrong(name: str, change: Cha
 
 async def test_an_adapter_that_waits_for_the_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("endstop.testing.conformance.providers.cases.PATIENCE", 0.2)
-    with pytest.raises(AssertionError, match=r"nothing came of it within 0\.2 s"):
+    with pytest.raises(AssertionError, match=r"not finished within 0\.2 s"):
         await check(NAMED["left early"], lambda endpoint: Changed(direct_to(endpoint), all_at_the_end))
 
 
@@ -136,7 +136,7 @@ async def test_a_key_in_an_error_or_in_what_it_came_from_is_found(name: str) -> 
 
         return Changed(Scripted([]), change)
 
-    with pytest.raises(AssertionError, match="the key stands in the error's traceback"):
+    with pytest.raises(AssertionError, match="the error's traceback contains the key"):
         await check(NAMED[name], leaking)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from endstop import Engine, read_record
 from endstop.decision.events import AttemptFailed
-from endstop.testing.conformance.providers import CASES, Case, Endpoint
+from endstop.testing.conformance.providers import CASES, Endpoint, ProviderCase
 
 from .voices import direct_to, litellm_to
 
@@ -18,7 +18,7 @@ LITELLM = pytest.mark.filterwarnings("ignore")
 
 @pytest.mark.parametrize("make", [direct_to, pytest.param(litellm_to, marks=LITELLM)])
 @pytest.mark.parametrize("case", FAULTS, ids=str)
-async def test_a_fault_is_a_typed_outcome(case: Case, make: Any, tmp_path: Path) -> None:
+async def test_a_fault_is_a_typed_outcome(case: ProviderCase, make: Any, tmp_path: Path) -> None:
     record = tmp_path / "run.jsonl"
     failure = case.script[0].failure
     assert failure is not None

@@ -11,7 +11,7 @@ import pytest
 from endstop.decision import FinishReport, TextDelta, WrongUse
 from endstop.providers import LiteLLM, OpenAICompatible, RecordedError
 from endstop.providers.endpoint_url import mask_url, split_credentials
-from endstop.testing.conformance.providers import CASES, Behaviour, Case, Ending, Endpoint, check
+from endstop.testing.conformance.providers import CASES, Behaviour, Ending, Endpoint, ProviderCase, check
 
 from ..console import endstop
 from .test_conformance import known
@@ -113,7 +113,9 @@ async def test_with_litellms_debug_log_on_nothing_of_ours_shows_a_key_and_the_lo
 
 @pytest.mark.filterwarnings("ignore")  # litellm and what it imports warn of themselves
 @pytest.mark.parametrize("case", [known(case) for case in CASES if case.script[0].failure is not None])
-async def test_with_litellms_debug_log_on_no_exception_shows_it(case: Case, caplog: pytest.LogCaptureFixture) -> None:
+async def test_with_litellms_debug_log_on_no_exception_shows_it(
+    case: ProviderCase, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG, "LiteLLM")
     await check(case, litellm_to)  # looks for the key in the whole chain of errors
     assert [record for record in caplog.records if record.name == "LiteLLM"], "the log is on"

@@ -19,7 +19,7 @@ from ..._sanitize import one_line
 from ...decision import WrongUse
 from ...durability import Job
 from ...store.database import map_db_error
-from .database_url import Place
+from .database_url import DatabaseUrl
 
 APPLICATION = "endstop"
 """Its name in DBOS's tables: others may have theirs there too."""
@@ -34,21 +34,21 @@ it has them, nobody can take over its runs."""
 _CONNECTIONS = 2
 
 
-class Connection:
+class DbosConnection:
     """DBOS's client, with errors that say what is wrong."""
 
-    def __init__(self, place: Place, client: DBOSClient) -> None:
-        self.place = place
+    def __init__(self, url: DatabaseUrl, client: DBOSClient) -> None:
+        self.url = url
         self._client = client
 
     @classmethod
-    async def to(cls, place: Place) -> Connection:
+    async def connect(cls, url: DatabaseUrl) -> DbosConnection:
         """Connect, and make DBOS's tables if they are not there. Raises WrongUse and ConnectionError."""
-        listen(place.secrets)
-        with troubles(place):
+        redirect_logs(url.secrets)
+        with map_errors(url):
             client = DBOSClient(
-                system_database_url=place.url,
-                serializer=Json(),
+                system_database_url=url.url,
+                serializer=JsonSerializer(),
                 system_database_pool_size=_CONNECTIONS,
                 application_name=APPLICATION,
                 sys_db_idle_transaction_timeout_sec=IDLE_IN_TRANSACTION,
@@ -56,14 +56,14 @@ class Connection:
                 retry_connection_errors=False,
             )
         try:
-            with troubles(place):
+            with map_errors(url):
                 # first, because to make the tables DBOS would make the database, too
                 await client.check_connection_async()
-                await asyncio.to_thread(DBOS.migrate, place.url)
+                await asyncio.to_thread(DBOS.migrate, url.url)
         except BaseException:
             client.destroy()
             raise
-        return cls(place, client)
+        return cls(url, client)
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -71,7 +71,7 @@ class Connection:
 
     async def register(self, queue: str, *, at_once: int, in_all: int | None, poll_seconds: float) -> None:
         """Make the queue, or set what it is like; the last process that does so says it for all."""
-        with troubles(self.place):
+        with map_errors(self.url):
             await self._client.register_queue_async(
                 queue,
                 worker_concurrency=at_once if in_all is None else min(at_once, in_all),
@@ -80,9 +80,9 @@ class Connection:
                 application_name=APPLICATION,
             )
 
-    async def put(self, queue: str, job: Job) -> None:
+    async def enqueue(self, queue: str, job: Job) -> None:
         """Put a job into the queue, unless its run is there."""
-        with troubles(self.place):
+        with map_errors(self.url):
             known = await self.status(job.run_id)
             if known is not None and known.status in _WAITING:
                 return
@@ -101,71 +101,71 @@ class Connection:
                     msgspec.to_builtins(job),
                 )
 
-    async def put_back(self, queue: str, run: str) -> None:
+    async def requeue(self, queue: str, run: str) -> None:
         """Put a run that is in work back into the queue."""
-        with troubles(self.place), suppress(error.DBOSNonExistentWorkflowError):
+        with map_errors(self.url), suppress(error.DBOSNonExistentWorkflowError):
             await self._client.resume_workflow_async(run, queue_name=queue)
 
-    async def forget(self, run: str) -> None:
+    async def delete(self, run: str) -> None:
         """Delete a run, and all that was kept for it."""
-        with troubles(self.place):
+        with map_errors(self.url):
             await self._client.delete_workflow_async(run)
 
     async def status(self, run: str) -> WorkflowStatus | None:
         """Where a run stands; None if it is unknown."""
-        with troubles(self.place):
+        with map_errors(self.url):
             found = await self._client.list_workflows_async(workflow_ids=[run], load_input=False, load_output=False)
             return found[0] if found else None
 
-    async def at_work(self, queue: str, process: str | None = None) -> list[str]:
+    async def running(self, queue: str, process: str | None = None) -> list[str]:
         """The runs of a queue that are in work in this process, or in any, in the order in which they were taken."""
-        with troubles(self.place):
+        with map_errors(self.url):
             found = await self._client.list_workflows_async(
                 queue_name=queue, status="PENDING", executor_id=process, load_input=False, load_output=False
             )
         return [run.workflow_id for run in sorted(found, key=lambda run: (run.dequeued_at or 0, run.workflow_id))]
 
-    async def kept(self, run: str) -> tuple[dict[str, Any], int]:
+    async def results_of(self, run: str) -> tuple[dict[str, Any], int]:
         """The results that are kept for a run, by name, and the highest number that one of its steps has."""
-        with troubles(self.place):
+        with map_errors(self.url):
             steps = await self._client.list_workflow_steps_async(run)
         results = {step["function_name"]: step["output"] for step in steps if step["error"] is None}
         return results, max((step["function_id"] for step in steps), default=0)
 
 
 @contextmanager
-def troubles(place: Place) -> Iterator[None]:
+def map_errors(url: DatabaseUrl) -> Iterator[None]:
     """What DBOS raises, as what a Queue raises."""
     try:
         yield
     except (error.DBOSNonExistentWorkflowError, error.DBOSWorkflowIDInUseError, ConnectionError):
         raise
     except error.DBOSException as refused:
-        raise WrongUse(_text(place, refused)) from None
+        raise WrongUse(_text(url, refused)) from None
     except (DBAPIError, NoConnection, OSError) as away:
-        text = _text(place, away)
-        if place.is_a_file and "not a database" in text:
+        text = _text(url, away)
+        if url.is_a_file and "not a database" in text:
             raise WrongUse(f"{text}: name another file") from None
         raise ConnectionError(text) from None
 
 
-def _text(place: Place, raised: Exception) -> str:
-    if place.is_a_file:
+def _text(url: DatabaseUrl, raised: Exception) -> str:
+    if url.is_a_file:
         cause = raised.orig if isinstance(raised, DBAPIError) else raised
-        return f"{place.shown}: {cause}"
-    return str(map_db_error(raised, place.shown, place.secrets))
+        return f"{url.shown}: {cause}"
+    return str(map_db_error(raised, url.shown, url.secrets))
 
 
 # How jobs and results stand in DBOS's tables: as JSON. Its own way is pickle, which runs what it reads.
 
 
-class Encoded(str):
+class JsonText(str):
     """A value that is JSON already."""
 
     __slots__ = ()
 
 
-class Json(Serializer):
+class JsonSerializer(Serializer):
     """JSON as text. An exception is written as what it says, and is not made again."""
 
     def name(self) -> str:
@@ -174,35 +174,35 @@ class Json(Serializer):
 
     def serialize(self, data: Any) -> str:
         """The value's text."""
-        if isinstance(data, Encoded):
+        if isinstance(data, JsonText):
             return str(data)
         if isinstance(data, BaseException):
-            return encoded({"error": type(data).__name__, "message": str(data)})
-        return encoded(data)
+            return encode_json({"error": type(data).__name__, "message": str(data)})
+        return encode_json(data)
 
     def deserialize(self, serialized_data: str) -> Any:
         """The value."""
         return json.loads(serialized_data)
 
 
-def encoded(value: Any) -> Encoded:
+def encode_json(value: Any) -> JsonText:
     """JSON that any database takes. Raises TypeError or ValueError for what is none."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can hold and UTF-8 cannot
         text = json.dumps(value, separators=(",", ":"))
-    return Encoded(text)
+    return JsonText(text)
 
 
-def named(text: str) -> str:
+def escape_name(text: str) -> str:
     """A name that any database takes, and that no other text has: as within a string of JSON."""
     return json.dumps(text)[1:-1]
 
 
 # What DBOS says: warnings go to structlog, without passwords, and nothing goes to a stream by itself.
 
-_SAID_BY_US = (
+_IGNORED = (
     "Asyncio task cancelled",  # ours are, when `working` is left
     "Could not connect to postgres database to verify existence",  # we have looked
     "Current version",
@@ -211,11 +211,11 @@ _SAID_BY_US = (
     "Exception encountered in asynchronous workflow",
     "Workflow already exists in queue",
 )
-_LOST = "no longer owned by this execution"
+_LOST_MESSAGE = "no longer owned by this execution"
 _SECONDS, _LONGEST = 60.0, 300
 
 
-class Voice(logging.Handler):
+class LogHandler(logging.Handler):
     """Hands warnings of DBOS on; the same one once in a minute: five threads of DBOS ask a database that is away."""
 
     def __init__(self) -> None:
@@ -226,7 +226,7 @@ class Voice(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Say it."""
         said = record.getMessage()
-        if said.startswith(_SAID_BY_US) or _LOST in said:
+        if said.startswith(_IGNORED) or _LOST_MESSAGE in said:
             return
         place = (record.filename, record.lineno)
         at, unsaid = self._last.get(place, (float("-inf"), 0))
@@ -241,13 +241,13 @@ class Voice(logging.Handler):
         log_warning("DBOS has a trouble", said=one_line(said, _LONGEST), **({"as_before": unsaid} if unsaid else {}))
 
 
-_VOICE = Voice()
+_LOG_HANDLER = LogHandler()
 
 
-def listen(secrets: tuple[str, ...]) -> None:
+def redirect_logs(secrets: tuple[str, ...]) -> None:
     """Take what DBOS says, before it makes a handler of its own, which it does only if there is none."""
-    _VOICE.secrets |= set(secrets)
+    _LOG_HANDLER.secrets |= set(secrets)
     logger = logging.getLogger("dbos")
     if not logger.handlers:
-        logger.addHandler(_VOICE)
+        logger.addHandler(_LOG_HANDLER)
         logger.propagate = False

@@ -23,7 +23,7 @@ _CONNECT_SECONDS = "10"
 
 
 @dataclass(frozen=True)
-class Place:
+class DatabaseUrl:
     """A database for DBOS."""
 
     url: str
@@ -39,17 +39,17 @@ class Place:
         return self.url.startswith("sqlite")
 
     def __repr__(self) -> str:
-        return f"Place({self.shown!r})"
+        return f"DatabaseUrl({self.shown!r})"
 
 
-def place_of(given: str | os.PathLike[str]) -> Place:
+def parse_database_url(given: str | os.PathLike[str]) -> DatabaseUrl:
     """The place that is meant. Opens nothing. Raises WrongUse for what is none, or if something is not installed."""
     if find_spec("dbos") is None:
         raise WrongUse('DBOS is not installed: pip install "endstop[dbos]"')
     found = stores.parse_store_url(given)
     if isinstance(found, Path):
         absolute = str(found.absolute())
-        return Place(URL.create(_sqlite_driver(), database=absolute).render_as_string(), absolute)
+        return DatabaseUrl(URL.create(_sqlite_driver(), database=absolute).render_as_string(), absolute)
     shown = stores.mask_url(os.fspath(given))
     if not found.database:
         raise WrongUse(f"{shown!r} names no database: give {stores.URL_FORMS}")
@@ -58,7 +58,7 @@ def place_of(given: str | os.PathLike[str]) -> Place:
     url = found.update_query_dict({name: value for name, value in patience.items() if name not in found.query})
     # DBOS puts the driver's name (psycopg) into the URL by itself
     whole = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    return Place(whole, shown, stores.passwords_in(found))
+    return DatabaseUrl(whole, shown, stores.passwords_in(found))
 
 
 class _NewerSqlite(SQLiteDialect_pysqlite):

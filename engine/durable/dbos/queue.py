@@ -11,8 +11,8 @@ from ...decision import WrongUse
 from ...durability import Job, Work
 
 if TYPE_CHECKING:
-    from .client import Connection
-    from .worker import Worker
+    from .client import DbosConnection
+    from .worker import DbosWorker
 
 
 class Dbos:
@@ -42,24 +42,24 @@ class Dbos:
             raise WrongUse(f"poll_seconds={poll_seconds} is no time to wait: give seconds, above 0")
         if not queue.strip() or queue.startswith("_dbos_") or "\0" in queue:
             raise WrongUse(f"queue={queue!r} is no name for a queue: DBOS keeps names with _dbos_ for itself")
-        from .database_url import place_of
+        from .database_url import parse_database_url
 
-        self._place = place_of(url)
+        self._url = parse_database_url(url)
         self._running_in_all = running_in_all
         self._queue = queue
         self._poll_seconds = poll_seconds
-        self._connection: Connection | None = None
-        self._worker: Worker | None = None
+        self._connection: DbosConnection | None = None
+        self._worker: DbosWorker | None = None
 
     def __repr__(self) -> str:
-        return f"Dbos({self._place.shown!r}, queue={self._queue!r})"
+        return f"Dbos({self._url.shown!r}, queue={self._queue!r})"
 
     async def open(self) -> None:
         """Connect, and make DBOS's tables where they are missing; see `Queue.open`."""
-        from .client import Connection
+        from .client import DbosConnection
 
         if self._connection is None:
-            self._connection = await Connection.to(self._place)
+            self._connection = await DbosConnection.connect(self._url)
 
     async def close(self) -> None:
         """Let go of all connections."""
@@ -69,7 +69,7 @@ class Dbos:
 
     async def submit(self, job: Job) -> None:
         """Put a run into the queue; see `Queue.submit`."""
-        await self._open.put(self._queue, job)
+        await self._open.enqueue(self._queue, job)
 
     @asynccontextmanager
     async def working(self, process: str, work: Work, *, at_once: int) -> AsyncIterator[None]:
@@ -77,7 +77,7 @@ class Dbos:
 
         DBOS can be there once in a process: raises WrongUse if it is already.
         """
-        from .worker import Worker
+        from .worker import DbosWorker
 
         if at_once < 1:
             raise WrongUse(f"at_once={at_once} lets no run ever begin: give 1 or more")
@@ -85,8 +85,8 @@ class Dbos:
         await connection.register(
             self._queue, at_once=at_once, in_all=self._running_in_all, poll_seconds=self._poll_seconds
         )
-        worker = Worker(connection, self._queue, process, work, at_once=at_once, in_all=self._running_in_all)
-        async with worker.launched():
+        worker = DbosWorker(connection, self._queue, process, work, at_once=at_once, in_all=self._running_in_all)
+        async with worker.running():
             self._worker = worker
             try:
                 yield
@@ -95,16 +95,16 @@ class Dbos:
 
     async def recover(self, run_id: str) -> None:
         """Give a run whose process is dead to another one; see `Queue.recover`."""
-        await self._open.put_back(self._queue, run_id)
+        await self._open.requeue(self._queue, run_id)
 
     async def drop(self, run_id: str) -> None:
         """Forget a run, its results included; see `Queue.drop`."""
         if self._worker is not None:
-            self._worker.lose(run_id)
-        await self._open.forget(run_id)
+            self._worker.mark_lost(run_id)
+        await self._open.delete(run_id)
 
     @property
-    def _open(self) -> Connection:
+    def _open(self) -> DbosConnection:
         if self._connection is None:
             raise WrongUse(f"{self!r} is not open: `await queue.open()` first")
         return self._connection

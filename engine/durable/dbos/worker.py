@@ -25,12 +25,12 @@ from .client import (
     IDLE_IN_TRANSACTION,
     VERSION,
     WORKFLOW,
-    Connection,
-    Encoded,
-    Json,
-    encoded,
-    named,
-    troubles,
+    DbosConnection,
+    JsonSerializer,
+    JsonText,
+    encode_json,
+    escape_name,
+    map_errors,
 )
 
 _CONNECTIONS = 5
@@ -45,13 +45,13 @@ class _Left(BaseException):
     """Ends an execution without an outcome: what is no Exception DBOS does not write down, and the run stays open."""
 
 
-class Worker:
+class DbosWorker:
     """Takes jobs of one queue. DBOS is one to a process, and so is this."""
 
-    at_work: Worker | None = None
+    current: DbosWorker | None = None
 
     def __init__(
-        self, connection: Connection, queue: str, process: str, work: Work, *, at_once: int, in_all: int | None
+        self, connection: DbosConnection, queue: str, process: str, work: Work, *, at_once: int, in_all: int | None
     ) -> None:
         self._connection = connection
         self._queue = queue
@@ -62,18 +62,18 @@ class Worker:
         self._context = contextvars.copy_context()
         """Work is done in the context of who entered `working`, so that DBOS's own is not seen by tools."""
         self._leaving = False
-        self._owned: dict[str, Ownership] = {}
+        self._owned: dict[str, Fence] = {}
         self._latest: deque[str] = deque(maxlen=_REMEMBERED)
         """The runs that this process began most recently. DBOS writes that a run has ended a moment after it has: until
         then a run that is done is listed as one at work, and must not go back into the queue."""
         self._tasks: set[asyncio.Task[Any]] = set()
 
     @asynccontextmanager
-    async def launched(self) -> AsyncIterator[None]:
+    async def running(self) -> AsyncIterator[None]:
         """While it is open, jobs are taken."""
-        if Worker.at_work is not None:
+        if DbosWorker.current is not None:
             raise WrongUse("this process works at a queue of DBOS already, and DBOS can be there once in a process")
-        Worker.at_work = self
+        DbosWorker.current = self
         try:
             self._launch()
             try:
@@ -82,20 +82,20 @@ class Worker:
                 with anyio.CancelScope(shield=True):
                     await self._leave()
         finally:
-            Worker.at_work = None
+            DbosWorker.current = None
 
     def _launch(self) -> None:
         """Start DBOS in this thread: it adopts the event loop that is running there."""
-        with troubles(self._connection.place):
+        with map_errors(self._connection.url):
             self._dbos = DBOS(
                 config={
                     "name": APPLICATION,
                     "application_version": VERSION,
                     "executor_id": self._process,
-                    "system_database_url": self._connection.place.url,
+                    "system_database_url": self._connection.url.url,
                     "sys_db_pool_size": _CONNECTIONS,
                     "sys_db_idle_transaction_timeout_sec": IDLE_IN_TRANSACTION,
-                    "serializer": Json(),
+                    "serializer": JsonSerializer(),
                     "run_migrations": False,
                     "enable_otlp": False,
                     "log_level": "WARNING",
@@ -120,8 +120,8 @@ class Worker:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_PATIENCE)
-        for ownership in self._owned.values():
-            ownership.lose()
+        for fence in self._owned.values():
+            fence.mark_lost()
         # private, because DBOS lets only its client choose: while the database is away its threads ask again for ever,
         # and a process ends only after its threads
         self._dbos._sys_db._retry_connection_errors = False
@@ -130,14 +130,14 @@ class Worker:
             await loop.run_in_executor(own, DBOS.destroy)
         loop.set_default_executor(ThreadPoolExecutor())
         with suppress(ConnectionError):  # then they are found as those of a process that died
-            for run in await self._connection.at_work(self._queue, self._process):
+            for run in await self._connection.running(self._queue, self._process):
                 if run not in begun:  # DBOS took it while it was being ended
-                    await self._connection.put_back(self._queue, run)
+                    await self._connection.requeue(self._queue, run)
 
-    def lose(self, run: str) -> None:
+    def mark_lost(self, run: str) -> None:
         """It is known that a run is no more, or is somebody else's: no step of it begins here."""
         if run in self._owned:
-            self._owned[run].lose()
+            self._owned[run].mark_lost()
 
     async def execute(self, given: dict[str, Any]) -> None:
         """An execution of a run, as DBOS calls it."""
@@ -149,12 +149,12 @@ class Worker:
         self._latest.append(job.run_id)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        self.lose(job.run_id)
-        ownership = self._owned[job.run_id] = Ownership(self._connection, job.run_id, self._process)
+        self.mark_lost(job.run_id)
+        fence = self._owned[job.run_id] = Fence(self._connection, job.run_id, self._process)
         try:
-            await self._do(job, ownership)
+            await self._do(job, fence)
         finally:
-            if self._owned.get(job.run_id) is ownership:
+            if self._owned.get(job.run_id) is fence:
                 del self._owned[job.run_id]
 
     async def _is_one_too_many(self, run: str) -> bool:
@@ -165,23 +165,23 @@ class Worker:
         """
         if self._leaving or (len(self._owned) >= self._at_once and run not in self._owned):
             return True
-        if self._in_all is None or not self._connection.place.is_a_file:
+        if self._in_all is None or not self._connection.url.is_a_file:
             return False
-        return run not in (await patiently(lambda: self._connection.at_work(self._queue)))[: self._in_all]
+        return run not in (await retry_transient(lambda: self._connection.running(self._queue)))[: self._in_all]
 
     async def _refuse(self, run: str) -> None:
         """Put the run back into the queue and end this execution. `_leave` puts back all that has not begun by then."""
         if not self._leaving:
-            await patiently(lambda: self._connection.put_back(self._queue, run))
+            await retry_transient(lambda: self._connection.requeue(self._queue, run))
         raise _Left
 
-    async def _do(self, job: Job, ownership: Ownership) -> None:
+    async def _do(self, job: Job, fence: Fence) -> None:
         try:
-            await ownership.check()
-            kept, upto = await patiently(lambda: self._connection.kept(job.run_id))
-            steps = DbosSteps(ownership, kept, upto)
-            await asyncio.get_running_loop().create_task(self._made(job, steps), context=self._context.copy())
-            await ownership.check()  # or DBOS would wait until the other one has ended
+            await fence.check()
+            kept, upto = await retry_transient(lambda: self._connection.results_of(job.run_id))
+            steps = DbosSteps(fence, kept, upto)
+            await asyncio.get_running_loop().create_task(self._make(job, steps), context=self._context.copy())
+            await fence.check()  # or DBOS would wait until the other one has ended
         except RunLost:
             raise _Left from None
         except asyncio.CancelledError:
@@ -190,7 +190,7 @@ class Worker:
             log_warning("the work of a run failed", run=job.run_id, error=repr(error))
             raise
 
-    async def _made(self, job: Job, steps: DbosSteps) -> None:
+    async def _make(self, job: Job, steps: DbosSteps) -> None:
         await self._work(job, steps)
 
 
@@ -204,7 +204,7 @@ def _job_of(given: dict[str, Any]) -> Job:
 
 @DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)
 async def _run(given: dict[str, Any]) -> None:
-    worker = Worker.at_work
+    worker = DbosWorker.current
     if worker is None:
         raise _Left
     await worker.execute(given)
@@ -214,7 +214,7 @@ async def _run(given: dict[str, Any]) -> None:
 
 LARGEST = 64_000_000
 """Letters of JSON that a result may have. PostgreSQL would take more; whoever reads them all again would not."""
-_TAKEN_AWAY = (
+_LOST_ERRORS = (
     error.DBOSStepNondeterminismError,
     error.DBOSUnexpectedStepError,
     error.DBOSWorkflowCancelledError,
@@ -222,7 +222,7 @@ _TAKEN_AWAY = (
 )
 
 
-class _Unkept(BaseException):
+class _NoOutcome(BaseException):
     """Ends a step of DBOS without an outcome: what is no Exception it does not write down."""
 
 
@@ -233,9 +233,9 @@ class DbosSteps:
     name: all results are read when the execution begins, and new steps get numbers that nobody had.
     """
 
-    def __init__(self, ownership: Ownership, kept: dict[str, Any], upto: int) -> None:
-        self._ownership = ownership
-        self._kept = {name: encoded(result) for name, result in kept.items()}
+    def __init__(self, fence: Fence, kept: dict[str, Any], upto: int) -> None:
+        self._fence = fence
+        self._kept = {name: encode_json(result) for name, result in kept.items()}
         self._locks: dict[str, asyncio.Lock] = {}
         self._workflow = contextvars.copy_context()
         """In which DBOS knows what workflow this is; the work itself is done in its caller's."""
@@ -244,18 +244,18 @@ class DbosSteps:
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
         """The kept result of this step, or that of `work`; see `Steps.step`."""
-        name = named(str(key))
+        name = escape_name(str(key))
         async with self._locks.setdefault(name, asyncio.Lock()):
             if name not in self._kept:
-                return await self._made(name, work)
+                return await self._make(name, work)
         return json.loads(self._kept[name])
 
-    async def _made(self, name: str, work: Callable[[], Awaitable[Any]]) -> Any:
+    async def _make(self, name: str, work: Callable[[], Awaitable[Any]]) -> Any:
         loop = asyncio.get_running_loop()
         begun: asyncio.Future[None] = loop.create_future()
-        made: asyncio.Future[Encoded] = loop.create_future()
+        made: asyncio.Future[JsonText] = loop.create_future()
 
-        async def outcome() -> Encoded:
+        async def outcome() -> JsonText:
             begun.set_result(None)
             return await made
 
@@ -266,7 +266,7 @@ class DbosSteps:
         # caller, and so that a cancellation of the work is none of DBOS's
         keeping = loop.create_task(keep(), context=self._workflow.copy())
         try:
-            await self._ownership.check()
+            await self._fence.check()
             await asyncio.wait((begun, keeping), return_when=asyncio.FIRST_COMPLETED)
             if not begun.done():
                 await self._until_kept(keeping)
@@ -275,33 +275,33 @@ class DbosSteps:
             text = _text_of(result)
         except BaseException:
             if not made.done():
-                made.set_exception(_Unkept())
-            keeping.add_done_callback(_unheard)
-            made.add_done_callback(_unheard)
+                made.set_exception(_NoOutcome())
+            keeping.add_done_callback(_ignore_outcome)
+            made.add_done_callback(_ignore_outcome)
             raise
         asked_at = monotonic()
         made.set_result(text)
         await self._until_kept(keeping)
-        self._ownership.confirm(asked_at)
+        self._fence.confirm(asked_at)
         self._kept[name] = text
         return result
 
     async def _until_kept(self, keeping: asyncio.Task[None]) -> None:
-        keeping.add_done_callback(_unheard)
+        keeping.add_done_callback(_ignore_outcome)
         try:
             await asyncio.shield(keeping)
-        except _TAKEN_AWAY as taken:
+        except _LOST_ERRORS as taken:
             raise RunLost(str(taken)) from None
         except DBAPIError as refused:
             raise ResultNotStored(f"the database did not take the result: {refused.orig}") from None
         except AssertionError:  # what DBOS says if a run's row has been deleted
-            await self._ownership.check()
+            await self._fence.check()
             raise
 
 
-def _text_of(result: Any) -> Encoded:
+def _text_of(result: Any) -> JsonText:
     try:
-        text = encoded(result)
+        text = encode_json(result)
     except (TypeError, ValueError, RecursionError) as refused:
         raise ResultNotStored(f"the result cannot be written as JSON: {refused}") from None
     if len(text) > LARGEST:
@@ -309,7 +309,7 @@ def _text_of(result: Any) -> Encoded:
     return text
 
 
-def _unheard(future: asyncio.Future[Any]) -> None:
+def _ignore_outcome(future: asyncio.Future[Any]) -> None:
     """Nobody may be there any more who hears what became of it."""
     if not future.cancelled():
         future.exception()
@@ -324,7 +324,7 @@ _SURE_SECONDS = 0.5
 look before every step would cost a third of what a step costs."""
 
 
-async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
+async def retry_transient(ask: Callable[[], Awaitable[T]]) -> T:
     """What the database answers, once it is there: a run in work waits for it, as DBOS lets it wait for its results."""
     pause = _FIRST_PAUSE
     while True:
@@ -335,10 +335,10 @@ async def patiently(ask: Callable[[], Awaitable[T]]) -> T:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-class Ownership:
+class Fence:
     """One execution of a run, in this process."""
 
-    def __init__(self, connection: Connection, run: str, process: str) -> None:
+    def __init__(self, connection: DbosConnection, run: str, process: str) -> None:
         self._connection = connection
         self._run = run
         self._process = process
@@ -346,7 +346,7 @@ class Ownership:
         self._sure_until = 0.0
         self._lost = False
 
-    def lose(self) -> None:
+    def mark_lost(self) -> None:
         """It is known that the run is not ours any more."""
         self._lost = True
 
@@ -357,7 +357,7 @@ class Ownership:
     async def check(self) -> None:
         """Raises RunLost if somebody else has the run now, or nobody. Waits for a database that is away."""
         if self._lost or monotonic() >= self._sure_until:
-            await patiently(self._look)
+            await retry_transient(self._look)
 
     async def _look(self) -> None:
         asked_at = monotonic()

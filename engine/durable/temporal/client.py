@@ -81,11 +81,11 @@ _REFUSED = {
 """What trying again will never change."""
 
 
-class Gone(Exception):
+class RunNotFound(Exception):
     """There is no such run in the queue, or it is not in work."""
 
 
-class Link:
+class TemporalConnection:
     """An open connection."""
 
     def __init__(self, client: Client, task_queue: str) -> None:
@@ -95,7 +95,7 @@ class Link:
     @classmethod
     async def connect(
         cls, address: str, namespace: str, task_queue: str, *, api_key: str | None, tls: bool | None
-    ) -> Link:
+    ) -> TemporalConnection:
         """Connect, and see that the namespace is there. Raises WrongUse and ConnectionError."""
         try:
             client = await Client.connect(
@@ -108,28 +108,28 @@ class Link:
                 payload_limits=PayloadLimitsConfig(payloads_warn_size=0),  # results have a limit of their own
             )
         except (RuntimeError, RPCError) as error:
-            raise away(address, error) from None
+            raise unreachable(address, error) from None
         except ValueError as error:
             raise WrongUse(f"address={address!r} is not one of a Temporal server ({error}): give HOST:PORT") from None
-        link = cls(client, task_queue)
+        connection = cls(client, task_queue)
         request = DescribeNamespaceRequest(namespace=namespace)
         try:
-            await link._asked(
+            await connection._call(
                 f"namespace {namespace!r}", client.workflow_service.describe_namespace(request, retry=True)
             )
-        except Gone as gone:
+        except RunNotFound as gone:
             raise WrongUse(f"{gone}: the Temporal server {_REFUSED[RPCStatusCode.NOT_FOUND]}") from None
-        return link
+        return connection
 
-    def polling(self, process: str) -> Polling:
+    def poller(self, process: str) -> ActivityPoller:
         """Its side for a process that works."""
-        return Polling(self._client, self._task_queue, process)
+        return ActivityPoller(self._client, self._task_queue, process)
 
     async def start(self, run_id: str, job: bytes, lease: float) -> bool:
         """Have a run wait for a process; False if there is one of this id, whether its work is to come or has ended."""
         starting = self._client.start_workflow(
             NAME,
-            args=[raw(job), lease],
+            args=[raw_json(job), lease],
             id=run_id,
             task_queue=self._task_queue,
             task_timeout=_WORKFLOW_TASK,
@@ -137,42 +137,42 @@ class Link:
             id_conflict_policy=WorkflowIDConflictPolicy.FAIL,
         )
         try:
-            await self._asked(f"run {run_id}", starting)
+            await self._call(f"run {run_id}", starting)
         except WorkflowAlreadyStartedError:
             return False
         return True
 
-    async def clear_away(self, run_id: str) -> bool:
+    async def close_ended(self, run_id: str) -> bool:
         """Close the workflow of a run whose work has ended, if no process has yet; False if it is to come or at it."""
-        with suppress(Gone):
-            newest = await self._asked(f"run {run_id}", self._client.get_workflow_handle(run_id).describe())
+        with suppress(RunNotFound):
+            newest = await self._call(f"run {run_id}", self._client.get_workflow_handle(run_id).describe())
             one = self._client.get_workflow_handle(run_id, run_id=newest.run_id)
-            if not await self._asked(f"run {run_id}", _has_ended(one)):
+            if not await self._call(f"run {run_id}", _has_ended(one)):
                 return False
-            await self._asked(f"run {run_id}", one.terminate("its work has ended, and it was submitted anew"))
+            await self._call(f"run {run_id}", one.terminate("its work has ended, and it was submitted anew"))
         return True
 
     async def give_up(self, run_id: str) -> None:
         """End the attempt that is under way as one that failed: the next one begins at once."""
         attempt = self._client.get_async_activity_handle(workflow_id=run_id, run_id=None, activity_id=ACTIVITY)
         error = ApplicationError("its process is dead", type="Dead")
-        with suppress(Gone):
-            await self._asked(f"run {run_id}", attempt.fail(error, rpc_timeout=CALL))
+        with suppress(RunNotFound):
+            await self._call(f"run {run_id}", attempt.fail(error, rpc_timeout=CALL))
 
     async def forget(self, run_id: str) -> None:
         """Close the workflow of a run, wherever it is."""
-        with suppress(Gone):
-            await self._asked(f"run {run_id}", self._client.get_workflow_handle(run_id).terminate("dropped"))
+        with suppress(RunNotFound):
+            await self._call(f"run {run_id}", self._client.get_workflow_handle(run_id).terminate("dropped"))
 
-    async def _asked(self, what: str, call: Awaitable[_T]) -> _T:
+    async def _call(self, what: str, call: Awaitable[_T]) -> _T:
         try:
             return await call
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
-                raise Gone(what) from None
+                raise RunNotFound(what) from None
             if error.status in _REFUSED:
                 raise WrongUse(f"{what}: the Temporal server {_REFUSED[error.status]} ({error.message})") from None
-            raise away(self._client.service_client.config.target_host, error) from None
+            raise unreachable(self._client.service_client.config.target_host, error) from None
 
 
 async def _has_ended(handle: WorkflowHandle[object, object]) -> bool:
@@ -198,13 +198,13 @@ CALL = timedelta(seconds=10)
 POLL = timedelta(seconds=20)
 """How long one request for a run waits. A process that is stopped, and not ended, can be given one for so long."""
 _AGAIN_SECONDS = 0.25
-Place = Literal["waiting", "here", "elsewhere"]
+Whereabouts = Literal["waiting", "here", "elsewhere"]
 """Where an attempt is: in no process, in this one or in another."""
 _STARTED = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 
 
 @dataclass(frozen=True)
-class Task:
+class ActivityTask:
     """An attempt at a run, given to this process."""
 
     token: bytes
@@ -219,7 +219,7 @@ class Task:
     kept: tuple[bytes, ...]
 
 
-class Polling:
+class ActivityPoller:
     """What a process asks that works. All calls but `poll` wait for the server while it is away."""
 
     def __init__(self, client: Client, task_queue: str, process: str) -> None:
@@ -229,7 +229,7 @@ class Polling:
         self._waiting = False
 
     @asynccontextmanager
-    async def keeping(self) -> AsyncIterator[None]:
+    async def serve_workflows(self) -> AsyncIterator[None]:
         """Do what the workflows of this task queue need. They are a few lines, and import nothing that has effects."""
         async with Worker(
             self._client,
@@ -241,7 +241,7 @@ class Polling:
         ):
             yield
 
-    async def poll(self) -> Task | None:
+    async def poll(self) -> ActivityTask | None:
         """Wait for a run; None if there is none for a while, or the server is away."""
         queue = TaskQueue(name=self._task_queue)
         request = PollActivityTaskQueueRequest(
@@ -256,9 +256,9 @@ class Polling:
         self._waiting = False
         return await self._task(got) if got.activity_type.name == NAME else None
 
-    async def _task(self, got: PollActivityTaskQueueResponse) -> Task:
+    async def _task(self, got: PollActivityTaskQueueResponse) -> ActivityTask:
         (job,) = await self._read(got.input)
-        return Task(
+        return ActivityTask(
             token=got.task_token,
             run_id=got.workflow_execution.workflow_id,
             execution=got.workflow_execution.run_id,
@@ -268,26 +268,26 @@ class Polling:
             kept=tuple(await self._read(got.heartbeat_details)),
         )
 
-    async def renew(self, task: Task, carried: Sequence[bytes]) -> bool:
+    async def renew(self, task: ActivityTask, carried: Sequence[bytes]) -> bool:
         """Renew an attempt's lease, and keep this; False if the run is no longer given to it."""
-        details = [raw(data) for data in carried]
-        return await self._insisted(task, lambda attempt: attempt.heartbeat(*details, rpc_timeout=CALL))
+        details = [raw_json(data) for data in carried]
+        return await self._retry(task, lambda attempt: attempt.heartbeat(*details, rpc_timeout=CALL))
 
-    async def complete(self, task: Task) -> None:
+    async def complete(self, task: ActivityTask) -> None:
         """Say that the work has returned."""
-        await self._insisted(task, lambda attempt: attempt.complete(rpc_timeout=CALL))
+        await self._retry(task, lambda attempt: attempt.complete(rpc_timeout=CALL))
 
-    async def fail(self, task: Task, reason: str) -> None:
+    async def fail(self, task: ActivityTask, reason: str) -> None:
         """Say that the work has raised: it is over."""
         error = ApplicationError(reason, non_retryable=True)
-        await self._insisted(task, lambda attempt: attempt.fail(error, rpc_timeout=CALL))
+        await self._retry(task, lambda attempt: attempt.fail(error, rpc_timeout=CALL))
 
-    async def give_back(self, task: Task, reason: str, seconds: float) -> None:
+    async def release(self, task: ActivityTask, reason: str, seconds: float) -> None:
         """Have the run given to somebody else, so much later."""
         error = ApplicationError(reason, next_retry_delay=timedelta(seconds=seconds))
-        await self._insisted(task, lambda attempt: attempt.fail(error, rpc_timeout=CALL))
+        await self._retry(task, lambda attempt: attempt.fail(error, rpc_timeout=CALL))
 
-    async def whereabouts(self, task: Task) -> tuple[int, Place] | None:
+    async def latest_attempt(self, task: ActivityTask) -> tuple[int, Whereabouts] | None:
         """The number of a run's newest attempt, and where it is; None if the run has ended, or was dropped."""
         handle = self._client.get_workflow_handle(task.run_id, run_id=task.execution)
         while True:
@@ -299,11 +299,11 @@ class Polling:
                 await self._wait(error)
             else:
                 for one in described.raw_description.pending_activities:
-                    there: Place = "here" if one.last_worker_identity == self._process else "elsewhere"
+                    there: Whereabouts = "here" if one.last_worker_identity == self._process else "elsewhere"
                     return one.attempt, there if one.state == _STARTED else "waiting"
                 return None
 
-    async def _insisted(self, task: Task, call: Callable[[AsyncActivityHandle], Awaitable[None]]) -> bool:
+    async def _retry(self, task: ActivityTask, call: Callable[[AsyncActivityHandle], Awaitable[None]]) -> bool:
         """Call until the server answers; False if it says that the run is no longer given to this attempt."""
         attempt = self._client.get_async_activity_handle(task_token=task.token)
         while True:
@@ -322,7 +322,9 @@ class Polling:
     async def _wait(self, error: RPCError) -> None:
         if not self._waiting:  # said once, for however long it is away
             self._waiting = True
-            log_warning("runs stand still", reason=str(away(self._client.service_client.config.target_host, error)))
+            log_warning(
+                "runs stand still", reason=str(unreachable(self._client.service_client.config.target_host, error))
+            )
         await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _read(self, payloads: Payloads) -> list[bytes]:
@@ -330,12 +332,12 @@ class Polling:
         return [value.payload.data for value in decoded]
 
 
-def raw(data: bytes) -> RawValue:
+def raw_json(data: bytes) -> RawValue:
     """JSON that is written already, as it is sent."""
     return RawValue(Payload(metadata={"encoding": b"json/plain"}, data=data))
 
 
-def away(address: str, error: Exception) -> ConnectionError:
+def unreachable(address: str, error: Exception) -> ConnectionError:
     """What is raised, and said, while nobody answers."""
     said = error.message if isinstance(error, RPCError) else str(error)
     return ConnectionError(f"no Temporal server answers at {address}: start it, or give its address ({said})")

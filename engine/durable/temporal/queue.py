@@ -16,10 +16,10 @@ import msgspec
 
 from ...decision import WrongUse
 from ...durability import Job, Work
-from .worker import Taking
+from .worker import RunConsumer
 
 if TYPE_CHECKING:
-    from .client import Link
+    from .client import TemporalConnection
 
 LONGEST_JOB = 2_000_000
 """Bytes of a job; the server takes 2 MiB."""
@@ -65,31 +65,31 @@ class Temporal:
         self.lease = lease
         self._api_key = api_key
         self._tls = tls
-        self._link: Link | None = None
+        self._connection: TemporalConnection | None = None
 
     def __repr__(self) -> str:
         return f"Temporal({self.address!r}, namespace={self.namespace!r}, task_queue={self.task_queue!r})"
 
     async def open(self) -> None:
         """See `Queue`. WrongUse also for a namespace that is not there."""
-        from .client import Link
+        from .client import TemporalConnection
 
-        self._link = await Link.connect(
+        self._connection = await TemporalConnection.connect(
             self.address, self.namespace, self.task_queue, api_key=self._api_key, tls=self._tls
         )
 
     async def close(self) -> None:
         """See `Queue`."""
-        self._link = None
+        self._connection = None
 
     async def submit(self, job: Job) -> None:
         """See `Queue`. WrongUse for a job of more than 2 MB."""
         data = msgspec.json.encode(job)
         if len(data) > LONGEST_JOB:
             raise WrongUse(f"the job of run {job.run_id} has {len(data):,} bytes, and Temporal takes {LONGEST_JOB:,}")
-        link = self._opened
+        connection = self._opened
         for _ in range(_TRIES):  # another process may be submitting the same run
-            if await link.start(job.run_id, data, self.lease) or not await link.clear_away(job.run_id):
+            if await connection.start(job.run_id, data, self.lease) or not await connection.close_ended(job.run_id):
                 return
 
     async def recover(self, run_id: str) -> None:
@@ -108,12 +108,12 @@ class Temporal:
 
     @asynccontextmanager
     async def _working(self, process: str, work: Work, at_once: int) -> AsyncIterator[None]:
-        polling = self._opened.polling(process)
-        async with polling.keeping(), Taking(polling, work, at_once).going_on():
+        poller = self._opened.poller(process)
+        async with poller.serve_workflows(), RunConsumer(poller, work, at_once).running():
             yield
 
     @property
-    def _opened(self) -> Link:
-        if self._link is None:
+    def _opened(self) -> TemporalConnection:
+        if self._connection is None:
             raise WrongUse(f"{self!r} is not open: `await queue.open()` first")
-        return self._link
+        return self._connection

@@ -13,7 +13,7 @@ from ..._logging import log_warning
 from ...durability import Job, RunLost, Work
 
 if TYPE_CHECKING:
-    from .client import Polling, Task
+    from .client import ActivityPoller, ActivityTask
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from time import monotonic
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from ...durability import StepKey
 
 if TYPE_CHECKING:
-    from .client import Polling, Task
+    from .client import ActivityPoller, ActivityTask
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -33,18 +33,18 @@ LEAVING_SECONDS = 5.0
 """How long work that was cancelled may take to end, when a process leaves."""
 
 
-class Taking:
+class RunConsumer:
     """The runs that this process takes, and has."""
 
-    def __init__(self, polling: Polling, work: Work, at_once: int) -> None:
-        self._polling = polling
+    def __init__(self, poller: ActivityPoller, work: Work, at_once: int) -> None:
+        self._poller = poller
         self._work = work
         self._at_once = at_once
-        self._under_way: dict[Attempt, asyncio.Task[None]] = {}
+        self._under_way: dict[RunActivity, asyncio.Task[None]] = {}
         self._changed = asyncio.Event()
 
     @asynccontextmanager
-    async def going_on(self) -> AsyncIterator[None]:
+    async def running(self) -> AsyncIterator[None]:
         """While it is open, runs are taken. What is unfinished at its end is held no longer."""
         taking = asyncio.create_task(self._take())
         try:
@@ -58,7 +58,7 @@ class Taking:
             while self._taken >= self._at_once:
                 self._changed.clear()
                 await self._changed.wait()
-            task = await self._polling.poll()
+            task = await self._poller.poll()
             if task is not None:
                 self._begin(task)
 
@@ -66,49 +66,49 @@ class Taking:
     def _taken(self) -> int:
         return sum(not attempt.astray for attempt in self._under_way)
 
-    def _begin(self, task: Task) -> None:
+    def _begin(self, task: ActivityTask) -> None:
         before = {one: doing for one, doing in self._under_way.items() if one.task.run_id == task.run_id}
         if any(one.adopt(task) for one in before):
             return
         for one in before:
-            one.lose()
-        attempt = Attempt(self._polling, task, self._changed.set)
+            one.mark_lost()
+        attempt = RunActivity(self._poller, task, self._changed.set)
         self._under_way[attempt] = asyncio.create_task(self._do(attempt, before.values()))
 
-    async def _do(self, attempt: Attempt, before: Collection[asyncio.Task[None]]) -> None:
-        holding = asyncio.create_task(attempt.hold())
+    async def _do(self, attempt: RunActivity, before: Collection[asyncio.Task[None]]) -> None:
+        heartbeats = asyncio.create_task(attempt.heartbeat())
         try:
             if before:  # of this same run, which has been given to this process once more
                 await asyncio.wait(before)
             if await attempt.confirm():
                 await self._end(attempt, await self._outcome(attempt))
         finally:
-            holding.cancel()
+            heartbeats.cancel()
             del self._under_way[attempt]
             self._changed.set()
 
-    async def _outcome(self, attempt: Attempt) -> Exception | None:
+    async def _outcome(self, attempt: RunActivity) -> Exception | None:
         try:
             await self._work(msgspec.json.decode(attempt.task.job, type=Job), attempt)
         except Exception as error:
             return error
         return None
 
-    async def _end(self, attempt: Attempt, error: Exception | None) -> None:
+    async def _end(self, attempt: RunActivity, error: Exception | None) -> None:
         task = attempt.task
         if attempt.lost:
             return
         if error is None:
-            await self._polling.complete(task)
+            await self._poller.complete(task)
         elif isinstance(error, RunLost):  # by the store: who has it there may be dead, and the queue must not forget it
-            await self._polling.give_back(task, "another process has it", task.lease / RENEWALS)
+            await self._poller.release(task, "another process has it", task.lease / RENEWALS)
         else:
             log_warning("the work of a run raised", run=task.run_id, exc_info=error)
-            await self._polling.fail(task, f"its work raised {type(error).__name__}")
+            await self._poller.fail(task, f"its work raised {type(error).__name__}")
 
     async def _leave(self, taking: asyncio.Task[None]) -> None:
         for attempt, doing in self._under_way.items():
-            attempt.lose()  # before its work is cancelled: what it does about that must not be kept
+            attempt.mark_lost()  # before its work is cancelled: what it does about that must not be kept
             doing.cancel()
         await asyncio.wait([taking, *self._under_way.values()], timeout=LEAVING_SECONDS)
 
@@ -130,18 +130,18 @@ LOOK = 0.2
 """Seconds between two looks at who has a run whose lease ended while the server was away."""
 
 
-class Attempt:
+class RunActivity:
     """The steps of one run while this process has it. Made, held and ended in one event loop."""
 
-    def __init__(self, polling: Polling, task: Task, changed: Callable[[], None]) -> None:
+    def __init__(self, poller: ActivityPoller, task: ActivityTask, changed: Callable[[], None]) -> None:
         """changed: called when it goes astray and when it is lost."""
         self.task = task
         self.astray = False
         """Whether the server took it for dead, and may give the run to this process again."""
         self.lost = False
-        self._polling = polling
+        self._poller = poller
         self._changed = changed
-        self._results = Results(task.kept)
+        self._results = HeartbeatResults(task.kept)
         self._heard = 0.0
         """When the last call began that the server has answered with yes."""
         self._answered = 0.0
@@ -187,7 +187,7 @@ class Attempt:
             return False
         return True
 
-    async def hold(self) -> None:
+    async def heartbeat(self) -> None:
         """Renew the lease and send what waits, until the run is lost. One call at a time: the latest is the truth."""
         while not self.lost:
             with suppress(TimeoutError):
@@ -200,16 +200,16 @@ class Attempt:
         told, self._told = self._told, asyncio.get_running_loop().create_future()
         while not self.lost:
             began, carried = monotonic(), self._results.next()
-            if await self._polling.renew(self.task, list(carried.values())):
+            if await self._poller.renew(self.task, list(carried.values())):
                 self._heard, self._answered = began, monotonic()
                 self._results.sent(carried)
                 break
             if not await self._given_again():
-                self.lose()
+                self.mark_lost()
         if not told.done():
             told.set_result(None)
 
-    def lose(self) -> None:
+    def mark_lost(self) -> None:
         """The run is another one's: no step is begun or kept any more."""
         self.lost = True
         self.astray = False
@@ -227,7 +227,7 @@ class Attempt:
         self.astray = True
         self._changed()
         while not self._adopted.is_set():
-            there = None if self.lost else await self._polling.whereabouts(self.task)
+            there = None if self.lost else await self._poller.latest_attempt(self.task)
             if self._adopted.is_set():
                 break
             if there is None or there[1] == "elsewhere" or there[0] > self._ours + 1:
@@ -244,7 +244,7 @@ class Attempt:
     def _silent(self) -> bool:
         return monotonic() - self._heard > self.task.lease
 
-    def adopt(self, task: Task) -> bool:
+    def adopt(self, task: ActivityTask) -> bool:
         """Go on as this next attempt; False if that cannot be, as another process was at the run in between.
 
         Without this, what was done while the server was away would be done again, by this very process.
@@ -283,7 +283,7 @@ class _Entry:
         return len(self.data) + _ENVELOPE
 
 
-class Results:
+class HeartbeatResults:
     """What is kept on the server, what is waiting to be, and which of it goes with the next heartbeat."""
 
     def __init__(self, kept: Iterable[bytes] = ()) -> None:

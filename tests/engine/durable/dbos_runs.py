@@ -10,7 +10,7 @@ from typing import Any
 
 from endstop.durable import Job, StepKey, Steps
 from endstop.durable.dbos import Dbos
-from endstop.durable.dbos.database_url import place_of
+from endstop.durable.dbos.database_url import parse_database_url
 from sqlalchemy import create_engine, text
 
 Work = Callable[[Job, Steps], Awaitable[None]]
@@ -62,7 +62,7 @@ async def done(queue: Dbos, work: Work, *runs: str, process: str = "process", at
 
 
 def rows(path: Path, statement: str) -> list[Any]:
-    engine = create_engine(place_of(path).url)
+    engine = create_engine(parse_database_url(path).url)
     try:
         with engine.begin() as connection:
             found = connection.execute(text(statement))

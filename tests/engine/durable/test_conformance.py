@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from endstop.testing.conformance.durable import CASES, Adapter, Case, check
+from endstop.testing.conformance.durable import CASES, Adapter, DurableCase, check
 
 
 def plain(folder: Path, fault: str = "") -> Adapter:
@@ -23,5 +23,5 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-async def test_a_plain_engine_passes(case: Case, tmp_path: Path) -> None:
+async def test_a_plain_engine_passes(case: DurableCase, tmp_path: Path) -> None:
     await check(case, plain(tmp_path))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from dbos import DBOS
 from dbos._dbos import _get_dbos_instance as dbos_instance
-from endstop.testing.conformance.durable import CASES, Adapter, Case, check
+from endstop.testing.conformance.durable import CASES, Adapter, DurableCase, check
 
 from ...postgres import PASSWORD, Server
 from .chosen import cases
@@ -28,7 +28,7 @@ def dbos(url: str, away: str) -> Adapter:
 
 
 @pytest.mark.parametrize("case", cases())
-async def test_a_file_of_sqlite(case: Case, made: Path, tmp_path: Path) -> None:
+async def test_a_file_of_sqlite(case: DurableCase, made: Path, tmp_path: Path) -> None:
     path = tmp_path / "dbos.sqlite"
     shutil.copy(made, path)
     # a process that is frozen while it writes holds the lock that all others wait for
@@ -36,7 +36,7 @@ async def test_a_file_of_sqlite(case: Case, made: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-async def test_postgresql(case: Case, postgres: Server, database: str) -> None:
+async def test_postgresql(case: DurableCase, postgres: Server, database: str) -> None:
     url = postgres.url(database)
     DBOS.reset_system_database(system_database_url=url, truncate=True)
     await check(case, dbos(url, url.replace(f":{postgres.port}/", ":1/")))

@@ -13,7 +13,7 @@ import structlog
 from dbos import DBOS, DBOSClient
 from endstop.decision import WrongUse
 from endstop.durable import Job, ResultNotStored, RunLost, Steps
-from endstop.durable.dbos.database_url import place_of
+from endstop.durable.dbos.database_url import parse_database_url
 
 from .dbos_runs import done, giving, job, key, opened, rows, until
 
@@ -184,7 +184,7 @@ async def test_at_once_is_held_though_another_process_has_set_it_higher(path: Pa
         await asyncio.sleep(0.1)
         now.discard(job.run_id)
         if len(most) == 1:
-            client = DBOSClient(system_database_url=place_of(path).url, application_name="endstop")
+            client = DBOSClient(system_database_url=parse_database_url(path).url, application_name="endstop")
             await client.register_queue_async("endstop", worker_concurrency=3, polling_interval_sec=0.02)
             client.destroy()
 
@@ -202,7 +202,7 @@ async def test_dbos_can_be_there_once_in_a_process(path: Path) -> None:
             with pytest.raises(WrongUse, match="DBOS can be there once in a process"):
                 async with another.working("two", work, at_once=1):
                     pass
-        theirs = DBOS(config={"name": "theirs", "system_database_url": place_of(path).url})
+        theirs = DBOS(config={"name": "theirs", "system_database_url": parse_database_url(path).url})
         with pytest.raises(WrongUse, match="in use in this process already, by something else"):
             async with queue.working("three", work, at_once=1):
                 pass

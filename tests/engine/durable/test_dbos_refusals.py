@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from endstop.decision import WrongUse
 from endstop.durable.dbos import Dbos
-from endstop.durable.dbos.database_url import place_of
+from endstop.durable.dbos.database_url import parse_database_url
 
 from ...postgres import PASSWORD, Server
 from .dbos_runs import job
@@ -19,8 +19,14 @@ from .dbos_runs import job
     ("url", "told"),
     [
         ("mysql://user:secret-word@host/db", r"'mysql://user:\*\*\*@host/db' is not the path or URL of a store"),
-        ("postgresql://user:secret-word@host:x/db", r"'postgresql://user:\*\*\*@host:x/db' cannot be read"),
-        ("postgresql://user:secret-word@host:99999/db", r"'postgresql://user:\*\*\*@host:99999/db' cannot be read"),
+        (
+            "postgresql://user:secret-word@host:x/db",
+            r"'postgresql://user:\*\*\*@host:x/db' is not the URL of a database",
+        ),
+        (
+            "postgresql://user:secret-word@host:99999/db",
+            r"'postgresql://user:\*\*\*@host:99999/db' is not the URL of a database",
+        ),
         ("postgresql://user:secret-word@host", r"'postgresql://user:\*\*\*@host' names no database"),
         ("", "'' does not name a file"),
         (":memory:", "':memory:' does not name a file"),
@@ -55,7 +61,7 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     ):
         Dbos("dbos.sqlite")
     monkeypatch.setattr(f"{place}.sqlite3.sqlite_version_info", (3, 42, 0))
-    assert place_of("dbos.sqlite").url.startswith("sqlite:////")
+    assert parse_database_url("dbos.sqlite").url.startswith("sqlite:////")
     missing.add("dbos")
     with pytest.raises(WrongUse, match=r'pip install "endstop\[dbos\]"'):
         Dbos("dbos.sqlite")
@@ -94,4 +100,4 @@ async def test_a_server_that_refuses_says_why_and_no_database_is_made(postgres: 
 
 
 def test_sqlite_is_new_enough_here() -> None:
-    assert sqlite3.sqlite_version_info >= (3, 42) or place_of("x").url.startswith("sqlite+endstop:")
+    assert sqlite3.sqlite_version_info >= (3, 42) or parse_database_url("x").url.startswith("sqlite+endstop:")

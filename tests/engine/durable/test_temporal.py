@@ -14,7 +14,7 @@ from endstop.durability import Work
 from endstop.durable import Job, RunLost, StepKey, Steps
 from endstop.durable.temporal import Temporal
 from endstop.durable.temporal.worker import LIMIT
-from endstop.testing.conformance.durable import Adapter, Case, check
+from endstop.testing.conformance.durable import Adapter, DurableCase, check
 
 from ...temporal import Server
 from .chosen import cases
@@ -26,7 +26,7 @@ SHORT_LEASE = 3.0
 
 
 @pytest.mark.parametrize("case", cases())
-async def test_the_conformance_suite(case: Case, temporal: Server) -> None:
+async def test_the_conformance_suite(case: DurableCase, temporal: Server) -> None:
     lease = SHORT_LEASE if "freezing" in case.needs else LEASE
     adapter = Adapter(
         make="endstop.durable.temporal:Temporal",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from endstop.durable import ResultNotStored, StepKey
-from endstop.durable.temporal.worker import CARRIED, LIMIT, Results
+from endstop.durable.temporal.worker import CARRIED, LIMIT, HeartbeatResults
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,13 +19,13 @@ PUTS = st.lists(
     st.tuples(st.integers(0, 1), st.sampled_from([1, 1_000, 60_000, 300_000, 900_000, LIMIT - 1_000]), st.booleans()),
     max_size=9,
 )
-"""Results in turn: whether each is of the next step, how large, and whether a heartbeat follows it."""
+"""HeartbeatResults in turn: whether each is of the next step, how large, and whether a heartbeat follows it."""
 
 
 @settings(max_examples=50)
 @given(PUTS)
 def test_all_are_sent_none_is_too_much_and_what_counts_is_carried(puts: list[tuple[int, int, bool]]) -> None:
-    results, reached, step = Results(), set[str](), 1
+    results, reached, step = HeartbeatResults(), set[str](), 1
     for number, (next_step, size, beat) in enumerate(puts):
         step += next_step
         results.put(key(step, str(number)), "x" * size)
@@ -38,7 +38,7 @@ def test_all_are_sent_none_is_too_much_and_what_counts_is_carried(puts: list[tup
     assert len(reached) == len(puts)
 
 
-def _beat(results: Results, step: int) -> set[str]:
+def _beat(results: HeartbeatResults, step: int) -> set[str]:
     carried = results.next()
     room = LIMIT - sum(entry.size for name, entry in results._waiting.items() if name in carried)
     kept = {name: entry.size for name, entry in results._kept.items()}
@@ -51,10 +51,10 @@ def _beat(results: Results, step: int) -> set[str]:
 
 
 def test_who_goes_on_has_what_was_sent() -> None:
-    results = Results()
+    results = HeartbeatResults()
     for value in (None, 2**64 - 1, [1.0, -0.0, "\ud800\u2028\0"], {"a": {"": False}}):
         results.put(key(1, repr(value)), value)
-    again = Results(results.next().values())
+    again = HeartbeatResults(results.next().values())
     for value in (None, 2**64 - 1, [1.0, -0.0, "\ud800\u2028\0"], {"a": {"": False}}):
         assert key(1, repr(value)) in again
         assert repr(again[key(1, repr(value))]) == repr(value)
@@ -62,7 +62,7 @@ def test_who_goes_on_has_what_was_sent() -> None:
 
 
 def test_what_waits_goes_before_what_is_kept() -> None:
-    results = Results()
+    results = HeartbeatResults()
     results.put(key(1), "x" * 1_500_000)
     results.sent(results.next())
     results.put(key(2), "y" * 1_500_000)
@@ -73,7 +73,7 @@ def test_what_waits_goes_before_what_is_kept() -> None:
 
 @pytest.mark.parametrize("value", ["x" * LIMIT, "\u00e9" * (LIMIT // 2), ["\n" * (LIMIT // 2)]])
 def test_what_can_never_be_sent_is_not_kept_and_says_why(value: Any) -> None:
-    results = Results()
+    results = HeartbeatResults()
     with pytest.raises(
         ResultNotStored, match=r"the result of run/1/ has 2,000,\d\d\d bytes, and Temporal keeps 2,000,000"
     ):
@@ -83,7 +83,7 @@ def test_what_can_never_be_sent_is_not_kept_and_says_why(value: Any) -> None:
 
 
 def test_small_ones_are_reckoned_with_what_is_sent_around_them() -> None:
-    results = Results()
+    results = HeartbeatResults()
     for number in range(20_000):
         results.put(key(1, str(number)), None)
     results.sent(results.next())

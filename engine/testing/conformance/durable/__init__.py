@@ -1,9 +1,10 @@
-"""What every durable engine must do, as a table of cases that run on any adapter of `Steps` and `Queue`.
+"""A conformance kit for durable engines: cases that run on any implementation of `Steps` and `Queue`.
 
-Processes are real ones: they are killed and frozen, and what their work did stands in a file outside of the engine.
+The cases start real processes, kill and freeze them, and log what their work did in a file outside of the engine.
 """
 
-from .cases import CASES, NEEDS, Cannot, Case, check
+from ..failures import Cannot
+from .cases import CASES, NEEDS, DurableCase, check
 from .harness import Adapter
 
-__all__ = ["CASES", "NEEDS", "Adapter", "Cannot", "Case", "check"]
+__all__ = ["CASES", "NEEDS", "Adapter", "Cannot", "DurableCase", "check"]

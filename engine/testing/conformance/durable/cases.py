@@ -1,9 +1,8 @@
-"""The table: what every durable engine must do."""
+"""The table of cases that every durable engine must pass, and `check`, which runs one of them."""
 
 from __future__ import annotations
 
 import tempfile
-import unittest
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,44 +11,45 @@ import anyio
 
 from ....decision import WrongUse
 from ....decision.errors import did_you_mean
+from ..failures import Cannot
 from . import failover as dying
 from . import queue as queueing
-from . import steps as asking
-from .harness import Adapter, Trial
+from . import steps as script
+from .harness import Adapter, DurableTrial
 
 NEEDS = {
-    "freezing": "others to go on while a process is frozen: it may hold no lock that they wait for",
-    "limits": "a limit to the jobs in work in all processes together",
+    "freezing": "other processes continue while one is frozen: it holds no lock that they wait for",
+    "limits": "a limit to the jobs running in all processes together",
     "servers": "a server of its own, which can be away",
 }
-"""What a case can need, and an engine can be declared unable to do."""
+"""What a case may need, and an engine may be declared unable to do."""
 
 
 @dataclass(frozen=True)
-class Case:
-    """One thing that every durable engine must do."""
+class DurableCase:
+    """One requirement of a durable engine."""
 
     name: str
-    check: Callable[[Trial], Awaitable[None]]
+    check: Callable[[DurableTrial], Awaitable[None]]
     needs: frozenset[str] = frozenset()
-    """Words of NEEDS: an engine that was declared unable to do one of them is not asked."""
+    """Keys of NEEDS. The case is skipped for an engine that was declared unable to do one of them."""
 
     def __str__(self) -> str:
         return self.name
 
 
-def _case(name: str, check: Callable[[Trial], Awaitable[None]], *needs: str) -> Case:
-    return Case(name, check, frozenset(needs))
+def _case(name: str, check: Callable[[DurableTrial], Awaitable[None]], *needs: str) -> DurableCase:
+    return DurableCase(name, check, frozenset(needs))
 
 
-CASES: tuple[Case, ...] = (
-    _case("step: its work happens once", asking.happens_once),
-    _case("step: the first result is kept", asking.keeps_the_first),
-    _case("step: keys do not mix", asking.keeps_keys_apart),
-    _case("step: an exception goes through and keeps nothing", asking.lets_errors_through),
-    _case("step: cancelled work keeps nothing", asking.keeps_nothing_of_the_cancelled),
-    _case("step: five at once", asking.keeps_five_apart),
-    _case("step: a result too large", asking.survives_the_large),
+CASES: tuple[DurableCase, ...] = (
+    _case("step: its work happens once", script.happens_once),
+    _case("step: the first result is kept", script.keeps_the_first),
+    _case("step: keys do not mix", script.keeps_keys_apart),
+    _case("step: an exception goes through and keeps nothing", script.lets_errors_through),
+    _case("step: cancelled work keeps nothing", script.keeps_nothing_of_the_cancelled),
+    _case("step: five at once", script.keeps_five_apart),
+    _case("step: a result too large", script.survives_the_large),
     _case("killed: another process goes on", dying.is_done_by_another),
     _case("killed: results of every kind come back equal", dying.comes_back_equal),
     _case("killed: five at once, two unfinished", dying.keeps_the_finished_of_five),
@@ -78,35 +78,31 @@ CASES: tuple[Case, ...] = (
 # Runs one case on one adapter.
 
 PATIENCE = 60.0
-"""Seconds that a case may take."""
+"""The time limit of a case, in seconds."""
 
 
-class Cannot(unittest.SkipTest):
-    """The engine was declared unable to do this. Shown as skipped, by pytest and unittest."""
+async def check(case: DurableCase, adapter: Adapter, *, cannot: Collection[str] = ()) -> None:
+    """Run a case on an empty engine. Raises AssertionError if it fails, or Cannot if the engine is unable to do it.
 
-
-async def check(case: Case, adapter: Adapter, *, cannot: Collection[str] = ()) -> None:
-    """Run a case on an engine that holds nothing yet. Raises AssertionError, or Cannot.
-
-    `cannot` names what the engine is unable to do, in the words of `Case.needs`. Processes are started by
+    cannot: what the engine is unable to do, as keys of `NEEDS`. Processes are started by
     `multiprocessing`'s forkserver: a script that calls this needs `if __name__ == "__main__":`, and
     `multiprocessing.set_forkserver_preload` with the engine's packages, before the first case, makes them start sooner.
     """
     for word in sorted(set(cannot) - NEEDS.keys()):
-        raise WrongUse(f"cannot={{{word!r}}} names nothing that a case needs{did_you_mean(word, NEEDS)}")
+        raise WrongUse(f"cannot={{{word!r}}} is nothing that a case needs{did_you_mean(word, NEEDS)}")
     adapter.check()
     missing = {*cannot} | ({"limits"} if adapter.limited is None else set())
     missing |= {"servers"} if adapter.away is None else set()
     if case.needs & missing:
         raise Cannot(f"{case.name}: the engine was declared unable to do {', '.join(sorted(case.needs & missing))}")
     with tempfile.TemporaryDirectory(prefix="endstop-durable-") as folder:
-        trial = Trial(f"conformance case {case.name!r}", adapter, Path(folder))
+        trial = DurableTrial(f"conformance case {case.name!r}", adapter, Path(folder))
         try:
             with anyio.move_on_after(PATIENCE) as patience:
                 await case.check(trial)
-                trial.once()
+                trial.check_exactly_once()
             if patience.cancelled_caught:
-                trial.complain(f"nothing came of it within {PATIENCE:g} s; it waited for: {trial.waiting}")
-            trial.quiet()
+                trial.fail(f"not finished within {PATIENCE:g} s; it was waiting for: {trial.waiting}")
+            trial.check_no_output()
         finally:
             await trial.close()

@@ -1,10 +1,10 @@
-"""What becomes of runs whose process dies, or is frozen and comes back."""
+"""Cases of failover: runs whose process is killed, or is frozen and wakes up again."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .harness import GRACE, Act, Trial, job
+from .harness import GRACE, DurableTrial, PlannedStep, job
 
 VALUES: dict[str, Any] = {
     "none": None,
@@ -25,148 +25,152 @@ VALUES: dict[str, Any] = {
 """All kinds of JSON that a result may be."""
 
 
-async def comes_back_equal(trial: Trial) -> None:
+async def comes_back_equal(trial: DurableTrial) -> None:
     """Results of every JSON kind are what they were, in the process that made them and in the next one."""
-    acts = [Act(1, call, value, bare=bare) for call, value in VALUES.items() for bare in (True,)]
-    acts += [Act(2, call, value) for call, value in VALUES.items()]
-    first, second = await trial.several(2)
-    await trial.planned("run", acts, Act(3, within="end"))
-    await trial.until_noted("began", "run", "run/3/")
-    owner, other = (first, second) if trial.noted("taken", process=first.name) else (second, first)
+    acts = [PlannedStep(1, call, value, bare=bare) for call, value in VALUES.items() for bare in (True,)]
+    acts += [PlannedStep(2, call, value) for call, value in VALUES.items()]
+    first, second = await trial.start_processes(2)
+    await trial.submit_plan("run", acts, PlannedStep(3, within="end"))
+    await trial.wait_logged("began", "run", "run/3/")
+    owner, other = (first, second) if trial.logged("taken", process=first.name) else (second, first)
     owner.kill()
     await trial.recover("run")
-    await trial.until_noted("began", "run", "run/3/", process=other.name)
-    again = [note.key for note in trial.noted("began", process=other.name)]
+    await trial.wait_logged("began", "run", "run/3/", process=other.name)
+    again = [note.key for note in trial.logged("began", process=other.name)]
     if again != ["run/3/"]:
-        trial.complain(f"in the second process work happened again for {again}")
-    trial.notes.open_gate("end")
-    await trial.until_noted("done", "run")
+        trial.fail(f"in the second process work happened again for {again}")
+    trial.log.open_gate("end")
+    await trial.wait_logged("done", "run")
 
 
-async def is_done_by_another(trial: Trial) -> None:
+async def is_done_by_another(trial: DurableTrial) -> None:
     """The process is killed within its third step: another one has the first two without work, and does the rest."""
-    await trial.planned("run", Act(1), Act(2), Act(3, within="end"), Act(4))
-    first = await trial.process()
-    await trial.until_noted("began", "run", "run/3/")
+    await trial.submit_plan("run", PlannedStep(1), PlannedStep(2), PlannedStep(3, within="end"), PlannedStep(4))
+    first = await trial.start_process()
+    await trial.wait_logged("began", "run", "run/3/")
     first.kill()
-    second = await trial.process()
+    second = await trial.start_process()
     await trial.recover("run")
-    await trial.until_noted("began", "run", "run/3/", process=second.name)
-    trial.notes.open_gate("end")
-    await trial.until_noted("done", "run", process=second.name)
-    made = {note.key: note.by for note in trial.noted("result", "run", process=second.name)}
+    await trial.wait_logged("began", "run", "run/3/", process=second.name)
+    trial.log.open_gate("end")
+    await trial.wait_logged("done", "run", process=second.name)
+    made = {note.key: note.by for note in trial.logged("result", "run", process=second.name)}
     wanted = {"run/1/": first.name, "run/2/": first.name, "run/3/": second.name, "run/4/": second.name}
     if made != wanted:
-        trial.complain(f"the results were made by {made}, and should have been by {wanted}")
+        trial.fail(f"the results were made by {made}, and should have been by {wanted}")
 
 
-async def keeps_the_finished_of_five(trial: Trial) -> None:
+async def keeps_the_finished_of_five(trial: DurableTrial) -> None:
     """Five steps at once, three of which have ended at the kill: those are kept, and the other two happen again."""
-    calls = [Act(2, f"call-{number}", number, within="end" if number in (1, 3) else "") for number in range(5)]
-    await trial.planned("run", Act(1), calls, Act(3))
-    first, second = await trial.several(2)
-    await trial.until(lambda: len(trial.noted("result", "run")) == 4, "the first step and three of five calls")
-    await trial.until(lambda: len(trial.noted("began", "run")) == 6, "all five to begin")
-    owner, other = (first, second) if trial.noted("taken", process=first.name) else (second, first)
+    calls = [PlannedStep(2, f"call-{number}", number, within="end" if number in (1, 3) else "") for number in range(5)]
+    await trial.submit_plan("run", PlannedStep(1), calls, PlannedStep(3))
+    first, second = await trial.start_processes(2)
+    await trial.wait_until(lambda: len(trial.logged("result", "run")) == 4, "the first step and three of five calls")
+    await trial.wait_until(lambda: len(trial.logged("began", "run")) == 6, "all five to begin")
+    owner, other = (first, second) if trial.logged("taken", process=first.name) else (second, first)
     owner.kill()
     await trial.recover("run")
-    await trial.until(lambda: len(trial.noted("began", process=other.name)) == 2, "two calls that happen again")
-    trial.notes.open_gate("end")
-    await trial.until_noted("done", "run", process=other.name)
-    began = sorted(note.key for note in trial.noted("began", process=other.name))
+    await trial.wait_until(lambda: len(trial.logged("began", process=other.name)) == 2, "two calls that happen again")
+    trial.log.open_gate("end")
+    await trial.wait_logged("done", "run", process=other.name)
+    began = sorted(note.key for note in trial.logged("began", process=other.name))
     if began != ["run/2/call-1", "run/2/call-3", "run/3/"]:
-        trial.complain(f"in the second process work happened for {began}")
+        trial.fail(f"in the second process work happened for {began}")
 
 
-async def survives_many_kills(trial: Trial) -> None:
+async def survives_many_kills(trial: DurableTrial) -> None:
     """A run of 13 steps whose process is killed at every third, five times: each kept step happened once."""
-    acts = [Act(number, value=number, within=f"gate-{number}" if number % 3 == 1 else "") for number in range(1, 14)]
-    await trial.planned("run", *acts)
+    acts = [
+        PlannedStep(number, value=number, within=f"gate-{number}" if number % 3 == 1 else "") for number in range(1, 14)
+    ]
+    await trial.submit_plan("run", *acts)
     for number in (1, 4, 7, 10, 13):
-        one = await trial.process()
-        await trial.until_noted("began", "run", f"run/{number}/", process=one.name)
+        one = await trial.start_process()
+        await trial.wait_logged("began", "run", f"run/{number}/", process=one.name)
         one.kill()
-        trial.notes.open_gate(f"gate-{number}")
+        trial.log.open_gate(f"gate-{number}")
         await trial.recover("run")  # before another one may have it: it is the dead one's that is given away
-    last = await trial.process()
-    await trial.until_noted("done", "run", process=last.name)
-    worked = [note.key for note in trial.noted("ended", "run")]
+    last = await trial.start_process()
+    await trial.wait_logged("done", "run", process=last.name)
+    worked = [note.key for note in trial.logged("ended", "run")]
     if worked != [f"run/{number}/" for number in range(1, 14)]:
-        trial.complain(f"13 steps have ended in all processes together, and these did: {worked}")
+        trial.fail(f"13 steps have ended in all processes together, and these did: {worked}")
 
 
-async def loses_to_another_within(trial: Trial) -> None:
+async def loses_to_another_within(trial: DurableTrial) -> None:
     """Frozen within a step's work and woken after another process has done the run: RunLost, and nothing is changed."""
-    await _woken(trial, Act(2, within="end"))
+    await _woken(trial, PlannedStep(2, within="end"))
 
 
-async def loses_to_another_between(trial: Trial) -> None:
+async def loses_to_another_between(trial: DurableTrial) -> None:
     """The same, frozen between two steps."""
-    await _woken(trial, Act(2, before="end"))
+    await _woken(trial, PlannedStep(2, before="end"))
 
 
-async def _woken(trial: Trial, act: Act) -> None:
-    await trial.planned("run", Act(1), act, Act(3))
-    first = await trial.process()
-    await trial.until_noted(*(("began", "run", "run/2/") if act.within else ("result", "run", "run/1/")))
+async def _woken(trial: DurableTrial, act: PlannedStep) -> None:
+    await trial.submit_plan("run", PlannedStep(1), act, PlannedStep(3))
+    first = await trial.start_process()
+    await trial.wait_logged(*(("began", "run", "run/2/") if act.within else ("result", "run", "run/1/")))
     first.freeze()
-    second = await trial.process()
+    second = await trial.start_process()
     await trial.recover("run")
-    trial.notes.open_gate("end")
-    await trial.until_noted("done", "run", process=second.name)
+    trial.log.open_gate("end")
+    await trial.wait_logged("done", "run", process=second.name)
     first.wake()
-    await trial.until(
-        lambda: [note for note in trial.notes.all() if note.process == first.name and note.what in ENDS],
+    await trial.wait_until(
+        lambda: [note for note in trial.log.all() if note.process == first.name and note.what in ENDS],
         "the end of the work in the process that was woken",
     )
-    if not trial.noted("lost", "run", process=first.name):
-        trial.complain("a process that was frozen, and whose run was done by another, must get RunLost")
-    trial.once()
+    if not trial.logged("lost", "run", process=first.name):
+        trial.fail("a process that was frozen, and whose run was done by another, must get RunLost")
+    trial.check_exactly_once()
     # what the one that was woken leaves behind must not bring the run back, nor make another end of it
-    trial.notes.open_gate(f"leave-{first.name}")
+    trial.log.open_gate(f"leave-{first.name}")
     await trial.pause(GRACE)
-    if len(trial.noted("taken", "run")) != 2:
-        trial.complain("the run was done, and was taken once more after the first process was woken")
+    if len(trial.logged("taken", "run")) != 2:
+        trial.fail("the run was done, and was taken once more after the first process was woken")
 
 
 ENDS = ("lost", "done", "raised", "cancelled")
 
 
-async def loses_in_the_middle(trial: Trial) -> None:
+async def loses_in_the_middle(trial: DurableTrial) -> None:
     """Woken while another process is at the run: it gets RunLost there, and the other one finishes undisturbed."""
-    await trial.planned("run", Act(1), Act(2, within="two"), Act(3, within="three"), Act(4))
-    first = await trial.process()
-    await trial.until_noted("began", "run", "run/2/")
+    await trial.submit_plan(
+        "run", PlannedStep(1), PlannedStep(2, within="two"), PlannedStep(3, within="three"), PlannedStep(4)
+    )
+    first = await trial.start_process()
+    await trial.wait_logged("began", "run", "run/2/")
     first.freeze()
-    second = await trial.process()
+    second = await trial.start_process()
     await trial.recover("run")
-    trial.notes.open_gate("two")
-    await trial.until_noted("began", "run", "run/3/", process=second.name)
+    trial.log.open_gate("two")
+    await trial.wait_logged("began", "run", "run/3/", process=second.name)
     first.wake()
-    await trial.until_noted("lost", "run", process=first.name)
-    trial.notes.open_gate("three")
-    await trial.until_noted("done", "run", process=second.name)
+    await trial.wait_logged("lost", "run", process=first.name)
+    trial.log.open_gate("three")
+    await trial.wait_logged("done", "run", process=second.name)
 
 
-async def is_durable_when_submitted(trial: Trial) -> None:
+async def is_durable_when_submitted(trial: DurableTrial) -> None:
     """Killed as soon as `submit` has returned: the job is there, whole."""
-    await trial.process(at_once=0, submits=(job("run", [Act(1)]),))
-    worker = await trial.process()
-    await trial.until_noted("done", "run", process=worker.name)
+    await trial.start_process(at_once=0, submits=(job("run", [PlannedStep(1)]),))
+    worker = await trial.start_process()
+    await trial.wait_logged("done", "run", process=worker.name)
 
 
-async def changes_nothing_at_rest(trial: Trial) -> None:
+async def changes_nothing_at_rest(trial: DurableTrial) -> None:
     """`recover` of a run that nobody knows, that waits, or that has ended, changes nothing."""
     await trial.recover("nobody's")
-    await trial.planned("run", Act(1))
+    await trial.submit_plan("run", PlannedStep(1))
     await trial.recover("run")
-    async with trial.here():
-        await trial.until_noted("done", "run")
-        await trial.planned("next", Act(1))
-        await trial.until_noted("done", "next")
+    async with trial.work_here():
+        await trial.wait_logged("done", "run")
+        await trial.submit_plan("next", PlannedStep(1))
+        await trial.wait_logged("done", "next")
         await trial.recover("run")
         await trial.recover("next")
         await trial.pause(GRACE)
-    taken = [note.run for note in trial.noted("taken")]
+    taken = [note.run for note in trial.logged("taken")]
     if taken != ["run", "next"]:
-        trial.complain(f"two runs were submitted, and these were taken: {taken}")
+        trial.fail(f"two runs were submitted, and these were taken: {taken}")

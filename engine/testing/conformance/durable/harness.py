@@ -1,4 +1,8 @@
-"""One adapter in one case: its processes, what they did, and what is said if that is wrong."""
+"""The harness of the cases: the adapter under test, its processes, the steps they do, and the log of what happened.
+
+A case describes the steps of a run as data (`PlannedStep`), so that any process can do them. Every process appends what
+happens to one log file (`CaseLog`), which survives its death, and gates in that folder say how far it may go.
+"""
 
 from __future__ import annotations
 
@@ -20,43 +24,10 @@ from msgspec import Struct
 
 from ....decision import WrongUse
 from ....durability import Job, Queue, ResultNotStored, RunLost, StepKey, Steps, Work
+from ..failures import Nonconformance
 
-# How the queue under trial is made, in this process and in others.
-
-
-@dataclass(frozen=True, kw_only=True)
-class Adapter:
-    """A durable engine for one case: nothing of other cases may be in it.
-
-    It is made in several processes, so all that it is made of goes through pickle.
-    """
-
-    make: str
-    """What gives a Queue, as `package.module:name`, importable in a fresh process with this one's `sys.path`."""
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-    """The keyword arguments that it is called with."""
-    limited: Mapping[str, Any] | None = None
-    """What to add to them so that two jobs are in work at the most, in all processes together."""
-    away: Mapping[str, Any] | None = None
-    """What to change in them so that nobody answers, with `secret` as the password if there is one."""
-    secret: str = ""
-    """What must be in no text."""
-
-    def queue(self, more: Mapping[str, Any] | None = None) -> Queue:
-        """A new Queue on this engine."""
-        module, _, name = self.make.partition(":")
-        made: Queue = getattr(importlib.import_module(module), name)(**{**self.arguments, **(more or {})})
-        return made
-
-    def check(self) -> None:
-        """Raises WrongUse if `make` names nothing."""
-        module, colon, name = self.make.partition(":")
-        if not (module and colon and name):
-            raise WrongUse(f"make={self.make!r} must be written as package.module:name")
-
-
-# What happened in all processes of a case, in a file that the engine knows nothing of.
-
+GRACE = 0.3
+"""Seconds to wait for what must not happen."""
 What = Literal[
     "working",
     "submitted",
@@ -71,53 +42,229 @@ What = Literal[
     "raised",
     "done",
 ]
-"""`working`, `submitted` and `left` are said by a process; `taken`, `lost`, `cancelled`, `raised` and `done` of a job;
-`began` and `ended` by the work of a step, `result` and `not kept` by who asked for it."""
+"""Logged by a process: `working`, `submitted`, `left`. By the work of a job: `taken`, `lost`, `cancelled`, `raised`,
+`done`. By the work of a step: `began`, `ended`; and by the caller of the step: `result`, `not kept`."""
 
 
-class Note(Struct, frozen=True, omit_defaults=True):
-    """One thing that happened."""
+@dataclass(frozen=True, kw_only=True)
+class Adapter:
+    """How to make a durable engine for one case. It must not contain anything of other cases.
+
+    It is made in several processes, so its fields must be picklable.
+    """
+
+    make: str
+    """What returns a Queue, as `package.module:name`, importable in a fresh process with this one's `sys.path`."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The keyword arguments to call it with."""
+    limited: Mapping[str, Any] | None = None
+    """Arguments to add so that at most two jobs run at once, in all processes together."""
+    away: Mapping[str, Any] | None = None
+    """Arguments to change so that no server answers, with `secret` as the password if there is one."""
+    secret: str = ""
+    """A password that must not appear in any text."""
+
+    def queue(self, more: Mapping[str, Any] | None = None) -> Queue:
+        """A new Queue of this engine."""
+        module, _, name = self.make.partition(":")
+        made: Queue = getattr(importlib.import_module(module), name)(**{**self.arguments, **(more or {})})
+        return made
+
+    def check(self) -> None:
+        """Raises WrongUse if `make` is not of the form package.module:name."""
+        module, colon, name = self.make.partition(":")
+        if not (module and colon and name):
+            raise WrongUse(f"make={self.make!r} must be written as package.module:name")
+
+
+class DurableTrial:
+    """One case on one engine: its processes, their log, and the checks on it."""
+
+    def __init__(self, name: str, adapter: Adapter, folder: Path) -> None:
+        self.name = name
+        self.adapter = adapter
+        self.more: Mapping[str, Any] | None = None
+        """Arguments that the case adds to those of the adapter."""
+        self.log = CaseLog(folder)
+        self.processes: list[WorkerProcess] = []
+        self._queue: Queue | None = None
+
+    async def queue(self) -> Queue:
+        """The queue, opened in this process."""
+        if self._queue is None:
+            self._queue = self.adapter.queue(self.more)
+            await self._queue.open()
+        return self._queue
+
+    async def submit(self, *jobs: Job) -> None:
+        """Submit jobs from this process."""
+        for one in jobs:
+            await (await self.queue()).submit(one)
+
+    async def submit_plan(self, run: str, *acts: PlannedStep | Sequence[PlannedStep], raises: bool = False) -> None:
+        """Submit a run with these steps."""
+        await self.submit(job(run, acts, raises=raises))
+
+    async def recover(self, run: str) -> None:
+        """Report that the process that has this run is dead."""
+        await (await self.queue()).recover(run)
+
+    @asynccontextmanager
+    async def work_here(self, work: Work | None = None, *, at_once: int = 8) -> AsyncIterator[str]:
+        """Take jobs in this process, and do their plans or `work`; yields the name of the process."""
+        name = f"here-{uuid4().hex[:8]}"
+        async with (await self.queue()).working(name, work or make_work(name, self.log), at_once=at_once):
+            yield name
+
+    async def start_process(self, *, at_once: int = 8, submits: tuple[Job, ...] = ()) -> WorkerProcess:
+        """Start a worker process; returns once it takes jobs."""
+        (one,) = await self.start_processes(1, at_once=at_once, submits=submits)
+        return one
+
+    async def start_processes(
+        self, number: int, *, at_once: int = 8, submits: tuple[Job, ...] = ()
+    ) -> list[WorkerProcess]:
+        """Start this many worker processes at the same time; returns once all take jobs."""
+        started = [self._start(at_once, submits) for _ in range(number)]
+        said: What = "working" if at_once else "submitted"
+        names = {one.name for one in started}
+        await self.wait_until(lambda: names <= {note.process for note in self.logged(said)}, f"{names} {said}")
+        return started
+
+    def _start(self, at_once: int, submits: tuple[Job, ...]) -> WorkerProcess:
+        options = WorkerOptions(
+            name=f"process-{uuid4().hex[:8]}",
+            adapter=self.adapter,
+            more=self.more,
+            folder=str(self.log.folder),
+            path=sys.path,
+            at_once=at_once,
+            submits=submits,
+        )
+        self.processes.append(WorkerProcess(options))
+        return self.processes[-1]
+
+    def logged(self, what: What, run: str = "", key: str = "", process: str = "") -> list[LogEntry]:
+        """The log entries that match."""
+        return [
+            note
+            for note in self.log.all()
+            if note.what == what
+            and (not run or note.run == run)
+            and (not key or note.key == key)
+            and (not process or note.process == process)
+        ]
+
+    async def wait_until(self, seen: Callable[[], Any], what: str) -> None:
+        """Wait until `seen` is true. Fails if a process ends by itself; the time limit of the case bounds the wait."""
+        self._waiting = what
+        while not seen():
+            for one in self.processes:
+                if one.exit_code not in (None, 0, -signal.SIGKILL):
+                    self.fail(f"process {one.name} ended by itself while the case waited for: {what}")
+            await asyncio.sleep(0.01)
+
+    async def wait_logged(self, what: What, run: str, key: str = "", process: str = "", times: int = 1) -> None:
+        """Wait until it has been logged this many times."""
+        said = f"{what!r}{key and f' of {key!r}'} in run {run!r}{process and f' by {process}'} (x{times})"
+        await self.wait_until(lambda: len(self.logged(what, run, key, process)) >= times, said)
+
+    async def pause(self, seconds: float) -> None:
+        """Give what must not happen the time to happen."""
+        await asyncio.sleep(seconds)
+
+    @property
+    def waiting(self) -> str:
+        """What the trial last waited for."""
+        return getattr(self, "_waiting", "the queue")
+
+    def check_exactly_once(self, run: str = "") -> None:
+        """Fail if a stored result changed, came back wrong, or if the work of a step with a stored result ran again."""
+        kept: dict[str, str] = {}
+        for note in self.log.all():
+            if not note.key or (run and note.run != run):
+                continue
+            if note.what == "began" and note.key in kept:
+                self.fail(f"step {note.key!r} ran again in {note.process}, although its result was stored")
+            if note.what != "result":
+                continue
+            if note.text:
+                self.fail(f"the result of {note.key!r} came back different: {note.text}")
+            if kept.setdefault(note.key, note.by) != note.by:
+                self.fail(
+                    f"the result of {note.key!r} was made by {kept[note.key]}, and is now the one made by {note.by}"
+                )
+
+    def check_no_output(self) -> None:
+        """Fail if a process printed to stdout, which belongs to the program."""
+        for one in self.processes:
+            out = self._output(one, "out")
+            if out:
+                self.fail(f"process {one.name} printed to standard output:\n{out}")
+
+    async def close(self) -> None:
+        """Kill the remaining processes and close the queue."""
+        for one in self.processes:
+            one.kill()
+        if self._queue is not None:
+            await self._queue.close()
+
+    def fail(self, what: str) -> NoReturn:
+        """Raise Nonconformance with the last lines of the log and of stderr."""
+        logged = "".join(f"\n    {note}" for note in self.log.all()[-30:])
+        erred = "".join(
+            f"\n  {one.name} wrote to stderr:\n{text}" for one in self.processes if (text := self._output(one, "err"))
+        )
+        raise Nonconformance(f"{self.name}: {what}\n  adapter: {self.adapter.make}\n  log:{logged}{erred}")
+
+    def _output(self, process: WorkerProcess, where: str) -> str:
+        path = self.log.folder / f"{process.name}.{where}"
+        return path.read_text(errors="replace")[-3000:] if path.exists() else ""
+
+
+class LogEntry(Struct, frozen=True, omit_defaults=True):
+    """One line of the log."""
 
     process: str
     what: What
     run: str = ""
     key: str = ""
     by: str = ""
-    """With `result`: the process whose work it is."""
+    """With `result`: the process that did the work."""
     text: str = ""
-    """With `result`: what is wrong with it. With `raised` and `not kept`: what was raised."""
+    """With `result`: what is wrong with it, if anything. With `raised` and `not kept`: the exception."""
 
 
-class Notes:
-    """The file. A note is on it once `add` has returned, whatever becomes of the process."""
+class CaseLog:
+    """The log file of a case, shared by its processes. Once `add` returns, the entry survives a kill."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._path = folder / "notes"
-        self._read: list[Note] = []
+        self._path = folder / "log"
+        self._read: list[LogEntry] = []
         self._upto = 0
 
-    def add(self, note: Note) -> None:
-        """Write a note down."""
+    def add(self, entry: LogEntry) -> None:
+        """Append an entry."""
         file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(file, msgspec.json.encode(note) + b"\n")
+            os.write(file, msgspec.json.encode(entry) + b"\n")
         finally:
             os.close(file)
 
-    def all(self) -> list[Note]:
-        """All notes of all processes, in their order."""
+    def all(self) -> list[LogEntry]:
+        """All entries of all processes, in order."""
         if self._path.exists():
             with self._path.open("rb") as file:
                 file.seek(self._upto)
                 for line in file:
                     if line.endswith(b"\n"):
                         self._upto += len(line)
-                        self._read.append(msgspec.json.decode(line, type=Note))
+                        self._read.append(msgspec.json.decode(line, type=LogEntry))
         return self._read
 
     def open_gate(self, name: str) -> None:
-        """Let everybody pass who waits here, now or later, in any process."""
+        """Let all pass that wait at this gate, now or later, in any process."""
         (self.folder / f"gate-{name}").touch()
 
     async def gate(self, name: str) -> None:
@@ -126,61 +273,58 @@ class Notes:
             await asyncio.sleep(0.005)
 
 
-# What the work of a job does in a case: steps, as data, so that any process can do it.
-
-
-class Act(Struct, frozen=True, omit_defaults=True):
-    """One step of a run. Its result names the process whose work it is, unless it is `bare`."""
+class PlannedStep(Struct, frozen=True, omit_defaults=True):
+    """One step of a run. Its result names the process that did the work, unless it is `bare`."""
 
     step: int
     call: str = ""
     value: Any = None
     size: int = 0
-    """Instead of `value`: a text of so many letters."""
+    """Instead of `value`: a text of this many letters."""
     bare: bool = False
     """The result is `value` itself."""
     before: str = ""
-    """The gate before the step is asked for."""
+    """The gate to pass before the step is requested."""
     within: str = ""
-    """The gate within the step's work."""
+    """The gate to pass within the work of the step."""
 
     @property
     def given(self) -> Any:
-        """What its work gives."""
+        """The result of its work."""
         return "x" * self.size if self.size else self.value
 
 
 class Plan(Struct, frozen=True, omit_defaults=True):
-    """A run: groups of steps one after another, those of a group at once."""
+    """The steps of a run: one group after another, the steps of a group at once."""
 
-    groups: tuple[tuple[Act, ...], ...]
+    groups: tuple[tuple[PlannedStep, ...], ...]
     raises: bool = False
-    """The work raises at its end."""
+    """Whether the work raises at its end."""
 
 
 class PlannedError(Exception):
-    """What the work of a plan with `raises` raises."""
+    """Raised at the end of a plan with `raises`."""
 
 
-def job(run: str, acts: Sequence[Act | Sequence[Act]] = (), *, raises: bool = False) -> Job:
+def job(run: str, steps: Sequence[PlannedStep | Sequence[PlannedStep]] = (), *, raises: bool = False) -> Job:
     """A job whose work is these steps."""
-    groups = tuple((act,) if isinstance(act, Act) else tuple(act) for act in acts)
+    groups = tuple((step,) if isinstance(step, PlannedStep) else tuple(step) for step in steps)
     text = msgspec.json.encode(Plan(groups, raises)).decode()
     return Job(run_id=run, session_id="session", agent="planned", opening="prompt", text=text)
 
 
-def doing(process: str, notes: Notes) -> Callable[[Job, Steps], Awaitable[None]]:
-    """The work of this process."""
+def make_work(process: str, log: CaseLog) -> Callable[[Job, Steps], Awaitable[None]]:
+    """The work of a process: does the plan of a job, and logs what happens."""
 
     async def work(job: Job, steps: Steps) -> None:
         def note(what: What, text: str = "") -> None:
-            notes.add(Note(process, what, job.run_id, text=text))
+            log.add(LogEntry(process, what, job.run_id, text=text))
 
         note("taken")
         try:
             plan = msgspec.json.decode(job.text, type=Plan)
             for group in plan.groups:
-                await asyncio.gather(*(_act(process, notes, job, steps, act) for act in group))
+                await asyncio.gather(*(_act(process, log, job, steps, act) for act in group))
             if plan.raises:
                 raise PlannedError("as planned")
         except RunLost:
@@ -197,42 +341,44 @@ def doing(process: str, notes: Notes) -> Callable[[Job, Steps], Awaitable[None]]
     return work
 
 
-async def _act(process: str, notes: Notes, job: Job, steps: Steps, act: Act) -> None:
+async def _act(process: str, log: CaseLog, job: Job, steps: Steps, act: PlannedStep) -> None:
     key = StepKey(job.session_id, job.run_id, act.step, act.call)
 
     def note(what: What, by: str = "", text: str = "") -> None:
-        notes.add(Note(process, what, job.run_id, str(key), by, text))
+        log.add(LogEntry(process, what, job.run_id, str(key), by, text))
 
     async def work() -> Any:
         note("began")
         if act.within:
-            await notes.gate(act.within)
+            await log.gate(act.within)
         note("ended")
         return act.given if act.bare else {"by": process, "value": act.given}
 
     if act.before:
-        await notes.gate(act.before)
+        await log.gate(act.before)
     try:
         result = await steps.step(key, work)
     except ResultNotStored as error:
         note("not kept", text=str(error))
         return
     by, value = ("", result) if act.bare else (result["by"], result["value"])
-    note("result", by, difference(value, act.given))
+    note("result", by, describe_difference(value, act.given))
 
 
-def difference(given: Any, expected: Any) -> str:
-    """What is wrong with a result; empty if it is what it was. 1, 1.0 and True are three things, as in JSON."""
+def describe_difference(given: Any, expected: Any) -> str:
+    """How a result differs from the expected one; empty if it does not. 1, 1.0 and True differ, as in JSON."""
     if type(given) is not type(expected):
         return f"{_short(given)} instead of {_short(expected)}"
     if isinstance(expected, dict):
         if given.keys() != expected.keys():
             return f"keys {_short(sorted(given))} instead of {_short(sorted(expected))}"
-        return next((wrong for name in expected if (wrong := difference(given[name], expected[name]))), "")
+        return next((wrong for name in expected if (wrong := describe_difference(given[name], expected[name]))), "")
     if isinstance(expected, list):
         if len(given) != len(expected):
             return f"{_short(given)} instead of {_short(expected)}"
-        return next((wrong for one, two in zip(given, expected, strict=True) if (wrong := difference(one, two))), "")
+        return next(
+            (wrong for one, two in zip(given, expected, strict=True) if (wrong := describe_difference(one, two))), ""
+        )
     same = repr(given) == repr(expected) if isinstance(expected, float) else given == expected
     return "" if same else f"{_short(given)} instead of {_short(expected)}"
 
@@ -242,12 +388,9 @@ def _short(value: Any) -> str:
     return said if len(said) <= 100 else f"{said[:100]}... ({len(said)} letters)"
 
 
-# A process of a case: it takes jobs until it is told to leave, or killed.
-
-
 @dataclass(frozen=True, kw_only=True)
-class Orders:
-    """What such a process does."""
+class WorkerOptions:
+    """What a worker process is to do."""
 
     name: str
     adapter: Adapter
@@ -255,220 +398,73 @@ class Orders:
     folder: str
     path: list[str]
     at_once: int
-    """0: it submits, and is killed by itself as soon as that has returned."""
+    """0: it only submits, and kills itself as soon as `submit` has returned."""
     submits: tuple[Job, ...] = ()
 
 
-def main(orders: Orders) -> None:
-    """Do it. What the process prints goes into files in the folder."""
-    sys.path[:] = orders.path
+def main(options: WorkerOptions) -> None:
+    """The main function of a worker process. Its output goes to files in the folder."""
+    sys.path[:] = options.path
     for number, name in ((1, "out"), (2, "err")):
-        file = os.open(f"{orders.folder}/{orders.name}.{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        file = os.open(f"{options.folder}/{options.name}.{name}", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(file, number)
         os.close(file)
-    _quieten()
-    asyncio.run(_serve(orders))
+    _log_to_stderr()
+    asyncio.run(_serve(options))
 
 
-def _quieten() -> None:
-    """Our own warnings go to the error stream; what comes to standard output has no business there."""
+def _log_to_stderr() -> None:
+    """Warnings of endstop go to stderr, so that anything on stdout is a fault of the adapter."""
     import structlog
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
 
 
-async def _serve(orders: Orders) -> None:
-    notes = Notes(Path(orders.folder))
-    queue = orders.adapter.queue(orders.more)
+async def _serve(options: WorkerOptions) -> None:
+    log = CaseLog(Path(options.folder))
+    queue = options.adapter.queue(options.more)
     await queue.open()
-    for job in orders.submits:
+    for job in options.submits:
         await queue.submit(job)
-    if orders.submits:
-        notes.add(Note(orders.name, "submitted"))
-    if not orders.at_once:
+    if options.submits:
+        log.add(LogEntry(options.name, "submitted"))
+    if not options.at_once:
         os.kill(os.getpid(), signal.SIGKILL)
-    async with queue.working(orders.name, doing(orders.name, notes), at_once=orders.at_once):
-        notes.add(Note(orders.name, "working"))
-        await notes.gate(f"leave-{orders.name}")
+    async with queue.working(options.name, make_work(options.name, log), at_once=options.at_once):
+        log.add(LogEntry(options.name, "working"))
+        await log.gate(f"leave-{options.name}")
     await queue.close()
-    notes.add(Note(orders.name, "left"))
+    log.add(LogEntry(options.name, "left"))
 
 
-GRACE = 0.3
-"""Seconds that are waited for what must not happen."""
+class WorkerProcess:
+    """A process that takes jobs until it leaves or is killed."""
 
-
-class Nonconformance(AssertionError):
-    """An adapter does not do what every durable engine must. The message says what, and what was expected."""
-
-
-class Process:
-    """A process of its own that works at jobs."""
-
-    def __init__(self, orders: Orders) -> None:
-        # a fresh process without threads, which has what the forkserver was told to import beforehand
+    def __init__(self, options: WorkerOptions) -> None:
+        # a fresh process without threads, with the modules that the forkserver has preloaded
         context = multiprocessing.get_context("forkserver")
-        self.name = orders.name
-        self._process = context.Process(target=main, args=(orders,), daemon=True)
+        self.name = options.name
+        self._process = context.Process(target=main, args=(options,), daemon=True)
         self._process.start()
 
     @property
     def exit_code(self) -> int | None:
-        """None while it lives."""
+        """None while it is alive."""
         return self._process.exitcode
 
     def kill(self) -> None:
-        """End it, without a chance to do anything more."""
+        """Kill it with SIGKILL."""
         self._signal(signal.SIGKILL)
         self._process.join(10)
 
     def freeze(self) -> None:
-        """Stop it where it stands, until it is woken."""
+        """Stop it with SIGSTOP until `wake`."""
         self._signal(signal.SIGSTOP)
 
     def wake(self) -> None:
-        """Let a frozen process go on."""
+        """Continue a frozen process."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
         if self._process.pid is not None and self._process.exitcode is None:
             os.kill(self._process.pid, number)
-
-
-class Trial:
-    """An engine, and what works on it in a case."""
-
-    def __init__(self, name: str, adapter: Adapter, folder: Path) -> None:
-        self.name = name
-        self.adapter = adapter
-        self.more: Mapping[str, Any] | None = None
-        """What the case adds to the adapter's arguments."""
-        self.notes = Notes(folder)
-        self.processes: list[Process] = []
-        self._queue: Queue | None = None
-
-    async def queue(self) -> Queue:
-        """The queue in this process."""
-        if self._queue is None:
-            self._queue = self.adapter.queue(self.more)
-            await self._queue.open()
-        return self._queue
-
-    async def submit(self, *jobs: Job) -> None:
-        """Put jobs into the queue, from this process."""
-        for one in jobs:
-            await (await self.queue()).submit(one)
-
-    async def planned(self, run: str, *acts: Act | Sequence[Act], raises: bool = False) -> None:
-        """Submit a run that does these steps."""
-        await self.submit(job(run, acts, raises=raises))
-
-    async def recover(self, run: str) -> None:
-        """Say that the process that has this run is dead."""
-        await (await self.queue()).recover(run)
-
-    @asynccontextmanager
-    async def here(self, work: Work | None = None, *, at_once: int = 8) -> AsyncIterator[str]:
-        """Work at jobs in this process, as it is planned or as `work` says; gives the process's name."""
-        name = f"here-{uuid4().hex[:8]}"
-        async with (await self.queue()).working(name, work or doing(name, self.notes), at_once=at_once):
-            yield name
-
-    async def process(self, *, at_once: int = 8, submits: tuple[Job, ...] = ()) -> Process:
-        """Start a process that works at jobs; it does so already when this returns."""
-        (one,) = await self.several(1, at_once=at_once, submits=submits)
-        return one
-
-    async def several(self, number: int, *, at_once: int = 8, submits: tuple[Job, ...] = ()) -> list[Process]:
-        """Start so many processes, at the same time."""
-        started = [self._start(at_once, submits) for _ in range(number)]
-        said: What = "working" if at_once else "submitted"
-        names = {one.name for one in started}
-        await self.until(lambda: names <= {note.process for note in self.noted(said)}, f"{names} {said}")
-        return started
-
-    def _start(self, at_once: int, submits: tuple[Job, ...]) -> Process:
-        orders = Orders(
-            name=f"process-{uuid4().hex[:8]}",
-            adapter=self.adapter,
-            more=self.more,
-            folder=str(self.notes.folder),
-            path=sys.path,
-            at_once=at_once,
-            submits=submits,
-        )
-        self.processes.append(Process(orders))
-        return self.processes[-1]
-
-    def noted(self, what: What, run: str = "", key: str = "", process: str = "") -> list[Note]:
-        """The notes that say so."""
-        return [
-            note
-            for note in self.notes.all()
-            if note.what == what
-            and (not run or note.run == run)
-            and (not key or note.key == key)
-            and (not process or note.process == process)
-        ]
-
-    async def until(self, seen: Callable[[], Any], what: str) -> None:
-        """Wait for it. The case's patience ends the wait, and a process that ended by itself does."""
-        self._waiting = what
-        while not seen():
-            for one in self.processes:
-                if one.exit_code not in (None, 0, -signal.SIGKILL):
-                    self.complain(f"process {one.name} ended by itself while the case waited for: {what}")
-            await asyncio.sleep(0.01)
-
-    async def until_noted(self, what: What, run: str, key: str = "", process: str = "", times: int = 1) -> None:
-        """Wait until it has been noted so many times."""
-        said = f"{what!r}{key and f' of {key!r}'} in run {run!r}{process and f' by {process}'} (x{times})"
-        await self.until(lambda: len(self.noted(what, run, key, process)) >= times, said)
-
-    async def pause(self, seconds: float) -> None:
-        """Give time to what must not happen."""
-        await asyncio.sleep(seconds)
-
-    @property
-    def waiting(self) -> str:
-        """What was waited for last."""
-        return getattr(self, "_waiting", "the queue")
-
-    def once(self, run: str = "") -> None:
-        """No kept result may change, and no step happen again whose result was given; all were what they were."""
-        kept: dict[str, str] = {}
-        for note in self.notes.all():
-            if not note.key or (run and note.run != run):
-                continue
-            if note.what == "began" and note.key in kept:
-                self.complain(f"step {note.key!r} happened again in {note.process}, and its result was kept")
-            if note.what != "result":
-                continue
-            if note.text:
-                self.complain(f"the result of {note.key!r} came back wrong: {note.text}")
-            if kept.setdefault(note.key, note.by) != note.by:
-                self.complain(f"the result of {note.key!r} was that of {kept[note.key]}, and became that of {note.by}")
-
-    def quiet(self) -> None:
-        """No process may have printed anything: standard output is the program's."""
-        for one in self.processes:
-            out = self._said(one, "out")
-            if out:
-                self.complain(f"process {one.name} printed to standard output:\n{out}")
-
-    async def close(self) -> None:
-        """End all that is left."""
-        for one in self.processes:
-            one.kill()
-        if self._queue is not None:
-            await self._queue.close()
-
-    def complain(self, what: str) -> NoReturn:
-        """Say what is wrong."""
-        noted = "".join(f"\n    {note}" for note in self.notes.all()[-30:])
-        erred = "".join(f"\n  {one.name} said:\n{said}" for one in self.processes if (said := self._said(one, "err")))
-        raise Nonconformance(f"{self.name}: {what}\n  adapter: {self.adapter.make}\n  noted:{noted}{erred}")
-
-    def _said(self, process: Process, where: str) -> str:
-        path = self.notes.folder / f"{process.name}.{where}"
-        return path.read_text(errors="replace")[-3000:] if path.exists() else ""

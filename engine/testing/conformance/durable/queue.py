@@ -1,4 +1,4 @@
-"""What the queue must do with jobs."""
+"""Cases of `Queue`: submitting, limits, sharing, dropping and leaving."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import traceback
 import anyio
 
 from ....durability import Job, StepKey, Steps
-from .harness import GRACE, Act, Trial, job
+from .harness import GRACE, DurableTrial, PlannedStep, job
 
 
-async def brings_it_whole(trial: Trial) -> None:
-    """A job comes out as it was put in."""
+async def brings_it_whole(trial: DurableTrial) -> None:
+    """A job arrives as it was submitted."""
     sent = [
         Job(
             run_id="one", session_id="s 1/ü", agent="a\u0000b", opening="prompt", text="größte \N{PILE OF POO}\u0000\n"
@@ -26,135 +26,135 @@ async def brings_it_whole(trial: Trial) -> None:
         got.append(job)
 
     await trial.submit(*sent)
-    async with trial.here(work):
-        await trial.until(lambda: len(got) == 3, "three jobs")
+    async with trial.work_here(work):
+        await trial.wait_until(lambda: len(got) == 3, "three jobs")
     if sorted(got, key=lambda one: one.run_id) != sorted(sent, key=lambda one: one.run_id):
-        trial.complain(f"jobs came out as {got}")
+        trial.fail(f"jobs came out as {got}")
 
 
-async def takes_it_once(trial: Trial) -> None:
+async def takes_it_once(trial: DurableTrial) -> None:
     """Submitted twice, while it waits and while it is in work, it is one run."""
-    await trial.planned("run", Act(1, within="end"))
-    await trial.planned("run", Act(1, within="end"))
-    async with trial.here():
-        await trial.until_noted("began", "run")
-        await trial.planned("run", Act(1, within="end"))
+    await trial.submit_plan("run", PlannedStep(1, within="end"))
+    await trial.submit_plan("run", PlannedStep(1, within="end"))
+    async with trial.work_here():
+        await trial.wait_logged("began", "run")
+        await trial.submit_plan("run", PlannedStep(1, within="end"))
         await trial.pause(GRACE)
-        trial.notes.open_gate("end")
-        await trial.until_noted("done", "run")
+        trial.log.open_gate("end")
+        await trial.wait_logged("done", "run")
         await trial.pause(GRACE)
-    if len(trial.noted("taken", "run")) != 1:
-        trial.complain("a run that was submitted three times before it ended was taken more than once")
+    if len(trial.logged("taken", "run")) != 1:
+        trial.fail("a run that was submitted three times before it ended was taken more than once")
 
 
-async def takes_it_anew(trial: Trial) -> None:
+async def takes_it_anew(trial: DurableTrial) -> None:
     """A job whose work has ended, by itself or by an exception, can be submitted anew, several times."""
-    async with trial.here():
+    async with trial.work_here():
         for run, raises in (("whole", False), ("broken", True)):
             for times in (1, 2, 3):
-                await _submit_until_taken(trial, job(run, [Act(times, value=times)], raises=raises), times)
-                await trial.until_noted("raised" if raises else "done", run, times=times)
-    results = [note.key for note in trial.noted("result")]
+                await _submit_until_taken(trial, job(run, [PlannedStep(times, value=times)], raises=raises), times)
+                await trial.wait_logged("raised" if raises else "done", run, times=times)
+    results = [note.key for note in trial.logged("result")]
     if results != [f"{run}/{times}/" for run in ("whole", "broken") for times in (1, 2, 3)]:
-        trial.complain(f"each of two runs was submitted three times with another step, and these were done: {results}")
+        trial.fail(f"each of two runs was submitted three times with another step, and these were done: {results}")
 
 
-async def _submit_until_taken(trial: Trial, job: Job, times: int) -> None:
+async def _submit_until_taken(trial: DurableTrial, job: Job, times: int) -> None:
     """The work may have ended, and the engine not know it yet: then the run stays as it is, and is submitted again."""
-    while len(trial.noted("taken", job.run_id)) < times:
+    while len(trial.logged("taken", job.run_id)) < times:
         await trial.submit(job)
         with anyio.move_on_after(GRACE):
-            await trial.until_noted("taken", job.run_id, times=times)
+            await trial.wait_logged("taken", job.run_id, times=times)
 
 
-async def goes_on_after_errors(trial: Trial) -> None:
+async def goes_on_after_errors(trial: DurableTrial) -> None:
     """Work that raises does not stop the queue, nor what else is in work."""
-    await trial.planned("long", Act(1, within="end"))
-    async with trial.here(at_once=2):
-        await trial.until_noted("began", "long")
+    await trial.submit_plan("long", PlannedStep(1, within="end"))
+    async with trial.work_here(at_once=2):
+        await trial.wait_logged("began", "long")
         for number in range(3):
-            await trial.planned(f"broken-{number}", Act(1), raises=True)
-            await trial.until_noted("raised", f"broken-{number}")
-        await trial.planned("whole", Act(1))
-        await trial.until_noted("done", "whole")
-        trial.notes.open_gate("end")
-        await trial.until_noted("done", "long")
+            await trial.submit_plan(f"broken-{number}", PlannedStep(1), raises=True)
+            await trial.wait_logged("raised", f"broken-{number}")
+        await trial.submit_plan("whole", PlannedStep(1))
+        await trial.wait_logged("done", "whole")
+        trial.log.open_gate("end")
+        await trial.wait_logged("done", "long")
 
 
-async def holds_at_once(trial: Trial) -> None:
+async def holds_at_once(trial: DurableTrial) -> None:
     """A process has `at_once` jobs in work at the most, and has as many if there are."""
     await _holds(trial, 2)
 
 
-async def _holds(trial: Trial, most: int) -> None:
+async def _holds(trial: DurableTrial, most: int) -> None:
     runs = [f"run-{number}" for number in range(6)]
     for run in runs:
-        await trial.planned(run, Act(1, within="end"))
-    async with trial.here(at_once=most):
-        await trial.until(lambda: len(trial.noted("began")) >= most, f"{most} jobs in work")
+        await trial.submit_plan(run, PlannedStep(1, within="end"))
+    async with trial.work_here(at_once=most):
+        await trial.wait_until(lambda: len(trial.logged("began")) >= most, f"{most} jobs in work")
         await trial.pause(GRACE)
-        trial.notes.open_gate("end")
-        await trial.until(lambda: len(trial.noted("done")) == len(runs), "all jobs")
+        trial.log.open_gate("end")
+        await trial.wait_until(lambda: len(trial.logged("done")) == len(runs), "all jobs")
     _check_at_once(trial, most)
 
 
-def _check_at_once(trial: Trial, most: int) -> None:
+def _check_at_once(trial: DurableTrial, most: int) -> None:
     now: set[tuple[str, str]] = set()
-    for note in trial.notes.all():
+    for note in trial.log.all():
         if note.what == "taken":
             now.add((note.process, note.run))
         elif note.what in ("done", "raised", "lost", "cancelled"):
             now.discard((note.process, note.run))
         if len(now) > most:
-            trial.complain(f"{most} jobs may be in work at once, and these were: {sorted(now)}")
+            trial.fail(f"{most} jobs may be in work at once, and these were: {sorted(now)}")
 
 
-async def holds_the_limit(trial: Trial) -> None:
+async def holds_the_limit(trial: DurableTrial) -> None:
     """With a limit of two, two jobs are in work in all processes together, and the limit is used."""
     trial.more = trial.adapter.limited
-    await trial.several(2)
+    await trial.start_processes(2)
     runs = [f"run-{number}" for number in range(6)]
     for run in runs:
-        await trial.planned(run, Act(1, within="end"))
-    await trial.until(lambda: len(trial.noted("began")) >= 2, "two jobs in work")
+        await trial.submit_plan(run, PlannedStep(1, within="end"))
+    await trial.wait_until(lambda: len(trial.logged("began")) >= 2, "two jobs in work")
     await trial.pause(GRACE)
-    if len(trial.noted("taken")) != 2:
-        trial.complain(f"two jobs may be in work in all, and {len(trial.noted('taken'))} were taken")
-    trial.notes.open_gate("end")
-    await trial.until(lambda: len(trial.noted("done")) == len(runs), "all jobs")
+    if len(trial.logged("taken")) != 2:
+        trial.fail(f"two jobs may be in work in all, and {len(trial.logged('taken'))} were taken")
+    trial.log.open_gate("end")
+    await trial.wait_until(lambda: len(trial.logged("done")) == len(runs), "all jobs")
     _check_at_once(trial, 2)
 
 
-async def is_shared(trial: Trial) -> None:
+async def is_shared(trial: DurableTrial) -> None:
     """Two processes with `at_once=1` have a job each."""
-    one, two = await trial.several(2, at_once=1)
+    one, two = await trial.start_processes(2, at_once=1)
     for number in range(4):
-        await trial.planned(f"run-{number}", Act(1, within="end"))
+        await trial.submit_plan(f"run-{number}", PlannedStep(1, within="end"))
     for process in (one, two):
-        await trial.until(lambda name=process.name: trial.noted("began", process=name), "a job in each process")  # type: ignore[misc]
-    trial.notes.open_gate("end")
-    await trial.until(lambda: len(trial.noted("done")) == 4, "all jobs")
-    if len(trial.noted("taken")) != 4:
-        trial.complain("four jobs were submitted, and one of them was taken twice")
+        await trial.wait_until(lambda name=process.name: trial.logged("began", process=name), "a job in each process")  # type: ignore[misc]
+    trial.log.open_gate("end")
+    await trial.wait_until(lambda: len(trial.logged("done")) == 4, "all jobs")
+    if len(trial.logged("taken")) != 4:
+        trial.fail("four jobs were submitted, and one of them was taken twice")
 
 
-async def forgets_what_waits(trial: Trial) -> None:
+async def forgets_what_waits(trial: DurableTrial) -> None:
     """A run that is dropped while it waits is never done; submitted again, it is a run like any other."""
-    await trial.planned("gone", Act(1))
+    await trial.submit_plan("gone", PlannedStep(1))
     queue = await trial.queue()
     await queue.drop("gone")
     await queue.drop("nobody's")
-    async with trial.here():
-        await trial.planned("run", Act(1))
-        await trial.until_noted("done", "run")
+    async with trial.work_here():
+        await trial.submit_plan("run", PlannedStep(1))
+        await trial.wait_logged("done", "run")
         await trial.pause(GRACE)
-        if trial.noted("taken", "gone"):
-            trial.complain("a run that was dropped while it waited was taken")
-        await trial.planned("gone", Act(1))
-        await trial.until_noted("done", "gone")
+        if trial.logged("taken", "gone"):
+            trial.fail("a run that was dropped while it waited was taken")
+        await trial.submit_plan("gone", PlannedStep(1))
+        await trial.wait_logged("done", "gone")
 
 
-async def forgets_results(trial: Trial) -> None:
+async def forgets_results(trial: DurableTrial) -> None:
     """A run that is dropped after its end has no results any more: submitted again, its steps happen anew."""
     work: list[str] = []
     ended: list[str] = []
@@ -167,69 +167,69 @@ async def forgets_results(trial: Trial) -> None:
         await steps.step(StepKey("session", job.run_id, 1), once)
         ended.append(job.run_id)
 
-    async with trial.here(done):
+    async with trial.work_here(done):
         for times in (1, 2):
             await trial.submit(job("run"))
-            await trial.until(lambda times=times: len(ended) == times, "the run")  # type: ignore[misc]
+            await trial.wait_until(lambda times=times: len(ended) == times, "the run")  # type: ignore[misc]
             await trial.pause(GRACE)
             await (await trial.queue()).drop("run")
     if len(work) != 2:
-        trial.complain(f"a run was dropped and submitted again; the work of its step happened {len(work)} times")
+        trial.fail(f"a run was dropped and submitted again; the work of its step happened {len(work)} times")
 
 
-async def takes_it_away(trial: Trial) -> None:
+async def takes_it_away(trial: DurableTrial) -> None:
     """A run that is dropped while it is in work loses it: RunLost at its next step, and it is not taken again."""
-    await trial.planned("run", Act(1), Act(2, before="end"))
-    async with trial.here():
-        await trial.until_noted("result", "run", "run/1/")
+    await trial.submit_plan("run", PlannedStep(1), PlannedStep(2, before="end"))
+    async with trial.work_here():
+        await trial.wait_logged("result", "run", "run/1/")
         await (await trial.queue()).drop("run")
-        trial.notes.open_gate("end")
-        await trial.until(lambda: trial.noted("lost", "run") or trial.noted("cancelled", "run"), "RunLost")
-        await trial.planned("next", Act(1))
-        await trial.until_noted("done", "next")
-    if len(trial.noted("taken", "run")) != 1 or trial.noted("began", "run", "run/2/"):
-        trial.complain("a run was dropped while it was in work, and something more was done for it")
+        trial.log.open_gate("end")
+        await trial.wait_until(lambda: trial.logged("lost", "run") or trial.logged("cancelled", "run"), "RunLost")
+        await trial.submit_plan("next", PlannedStep(1))
+        await trial.wait_logged("done", "next")
+    if len(trial.logged("taken", "run")) != 1 or trial.logged("began", "run", "run/2/"):
+        trial.fail("a run was dropped while it was in work, and something more was done for it")
 
 
-async def leaves(trial: Trial) -> None:
+async def leaves(trial: DurableTrial) -> None:
     """Leaving waits for no work and takes nothing more; what was unfinished is done by another after `recover`."""
-    await trial.planned("run", Act(1), Act(2, within="end"), Act(3))
-    async with trial.here(at_once=1) as name:
-        await trial.until_noted("began", "run", "run/2/")
-        await trial.planned("waits", Act(1))
+    await trial.submit_plan("run", PlannedStep(1), PlannedStep(2, within="end"), PlannedStep(3))
+    async with trial.work_here(at_once=1) as name:
+        await trial.wait_logged("began", "run", "run/2/")
+        await trial.submit_plan("waits", PlannedStep(1))
         at = asyncio.get_running_loop().time()
     took = asyncio.get_running_loop().time() - at
     if took > 10:
-        trial.complain(f"leaving took {took:.1f} s: it must not wait for work")
-    await trial.planned("later", Act(1))
+        trial.fail(f"leaving took {took:.1f} s: it must not wait for work")
+    await trial.submit_plan("later", PlannedStep(1))
     await trial.pause(GRACE)
-    if [note.run for note in trial.noted("taken")] != ["run"]:
-        trial.complain("something was taken while or after `working` was left")
-    other = await trial.process()
-    await trial.until_noted("done", "waits", process=other.name)
-    await trial.until_noted("done", "later", process=other.name)
-    if trial.noted("taken", "run", process=other.name):
-        trial.complain("what a process left unfinished was taken without `recover`")
-    trial.notes.open_gate("end")
+    if [note.run for note in trial.logged("taken")] != ["run"]:
+        trial.fail("something was taken while or after `working` was left")
+    other = await trial.start_process()
+    await trial.wait_logged("done", "waits", process=other.name)
+    await trial.wait_logged("done", "later", process=other.name)
+    if trial.logged("taken", "run", process=other.name):
+        trial.fail("what a process left unfinished was taken without `recover`")
+    trial.log.open_gate("end")
     await trial.recover("run")
-    await trial.until_noted("done", "run", process=other.name)
-    if trial.noted("done", "run", process=name):
-        trial.complain("work went on to its end in a process that had left")
+    await trial.wait_logged("done", "run", process=other.name)
+    if trial.logged("done", "run", process=name):
+        trial.fail("work went on to its end in a process that had left")
 
 
-async def works_again(trial: Trial) -> None:
+async def works_again(trial: DurableTrial) -> None:
     """A queue that was left, closed and opened anew works, in the same process."""
     for times in (1, 2, 3):
         queue = await trial.queue()
-        await trial.planned(f"run-{times}", Act(1))
-        async with trial.here():
-            await trial.until_noted("done", f"run-{times}")
+        await trial.submit_plan(f"run-{times}", PlannedStep(1))
+        async with trial.work_here():
+            await trial.wait_logged("done", f"run-{times}")
         if times == 2:
             await queue.close()
             await queue.open()
 
 
-async def says_that_it_is_away(trial: Trial) -> None:
+async def says_that_it_is_away(trial: DurableTrial) -> None:
     """Nobody answers: `open` raises ConnectionError, and the password stands nowhere."""
     queue = trial.adapter.queue(trial.adapter.away)
     secret = trial.adapter.secret
@@ -238,10 +238,10 @@ async def says_that_it_is_away(trial: Trial) -> None:
     except ConnectionError as error:
         texts = [str(error), repr(error), "".join(traceback.format_exception(error)), repr(queue)]
         if secret and any(secret in text for text in texts):
-            trial.complain("the password stands in the error, its traceback or the queue's repr")
+            trial.fail("the password stands in the error, its traceback or the queue's repr")
         if len(str(error)) < 20:
-            trial.complain(f"an error must say what is away, and where; this one says {str(error)!r}")
+            trial.fail(f"an error must say what is away, and where; this one says {str(error)!r}")
     else:
-        trial.complain("nobody answers, and `open` said nothing")
+        trial.fail("nobody answers, and `open` said nothing")
     finally:
         await queue.close()

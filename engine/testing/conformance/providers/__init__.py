@@ -1,10 +1,11 @@
-"""What every provider must do, as a table of cases that run on any adapter, yours included.
+"""A conformance kit for model providers: cases that run on any adapter, yours included.
 
-`docs/providers.md` shows how, under "Your own adapter".
+See "Your own adapter" in `docs/providers.md`.
 """
 
-from .cases import CASES, Cannot, Case, Passed, check
+from ..failures import Cannot
+from .cases import CASES, Passed, ProviderCase, check
 from .endpoint import Endpoint
 from .harness import Behaviour, Ending
 
-__all__ = ["CASES", "Behaviour", "Cannot", "Case", "Ending", "Endpoint", "Passed", "check"]
+__all__ = ["CASES", "Behaviour", "Cannot", "Ending", "Endpoint", "Passed", "ProviderCase", "check"]

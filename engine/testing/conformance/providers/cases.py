@@ -1,8 +1,7 @@
-"""The table: what the model's side does, and what the adapter must make of it."""
+"""The table of cases that every provider must pass, and `check`, which runs one of them."""
 
 from __future__ import annotations
 
-import unittest
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from ....decision.errors import did_you_mean
 from ....providers.errors import ProviderError
 from ....providers.provider import Provider
 from ....providers.record import RecordedError
+from ..failures import Cannot
 from .checks import (
     Check,
     cancelled_before_an_answer,
@@ -30,7 +30,7 @@ from .checks import (
     task_cancelled,
 )
 from .endpoint import Endpoint
-from .harness import Behaviour, Ending, Trial
+from .harness import Behaviour, Ending, ProviderTrial
 
 NEEDS = {
     "calls": "calls of tools",
@@ -44,21 +44,21 @@ NEEDS = {
     "unreported": "a response without usage",
     "usage": "tokens in all their kinds",
 }
-"""What a case can need, and an adapter or a wire can be declared unable to do."""
+"""What a case may need, and an adapter or a wire format may be declared unable to do."""
 
 
 @dataclass(frozen=True)
-class Case:
-    """One thing that every provider must do."""
+class ProviderCase:
+    """One requirement of a provider."""
 
     name: str
     script: tuple[Behaviour, ...]
-    """The n-th answers the n-th request, the last one all that follow."""
+    """The n-th behaviour answers the n-th request, the last one all further requests."""
     check: Check
     needs: frozenset[str] = frozenset()
-    """Words of NEEDS: an adapter that was declared unable to do one of them is not asked."""
+    """Keys of NEEDS. The case is skipped for an adapter that was declared unable to do one of them."""
     bare: bool = False
-    """The case enters the provider by itself."""
+    """Whether the case enters the provider by itself."""
 
     def __str__(self) -> str:
         return self.name
@@ -71,7 +71,7 @@ TEXT = (TextDelta("The port"), TextDelta(" is"), TextDelta(" 8080."))
 
 
 def _call(index: int, place: str, id: str | None = None) -> list[AnyChunk]:
-    """A call whose arguments come in fragments, one of which ends inside a string."""
+    """A tool call whose arguments come in fragments, one of which ends inside a string."""
     arguments = f'{{"place": "{place}"}}'
     cuts = [arguments[at : at + 5] for at in range(0, len(arguments), 5)]
     head = ToolCallDelta(index, f"call_{index}" if id is None else id, "look")
@@ -82,12 +82,12 @@ CALL = tuple(_call(0, "the cellar"))
 BROKEN_CALL = CALL[:-1]
 
 
-def _said(name: str, *says: AnyChunk, needs: str = "", refusing: bool = False) -> Case:
-    """A whole response that must come out as it was said."""
-    return Case(name, (Behaviour(says=says, refusing=refusing),), gives, frozenset(needs.split()))
+def _said(name: str, *says: AnyChunk, needs: str = "", refusing: bool = False) -> ProviderCase:
+    """A case whose whole response must come out as it was sent."""
+    return ProviderCase(name, (Behaviour(says=says, refusing=refusing),), gives, frozenset(needs.split()))
 
 
-def _whole_responses() -> Iterator[Case]:
+def _whole_responses() -> Iterator[ProviderCase]:
     yield _said("text", *TEXT, STOP, USED)
     blank = (TextDelta(""), TextDelta(" "), TextDelta("\n\n"), TextDelta(""))
     yield _said("text: blank deltas", *blank, *TEXT, *blank, STOP, USED)
@@ -144,11 +144,13 @@ REFUSALS = {
 SPEAKING = Behaviour(says=(TextDelta("One moment"),), ends="stalled")
 
 
-def _failing(name: str, ends: Ending, failure: RecordedError, says: tuple[AnyChunk, ...] = (), needs: str = "") -> Case:
-    return Case(name, (Behaviour(says=says, ends=ends, failure=failure),), fails(), frozenset(needs.split()))
+def _failing(
+    name: str, ends: Ending, failure: RecordedError, says: tuple[AnyChunk, ...] = (), needs: str = ""
+) -> ProviderCase:
+    return ProviderCase(name, (Behaviour(says=says, ends=ends, failure=failure),), fails(), frozenset(needs.split()))
 
 
-def _failures() -> Iterator[Case]:
+def _failures() -> Iterator[ProviderCase]:
     for name, failure in REFUSALS.items():
         yield _failing(f"refused: {name}", "refused", failure, needs="statuses")
     yield _failing("refused: no connection", "unreachable", RecordedError(kind="connection", message="cannot connect"))
@@ -162,93 +164,91 @@ def _failures() -> Iterator[Case]:
     yield _failing("end without a finish: in the text", "unfinished", lost, TEXT)
     yield _failing("end without a finish: inside a call", "unfinished", lost, BROKEN_CALL, "calls")
     garbled = Behaviour(says=TEXT, ends="garbled", failure=RecordedError(kind="protocol", message="cannot be read"))
-    yield Case("a chunk that cannot be read", (garbled,), fails("protocol", "interrupted"))
+    yield ProviderCase("a chunk that cannot be read", (garbled,), fails("protocol", "interrupted"))
     late = RecordedError(kind="timeout", message="nothing came in time")
     yield _failing("stall: in the text", "stalled", late, TEXT, needs="timeouts")
     yield _failing("stall: behind pings", "pinging", late, TEXT, needs="timeouts")
     yield _failing("stall: before an answer", "silent", late, needs="timeouts")
 
 
-def _streams() -> Iterator[Case]:
+def _streams() -> Iterator[ProviderCase]:
     for way in (left_early, task_cancelled, scope_cancelled):
         name = way.__name__.replace("_", " ")
-        yield Case(name, (SPEAKING,), ends(way))
-        yield Case(f"{name}: the connection closes", (SPEAKING,), closes(way), frozenset({"connections"}))
+        yield ProviderCase(name, (SPEAKING,), ends(way))
+        yield ProviderCase(f"{name}: the connection closes", (SPEAKING,), closes(way), frozenset({"connections"}))
     name = "task cancelled before an answer: the connection closes"
     needs = frozenset({"connections"})
-    yield Case(name, (Behaviour(ends="silent"),), closes(cancelled_before_an_answer), needs)
+    yield ProviderCase(name, (Behaviour(ends="silent"),), closes(cancelled_before_an_answer), needs)
     good = Behaviour(says=(*TEXT, STOP, USED))
     other = Behaviour(says=(*[TextDelta("Another ")] * 5, *_call(0, "elsewhere"), CALLED, USED))
-    yield Case("two streams at once", (good, other), keeps_apart, frozenset({"calls"}))
-    yield Case("entered and left several times", (good,), opens_again, bare=True)
-    yield Case("no key in its repr", (good,), shows_no_key, frozenset({"keys"}))
+    yield ProviderCase("two streams at once", (good, other), keeps_apart, frozenset({"calls"}))
+    yield ProviderCase("entered and left several times", (good,), opens_again, bare=True)
+    yield ProviderCase("no key in its repr", (good,), shows_no_key, frozenset({"keys"}))
 
 
-CASES: tuple[Case, ...] = (*_whole_responses(), *_failures(), *_streams())
+CASES: tuple[ProviderCase, ...] = (*_whole_responses(), *_failures(), *_streams())
 
-
-# Runs one case on one adapter.
 
 PATIENCE = 20.0
-"""Seconds that a case may take."""
-
-
-class Cannot(unittest.SkipTest):
-    """The adapter, or the wire, was declared unable to do this. Shown as skipped, by pytest and unittest."""
+"""The time limit of a case, in seconds."""
 
 
 @dataclass(frozen=True)
 class Passed:
     """A case that an adapter has passed."""
 
-    case: Case
+    case: ProviderCase
     closed_after: float | None = None
-    """Seconds from leaving the stream to the close of its connection, where the case is about that."""
+    """Seconds from leaving the stream to the close of its connection, if the case measures that."""
 
 
 async def check(
-    case: Case,
+    case: ProviderCase,
     make: Callable[[Any], Provider],
     *,
     serve: Callable[[Sequence[Behaviour]], AbstractAsyncContextManager[Any]] = Endpoint,
     cannot: Collection[str] = (),
 ) -> Passed:
-    """Run a case on the adapter that `make` gives for what `serve` opens. Raises AssertionError, or Cannot.
+    """Run a case on an adapter. Raises AssertionError if it fails, or Cannot if the adapter is unable to do it.
 
-    `serve` plays the case's behaviours, the n-th for the n-th request. By default it is an `Endpoint` of OpenAI's
-    chat format; for another format write your own with the same `url`, `key`, `timeout`, `asked` and `left`. For
-    an adapter without a wire say `contextlib.nullcontext`: `make` then gets the behaviours themselves. `cannot`
-    names what the adapter is unable to do, in the words of `Case.needs`.
+    make: returns the adapter for what `serve` yields.
+    serve: plays the behaviours of the case, the n-th for the n-th request. The default is an `Endpoint` of OpenAI's
+    chat
+        format; for another format write one with the same `url`, `key`, `timeout`, `asked` and `left`. For an adapter
+        without a wire give `contextlib.nullcontext`: `make` then gets the behaviours themselves.
+    cannot: what the adapter is unable to do, as keys of `NEEDS`.
     """
     _check_declared(case, frozenset(cannot), frozenset(getattr(serve, "cannot", ())))
     async with serve(case.script) as site:
-        trial = Trial(f"conformance case {case.name!r}", make(site), case.script, site, counts="usage" in case.needs)
+        trial = ProviderTrial(
+            f"conformance case {case.name!r}", make(site), case.script, site, counts="usage" in case.needs
+        )
         async with nullcontext() if case.bare else trial.opened():
             with anyio.move_on_after(PATIENCE) as patience:
                 await _run(case, trial)
         if patience.cancelled_caught:
-            trial.complain(f"nothing came of it within {PATIENCE:g} s")
+            trial.fail(f"not finished within {PATIENCE:g} s")
     return Passed(case, trial.closed_after)
 
 
-async def _run(case: Case, trial: Trial) -> None:
+async def _run(case: ProviderCase, trial: ProviderTrial) -> None:
     try:
         await case.check(trial)
     except ProviderError as error:
         trial.check_keys(error)
-        what = f"it failed as {error.kind!r} where nothing was wrong: {error.message}"
+        what = f"it raised an error of kind {error.kind!r}, and should have succeeded: {error.message}"
         raise AssertionError(f"{trial.name}: {what}") from error
     except (AssertionError, WrongUse):
         raise
     except Exception as error:
         trial.check_keys(error)
-        what = f"{type(error).__name__} came out, and only a ProviderError may: {error}"
+        what = f"it raised {type(error).__name__}, and only a ProviderError is allowed: {error}"
         raise AssertionError(f"{trial.name}: {what}") from error
 
 
-def _check_declared(case: Case, adapter: frozenset[str], wire: frozenset[str]) -> None:
+def _check_declared(case: ProviderCase, adapter: frozenset[str], wire: frozenset[str]) -> None:
     for word in sorted(adapter - NEEDS.keys()):
-        raise WrongUse(f"cannot={{{word!r}}} names nothing that a case needs{did_you_mean(word, NEEDS)}")
+        raise WrongUse(f"cannot={{{word!r}}} is nothing that a case needs{did_you_mean(word, NEEDS)}")
     for missing, who in ((case.needs & adapter, "adapter"), (case.needs & wire, "wire")):
         if missing:
             raise Cannot(f"{case.name}: the {who} was declared unable to do {', '.join(sorted(missing))}")

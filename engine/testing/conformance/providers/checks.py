@@ -1,4 +1,4 @@
-"""What an adapter must do, one function each: it takes a trial, and complains."""
+"""What an adapter must do: one check per function. A check takes a trial, and fails it."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ import anyio
 
 from ....decision import AnyChunk, TextDelta
 from ....providers.errors import ProviderError
-from .harness import Trial
+from .harness import ProviderTrial
 
-Check = Callable[[Trial], Awaitable[None]]
+Check = Callable[[ProviderTrial], Awaitable[None]]
 
 
-async def gives(trial: Trial) -> None:
-    """The response comes out as it was said."""
+async def gives(trial: ProviderTrial) -> None:
+    """The response comes out as it was sent."""
     chunks: list[AnyChunk] = []
     await trial.listen(chunks)
     trial.compare(chunks, trial.script[0].says)
 
 
 def fails(*kinds: str) -> Check:
-    """The response comes to nothing: as the failure that its behaviour names, or as one of these kinds."""
+    """The response fails with the error of its behaviour, or with an error of one of these kinds."""
 
-    async def check(trial: Trial) -> None:
+    async def check(trial: ProviderTrial) -> None:
         chunks: list[AnyChunk] = []
         try:
             await trial.listen(chunks)
@@ -33,36 +33,36 @@ def fails(*kinds: str) -> Check:
             trial.compare(chunks, trial.script[0].says)
             return
         last = chunks[-1] if chunks else "nothing at all"
-        trial.complain(f"it should have failed, and ended like a whole response, with {last!r}")
+        trial.fail(f"it should have failed, but ended like a complete response, with {last!r}")
 
     return check
 
 
-def _compare(trial: Trial, error: ProviderError, kinds: tuple[str, ...]) -> None:
+def _compare(trial: ProviderTrial, error: ProviderError, kinds: tuple[str, ...]) -> None:
     behaviour = trial.script[0]
     failure = behaviour.failure
     assert failure is not None, "a case that fails has a failure"
     trial.check_keys(error)
     if error.kind not in (kinds or (failure.kind,)):
         wanted = " or ".join(kinds or (failure.kind,))
-        trial.complain(f"it failed as {error.kind!r} ({error.message}), and should have as {wanted!r}")
+        trial.fail(f"it raised an error of kind {error.kind!r} ({error.message}), and should have raised {wanted!r}")
     if behaviour.ends in ("refused", "error") and failure.message not in error.message:
-        trial.complain(f"the provider's words {failure.message!r} are not in the error: {error.message!r}")
+        trial.fail(f"the provider's message {failure.message!r} is not in the error: {error.message!r}")
     if behaviour.ends == "refused":
         given, expected = (error.status, error.retry_after), (failure.status, failure.retry_after)
         if given != expected:
-            trial.complain(f"status and retry_after of the error are {given}, and should be {expected}")
+            trial.fail(f"status and retry_after of the error are {given}, and should be {expected}")
 
 
-async def shows_no_key(trial: Trial) -> None:
-    """The provider's repr is fit for logs."""
+async def shows_no_key(trial: ProviderTrial) -> None:
+    """The repr of the provider does not contain the key."""
     await gives(trial)
     if trial.site.key in repr(trial.provider):
-        trial.complain("its repr shows the key")
+        trial.fail("its repr shows the key")
 
 
-async def keeps_apart(trial: Trial) -> None:
-    """Two streams at once, read in turn, hold what was said in each."""
+async def keeps_apart(trial: ProviderTrial) -> None:
+    """Two streams at once, read in turn, are not mixed up."""
     async with trial.stream() as one, trial.stream() as two:
         open_streams = [(one, first := list[AnyChunk]()), (two, second := list[AnyChunk]())]
         while open_streams:
@@ -75,7 +75,7 @@ async def keeps_apart(trial: Trial) -> None:
     trial.compare(second, trial.script[1].says)
 
 
-async def opens_again(trial: Trial) -> None:
+async def opens_again(trial: ProviderTrial) -> None:
     """It answers before it is entered, inside, inside twice, after one of two has left, and after all have."""
     await gives(trial)
     for _ in range(2):
@@ -86,18 +86,16 @@ async def opens_again(trial: Trial) -> None:
     await gives(trial)
 
 
-# The ways out of a stream in its middle, and what an adapter must do on each: end, and close the connection.
-
 GRACE = 5.0
-"""Seconds that ending may take; far less is usual, but the machine may be busy."""
+"""The longest time to end, in seconds; far less is usual, but the machine may be busy."""
 CLOSE = 2.0
-"""Seconds that a connection may take to close. What it took stands in `Passed.closed_after`."""
+"""The longest time until a connection closes, in seconds. `Passed.closed_after` has the measured time."""
 
-Way = Callable[[Trial], Awaitable[float]]
-"""A way to leave a stream in its middle; gives the time at which it was left."""
+Way = Callable[[ProviderTrial], Awaitable[float]]
+"""A way to leave a stream in its middle; returns the time at which it was left."""
 
 
-async def left_early(trial: Trial) -> float:
+async def left_early(trial: ProviderTrial) -> float:
     """The reader has seen enough."""
     async with trial.stream() as chunks:
         await _first(trial, chunks)
@@ -105,7 +103,7 @@ async def left_early(trial: Trial) -> float:
     return at
 
 
-async def task_cancelled(trial: Trial) -> float:
+async def task_cancelled(trial: ProviderTrial) -> float:
     """The reader's task is cancelled, as asyncio does it."""
     at: list[float] = []
 
@@ -122,7 +120,7 @@ async def task_cancelled(trial: Trial) -> float:
     return at[0]
 
 
-async def scope_cancelled(trial: Trial) -> float:
+async def scope_cancelled(trial: ProviderTrial) -> float:
     """A scope around the reader is cancelled, as anyio does it."""
     at = 0.0
     with anyio.CancelScope() as scope:
@@ -132,11 +130,11 @@ async def scope_cancelled(trial: Trial) -> float:
             asyncio.get_running_loop().call_soon(scope.cancel)
             await _rest(chunks)
     if not scope.cancelled_caught:
-        trial.complain("a cancelled scope was not left by its cancellation: let it through, shield nothing long")
+        trial.fail("a cancelled scope was not left by its cancellation: let it through, shield nothing long")
     return at
 
 
-async def cancelled_before_an_answer(trial: Trial) -> float:
+async def cancelled_before_an_answer(trial: ProviderTrial) -> float:
     """The reader's task is cancelled while the model has not said anything."""
     task = asyncio.ensure_future(trial.listen([]))
     asked = asyncio.ensure_future(trial.site.asked.wait())
@@ -151,10 +149,10 @@ async def cancelled_before_an_answer(trial: Trial) -> float:
 def ends(way: Way) -> Check:
     """Left this way, it ends in time."""
 
-    async def check(trial: Trial) -> None:
+    async def check(trial: ProviderTrial) -> None:
         at = await way(trial)
         if _now() - at > GRACE:
-            trial.complain(f"it took {_now() - at:.1f} s to leave the stream")
+            trial.fail(f"it took {_now() - at:.1f} s to leave the stream")
 
     return check
 
@@ -162,11 +160,11 @@ def ends(way: Way) -> Check:
 def closes(way: Way) -> Check:
     """Left this way, it closes the connection."""
 
-    async def check(trial: Trial) -> None:
+    async def check(trial: ProviderTrial) -> None:
         at = await way(trial)
         closed, _ = await asyncio.wait([trial.site.left], timeout=CLOSE)
         if not closed:
-            trial.complain(
+            trial.fail(
                 f"the connection is still open {CLOSE:g} s after the stream was left: "
                 "close it in the `finally` of `stream`, and do not wait for its rest"
             )
@@ -175,12 +173,12 @@ def closes(way: Way) -> Check:
     return check
 
 
-async def _first(trial: Trial, chunks: AsyncIterator[AnyChunk]) -> None:
+async def _first(trial: ProviderTrial, chunks: AsyncIterator[AnyChunk]) -> None:
     """Wait for the first text: it must come while the model is still speaking."""
     async for chunk in chunks:
         if isinstance(chunk, TextDelta) and chunk.text:
             return
-    trial.complain("the stream ended before it gave any text")
+    trial.fail("the stream ended before it gave any text")
 
 
 async def _rest(chunks: AsyncIterator[AnyChunk]) -> None:
@@ -188,16 +186,16 @@ async def _rest(chunks: AsyncIterator[AnyChunk]) -> None:
         pass
 
 
-async def _expect_cancelled(trial: Trial, task: asyncio.Task[None]) -> None:
+async def _expect_cancelled(trial: ProviderTrial, task: asyncio.Task[None]) -> None:
     done, _ = await asyncio.wait([task], timeout=GRACE)
     if not done:
         task.cancel()
-        trial.complain(f"a cancelled task had not ended after {GRACE:g} s")
+        trial.fail(f"a cancelled task had not ended after {GRACE:g} s")
     if task.cancelled():
         return
     if (error := task.exception()) is not None:
         raise error
-    trial.complain("a cancelled task ended as if nothing had been: let CancelledError through")
+    trial.fail("a cancelled task ended as if nothing had been: let CancelledError through")
 
 
 def _now() -> float:

@@ -1,4 +1,4 @@
-"""What a model's side does with one request, whatever the wire looks like."""
+"""The harness of the cases: how the model's side behaves, and one adapter in one case."""
 
 from __future__ import annotations
 
@@ -26,39 +26,37 @@ from ....providers.errors import ProviderError
 from ....providers.provider import Provider, Request
 from ....providers.record import RecordedError
 from ....providers.replay import rebuild_error
+from ..failures import Nonconformance
 
 Ending = Literal[
     "whole", "unfinished", "cut", "stalled", "pinging", "error", "garbled", "refused", "silent", "unreachable"
 ]
-"""How an answer ends, once all has been said.
+"""How an answer ends, after its content.
 
-`whole`: as the wire's protocol says. `unfinished`: cleanly, but without a finish. `cut`: the connection is lost.
-`stalled`: nothing more comes, and the connection stays. `pinging`: the same, but something that is no content comes
-every now and then, to keep the connection. `error`: an error in the place of a chunk. `garbled`: a chunk
-that cannot be read. And three that say nothing before: `refused` with a status, `silent` (no answer at all), and
-`unreachable` (nobody listens).
+`whole`: as the wire format requires. `unfinished`: cleanly, but without a finish. `cut`: the connection is lost.
+`stalled`: nothing more comes, and the connection stays open. `pinging`: the same, but keep-alive data without content
+comes now and then. `error`: an error in place of a chunk. `garbled`: a chunk that cannot be parsed. Three have no
+content: `refused` with an HTTP status, `silent` (no answer at all), and `unreachable` (nothing listens).
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Behaviour:
-    """One answer: what is said, how it ends, and what the adapter must make of that."""
+    """One answer of the model's side: its content, how it ends, and the error that the adapter must raise."""
 
     says: tuple[AnyChunk, ...] = ()
-    """What the adapter must give; a wire's server puts it into the wire's words."""
+    """The chunks that the adapter must yield; the endpoint encodes them in its wire format."""
     ends: Ending = "whole"
     failure: RecordedError | None = None
-    """The error that must come out; its message is what the provider says."""
+    """The error that must be raised; its message is the text of the provider."""
     refusing: bool = False
-    """The text is a refusal in a place of its own, where the wire has one (OpenAI: `delta.refusal`)."""
+    """Whether the text is sent in a refusal field, where the wire format has one (OpenAI: `delta.refusal`)."""
 
     @property
     def error(self) -> ProviderError | None:
-        """The error that must come out, fresh, for adapters that have no wire to make it from."""
+        """The error that must be raised, as a new object, for adapters without a wire."""
         return None if self.failure is None else rebuild_error(self.failure)
 
-
-# One adapter in one case: what it gives, and what is said if that is wrong.
 
 LOOK = ToolSpec(
     name="look",
@@ -67,13 +65,9 @@ LOOK = ToolSpec(
 )
 
 
-class Nonconformance(AssertionError):
-    """An adapter does not do what every provider must. The message says what, and what was expected."""
-
-
 @dataclass(frozen=True)
 class Heard:
-    """A response as the engine would understand it."""
+    """A response as the engine assembles it."""
 
     text: str
     reasoning: tuple[tuple[str, str], ...]
@@ -87,7 +81,7 @@ class Heard:
 
 
 def heard(chunks: Sequence[AnyChunk]) -> Heard:
-    """These chunks, put together as the engine does it."""
+    """Assemble chunks as the engine does."""
     assembler = Assembler(1, "1.1", set())
     for chunk in chunks:
         assembler.feed(chunk)
@@ -103,41 +97,41 @@ def heard(chunks: Sequence[AnyChunk]) -> Heard:
 
 
 @dataclass
-class Trial:
-    """An adapter, and what plays the model for it."""
+class ProviderTrial:
+    """One case on one adapter, and the endpoint that plays the model for it."""
 
     name: str
     provider: Provider
     script: Sequence[Behaviour]
     site: Any
     counts: bool
-    """Whether the case is about usage: elsewhere an adapter may know of none."""
+    """Whether the case is about usage; in other cases the adapter may report none."""
     closed_after: float | None = field(default=None)
-    """Seconds from leaving to the close, as the server saw it."""
+    """Seconds from leaving the stream to the close of the connection, as seen by the server."""
 
     def opened(self) -> AbstractAsyncContextManager[Any]:
-        """The provider entered, if it can be."""
+        """The provider as a context manager, whether it is one or not."""
         provider = self.provider
         return provider if isinstance(provider, AbstractAsyncContextManager) else nullcontext(provider)
 
     def stream(self) -> AbstractAsyncContextManager[AsyncIterator[AnyChunk]]:
-        """One more response."""
+        """Request one more response."""
         return self.provider.stream(Request(messages=[UserMessage("Look around.")], tools=(LOOK,)))
 
     async def listen(self, chunks: list[AnyChunk]) -> None:
-        """Take one more response to its end; what has come stands in `chunks` whatever happens."""
+        """Read one more response to its end; appends to `chunks`, so that they are there also if it fails."""
         async with self.stream() as given:
             async for chunk in given:
                 self.take(chunk, chunks)
 
     def take(self, chunk: AnyChunk, chunks: list[AnyChunk]) -> None:
-        """Note a chunk; it must be one."""
+        """Append a chunk. Fails if it is not a chunk."""
         if not isinstance(chunk, AnyChunk):
-            self.complain(f"the stream gave {chunk!r}, which is no chunk: see endstop.decision.AnyChunk")
+            self.fail(f"the stream gave {chunk!r}, which is not a chunk: see endstop.decision.AnyChunk")
         chunks.append(chunk)
 
     def compare(self, chunks: Sequence[AnyChunk], said: Sequence[AnyChunk]) -> None:
-        """What was given must say the same as what was said."""
+        """Fail unless the chunks assemble to the same response as the expected ones."""
         given, expected = heard(chunks), heard(said)
         wrong = [name for name in vars(expected) if getattr(given, name) != getattr(expected, name)]
         guessed = expected.usage is None and given.usage is not None and given.usage.estimated
@@ -145,22 +139,22 @@ class Trial:
             wrong.remove("usage")
         if wrong:
             raw = "\n".join(f"    {chunk!r}" for chunk in chunks) or "    (nothing)"
-            self.complain(
-                f"{', '.join(wrong)} came out wrong.\n  expected:\n{expected}\n  given:\n{given}\n  its chunks:\n{raw}"
+            self.fail(
+                f"{', '.join(wrong)} came out wrong.\n  expected:\n{expected}\n  actual:\n{given}\n  chunks:\n{raw}"
             )
         finishes = sum(isinstance(chunk, FinishReport) for chunk in chunks)
         if finishes > 1:
-            self.complain(f"{finishes} finish reports were given: one response has one")
+            self.fail(f"{finishes} finish reports: a response has exactly one")
 
     def check_keys(self, error: BaseException) -> None:
-        """No text that is made of this error may hold the key."""
+        """Fail if any text of this error contains the key."""
         key = getattr(self.site, "key", "")
         for place, text in _texts(error).items():
             if key and key in text:
-                self.complain(f"the key stands in the error's {place}: hide it, and raise `from None`\n{text}")
+                self.fail(f"the error's {place} contains the key: hide it, and raise `from None`\n{text}")
 
-    def complain(self, what: str) -> NoReturn:
-        """Say what is wrong."""
+    def fail(self, what: str) -> NoReturn:
+        """Raise Nonconformance."""
         raise Nonconformance(f"{self.name}: {what}\n  adapter: {self.provider!r}")
 
 
@@ -170,13 +164,11 @@ def _texts(error: BaseException) -> dict[str, str]:
     return {"text": str(error), "repr": repr(error), "message": message, "traceback": trace}
 
 
-# Behaviours in the words of OpenAI's chat completions, streamed.
-#
-# Source: OpenAI API reference, "The chat completion chunk object".
-
-
 def events(behaviour: Behaviour, keys: str) -> Iterator[bytes]:
-    """The events of one answer, each whole. `keys` is what an error says again."""
+    """The server-sent events of one answer in OpenAI's chat format. keys: what an error message repeats.
+
+    Source: OpenAI API reference, "The chat completion chunk object".
+    """
     yield _event(_delta({"role": "assistant", "content": ""}))
     for chunk in behaviour.says:
         yield _event(_chunk(chunk, behaviour.refusing))
@@ -189,7 +181,7 @@ def events(behaviour: Behaviour, keys: str) -> Iterator[bytes]:
 
 
 def refusal(behaviour: Behaviour, keys: str) -> bytes:
-    """A whole HTTP answer that is none."""
+    """The HTTP response of a refused request."""
     failure = behaviour.failure
     assert failure is not None
     body = json.dumps(_error(behaviour, keys)).encode()
@@ -222,7 +214,7 @@ def _chunk(chunk: AnyChunk, refusing: bool) -> dict[str, Any]:
         case UsageReport(usage):
             return {"choices": [], "usage": _usage(usage)}
         case _:
-            raise TypeError(f"the chat format has no words for {chunk!r}")
+            raise TypeError(f"the chat format cannot express {chunk!r}")
 
 
 def _delta(delta: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,13 @@
+"""How a conformance case ends if it does not pass."""
+
+from __future__ import annotations
+
+import unittest
+
+
+class Nonconformance(AssertionError):
+    """The adapter does not do what the case requires. The message says what was expected and what happened."""
+
+
+class Cannot(unittest.SkipTest):
+    """The adapter was declared unable to do what the case needs. Shown as skipped, by pytest and unittest."""
