@@ -51,6 +51,7 @@ ONLY_IN = {
     "opentelemetry": "engine/observers/otel/spans.py",
     "mcp": "engine/tools/mcp.py",
     "httpx2": "engine/tools/mcp.py",
+    "jinja2": "engine/cli/views/html.py",
 }
 """Packages with one module of ours around them."""
 
