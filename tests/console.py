@@ -12,13 +12,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from .forked import Forks
+from .forked import Forks, Started
 
 PATIENCE = 100.0
 """Seconds that a command may take before the test fails."""
 COMMAND = str(Path(sys.executable).with_name("endstop"))
+FLEET = (
+    *("endstop.cli.worker_process", "endstop.durable.dbos.worker", "endstop.store.sql", "endstop.web", "uvicorn"),
+    *("alembic.command", "sqlalchemy.dialects.postgresql", "psycopg"),
+)
+"""What workers and servers of a fleet import when they begin to work."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,11 @@ async def endstop(
     async with asyncio.timeout(PATIENCE):
         code, out, err = await forks.run(words, stdin, whole, cwd)
     return Done(code, out.decode(), err.decode())
+
+
+async def started_in_fork(*arguments: object, env: Mapping[str, str], stderr: IO[bytes]) -> Started:
+    """A command of the fleet that is still running, in a process that was forked from one that has its imports."""
+    return await _forks_of(FLEET, ()).start(list(map(str, arguments)), environment(env), stderr)
 
 
 @cache

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import ctypes
 import gc
 import importlib
 import json
@@ -22,7 +23,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from endstop.cli.main import MODULES
 
@@ -33,6 +34,42 @@ WHAT_ALL_NEED = (
 )
 MOST_BYTES = 1_000_000
 """Of one request."""
+_PR_SET_PDEATHSIG = 1
+Pipe = tuple[asyncio.StreamReader, asyncio.ReadTransport]
+"""The end of a pipe that is read."""
+_STREAMS: list[IO[str]] = []
+"""Streams that were replaced: nobody may close what they are made of."""
+
+
+class Started:
+    """A command that runs until it is ended. It dies with the tests, however they end."""
+
+    def __init__(self, pid: int, stdout: Pipe, end: Pipe) -> None:
+        self.pid = pid
+        self.stdout = stdout[0]
+        self.returncode: int | None = None
+        """The exit code; that of a signal is negative. None: it still runs."""
+        self._ended = asyncio.ensure_future(self._wait(stdout, end))
+
+    async def _wait(self, stdout: Pipe, end: Pipe) -> int:
+        self.returncode = int(await end[0].readline())
+        stdout[1].close()
+        end[1].close()
+        return self.returncode
+
+    async def wait(self) -> int:
+        """Wait until it has ended; its exit code."""
+        return await asyncio.shield(self._ended)
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal. Raises ProcessLookupError once it has ended."""
+        if self.returncode is not None:
+            raise ProcessLookupError
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.send_signal(signal.SIGKILL)
 
 
 class Forks:
@@ -62,10 +99,7 @@ class Forks:
             fds = [given.fileno(), out.fileno(), err.fileno(), tells]
             socket.send_fds(self._socket, [json.dumps(request).encode()], fds)
             os.close(tells)
-            reader = asyncio.StreamReader()
-            pipe = await asyncio.get_running_loop().connect_read_pipe(
-                lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(told, "rb")
-            )
+            reader, pipe = await _read(told)
             pid = int(await reader.readline())
             try:
                 code = int(await reader.readline())
@@ -73,10 +107,31 @@ class Forks:
                 os.kill(pid, signal.SIGKILL)
                 raise
             finally:
-                pipe[0].close()
+                pipe.close()
             out.seek(0)
             err.seek(0)
             return code, out.read(), err.read()
+
+    async def start(self, arguments: Sequence[str], env: Mapping[str, str], stderr: IO[bytes]) -> Started:
+        """Start the command, with a pipe as its stdout and nothing to read."""
+        with open(os.devnull, "rb") as stdin:
+            stdout, writes = os.pipe()
+            told, tells = os.pipe()
+            request = {"arguments": arguments, "env": dict(env), "cwd": os.getcwd(), "dies_with_the_tests": True}
+            fds = [stdin.fileno(), writes, stderr.fileno(), tells]
+            socket.send_fds(self._socket, [json.dumps(request).encode()], fds)
+            os.close(writes)
+            os.close(tells)
+        end = await _read(told)
+        return Started(int(await end[0].readline()), await _read(stdout), end)
+
+
+async def _read(fd: int) -> Pipe:
+    reader = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(fd, "rb")
+    )
+    return reader, transport
 
 
 def _serve(control: socket.socket) -> list[str]:
@@ -89,9 +144,12 @@ def _serve(control: socket.socket) -> list[str]:
         if os.fork() == 0:
             control.close()
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            request = json.loads(data)
+            _die_with_the_parent(request)
             pid = os.fork()
             if pid == 0:
-                return _become(json.loads(data), fds)
+                _die_with_the_parent(request)
+                return _become(request, fds)
             os.write(fds[3], b"%d\n" % pid)
             _, status = os.waitpid(pid, 0)
             os.write(fds[3], b"%d\n" % os.waitstatus_to_exitcode(status))
@@ -100,11 +158,23 @@ def _serve(control: socket.socket) -> list[str]:
             os.close(fd)
 
 
+def _die_with_the_parent(request: dict[str, Any]) -> None:
+    if request.get("dies_with_the_tests") and sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _become(request: dict[str, Any], fds: list[int]) -> list[str]:
     for number, fd in enumerate(fds[:3]):
         os.dup2(fd, number)
     for fd in fds:
         os.close(fd)
+    for name, fd, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        old = getattr(sys, name)  # made for a file, and what is there now may be a pipe
+        buffering = 1 if old.line_buffering else -1
+        new = open(fd, mode, buffering, encoding=old.encoding, errors=old.errors, closefd=False)  # noqa: SIM115
+        setattr(sys, name, new)
+        setattr(sys, f"__{name}__", new)
+        _STREAMS.append(old)
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])

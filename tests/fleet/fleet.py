@@ -15,7 +15,8 @@ from typing import Any
 
 import aiohttp
 
-from ..console import environment
+from ..console import environment, started_in_fork
+from ..forked import Started
 from .ledger import SideLog
 from .script import Script
 
@@ -40,7 +41,7 @@ async def until(condition: Callable[[], Any], what: str, patience: float = PATIE
 class Member:
     """A process of the fleet. `name` is what the model knows it by, unless it is a server with workers of its own."""
 
-    def __init__(self, name: str, process: asyncio.subprocess.Process, err: Path) -> None:
+    def __init__(self, name: str, process: asyncio.subprocess.Process | Started, err: Path) -> None:
         self.name = name
         self.process = process
         self._err = err
@@ -180,20 +181,18 @@ class Fleet:
         return words + (["--queue", self.queue] if self.queue else [])
 
     async def begin(self, name: str, words: Sequence[str], *, before: Sequence[str] = ()) -> Member:
-        """Start `endstop` with these words."""
+        """Start `endstop` with these words: in a fork, unless it is to run elsewhere or has children of its own."""
         err = self._folder / f"{len(self.members)}-{name}.err"
+        env = {"ENDSTOP_SIDE_LOG": str(self.model.side_log)}
+        has_children = "--workers" in words and words[words.index("--workers") + 1] != "0"
         with err.open("wb") as stderr:
-            process = await asyncio.create_subprocess_exec(
-                *TOGETHER,
-                *before,
-                sys.executable,
-                "-m",
-                "endstop.cli.main",
-                *words,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=stderr,
-                env=environment({"ENDSTOP_SIDE_LOG": str(self.model.side_log)}),
-            )
+            if before or has_children:
+                command = [*TOGETHER, *before, sys.executable, "-m", "endstop.cli.main", *words]
+                process: asyncio.subprocess.Process | Started = await asyncio.create_subprocess_exec(
+                    *command, stdout=asyncio.subprocess.PIPE, stderr=stderr, env=environment(env)
+                )
+            else:
+                process = await started_in_fork(*words, env=env, stderr=stderr)
         member = Member(name, process, err)
         self.members.append(member)
         self._stack.push_async_callback(_ended, member)
