@@ -91,6 +91,13 @@ async def endstop(
     return Done(code, out.decode(), err.decode())
 
 
+async def python(script: Path, *, cwd: Path) -> Done:
+    """Run a script of Python to its end, in a process that was forked."""
+    async with asyncio.timeout(PATIENCE):
+        code, out, err = await _forks_of((), ()).run([], b"", environment(), cwd, script)
+    return Done(code, out.decode(), err.decode())
+
+
 async def started_in_fork(*arguments: object, env: Mapping[str, str], stderr: IO[bytes]) -> Started:
     """A command of the fleet that is still running, in a process that was forked from one that has its imports."""
     return await _forks_of(FLEET, ()).start(list(map(str, arguments)), environment(env), stderr)

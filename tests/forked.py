@@ -15,12 +15,14 @@ import gc
 import importlib
 import json
 import os
+import runpy
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -88,14 +90,20 @@ class Forks:
             )
 
     async def run(
-        self, arguments: Sequence[str], stdin: bytes, env: Mapping[str, str], cwd: Path | None
+        self,
+        arguments: Sequence[str],
+        stdin: bytes,
+        env: Mapping[str, str],
+        cwd: Path | None,
+        script: Path | None = None,
     ) -> tuple[int, bytes, bytes]:
-        """Run the command to its end; its exit code and what it wrote. Who is cancelled meanwhile kills it."""
+        """Run `endstop`, or a script, to its end; its exit code and output. It is killed if the caller is cancelled."""
         told, tells = os.pipe()
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             given.write(stdin)
             given.seek(0)
             request = {"arguments": arguments, "env": dict(env), "cwd": str(cwd or os.getcwd())}
+            request["script"] = None if script is None else str(script)
             fds = [given.fileno(), out.fileno(), err.fileno(), tells]
             socket.send_fds(self._socket, [json.dumps(request).encode()], fds)
             os.close(tells)
@@ -134,8 +142,8 @@ async def _read(fd: int) -> Pipe:
     return reader, transport
 
 
-def _serve(control: socket.socket) -> list[str]:
-    """Fork for each request. Returns in the fork, with its arguments."""
+def _serve(control: socket.socket) -> dict[str, Any]:
+    """Fork for each request. Returns in the fork, with the request."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that wait
     while True:
         data, fds, *_ = socket.recv_fds(control, MOST_BYTES, 4)
@@ -163,7 +171,7 @@ def _die_with_the_parent(request: dict[str, Any]) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _become(request: dict[str, Any], fds: list[int]) -> list[str]:
+def _become(request: dict[str, Any], fds: list[int]) -> dict[str, Any]:
     for number, fd in enumerate(fds[:3]):
         os.dup2(fd, number)
     for fd in fds:
@@ -178,8 +186,23 @@ def _become(request: dict[str, Any], fds: list[int]) -> list[str]:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
-    sys.argv = ["endstop", *request["arguments"]]
-    return list(request["arguments"])
+    script = request.get("script")
+    sys.argv = [script or "endstop", *request["arguments"]]
+    if script:
+        sys.path.insert(0, str(Path(script).parent))
+    return request
+
+
+def _run_script(path: str) -> int:
+    """Run it as an interpreter does; the exit code."""
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as left:
+        return left.code if isinstance(left.code, int) else int(left.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
@@ -190,10 +213,10 @@ if __name__ == "__main__":
     assert threading.active_count() == 1, "what a thread has locked stays locked in a fork"
     gc.collect()
     gc.freeze()
-    words = _serve(listening)
+    request = _serve(listening)
     from endstop.cli.main import main
 
-    code = main(words)
+    code = _run_script(request["script"]) if request.get("script") else main(request["arguments"])
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -7,7 +7,6 @@ import importlib
 import importlib.util
 import re
 import subprocess
-import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,8 @@ from typing import Any
 import msgspec
 import pytest
 from endstop.decision import GUARDS, RULES, STATUS_OF, Policy, policy_from
+
+from .console import endstop, python
 
 ROOT = Path(__file__).parent.parent
 LONG_AT = 600
@@ -113,13 +114,12 @@ def test_a_policy_file_that_is_shown_is_one(text: str) -> None:
     assert policy_from(tomllib.loads(text)) != Policy()
 
 
-def test_the_audit_that_the_readme_shows_is_what_the_command_prints() -> None:
+async def test_the_audit_that_the_readme_shows_is_what_the_command_prints() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = re.search(r"`endstop (audit \S+)`.*?```\n(.*?)```", text, re.DOTALL)
     assert shown is not None
-    command = [sys.executable, "-m", "endstop.cli.main", *shown[1].split()]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
-    assert ran.stdout == shown[2]
+    ran = await endstop(*shown[1].split(), cwd=ROOT)
+    assert (ran.code, ran.out) == (0, shown[2])
 
 
 def _promises() -> dict[str, list[str]]:
@@ -166,11 +166,11 @@ def _runs(code: str) -> bool:
 
 
 @pytest.mark.parametrize("code", [block for block in _blocks("python") if _runs(str(block.values[0]))])
-def test_an_example_that_needs_no_model_runs_as_a_script(code: str, tmp_path: Path) -> None:
+async def test_an_example_that_needs_no_model_runs_as_a_script(code: str, tmp_path: Path) -> None:
     script = tmp_path / "example.py"
     script.write_text(code, encoding="utf-8")
-    ran = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert ran.returncode == 0, ran.stderr
+    ran = await python(script, cwd=tmp_path)
+    assert ran.code == 0, ran.err
 
 
 @pytest.mark.parametrize("page", _pages())

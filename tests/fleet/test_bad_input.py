@@ -124,7 +124,7 @@ async def test_a_worker_with_other_tools_sets_a_run_aside_and_one_with_the_right
     told = await ships.reached(id, "interrupted")
     assert "note" in told["trouble"], told
     assert told["can_resume"]
-    assert "a run cannot go on" in other.said
+    assert "a run cannot be continued" in other.said
     assert await other.stop() == 0
     ships.model.open_gate("deployed")
     right = await ships.worker()
