@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -122,9 +123,10 @@ def _files() -> Iterator[Path]:
         yield from sorted((ROOT / room).rglob("*.py"))
 
 
-def _imports() -> Iterator[Import]:
-    for path in _files():
-        yield from _imports_of(path)
+@cache
+def _imports() -> list[Import]:
+    """All imports of the rooms. Read when the first test asks: each worker of pytest-xdist imports this module."""
+    return [found for path in _files() for found in _imports_of(path)]
 
 
 def _imports_of(path: Path) -> Iterator[Import]:
@@ -154,27 +156,24 @@ def _imports_of(path: Path) -> Iterator[Import]:
     yield from walk(ast.parse(path.read_text(encoding="utf-8")), False, False)
 
 
-IMPORTS = list(_imports())
-
-
 def test_the_arrow_each_room_imports_only_the_rooms_below_it() -> None:
-    wrong = [i for i in IMPORTS if i.to_room and i.to_room != i.room and i.to_room not in ROOMS[i.room]]
+    wrong = [i for i in _imports() if i.to_room and i.to_room != i.room and i.to_room not in ROOMS[i.room]]
     assert not wrong, "\n".join(map(str, wrong))
 
 
 def test_imports_between_modules_of_the_rooms_are_relative() -> None:
-    wrong = [i for i in IMPORTS if i.top == "endstop" and not i.relative]
+    wrong = [i for i in _imports() if i.top == "endstop" and not i.relative]
     assert not wrong, "\n".join(map(str, wrong))
 
 
 def test_the_mind_imports_nothing_but_the_standard_library_and_msgspec() -> None:
     allowed = sys.stdlib_module_names | {"msgspec", "endstop"}
-    wrong = [i for i in IMPORTS if i.room == "decision" and i.top not in allowed]
+    wrong = [i for i in _imports() if i.room == "decision" and i.top not in allowed]
     assert not wrong, "\n".join(map(str, wrong))
 
 
 def test_the_mind_imports_nothing_that_waits_tells_time_throws_dice_or_touches_the_world() -> None:
-    wrong = [f"{i}: {IMPURE[i.top]}" for i in IMPORTS if i.room == "decision" and i.top in IMPURE]
+    wrong = [f"{i}: {IMPURE[i.top]}" for i in _imports() if i.room == "decision" and i.top in IMPURE]
     assert not wrong, "\n".join(wrong)
 
 
@@ -190,20 +189,20 @@ def test_the_mind_neither_awaits_nor_opens_nor_prints() -> None:
 
 
 def test_nothing_imports_a_host() -> None:
-    wrong = [i for i in IMPORTS if "endstop.cli" in i.module and not i.file.startswith("engine/cli/")]
+    wrong = [i for i in _imports() if "endstop.cli" in i.module and not i.file.startswith("engine/cli/")]
     assert not wrong, "\n".join(map(str, wrong))
 
 
 @pytest.mark.parametrize("package", ONLY_IN)
 def test_one_module_of_ours_stands_around(package: str) -> None:
-    wrong = [i for i in IMPORTS if i.top == package and i.file != ONLY_IN[package]]
-    wrong += [i for i in IMPORTS if i.top == package and not (i.in_function or i.for_types)]
+    wrong = [i for i in _imports() if i.top == package and i.file != ONLY_IN[package]]
+    wrong += [i for i in _imports() if i.top == package and not (i.in_function or i.for_types)]
     assert not wrong, "\n".join(map(str, wrong))
 
 
 @pytest.mark.parametrize("package", WITHIN)
 def test_one_subpackage_of_ours_stands_around(package: str) -> None:
-    wrong = [i for i in IMPORTS if i.top == package and not i.file.startswith(WITHIN[package])]
+    wrong = [i for i in _imports() if i.top == package and not i.file.startswith(WITHIN[package])]
     assert not wrong, "\n".join(map(str, wrong))
 
 
@@ -216,7 +215,7 @@ def test_importing_the_engine_or_the_command_line_imports_no_package_of_a_server
 
 
 def test_an_import_inside_a_function_is_a_heavy_package_or_has_a_reason() -> None:
-    late = [i for i in IMPORTS if i.in_function and not i.for_types]
+    late = [i for i in _imports() if i.in_function and not i.for_types]
     wrong = [i for i in late if i.top not in WHEN_FIRST_USED and (i.file, i.module) not in LATE]
     assert not wrong, "\n".join(map(str, wrong))
     unused = set(LATE) - {(i.file, i.module) for i in late}
@@ -234,7 +233,7 @@ def test_every_foreign_import_is_a_declared_dependency() -> None:
         "compression",
         "opentelemetry",
     }
-    foreign = [i for i in IMPORTS if i.top not in sys.stdlib_module_names | {"endstop"}]
+    foreign = [i for i in _imports() if i.top not in sys.stdlib_module_names | {"endstop"}]
     wrong = [i for i in foreign if i.top not in declared]
     assert not wrong, "\n".join(map(str, wrong))
 
