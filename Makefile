@@ -18,8 +18,10 @@ PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none)
 SOURCES := $(shell find $(ROOMS) -name __pycache__ -prune -o -print)
 
-.PHONY: help demo system test check lint types bench bench-serve bench-durable bench-fleet bench-peers kill soak test-long test-all test-litellm docs clean
+.PHONY: help demo system test tests check lint types bench bench-serve bench-durable bench-fleet bench-peers kill soak test-long test-all test-litellm docs clean
 .DELETE_ON_ERROR:
+# pytest rewrites the assertions of each test file: without its cache, each of its workers would do so each time.
+unexport PYTHONDONTWRITEBYTECODE
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,9 +47,13 @@ system: ## what the tests need beside Python: PostgreSQL and Chromium, from Debi
 	fi; \
 	echo "not here, so the tests that need it are skipped:$$missing (as root: apt-get install$$missing)"
 
+# Types are checked beside the tests: mypy keeps one core busy, and tests wait for processes now and then.
+test: lint system ## all that CI checks: lint, types and tests
+	@$(MAKE) --no-print-directory --jobs 2 types tests
+
 # A file's tests stay together, since they share servers and browsers. A worker that is lost is a failure at once: it is
 # not started again, for pytest-xdist would then wait for ever. ARGS="-n 0" is one process, as a debugger needs it.
-test: lint types system ## all that CI checks: lint and types, then the tests
+tests: $(VENV)/.ready
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --max-worker-restart 0 $(ARGS)
 
 check: test ## the same as test
