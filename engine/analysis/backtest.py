@@ -215,15 +215,15 @@ def backtest_records(
         if isinstance(result, FileFailure):
             bad.append(BadRecord(str(path), result.message))
             continue
-        tested = _decode(result)
-        if (partly := partly_read(str(path), tested.damaged, tested.lost, "tested")) is not None:
+        session = _decode(result)
+        if (partly := partly_read(str(path), session.damaged, session.lost, "tested")) is not None:
             damaged.append(partly)
-        sessions, runs, used = sessions + 1, runs + tested.runs, used + tested.used
-        recorded[tested.policy] += 1
-        verdicts[tested.verdict] += 1
-        other = tested.findings[-1] if against is not None else None
+        sessions, runs, used = sessions + 1, runs + session.runs, used + session.used
+        recorded[session.policy] += 1
+        verdicts[session.verdict] += 1
+        other = session.findings[-1] if against is not None else None
         for number, aggregator in enumerate(aggregators):
-            case = session_case(str(path), tested, number)
+            case = session_case(str(path), session, number)
             aggregator.add(case, other)
             if on_case is not None:
                 on_case(every[number].name, case)
@@ -250,8 +250,8 @@ def backtest_index(policies: Sequence[NamedPolicy], place: str | None = None) ->
 def backtest_record(policies: Sequence[Policy], path: Path) -> bytes:
     """Backtest one record and encode the result. Raises WrongUse if the file is not a record."""
     events = scan(path)
-    tested = backtest_session(events, policies)
-    return msgspec.msgpack.encode(replace(tested, damaged=events.damaged_lines, lost=events.lost))
+    result = backtest_session(events, policies)
+    return msgspec.msgpack.encode(replace(result, damaged=events.damaged_lines, lost=events.lost))
 
 
 # ---- one session
@@ -323,16 +323,16 @@ def _supposed_steps(run: BacktestResult, policy: int) -> int:
     return 0 if stops is None else run.digest.end.steps - stops.steps
 
 
-def session_case(record: str, tested: SessionBacktest, number: int) -> SessionCase:
+def session_case(record: str, session: SessionBacktest, number: int) -> SessionCase:
     """The session under the policy with this number, from 0."""
     return SessionCase(
         record=record,
-        session_id=tested.session_id,
-        model=tested.model,
-        used=tested.used,
-        stop_reason=tested.stop_reason,
-        verdict=tested.verdict,
-        finding=tested.findings[number],
+        session_id=session.session_id,
+        model=session.model,
+        used=session.used,
+        stop_reason=session.stop_reason,
+        verdict=session.verdict,
+        finding=session.findings[number],
     )
 
 
@@ -432,51 +432,51 @@ def _clamp_share(interval: Interval | None) -> Interval | None:
 # ---- sweeps
 
 
-def parse_sweep(policy: Policy, given: str) -> tuple[str, list[NamedPolicy]]:
+def parse_sweep(policy: Policy, argument: str) -> tuple[str, list[NamedPolicy]]:
     """The setting and the policies of `SETTING=FROM:TO:STEP` (both ends included) or `SETTING=VALUE,VALUE,...`.
 
     Raises WrongUse for another form, an unknown setting, or a value that the setting does not accept.
     """
-    setting, equals, text = given.partition("=")
+    setting, equals, text = argument.partition("=")
     setting = setting.strip()
     if not equals or not setting or not text.strip():
         raise WrongUse(
-            f"--sweep {given}: write SETTING=FROM:TO:STEP, such as limits.steps=5:40:5, or SETTING=VALUE,VALUE"
+            f"--sweep {argument}: write SETTING=FROM:TO:STEP, such as limits.steps=5:40:5, or SETTING=VALUE,VALUE"
         )
-    values = _parse_range(given, text) if ":" in text else [_parse_value(given, word) for word in text.split(",")]
+    values = _parse_range(argument, text) if ":" in text else [_parse_value(argument, word) for word in text.split(",")]
     named = []
     for value in values:
         try:
             changed = with_setting(policy, setting, value)
         except WrongUse as error:
-            raise WrongUse(f"--sweep {given}: {error}") from None
-        shown = _format_value(value)
-        named.append(NamedPolicy(shown, changed, shown if isinstance(value, str | bool) else value))
+            raise WrongUse(f"--sweep {argument}: {error}") from None
+        label = _format_value(value)
+        named.append(NamedPolicy(label, changed, label if isinstance(value, str | bool) else value))
     return setting, named
 
 
-def _parse_range(given: str, text: str) -> list[int | float]:
+def _parse_range(argument: str, text: str) -> list[int | float]:
     try:
         first, last, step = (Decimal(word) for word in text.split(":"))
     except (ValueError, InvalidOperation):
-        raise WrongUse(f"--sweep {given}: write FROM:TO:STEP in numbers, such as 5:40:5") from None
+        raise WrongUse(f"--sweep {argument}: write FROM:TO:STEP in numbers, such as 5:40:5") from None
     if not (first.is_finite() and last.is_finite() and step.is_finite()) or step <= 0 or last < first:
         raise WrongUse(
-            f"--sweep {given}: no values from {first} to {last} in steps of {step}: write FROM <= TO and STEP > 0"
+            f"--sweep {argument}: no values from {first} to {last} in steps of {step}: write FROM <= TO and STEP > 0"
         )
     if (last - first) / step >= MAX_SWEEP_VALUES:
-        raise WrongUse(f"--sweep {given}: this gives more than {MAX_SWEEP_VALUES} values: use a larger step")
+        raise WrongUse(f"--sweep {argument}: this gives more than {MAX_SWEEP_VALUES} values: use a larger step")
     count = int((last - first) / step) + 1
     values = [first + step * number for number in range(count)]
     whole = all(value == value.to_integral_value() for value in (first, step))
     return [int(value) if whole else float(value) for value in values]
 
 
-def _parse_value(given: str, word: str) -> Any:
+def _parse_value(argument: str, word: str) -> Any:
     """A value as in a policy file (TOML), except that text needs no quotes."""
     word = word.strip()
     if not word:
-        raise WrongUse(f"--sweep {given}: a value is empty")
+        raise WrongUse(f"--sweep {argument}: a value is empty")
     try:
         return tomllib.loads(f"value = {word}")["value"]
     except tomllib.TOMLDecodeError:

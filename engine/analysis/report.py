@@ -120,20 +120,20 @@ class ReportBuilder:
         self._damaged: list[BadRecord] = []
         self._sessions = 0
 
-    def add(self, record: str, digested: RecordDigest) -> None:
+    def add(self, record: str, digest: RecordDigest) -> None:
         """Add a session."""
         self._sessions += 1
-        if (partly := partly_read(record, digested.damaged, digested.lost, "counted")) is not None:
+        if (partly := partly_read(record, digest.damaged, digest.lost, "counted")) is not None:
             self._damaged.append(partly)
-        runs = label_runs(digested.runs, self._ratings)
+        runs = label_runs(digest.runs, self._ratings)
         for run in runs:
-            digest = run.digest
+            summary = run.digest
             self._overall.add(run)
-            _group(self._models, digest.model or "unknown", RunAggregator).add(run)
-            _group(self._policies, digest.policy or "unknown", RunAggregator).add(run)
+            _group(self._models, summary.model or "unknown", RunAggregator).add(run)
+            _group(self._policies, summary.policy or "unknown", RunAggregator).add(run)
             if run.kind:
                 _group(self._kinds, run.kind, RunAggregator).add(run)
-            for name, figures in digest.tools.items():
+            for name, figures in summary.tools.items():
                 _group(self._tools, name, ToolAggregator).add(figures)
         self._sampler.add(record, runs)
 
@@ -177,12 +177,12 @@ def label_runs(digests: Sequence[RunSummary], ratings: Ratings, *, whole: bool =
     """
     runs = []
     for number, digest in enumerate(digests, 1):
-        of_session = ratings.rating_of(digest.session_id)
-        of_run = ratings.rating_of(digest.run_id)
-        rating = of_run.rating
+        session_rating = ratings.rating_of(digest.session_id)
+        run_rating = ratings.rating_of(digest.run_id)
+        rating = run_rating.rating
         if rating is None and whole and number == len(digests):
-            rating = of_session.rating
-        runs.append(label_run(digest, of_run.kind or of_session.kind or task_kind(digest), rating))
+            rating = session_rating.rating
+        runs.append(label_run(digest, run_rating.kind or session_rating.kind or task_kind(digest), rating))
     return runs
 
 

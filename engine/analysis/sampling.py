@@ -55,7 +55,7 @@ class SessionSampler:
         if not self._most or not runs:
             return
         measures = _measures(runs)
-        chosen = SampledSession(
+        session = SampledSession(
             record=record,
             session_id=runs[0].digest.session_id,
             reasons=tuple(reason for reason in REASONS if reason in measures and reason not in ("longest", "shortest")),
@@ -64,9 +64,9 @@ class SessionSampler:
             number=self._seen,
         )
         if len(self._first) < self._most:
-            self._first.append(chosen)
+            self._first.append(session)
         for reason, measure in measures.items():
-            heap, entry = self._heaps[reason], (measure, -self._seen, chosen)  # the earlier of equals
+            heap, entry = self._heaps[reason], (measure, -self._seen, session)  # the earlier of equals
             (heapq.heappush if len(heap) < self._most else heapq.heappushpop)(heap, entry)
 
     def sampled(self) -> tuple[SampledSession, ...]:
@@ -76,22 +76,22 @@ class SessionSampler:
         """
         if self._seen <= self._most:
             return tuple(sorted(self._first, key=_order))
-        waiting = [[chosen for _, _, chosen in sorted(heap)] for heap in self._heaps.values()]
-        taken: dict[int, SampledSession] = {}
-        while len(taken) < self._most and any(waiting):
+        waiting = [[session for _, _, session in sorted(heap)] for heap in self._heaps.values()]
+        selected: dict[int, SampledSession] = {}
+        while len(selected) < self._most and any(waiting):
             for heap in waiting:
-                while heap and heap[-1].number in taken:
+                while heap and heap[-1].number in selected:
                     heap.pop()
-                if heap and len(taken) < self._most:
-                    chosen = heap.pop()
-                    taken[chosen.number] = chosen
-        return tuple(sorted(taken.values(), key=_order))
+                if heap and len(selected) < self._most:
+                    session = heap.pop()
+                    selected[session.number] = session
+        return tuple(sorted(selected.values(), key=_order))
 
 
-def _order(chosen: SampledSession) -> tuple[int, int, int]:
+def _order(session: SampledSession) -> tuple[int, int, int]:
     places = list(REASONS)
-    first = places.index(chosen.reasons[0]) if chosen.reasons else len(places)
-    return first, -chosen.steps, chosen.number
+    first = places.index(session.reasons[0]) if session.reasons else len(places)
+    return first, -session.steps, session.number
 
 
 def _measures(runs: Sequence[LabelledRun]) -> dict[str, float]:

@@ -163,11 +163,11 @@ class Ratings:
     """Ratings by id. Keeps track of which ids were looked up."""
 
     def __init__(self, given: Mapping[str, Rating] | None = None) -> None:
-        self._given = dict(given or {})
+        self._ratings = dict(given or {})
         self._used: set[str] = set()
 
     def __len__(self) -> int:
-        return len(self._given)
+        return len(self._ratings)
 
     @property
     def used(self) -> int:
@@ -177,7 +177,7 @@ class Ratings:
     @property
     def statistics(self) -> RatingStatistics:
         """How many matched, and how they are distributed."""
-        values = [value for id in self._given if id in self._used and (value := self._given[id].rating) is not None]
+        values = [value for id in self._ratings if id in self._used and (value := self._ratings[id].rating) is not None]
         return RatingStatistics(
             given=len(self),
             used=self.used,
@@ -192,11 +192,11 @@ class Ratings:
     @property
     def unmatched(self) -> tuple[str, ...]:
         """Ids that match nothing, in the order of the file."""
-        return tuple(id for id in self._given if id not in self._used)
+        return tuple(id for id in self._ratings if id not in self._used)
 
     def rating_of(self, id: str) -> Rating:
         """The rating of a session or run; an empty one if there is none."""
-        found = self._given.get(id)
+        found = self._ratings.get(id)
         if found is None:
             return NO_RATING
         self._used.add(id)
@@ -205,16 +205,16 @@ class Ratings:
 
 def read_ratings(path: str | os.PathLike[str]) -> Ratings:
     """Read a file of ratings. Raises WrongUse that names the wrong line and what it should be."""
-    given: dict[str, Rating] = {}
+    ratings: dict[str, Rating] = {}
     lines: dict[str, int] = {}
     for number, entry in _entries(path):
         id, rating = _parse_entry(f"{path}, line {number}", entry)
-        if id in given and given[id] != rating:
+        if id in ratings and ratings[id] != rating:
             raise WrongUse(f"{path}, line {number}: {id} has another rating in line {lines[id]}: keep one of the two")
-        given[id], lines[id] = rating, number
-    if not given:
+        ratings[id], lines[id] = rating, number
+    if not ratings:
         raise WrongUse(f"{path} holds no ratings: write one per line, under a header such as `session_id,rating`")
-    return Ratings(given)
+    return Ratings(ratings)
 
 
 def _entries(path: str | os.PathLike[str]) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -294,35 +294,35 @@ def _parse_entry(where: str, entry: Mapping[str, Any]) -> tuple[str, Rating]:
     return id, Rating(rating=rating, kind=(kind or "").strip())
 
 
-def _parse_rating(where: str, given: Any, scale: Any) -> float | None:
+def _parse_rating(where: str, cell: Any, scale: Any) -> float | None:
     """A rating from 0 to 1; None for an empty cell."""
     best = None if _is_blank(scale) else _parse_scale(where, scale)
-    if _is_blank(given):
+    if _is_blank(cell):
         return None
-    word = str(given).strip().lower()
+    word = str(cell).strip().lower()
     if word in RATING_WORDS:
         return RATING_WORDS[word]
     value, slash, of = word.partition("/")
     if slash:
         stated = _parse_scale(where, of)
         if best is not None and best != stated:
-            raise WrongUse(f"{where}: rating is {given!r}, but scale is {scale!r}: give one scale")
+            raise WrongUse(f"{where}: rating is {cell!r}, but scale is {scale!r}: give one scale")
         best = stated
     rating = _parse_number(value)
     if rating is None or not 0 <= rating <= (best or 1):
         wanted = f"a number from 0 to {best:g}" if best is not None else "a number from 0 to 1, or one with its scale"
         raise WrongUse(
-            f"{where}: rating is {given!r}: write good, bad, pass, fail, yes, no, or {wanted}"
+            f"{where}: rating is {cell!r}: write good, bad, pass, fail, yes, no, or {wanted}"
             + (", such as 4.5/5" if best is None else "")
         )
     return rating / (best or 1)
 
 
-def _parse_scale(where: str, given: Any) -> float:
-    scale = None if isinstance(given, bool) else _parse_number(str(given))
+def _parse_scale(where: str, cell: Any) -> float:
+    scale = None if isinstance(cell, bool) else _parse_number(str(cell))
     if scale is None or scale <= 0:
         raise WrongUse(
-            f"{where}: scale is {str(given).strip()!r}: write the best possible rating, a number above 0 such as 5"
+            f"{where}: scale is {str(cell).strip()!r}: write the best possible rating, a number above 0 such as 5"
         )
     return scale
 

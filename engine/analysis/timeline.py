@@ -106,7 +106,7 @@ class TimelineBuilder:
         self._first: list[StepCell] = []
         self._last: deque[StepCell] = deque(maxlen=STEPS_PER_END)
         self._cells = 0
-        self._said: list[Intervention] = []
+        self._interventions: list[Intervention] = []
         self._open = False
         self._begin(0, 0)
 
@@ -146,14 +146,14 @@ class TimelineBuilder:
             mark=next((mark for mark in get_args(StepMark) if mark in self._marks), "empty"),
             calls=tuple(self._calls),
             more_calls=self._more,
-            said=tuple(dict.fromkeys(self._said)),
+            said=tuple(dict.fromkeys(self._interventions)),
             repeated=self._repeated,
             input_tokens=self._tokens[0],
             output_tokens=self._tokens[1],
             estimated=self._tokens[2],
             ms=max(0, self._ended - self._began),
         )
-        self._said.clear()
+        self._interventions.clear()
         self._cells += 1
         if len(self._first) < STEPS_PER_END:
             self._first.append(cell)
@@ -181,7 +181,7 @@ class TimelineBuilder:
 
     def _failed(self, event: ev.AttemptFailed, facts: Facts) -> None:
         if not event.beside and event.kind != "cancelled":
-            self._said.append("retry")
+            self._interventions.append("retry")
             self._marks.add("error")
             self._ended = event.t
 
@@ -216,7 +216,7 @@ class TimelineBuilder:
 
     def _resumed(self, event: ev.RunResumed, facts: Facts) -> None:
         if event.interrupted_step is None and self._open and not self._finished:
-            self._said.append("resumed")  # within the step, which continues
+            self._interventions.append("resumed")  # within the step, which continues
         else:
             self._between(facts, "resumed")
 
@@ -224,7 +224,7 @@ class TimelineBuilder:
         """Close the current step; `said` belongs to the next one."""
         self._close(facts)
         if said is not None:
-            self._said.append(said)
+            self._interventions.append(said)
 
 
 _ORIGINS: dict[str, Intervention] = {"nudge": "nudge", "reminder": "reminder", "user": "user", "next_step": "reminder"}

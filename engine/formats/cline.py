@@ -100,9 +100,9 @@ def _ends_run(message: AssistantMessage, session: ImportedSession) -> bool:
         return any(call.name == COMPLETION for call in message.calls)
     return not any(
         call.name == COMPLETION
-        for said in session.messages
-        if isinstance(said.message, AssistantMessage)
-        for call in said.message.calls
+        for imported in session.messages
+        if isinstance(imported.message, AssistantMessage)
+        for call in imported.message.calls
     )
 
 

@@ -65,8 +65,8 @@ class _TrajectoryBuilder:
             case ev.VerdictGiven(role="handler", said="answered"):
                 self._add("agent", event.detail, event.t, llm_call_count=0, extra={"handler": event.name})
             case ev.ContextCompacted():
-                told = {"strategy": event.strategy, "before": event.before_tokens, "after": event.after_tokens}
-                self._add("system", "The context was compacted.", event.t, extra={"context_management": told})
+                compaction = {"strategy": event.strategy, "before": event.before_tokens, "after": event.after_tokens}
+                self._add("system", "The context was compacted.", event.t, extra={"context_management": compaction})
             case ev.RunFinished(outcome=outcome):
                 self._runs.append(_outcome_fields(outcome))
             case _:
@@ -135,10 +135,10 @@ class _TrajectoryBuilder:
     def _answer(self, call_id: str, content: str, images: Sequence[Image], status: str) -> None:
         if call_id in self._results:
             return
-        shown = [image for image in images if image.url and image.media_type in _IMAGE_TYPES]
-        if len(images) > len(shown):
-            self.lost["image"] += len(images) - len(shown)  # ATIF refers to images by path or URL only
-        parts = [{"type": "image", "source": {"media_type": one.media_type, "path": one.url}} for one in shown]
+        exported = [image for image in images if image.url and image.media_type in _IMAGE_TYPES]
+        if len(images) > len(exported):
+            self.lost["image"] += len(images) - len(exported)  # ATIF refers to images by path or URL only
+        parts = [{"type": "image", "source": {"media_type": one.media_type, "path": one.url}} for one in exported]
         result: dict[str, Any] = {"source_call_id": call_id}
         result["content"] = [{"type": "text", "text": content}, *parts] if parts else content
         if status != "ok":
@@ -157,25 +157,25 @@ class _TrajectoryBuilder:
 
 
 def _metrics(usage: Usage) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    metrics: dict[str, Any] = {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
         "cached_tokens": usage.cached_tokens,
     }
     if usage.cost_usd is not None:
-        told["cost_usd"] = usage.cost_usd
-    told["extra"] = {"reasoning_tokens": usage.reasoning_tokens, "estimated": usage.estimated}
-    return told
+        metrics["cost_usd"] = usage.cost_usd
+    metrics["extra"] = {"reasoning_tokens": usage.reasoning_tokens, "estimated": usage.estimated}
+    return metrics
 
 
 def _final_metrics(usage: Usage, steps: int) -> dict[str, Any]:
-    told = {f"total_{name}": value for name, value in _metrics(usage).items() if name != "extra"}
-    return {**told, "total_steps": steps, "extra": {"estimated": usage.estimated}}
+    totals = {f"total_{name}": value for name, value in _metrics(usage).items() if name != "extra"}
+    return {**totals, "total_steps": steps, "extra": {"estimated": usage.estimated}}
 
 
 def _outcome_fields(outcome: Outcome) -> dict[str, Any]:
     names = ("run_id", "status", "stop_reason", "answer", "verdict", "work")
-    told: dict[str, Any] = {name: getattr(outcome, name) for name in names}
+    fields: dict[str, Any] = {name: getattr(outcome, name) for name in names}
     if outcome.evaluation is not None:
-        told["evaluation"] = outcome.evaluation
-    return told
+        fields["evaluation"] = outcome.evaluation
+    return fields

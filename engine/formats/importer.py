@@ -74,7 +74,7 @@ class Importer:
                 yield one
                 continue
             try:
-                result: ImportedRecord | SkippedSession = self._imported(one)
+                result: ImportedRecord | SkippedSession = self._import_one(one)
             except RecordExists as error:
                 there = f"{self._folder.path} already has a record of it: {error}"
                 result = SkippedSession(source=one.source, place=one.place, why=there, known=True)
@@ -84,20 +84,20 @@ class Importer:
                 result = SkippedSession(source=one.source, place=one.place, why=explain_error(error))
             yield result
 
-    def _imported(self, one: FoundSession) -> ImportedRecord:
+    def _import_one(self, one: FoundSession) -> ImportedRecord:
         name = self._names.assign(one.id)
-        path, told = self._folder.write(
+        path, stats = self._folder.write(
             name, self._now, lambda sink: write_events(one.session, name, one.format, self._options, sink)
         )
-        self.tool_names |= told.tool_names
+        self.tool_names |= stats.tool_names
         return ImportedRecord(
             session_id=name,
             record=str(path),
             format=one.format,
             source=one.source,
             place=one.place,
-            runs=told.runs,
-            steps=told.steps,
+            runs=stats.runs,
+            steps=stats.steps,
             lost=one.session.losses,
         )
 
@@ -151,8 +151,8 @@ class RecordFolder:
         if there and not (self._replace and all(map(_is_record, there))):
             raise RecordExists(there[0].name)
         part = self.path / f".{name}.{os.getpid()}.part"
-        beside = attachments_folder(path)
-        had_attachments = os.path.lexists(beside)
+        attachments = attachments_folder(path)
+        had_attachments = os.path.lexists(attachments)
         try:
             part.unlink(missing_ok=True)
             writer = RecordWriter(part, name, format_time(now), __version__, redact=self._redact, named=path)
@@ -163,7 +163,7 @@ class RecordFolder:
             self._appear(part, path, there)
         except BaseException:
             if not had_attachments:
-                rmtree(beside, ignore_errors=True)
+                rmtree(attachments, ignore_errors=True)
             raise
         finally:
             part.unlink(missing_ok=True)

@@ -241,13 +241,13 @@ def _add_assistant_message(
         builder.session.count_dropped("message field: refusal", refusal)
     if as_dict(message.get("function_call")) and as_list(message.get("tool_calls")):
         builder.session.count_loss("call")
-    beside = message_reasoning(message)
-    if content.reasoning and beside and beside != content.reasoning:
-        builder.session.count_loss("thought", len(beside))
+    other_reasoning = message_reasoning(message)
+    if content.reasoning and other_reasoning and other_reasoning != content.reasoning:
+        builder.session.count_loss("thought", len(other_reasoning))
     builder.add_response(
         content.text,
         [*content.calls, *parse_calls(message)],
-        content.reasoning or beside,
+        content.reasoning or other_reasoning,
         usage=parse_usage(message.get("usage")),
         raw_finish=raw_finish or ("refusal" if content.refused else ""),
         model=as_text(message.get("model")),

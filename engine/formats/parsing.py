@@ -171,9 +171,9 @@ def describe_failure(data: Mapping[str, Any]) -> str:
     """The error that a message, response or session reports; empty if it reports none."""
     error = data.get("error")
     if isinstance(error, dict):
-        said = first_text(error, "message", "detail", "type", "code") or as_json(error)
+        message = first_text(error, "message", "detail", "type", "code") or as_json(error)
         status = as_text(error.get("status")) or as_text(error.get("code"))
-        return f"status {status}: {said}" if status.isdigit() and status not in said else said
+        return f"status {status}: {message}" if status.isdigit() and status not in message else message
     if error:
         return "an error" if error is True else as_json(error)
     if as_text(data.get("status")).lower() in _FAILURE_STATUSES:

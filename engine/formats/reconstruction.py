@@ -199,10 +199,10 @@ def _proportional_shares(total: int, weights: Sequence[int]) -> list[int]:
     whole = sum(weights)
     if not whole:
         return [0] * (len(weights) - 1) + [total]
-    shares, given, passed = [], 0, 0
+    shares, assigned, passed = [], 0, 0
     for weight in weights:
         passed += weight
-        share = total * passed // whole - given
+        share = total * passed // whole - assigned
         shares.append(share)
-        given += share
+        assigned += share
     return shares

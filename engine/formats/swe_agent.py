@@ -99,8 +99,8 @@ def _session(data: dict[str, Any], id: str) -> ImportedSession:
     own = COMMANDS.union(*(_DOCUMENTED.findall(_text(entry, ImportedSession())) for entry in history[:3]))
     session.ending = _ending(status)
     session.count_unread_fields("field", data, _SESSION_FIELDS)
-    shown = not any(_is_demo(entry) and entry.get("role") == "assistant" for entry in history)
-    reader = _HistoryReader(SessionBuilder(session), own, shown)
+    only_texts = not any(_is_demo(entry) and entry.get("role") == "assistant" for entry in history)
+    reader = _HistoryReader(SessionBuilder(session), own, only_texts)
     for entry in _without_exit(history, status, session):
         reader.read(entry)
     reader.finish(as_dict(next(reversed(as_list(data.get("trajectory"))), None)))
@@ -132,8 +132,8 @@ def _is_step(entry: dict[str, Any], step: dict[str, Any]) -> bool:
     action = as_text(entry.get("action")).strip()
     if "action" in entry and action != as_text(step.get("action")).strip():
         return False
-    said = {as_text(step.get(name)).strip() for name in ("response", "thought")}
-    same = {_text(entry, ImportedSession()).strip(), as_text(entry.get("thought")).strip()} & said
+    texts = {as_text(step.get(name)).strip() for name in ("response", "thought")}
+    same = {_text(entry, ImportedSession()).strip(), as_text(entry.get("thought")).strip()} & texts
     return bool(same) and bool(action or same - {""})
 
 
@@ -143,11 +143,11 @@ def _is_demo(entry: dict[str, Any]) -> bool:
 
 def _reject_early_submits(session: ImportedSession) -> None:
     """Mark the results of each `submit` after which the session went on as rejected."""
-    said = session.messages
-    last = max(place for place, one in enumerate(said) if isinstance(one.message, AssistantMessage))
-    for place, one in enumerate(said[:last]):
+    messages = session.messages
+    last = max(index for index, one in enumerate(messages) if isinstance(one.message, AssistantMessage))
+    for index, one in enumerate(messages[:last]):
         if isinstance(one.message, ToolResult) and one.message.name == SUBMIT:
-            said[place] = replace(one, message=replace(one.message, status="rejected"))
+            messages[index] = replace(one, message=replace(one.message, status="rejected"))
 
 
 class _HistoryReader:
@@ -157,7 +157,7 @@ class _HistoryReader:
         self._builder = builder
         self._session = builder.session
         self._own = own
-        self._demonstrations = demonstrations
+        self._keep_demonstrations = demonstrations
         """Whether demonstrations are texts for the system prompt, not whole conversations."""
         self._begun = False
         self._action = ""
@@ -166,7 +166,7 @@ class _HistoryReader:
         text = _text(entry, self._session)
         self._session.count_unread_fields("message field", entry, _ENTRY_FIELDS)
         if _is_demo(entry):
-            if self._demonstrations:
+            if self._keep_demonstrations:
                 self._session.count_loss("demonstration")
                 self._builder.add_system(text)
             else:
@@ -226,8 +226,8 @@ def _history_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The history of a file that has only the steps of the trajectory."""
     steps = [as_dict(step) for step in as_list(data.get("trajectory"))]
     if steps:
-        for shown in as_list(steps[0].get("query") or steps[0].get("messages")):
-            yield as_dict(shown)
+        for entry in as_list(steps[0].get("query") or steps[0].get("messages")):
+            yield as_dict(entry)
     yield from _steps_as_history(steps)
 
 
@@ -243,12 +243,12 @@ def _without_exit(history: list[dict[str, Any]], status: str, session: ImportedS
     """The history without the message that SWE-agent writes in the model's name when an error ends the session."""
     places = [place for place, entry in enumerate(history) if entry.get("role") == "assistant"]
     last = history[places[-1]]
-    said = "" if as_text(last.get("action")).strip() else as_text(last.get("content"))
-    own = said.startswith("Exit" if "exit" in status else "Exit due to ")
+    text = "" if as_text(last.get("action")).strip() else as_text(last.get("content"))
+    own = text.startswith("Exit" if "exit" in status else "Exit due to ")
     if not own or len(places) < 2:
         return history
     if not status:
-        session.ending = ImportedEnding(reason="custom:exit", status="exhausted", detail=said[:200])
+        session.ending = ImportedEnding(reason="custom:exit", status="exhausted", detail=text[:200])
     for entry in history[places[-1] :]:
         session.count_dropped("own words", entry)
     return history[: places[-1]]

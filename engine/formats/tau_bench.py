@@ -127,10 +127,10 @@ def _add_text_action(builder: SessionBuilder, message: Any) -> None:
         thought, _, written = content.rpartition("Action:")
         name, arguments = _parse_action(written.strip())
         if name == RESPOND:
-            said = as_text(as_dict(arguments).get("content")) if isinstance(arguments, dict) else arguments
+            answer = as_text(as_dict(arguments).get("content")) if isinstance(arguments, dict) else arguments
             if thought.strip():
                 builder.session.count_dropped("thought", thought.strip())
-            builder.add_response(said, reasoning=(), t=message_time(entry))
+            builder.add_response(answer, reasoning=(), t=message_time(entry))
         else:
             calls = [(f"{builder.steps + 1}.0", name, msgspec.json.encode(arguments).decode())]
             builder.add_response(thought.strip(), calls, t=message_time(entry))

@@ -125,16 +125,16 @@ class _EventWriter:
         session.count_loss("time", sum(imported.t is None for imported in session.messages))
 
     def write(self) -> None:
-        imported = self._session.messages
-        results, goes_on, times = _look_ahead(imported)
-        for place, one in enumerate(imported):
+        messages = self._session.messages
+        results, goes_on, times = _look_ahead(messages)
+        for index, one in enumerate(messages):
             match one.message:
                 case UserMessage(text):
-                    self._add_user_message(one, text, times[place])
+                    self._add_user_message(one, text, times[index])
                 case AssistantMessage() if one.failure is not None:
-                    self._add_failed_request(one, times[place])
+                    self._add_failed_request(one, times[index])
                 case AssistantMessage() as message:
-                    self._add_response(one, message, results.get(place, {}), goes_on[place], times[place])
+                    self._add_response(one, message, results.get(index, {}), goes_on[index], times[index])
                 case _:
                     pass  # a tool result: written with its call
         self._end_run(last=True)
@@ -368,29 +368,29 @@ def _session_digest(session: ImportedSession) -> bytes:
 
 
 def _look_ahead(
-    imported: list[ImportedMessage],
+    messages: list[ImportedMessage],
 ) -> tuple[dict[int, dict[str, ImportedMessage]], list[bool], list[float | None]]:
     """For each message, by index: its tool results, whether its run has a later response, and the next known time.
 
     Computed in one pass over the session each way.
     """
     results: dict[int, dict[str, ImportedMessage]] = {}
-    goes_on, times = [False] * len(imported), [one.t for one in imported]
+    goes_on, times = [False] * len(messages), [one.t for one in messages]
     response = -1
-    for place, one in enumerate(imported):
+    for index, one in enumerate(messages):
         if isinstance(one.message, AssistantMessage):
-            response = place
+            response = index
         elif isinstance(one.message, ToolResult):
             results.setdefault(response, {})[one.message.call_id] = one
-    on, t = False, None
-    for place in range(len(imported) - 1, -1, -1):
-        one = imported[place]
-        goes_on[place] = on
-        t = times[place] = t if one.t is None else one.t
+    continues, t = False, None
+    for index in range(len(messages) - 1, -1, -1):
+        one = messages[index]
+        goes_on[index] = continues
+        t = times[index] = t if one.t is None else one.t
         if isinstance(one.message, AssistantMessage):
-            on = not one.starts_run
+            continues = not one.starts_run
         elif isinstance(one.message, UserMessage) and one.origin == "user":
-            on = False
+            continues = False
     return results, goes_on, times
 
 
