@@ -137,7 +137,7 @@ async def test_an_export_goes_to_stdout_and_says_what_it_leaves_out(tmp_path: Pa
     assert done.code == 0
     assert done.json["messages"] == SESSION["messages"]
     assert done.json["id"] == "s1"
-    assert "left out: 1 runs: why they ended, and under which policy" in done.err
+    assert "left out: 1 stop reasons and policies of runs" in done.err
     assert (await endstop("export", "openai", tmp_path / "s1.jsonl", "--quiet")).err == ""
     atif = (await endstop("export", "atif", tmp_path / "s1.jsonl")).json
     assert atif["schema_version"] == "ATIF-v1.7"
