@@ -25,7 +25,7 @@ from endstop.decision import (
 )
 from endstop.decision import events as ev
 from endstop.decision.call_arguments import count_members
-from endstop.providers import Chaos, Interrupted, Retry, Scripted, ServiceUnavailable, call, say
+from endstop.providers import Chaos, Interrupted, Retry, Scripted, Unavailable, call, say
 from endstop.tools import ask_user, task_done
 from endstop.web.ag_ui import AgUiTranslator, to_sse
 from hypothesis import given, settings
@@ -342,7 +342,7 @@ def test_how_a_run_ended_is_the_protocols_outcome(status: Any, reason: str, outc
 
 
 async def test_a_failed_run_is_an_error_with_our_stop_reason_as_its_code() -> None:
-    events, _ = await live(Scripted([*say("I be"), ServiceUnavailable("overloaded")]))
+    events, _ = await live(Scripted([*say("I be"), Unavailable("overloaded")]))
     reader = read(events)
     (end,) = reader.of("RUN_ERROR")
     assert end.code == "provider_error"
