@@ -23,7 +23,7 @@ from endstop.cli.exit_codes import EXIT_CODES
 from endstop.decision import GUARDS, POLICIES, RECOMMENDED, RULES, STATUS_OF, Event, Policy, Rule, WrongUse
 from endstop.decision.finish_words import ACTIONS, FINISH_WORDS
 from endstop.decision.settings import Settings, describe_type, setting_types
-from endstop.evaluation import EVALUATED
+from endstop.evaluation import EVALUATED_STATUSES
 from endstop.web.ag_ui.protocol import custom_name
 from endstop.web.ag_ui.translate import HANDLERS
 from msgspec import Struct
@@ -182,7 +182,7 @@ def endings() -> str:
     for reason, status in STATUS_OF.items():
         ending = ENDINGS[reason]
         by = ending.by or ", ".join(f"`{rule.name}`" for rule in (*RULES, *GUARDS) if reason in _reasons(rule))
-        evaluated = "yes" if status in EVALUATED else "no"
+        evaluated = "yes" if status in EVALUATED_STATUSES else "no"
         code = str(EXIT_CODES[status])
         rows.append((f"`{reason}`", ending.cause, by, f"`{status}`", code, evaluated, ending.go_on))
     head = ("stop reason", "cause", "rule or guard", "status", "exit code", "evaluated", "how to go on")

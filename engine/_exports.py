@@ -6,7 +6,7 @@ from .budget import Budget
 from .config import Hooks, ModelOptions, Observers, RecordOptions, Runtime
 from .decision import Image, Limits, Outcome, Policy, WrongUse
 from .engine import Engine
-from .evaluation import Evaluated, Evaluation
+from .evaluation import Evaluation, EvaluationInput
 from .event_bus import Bus, Lagged
 from .hooks import Accept, Answer, ModelJudge, Prepare, Progress, Reject, Verdict
 from .providers import LiteLLM, OpenAICompatible
@@ -33,8 +33,8 @@ __all__ = [
     "Completion",
     "Continue",
     "Engine",
-    "Evaluated",
     "Evaluation",
+    "EvaluationInput",
     "Fleet",
     "Happened",
     "Hooks",

@@ -22,7 +22,7 @@ _HARMLESS: dict[int, str | None] = {
 }
 
 
-def clean(text: str) -> str:
+def sanitize(text: str) -> str:
     """The text without what a terminal would obey; line feeds stay."""
     if "\x1b" in text:
         text = _SEQUENCES.sub("", text)
@@ -31,5 +31,5 @@ def clean(text: str) -> str:
 
 def one_line(text: str, longest: int) -> str:
     """The text in one line of at most so many characters."""
-    line = " ".join(clean(text).split())
+    line = " ".join(sanitize(text).split())
     return line if len(line) <= longest else line[: max(0, longest - 1)].rstrip() + "…"

@@ -18,7 +18,7 @@ from .decision import Event, Price, Usage, WrongUse
 from .decision.cost import with_cost
 from .decision.events import AttemptFailed, BudgetRefused, ResponseFinished, StepFinished, VerdictGiven
 
-FIRST_OUTPUT = 500
+EXPECTED_FIRST_OUTPUT = 500
 """Output tokens that a run's first response is expected to have; a later one, as many as the one before it."""
 
 
@@ -42,7 +42,7 @@ class Budget:
                 raise WrongUse(f"Budget.{name} is {allowed}: use more than 0")
         self.spent = Usage()
         """What was used so far, by all runs."""
-        self._held: dict[Share, Usage] = {}
+        self._held: dict[BudgetShare, Usage] = {}
         self._streaming = dict.fromkeys(self.limits, 0.0)
         """What the responses that are being read have used so far, estimated."""
         self._waiting: list[asyncio.Future[None]] = []
@@ -52,11 +52,11 @@ class Budget:
         """What the steps that are under way will probably use."""
         return sum(self._held.values(), Usage())
 
-    def share(self, price: Price | None) -> Share:
+    def share(self, price: Price | None) -> BudgetShare:
         """The part of one more run, whose model costs so much."""
-        return Share(self, price)
+        return BudgetShare(self, price)
 
-    async def reserve(self, share: Share, expected: Usage, step: int) -> BudgetRefused | None:
+    async def reserve(self, share: BudgetShare, expected: Usage, step: int) -> BudgetRefused | None:
         """Hold what a step will probably use, as soon as there is room for it; or say what is used up."""
         while True:
             for name, allowed in self.limits.items():
@@ -70,7 +70,7 @@ class Budget:
             self._waiting.append(settled)
             await settled
 
-    def settle(self, share: Share, used: Usage | None) -> None:
+    def settle(self, share: BudgetShare, used: Usage | None) -> None:
         """Give back what a run had reserved, and take what it did use."""
         self._held.pop(share, None)
         self.stream(share, Usage())
@@ -81,7 +81,7 @@ class Budget:
             if not settled.done():
                 settled.set_result(None)
 
-    def stream(self, share: Share, usage: Usage) -> tuple[str, float, float] | None:
+    def stream(self, share: BudgetShare, usage: Usage) -> tuple[str, float, float] | None:
         """What a response that is being read has used so far; the limit that is passed by it, used and allowed.
 
         Input tokens are spent when a request is sent: no response is cut off for them.
@@ -107,13 +107,13 @@ class Budget:
         return all(_amount(together, name) <= allowed for name, allowed in self.limits.items())
 
 
-class Share:
+class BudgetShare:
     """One run's part in a budget. As a sink of the run's log it sees what is used."""
 
     def __init__(self, budget: Budget, price: Price | None) -> None:
         self._budget = budget
         self._price = price
-        self._last = Usage(output_tokens=FIRST_OUTPUT)
+        self._last = Usage(output_tokens=EXPECTED_FIRST_OUTPUT)
         self.streaming: dict[str, float] = {}
         """What the response that is being read has used so far, by limit."""
 
@@ -133,7 +133,7 @@ class Share:
         """What the response that is being read has used so far; the limit that is passed by it, used and allowed."""
         return self._budget.stream(self, usage)
 
-    def take(self, event: Event) -> None:
+    def feed(self, event: Event) -> None:
         """See an event of the run."""
         match event:
             case ResponseFinished(usage=usage):

@@ -31,7 +31,7 @@ from .decision.messages import ResultStatus
 from .durability import ResultNotStored, StepKey
 from .tools.results import CallOutcome, Completion, Continue, NeedsUserInput, Phase, images_in, render_result, truncate
 
-KEPT: frozenset[type] = frozenset(
+CHECKPOINTED_EVENTS: frozenset[type] = frozenset(
     {AttemptStarted, AttemptFailed, AttemptRetracted, ToolCallEnd, FinishReported, UsageReported, LimitReached}
 )
 """The events of a response that are kept with it. Its parts are not: the whole response holds them."""
@@ -42,27 +42,27 @@ class _GaveUp(Exception):
     """The provider gave up: there is no response to keep, and another process asks again."""
 
 
-async def keep_value(context: Context, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
+async def checkpoint_value(context: Context, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
     """What a tool's function returned: kept, or else by `work`. One that cannot be kept becomes an error."""
     assert context.steps is not None
 
     async def kept() -> Any:
-        return kept_value(await work())
+        return dump_value(await work())
 
     try:
-        return value_kept(await context.steps.step(key, kept))
+        return load_value(await context.steps.step(key, kept))
     except ResultNotStored as error:
         refused = CallOutcome(content=f"The tool ran, but its result cannot be kept: {error}", status="error")
 
     async def instead() -> Any:
-        return kept_value(refused)
+        return dump_value(refused)
 
     with suppress(ResultNotStored):
         await context.steps.step(key, instead)
     return refused
 
 
-async def keep_response(
+async def checkpoint_response(
     context: Context, respond: Respond, offer: Callable[[ToolCall], None]
 ) -> ResponseFinished | None:
     """The response of the step under way: the kept one, or else by `respond`; None if the provider gave up.
@@ -73,12 +73,12 @@ async def keep_response(
     made: list[ResponseFinished] = []
 
     async def work() -> Any:
-        with context.log.captured(KEPT) as events:
+        with context.log.captured(CHECKPOINTED_EVENTS) as events:
             response = await respond()
         if response is None:
             raise _GaveUp
         made.append(response)
-        return kept_response(response, events)
+        return dump_response(response, events)
 
     try:
         result = await context.steps.step(context.step_key(), work)
@@ -90,11 +90,11 @@ async def keep_response(
         log_warning(what, why=str(error), run_id=facts.run_id, session_id=facts.session_id)
     if made:
         return made[0]
-    kept = response_kept(result)
+    kept = load_response(result)
     context.ephemeral = []  # it has read them
-    for event in _told_again(kept):
+    for event in _replayed_events(kept):
         context.log.append(event)
-    whole = _whole(kept)
+    whole = _complete_calls(kept)
     for call in kept.response.message.calls:
         context.taken_ids.add(call.id)
         if call.id in whole:
@@ -102,13 +102,13 @@ async def keep_response(
     return kept.response
 
 
-def _whole(kept: KeptResponse) -> dict[str, ToolCallEnd]:
+def _complete_calls(kept: ResponseCheckpoint) -> dict[str, ToolCallEnd]:
     """The calls that had come whole."""
     attempt = kept.response.attempt
     return {e.call_id: e for e in kept.events if isinstance(e, ToolCallEnd) and e.attempt == attempt}
 
 
-def _told_again(kept: KeptResponse) -> Iterator[Event]:
+def _replayed_events(kept: ResponseCheckpoint) -> Iterator[Event]:
     """Its events: the attempts, then the response in one piece each, then what was reported of it."""
     reports: list[Event] = []
     for event in kept.events:
@@ -116,11 +116,11 @@ def _told_again(kept: KeptResponse) -> Iterator[Event]:
             reports.append(event)
         elif not isinstance(event, ToolCallEnd):
             yield event
-    yield from _parts(kept.response, _whole(kept))
+    yield from _response_events(kept.response, _complete_calls(kept))
     yield from reports
 
 
-def _parts(response: ResponseFinished, whole: dict[str, ToolCallEnd]) -> Iterator[Event]:
+def _response_events(response: ResponseFinished, whole: dict[str, ToolCallEnd]) -> Iterator[Event]:
     attempt, message = response.attempt, response.message
     for block in message.reasoning:
         yield ReasoningMessageContent(
@@ -139,7 +139,7 @@ def _parts(response: ResponseFinished, whole: dict[str, ToolCallEnd]) -> Iterato
 # The form in which a durable engine keeps results: what JSON holds, and nothing else.
 
 
-class KeptResponse(Struct, frozen=True):
+class ResponseCheckpoint(Struct, frozen=True):
     """A response, and how it came."""
 
     response: ResponseFinished
@@ -182,14 +182,14 @@ class _Asked(Struct, frozen=True, tag_field="is", tag="asked"):
     question: str
 
 
-_Kept = _Text | _Settled | _Completion | _Phase | _Continue | _Asked
+_Form = _Text | _Settled | _Completion | _Phase | _Continue | _Asked
 _FORMS: dict[type, type] = {Completion: _Completion, Phase: _Phase, Continue: _Continue, NeedsUserInput: _Asked}
 _BACK: dict[type, type] = {form: answer for answer, form in _FORMS.items()}
 
 
-def kept_value(value: Any) -> Any:
+def dump_value(value: Any) -> Any:
     """What a tool's function returned, as JSON: an answer as it is, all else as the model reads it."""
-    form: _Kept
+    form: _Form
     if isinstance(value, str):
         form = _Text(truncate(value))
     elif type(value) in _FORMS:
@@ -201,9 +201,9 @@ def kept_value(value: Any) -> Any:
     return _plain(form)
 
 
-def value_kept(kept: Any) -> Any:
+def load_value(kept: Any) -> Any:
     """The other way round: a value that means the same to the engine as the one that was returned."""
-    form = msgspec.convert(kept, _Kept)
+    form = msgspec.convert(kept, _Form)
     if isinstance(form, _Text):
         return form.text
     if isinstance(form, _Settled):
@@ -211,14 +211,14 @@ def value_kept(kept: Any) -> Any:
     return _BACK[type(form)](**{name: getattr(form, name) for name in form.__struct_fields__})
 
 
-def kept_response(response: ResponseFinished, events: list[Event]) -> Any:
-    """A response as JSON; `events` are those of `KEPT`, without their numbers and times."""
-    return _plain(KeptResponse(response, tuple(replace(event, seq=0, t=0) for event in events)))
+def dump_response(response: ResponseFinished, events: list[Event]) -> Any:
+    """A response as JSON; `events` are those of `CHECKPOINTED_EVENTS`, without their numbers and times."""
+    return _plain(ResponseCheckpoint(response, tuple(replace(event, seq=0, t=0) for event in events)))
 
 
-def response_kept(kept: Any) -> KeptResponse:
+def load_response(kept: Any) -> ResponseCheckpoint:
     """The other way round."""
-    return msgspec.convert(kept, KeptResponse)
+    return msgspec.convert(kept, ResponseCheckpoint)
 
 
 def _plain(value: Struct) -> Any:

@@ -17,7 +17,7 @@ from .decision import decide as built_in_decide
 from .decision.events import RunFinished
 from .decision.finish_words import check_finish_words
 from .evaluation import Evaluator
-from .event_bus import KEPT, Lagged
+from .event_bus import DEFAULT_CAPACITY, Lagged
 from .hooks import Gate, Judge, PromptHandler, ReplaySource, TextRule, qualified
 from .prompts import system_prompt
 from .providers import Prices, Provider, ToolChoice
@@ -34,6 +34,7 @@ from .validation import (
     check_budget,
     check_buffer,
     check_clock,
+    check_combination,
     check_measurable,
     check_policy,
     check_prices,
@@ -41,7 +42,6 @@ from .validation import (
     check_rules,
     check_size,
     check_system,
-    check_together,
     check_tool_choice,
     check_tools,
 )
@@ -120,7 +120,7 @@ class Observers:
     """Called with the outcome of each run that completed."""
     middleware: Sequence[Middleware] = ()
     """Context managers that each run enters in its own task, the first outermost; see `run.py`."""
-    buffer: int = KEPT
+    buffer: int = DEFAULT_CAPACITY
     """Events that each run keeps for its readers, 1 or more; a slower reader gets a `Lagged` for what it missed."""
 
     def __post_init__(self) -> None:
@@ -194,14 +194,14 @@ class RunConfig:
             check_tools("presets", presets)
         own = Toolbox(tools)
         extra = [preset for preset in presets if not (preset.kind == "completion" and own.can_complete)]
-        toolbox = Toolbox([*tools, *extra]).under(parts["policy"])
+        toolbox = Toolbox([*tools, *extra]).for_policy(parts["policy"])
         config = cls(
             toolbox=toolbox,
             system=system_prompt(toolbox.can_complete) if system is None else system,
             prices=Prices() if prices is None else prices,
             **parts,
         )
-        check_together(config.policy, config.hooks.judge, toolbox.specs, config.model_options.tool_choice)
+        check_combination(config.policy, config.hooks.judge, toolbox.specs, config.model_options.tool_choice)
         check_budget(config.policy, config.budget)
         if not in_replay:
             check_measurable(config.policy, config.budget, config.provider, config.known_prices)

@@ -1,4 +1,4 @@
-"""Connections to a provider: held open for a run, and one stream heard out. Nobody waits long for a close.
+"""Connections to a provider: held open for a run, and one stream read to its end. Nobody waits long for a close.
 
 A task of its own enters and leaves each context, and so closes it. Whoever asked for a stream goes on as soon as the
 last chunk that it wants is there: a close may take its time, or hang, and nothing depends on it.
@@ -16,9 +16,9 @@ from .decision import AnyChunk
 from .providers import Interrupted, Provider, Request
 from .tools.user_functions import describe_error
 
-Begin = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
+StartTask = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
 """Begins a task, under a name, and keeps it."""
-Rest = Callable[[AsyncIterator[AnyChunk], "asyncio.Future[None]"], Awaitable[None]]
+ReadRest = Callable[[AsyncIterator[AnyChunk], "asyncio.Future[None]"], Awaitable[None]]
 """What is still read of a stream that is cut, while the future is not done."""
 
 CLOSE_SECONDS = 0.2
@@ -26,15 +26,15 @@ CLOSE_SECONDS = 0.2
 LAST_SECONDS = 10.0
 """How long it may take after that, with nobody waiting, before it is cancelled."""
 
-_CLOSING: set[asyncio.Task[None]] = set()
+_BACKGROUND: set[asyncio.Task[None]] = set()
 """What is still read or closed, and nobody else keeps: the event loop itself keeps no task."""
 
 
-def begin_aside(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+def start_background_task(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
     """Begin it outside of any round."""
     task = asyncio.create_task(work, name=name)
-    _CLOSING.add(task)
-    task.add_done_callback(_CLOSING.discard)
+    _BACKGROUND.add(task)
+    task.add_done_callback(_BACKGROUND.discard)
     return task
 
 
@@ -42,18 +42,18 @@ def begin_aside(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None
 async def connected(provider: Provider) -> AsyncIterator[None]:
     """Hold the provider's connections open, if it has any that can be."""
     if isinstance(provider, AbstractAsyncContextManager):
-        async with held_open(provider, provider.model):
+        async with keep_open(provider, provider.model):
             yield
     else:
         yield
 
 
 @asynccontextmanager
-async def held_open(provider: AbstractAsyncContextManager[Any], model: str) -> AsyncIterator[None]:
+async def keep_open(provider: AbstractAsyncContextManager[Any], model: str) -> AsyncIterator[None]:
     """Hold the provider's connections open. Raises what opening it raises; a close that hangs is left to itself."""
     opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     over = asyncio.Event()
-    holding = begin_aside(_hold(provider, model, opened, over), f"connections of {model}")
+    holding = start_background_task(_hold(provider, model, opened, over), f"connections of {model}")
     try:
         await opened
         yield
@@ -72,7 +72,7 @@ async def _hold(
 ) -> None:
     try:
         async with provider:
-            _tell(opened, None)
+            _finish(opened, None)
             await over.wait()
     except asyncio.CancelledError:
         opened.cancel()
@@ -80,20 +80,24 @@ async def _hold(
     except BaseException as error:
         if opened.done() and not opened.cancelled():
             log_warning("a provider could not be closed", model=model, error=describe_error(error))
-        _tell(opened, error)
+        _finish(opened, error)
 
 
-async def hear_out(
-    provider: Provider, request: Request, take: Callable[[AnyChunk], bool], begin: Begin, rest: Rest | None = None
+async def read_stream(
+    provider: Provider,
+    request: Request,
+    take: Callable[[AnyChunk], bool],
+    start_task: StartTask,
+    read_rest: ReadRest | None = None,
 ) -> None:
     """Hand each chunk to `take` until the stream ends, or until `take` says True: it is to be cut.
 
     Raises what the provider raises, up to then; what a close raises is only logged.
     """
-    heard: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    reading = begin(_read(provider, request, take, rest, heard), f"stream of {provider.model}")
+    result: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    reading = start_task(_read(provider, request, take, read_rest, result), f"stream of {provider.model}")
     try:
-        await heard
+        await result
     except asyncio.CancelledError:
         reading.cancel()
         raise
@@ -103,35 +107,35 @@ async def _read(
     provider: Provider,
     request: Request,
     take: Callable[[AnyChunk], bool],
-    rest: Rest | None,
-    heard: asyncio.Future[None],
+    read_rest: ReadRest | None,
+    result: asyncio.Future[None],
 ) -> None:
     try:
         async with provider.stream(request) as chunks:
             async for chunk in chunks:
-                if heard.done():
+                if result.done():
                     return  # it goes on although it was cancelled, and nobody waits for it any more
                 if take(chunk):
-                    if rest is not None:
-                        await rest(chunks, heard)
+                    if read_rest is not None:
+                        await read_rest(chunks, result)
                     break  # leaving the context closes it: at once, and without being cancelled itself
-            _tell(heard, None)
+            _finish(result, None)
     except asyncio.CancelledError:
         task = asyncio.current_task()
         if task is None or task.cancelling():
-            heard.cancel()
+            result.cancel()
             raise
-        _tell(heard, Interrupted(f"something that the stream of {provider.model} waited for was cancelled"))
+        _finish(result, Interrupted(f"something that the stream of {provider.model} waited for was cancelled"))
     except BaseException as error:
-        if heard.done() and not heard.cancelled():
+        if result.done() and not result.cancelled():
             log_warning("a stream could not be closed", model=provider.model, error=describe_error(error))
-        _tell(heard, error)
+        _finish(result, error)
 
 
-def _tell(heard: asyncio.Future[None], error: BaseException | None) -> None:
-    if heard.done():
+def _finish(result: asyncio.Future[None], error: BaseException | None) -> None:
+    if result.done():
         return
     if error is None:
-        heard.set_result(None)
+        result.set_result(None)
     else:
-        heard.set_exception(error)
+        result.set_exception(error)

@@ -15,7 +15,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import Struct
 
 from ._logging import log_warning
-from .budget import Share
+from .budget import BudgetShare
 from .decision import Decision, Event, Facts, FinishReason, Message, Policy, Price, ToolCall, Transcript, Usage
 from .decision.cost import with_cost
 from .decision.events import CutOff, MessageAdded, StageFinished
@@ -27,7 +27,7 @@ from .hooks import Gate, Judge, ReplaySource, TextRule
 from .providers import Prices, Provider, ToolChoice
 from .providers._wrapper import wait_shielded
 from .providers.clock import Clock
-from .resume_point import Halfway, Interrupted
+from .resume_point import PartialStep, ResumePoint
 from .tools.tool import Tool, Toolbox
 from .validation import check_prompt
 
@@ -70,7 +70,7 @@ class Context:
     """What any model costs; for those that are asked beside the run's own."""
     prices: Mapping[str, Price] = field(default_factory=dict)
     """What the run's own model costs, as its first event holds it."""
-    share: Share | None = None
+    share: BudgetShare | None = None
     """The run's part in a budget that it shares with others."""
     gates: Sequence[Gate] = ()
     text_rule: TextRule | None = None
@@ -80,7 +80,7 @@ class Context:
     prompt: str | None = None
     started_at: str = ""
     record_path: str | None = None
-    interrupted: Interrupted | None = None
+    interrupted: ResumePoint | None = None
     """Where the run stood when its process was killed; None once it has been taken up."""
     skip_next_step: bool = False
     """A handler asked for no next-step prompt in this run."""
@@ -118,27 +118,27 @@ class Context:
 
     def before_kill(self, kind: type[E], **fields: object) -> E | None:
         """What the process that was killed had recorded of this, if the run goes on from there; claimed once."""
-        return None if self.interrupted is None else self.interrupted.claim(kind, **fields)
+        return None if self.interrupted is None else self.interrupted.take_recorded(kind, **fields)
 
     @property
-    def halfway(self) -> Halfway | None:
+    def halfway(self) -> PartialStep | None:
         """The step that was under way when the process was killed, if its response had come whole."""
         killed = self.interrupted
-        if killed is None or killed.halfway is None or killed.halfway.response is None or not killed.in_round:
+        if killed is None or killed.partial_step is None or killed.partial_step.response is None or not killed.in_round:
             return None
-        return killed.halfway
+        return killed.partial_step
 
     def began_before(self, call_id: str) -> bool:
         """Whether this call had begun in a process that was killed."""
         killed = self.interrupted
-        return killed is not None and killed.halfway is not None and call_id in killed.halfway.begun
+        return killed is not None and killed.partial_step is not None and call_id in killed.partial_step.started_calls
 
     def altered(self, call: ToolCall) -> bool:
         """Whether only the redacted record of a killed process still knows what this call was to do."""
         halfway, killed = self.halfway, self.interrupted
         if halfway is None or killed is None or halfway.response is None or not killed.redaction:
             return False
-        return call in halfway.response.message.calls and killed.altered(call.arguments)
+        return call in halfway.response.message.calls and killed.may_be_redacted(call.arguments)
 
     def step_key(self, call_id: str = "") -> StepKey:
         """Which durable step the response of the step under way is, or one of its calls."""

@@ -25,7 +25,7 @@ from .tasks import Task
 from .tools import finish_task
 from .tools.tool import Tool
 from .validation import (
-    check_kept,
+    check_record,
 )
 
 
@@ -109,7 +109,7 @@ class Engine:
             raise WrongUse(f"busy is {busy!r}{did_you_mean(str(busy), ('refuse', 'queue'))}")
         if session_id is not None and not isinstance(session_id, str):
             raise WrongUse(f"session_id is {session_id!r}: write a text, or leave it out")
-        check_kept(record)
+        check_record(record)
         return Session(self.config, session_id or f"session_{uuid4().hex[:12]}", busy=busy, record=record, drain=drain)
 
     def start(self, prompt: str, *, record: str | os.PathLike[str] | None = None, drain: bool = False) -> Run:

@@ -26,7 +26,7 @@ from .hooks import qualified, run_command
 from .tools.results import to_jsonable
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
-EVALUATED: frozenset[Status] = frozenset({"completed", "exhausted"})
+EVALUATED_STATUSES: frozenset[Status] = frozenset({"completed", "exhausted"})
 """The statuses of runs whose work is evaluated."""
 VARIABLES = {
     name: f"ENDSTOP_{name.upper()}"
@@ -34,12 +34,12 @@ VARIABLES = {
 }
 """What a command finds in its environment: the record, the two folders, and when the run began (ISO 8601). What is not
 known is not set."""
-KEPT = 20_000
+MAX_OUTPUT_CHARACTERS = 20_000
 """Characters of an evaluator's output that are kept, from its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluated:
+class EvaluationInput:
     """What an evaluator looks at."""
 
     outcome: Outcome
@@ -57,7 +57,7 @@ class Evaluation:
     details: dict[str, Any] = field(default_factory=dict)
 
 
-Evaluator = Callable[[Evaluated], Awaitable[Evaluation | bool] | Evaluation | bool]
+Evaluator = Callable[[EvaluationInput], Awaitable[Evaluation | bool] | Evaluation | bool]
 
 
 class CommandEvaluator:
@@ -77,7 +77,7 @@ class CommandEvaluator:
         self.reference = reference
         self.__qualname__ = f"CommandEvaluator({command!r})"
 
-    async def __call__(self, evaluated: Evaluated) -> Evaluation:
+    async def __call__(self, evaluated: EvaluationInput) -> Evaluation:
         """Run it."""
         given = {
             "res_log_file": evaluated.record,
@@ -91,14 +91,14 @@ class CommandEvaluator:
         arguments = [part for name, value in known.items() for part in (f"--{name}", value)]
         command = self.command if self.plain else [*shlex.split(self.command), *arguments]
         code, output = await run_command(command, None, env)
-        details = {"command": self.command, "exit_code": code, "output": output[-KEPT:]}
+        details = {"command": self.command, "exit_code": code, "output": output[-MAX_OUTPUT_CHARACTERS:]}
         return Evaluation(passed=code == 0, details=details)
 
 
-async def evaluated(context: Context, evaluator: Evaluator | None, outcome: Outcome) -> Outcome:
+async def run_evaluation(context: Context, evaluator: Evaluator | None, outcome: Outcome) -> Outcome:
     """The outcome with its verdict, and the stages of the run in the log."""
-    context.stage(StageFinished(stage="run", status=STAGE[outcome.status], detail=outcome.stop_reason))
-    if evaluator is None or outcome.status not in EVALUATED:
+    context.stage(StageFinished(stage="run", status=RUN_STAGE_STATUS[outcome.status], detail=outcome.stop_reason))
+    if evaluator is None or outcome.status not in EVALUATED_STATUSES:
         status: StageStatus = "absent" if evaluator is None else "skipped"
         context.stage(StageFinished(stage="evaluate", status=status, detail=f"the run is {outcome.status}"))
         return outcome
@@ -117,11 +117,11 @@ async def _evaluate(context: Context, evaluator: Evaluator, outcome: Outcome) ->
     details: dict[str, Any] = {"error": "cancelled before it had a verdict"}
     with context.cancellable():
         await context.flush()
-        verdict, details = await _ask(context, evaluator, outcome)
+        verdict, details = await _call_evaluator(context, evaluator, outcome)
     return context.log.append(EvaluationFinished(verdict=verdict, name=qualified(evaluator), details=details))
 
 
-STAGE: dict[Status, StageStatus] = {
+RUN_STAGE_STATUS: dict[Status, StageStatus] = {
     "completed": "ok",
     "exhausted": "exhausted",
     "failed": "failed",
@@ -131,12 +131,12 @@ STAGE: dict[Status, StageStatus] = {
 """How the stage `run` ended, by the run's status."""
 
 
-async def _ask(context: Context, evaluator: Evaluator, outcome: Outcome) -> tuple[Verdict, dict[str, Any]]:
+async def _call_evaluator(context: Context, evaluator: Evaluator, outcome: Outcome) -> tuple[Verdict, dict[str, Any]]:
     seconds = context.policy.deadlines.evaluation
     said: Any = None
     with context.clock.deadline(seconds) as deadline:
         try:
-            looked_at = Evaluated(outcome=outcome, record=context.record_path, started_at=context.started_at)
+            looked_at = EvaluationInput(outcome=outcome, record=context.record_path, started_at=context.started_at)
             work = call_user_function(evaluator, looked_at)
             said = await run_in_own_task(work, qualified(evaluator), run_id=context.run_id, role="evaluator")
         except Exception as error:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from .decision import Event
 from .decision.events import RunFinished
 
-KEPT = 4096
+DEFAULT_CAPACITY = 4096
 """Events that a bus keeps for its readers by default."""
 
 
@@ -32,7 +32,7 @@ class Lagged(Struct, frozen=True):
 class Bus:
     """Events of one run. `keep` is how many of the latest are kept, 1 or more."""
 
-    def __init__(self, keep: int = KEPT) -> None:
+    def __init__(self, keep: int = DEFAULT_CAPACITY) -> None:
         self._ring: list[Event] = []
         self._keep = max(1, keep)
         self._waiting: list[asyncio.Future[None]] = []
@@ -42,7 +42,7 @@ class Bus:
         self.closed = False
         """True once the terminal event is out, or none will come."""
 
-    def begin_after(self, seq: int) -> None:
+    def start_at(self, seq: int) -> None:
         """Go on with a run of which events up to `seq` were published before, elsewhere."""
         self.last, self._first = seq, seq + 1
 

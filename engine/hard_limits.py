@@ -17,7 +17,7 @@ from math import floor, inf
 import anyio
 from msgspec.structs import replace
 
-from .budget import Share
+from .budget import BudgetShare
 from .decision import (
     AnyChunk,
     Policy,
@@ -37,11 +37,11 @@ from .providers.clock import Clock
 
 RESPONSE_TOKENS = "response_tokens"
 """Why a response is cut off that goes on past the bound on a single one. It ends no run by itself."""
-BYTES = 4
+BYTES_PER_TOKEN = 4
 """Bytes of what a model writes that count as one token, where the provider has not counted yet."""
 CLOSING = "closing"
 """Why a response is cut off that the closing step has no more time for."""
-BUDGET_BYTES = 64
+BUDGET_CHECK_BYTES = 64
 """How much is written between two looks at a shared budget."""
 
 
@@ -81,7 +81,7 @@ class HardLimits:
         with self._clock.deadline(seconds) as scope:
             yield scope
 
-    def strike(self, step: int, attempt: str = "") -> str:
+    def record_time_up(self, step: int, attempt: str = "") -> str:
         """Write that the time is used up; the name of what is."""
         facts = self._log.facts
         if facts.closing:
@@ -89,7 +89,7 @@ class HardLimits:
         if facts.limit_reached is None:
             spent = min(self._hard("seconds"), key=lambda one: one.use.allowed - one.use.used)
             used = spent.use.used - facts.t / 1000 + self._log.elapsed
-            self.write(_reached(spent, step, attempt, round(used, 3), estimated=False))
+            self.record(_limit_reached(spent, step, attempt, round(used, 3), estimated=False))
         return "seconds" if facts.limit_reached is None else facts.limit_reached.limit
 
     def used_up(self, step: int) -> str:
@@ -100,34 +100,34 @@ class HardLimits:
         if spent is None:
             return ""
         estimated = self._log.facts.usage.estimated
-        self.write(_reached(spent, step, "", spent.use.used, estimated=estimated))
+        self.record(_limit_reached(spent, step, "", spent.use.used, estimated=estimated))
         return spent.limit
 
-    def write(self, reached: LimitReached) -> None:
+    def record(self, reached: LimitReached) -> None:
         """Write that a limit is used up in the step under way; once."""
         if not self.reached:
             self._log.append(reached)
 
-    def recall(self, step: int, *, begun: bool = True) -> bool:
+    def replay(self, step: int, *, begun: bool = True) -> bool:
         """In a replay: write what the record holds of this step, if it holds that a limit was used up in it."""
         recalled = self._replay
         reached = None if recalled is None or self.reached else recalled.reached(step, begun=begun)
         if reached is not None:
-            self.write(reached)
+            self.record(reached)
         return reached is not None
 
-    def recalled_cut(self, step: int) -> str:
+    def recorded_cut(self, step: int) -> str:
         """In a replay: why this step's response was cut off, if it was; what the record holds of it is written."""
         recalled = self._replay
         then = None if recalled is None else recalled.response(step)
         if then is None or not then.cut_for:
             return ""
-        self.recall(step)
+        self.replay(step)
         return then.cut_for
 
     def meter(
-        self, step: int, input_tokens: int, priced: Callable[[Usage, str], Usage], share: Share | None
-    ) -> Meter | None:
+        self, step: int, input_tokens: int, priced: Callable[[Usage, str], Usage], share: BudgetShare | None
+    ) -> ResponseMeter | None:
         """What counts a response that is about to be asked for; None in a replay.
 
         priced: adds what this usage of this model costs. share: the run's part in a budget that it shares with others.
@@ -136,14 +136,16 @@ class HardLimits:
             return None
         closing = self._log.facts.closing
         most = self._policy.closing_tokens if closing else self._policy.response_tokens
-        return Meter(self, step, input_tokens, priced, None if closing else share, inf if most is None else most)
+        return ResponseMeter(
+            self, step, input_tokens, priced, None if closing else share, inf if most is None else most
+        )
 
     def milliseconds_due(self) -> float:
         """When the time is used up, in milliseconds since the run began; infinite without a limit, or while closing."""
         left = None if self._log.facts.closing else self.seconds_left()
         return inf if left is None else (self._log.elapsed + left) * 1000
 
-    def in_a_response(self) -> tuple[LimitStatus, ...]:
+    def response_limits(self) -> tuple[LimitStatus, ...]:
         """The limits that a response can use up while it is written, as they stand; none in the closing step."""
         return () if self._log.facts.closing else tuple(self._hard("output_tokens", "cost_usd"))
 
@@ -152,7 +154,7 @@ class HardLimits:
         return (one for one in limit_statuses(self._log.facts, self._policy, held) if not one.use.soft)
 
 
-class Meter:
+class ResponseMeter:
     """Counts what one attempt at a response writes, and says when it is to be cut off. O(1) a chunk.
 
     Tokens are estimated by bytes of UTF-8 until the provider has counted them: a character of Chinese is three bytes,
@@ -165,7 +167,7 @@ class Meter:
         step: int,
         input_tokens: int,
         priced: Callable[[Usage, str], Usage],
-        share: Share | None,
+        share: BudgetShare | None,
         most: float,
     ) -> None:
         self.written = 0
@@ -173,12 +175,12 @@ class Meter:
         self._limits = limits
         self._step = step
         self._hard: tuple[LimitStatus, ...] = ()
-        self._most = most
-        self._share = share
+        self._max_tokens = most
+        self._budget_share = share
         self._priced = priced
         self._input = Usage(input_tokens=input_tokens, estimated=True)
-        self._room: float = inf
-        self._due: float = inf
+        self._bytes_allowed: float = inf
+        self._deadline_ms: float = inf
         """When the time is used up: milliseconds since the run began."""
         self._model = ""
         self._attempt = ""
@@ -186,49 +188,49 @@ class Meter:
     @property
     def tokens(self) -> int:
         """The tokens written so far, estimated."""
-        return -(-self.written // BYTES)
+        return -(-self.written // BYTES_PER_TOKEN)
 
     def begin(self, attempt: str, model: str) -> None:
         """Count a new attempt, or the same one once it is known which model is heard."""
         if attempt != self._attempt:
             self.written = 0
         self._attempt, self._model = attempt, model
-        self._hard = self._limits.in_a_response()
-        self._due = self._limits.milliseconds_due()
-        self._measure()
+        self._hard = self._limits.response_limits()
+        self._deadline_ms = self._limits.milliseconds_due()
+        self._update_bytes_allowed()
 
-    def take(self, chunk: AnyChunk, t: int) -> str:
+    def feed(self, chunk: AnyChunk, t: int) -> str:
         """Count one more chunk, which came at `t`; the limit for which the response is to be cut off, or nothing.
 
         The time is looked at here as well, since a stream that never waits cannot be ended by a deadline.
         """
         kind = type(chunk)
         if kind is TextDelta or kind is ReasoningDelta:
-            self.written += _bytes(chunk.text)  # type: ignore[union-attr]
+            self.written += _utf8_length(chunk.text)  # type: ignore[union-attr]
         elif kind is ToolCallDelta:
-            self.written += _bytes(chunk.arguments) + len(chunk.name)  # type: ignore[union-attr]
+            self.written += _utf8_length(chunk.arguments) + len(chunk.name)  # type: ignore[union-attr]
         elif isinstance(chunk, ProviderToolReport):
-            self.written += _bytes(chunk.arguments)
+            self.written += _utf8_length(chunk.arguments)
         elif isinstance(chunk, UsageReport):
-            self._counted(chunk.usage)
-        if t >= self._due:
-            return self._limits.strike(self._step, self._attempt)
-        return self._over() if self.written > self._room else ""
+            self._set_usage(chunk.usage)
+        if t >= self._deadline_ms:
+            return self._limits.record_time_up(self._step, self._attempt)
+        return self._check_limits() if self.written > self._bytes_allowed else ""
 
-    def _counted(self, usage: Usage) -> None:
+    def _set_usage(self, usage: Usage) -> None:
         """The provider has counted what came so far."""
         self._input = replace(usage, output_tokens=0, reasoning_tokens=0, cost_usd=None, estimated=True)
-        self.written = max(self.written, usage.output_tokens * BYTES)
-        self._measure()
+        self.written = max(self.written, usage.output_tokens * BYTES_PER_TOKEN)
+        self._update_bytes_allowed()
 
-    def _measure(self) -> None:
+    def _update_bytes_allowed(self) -> None:
         """How many bytes may be written before somebody must look."""
-        tokens = min((self._tokens_of(spent) for spent in self._hard), default=inf)
-        self._room = BYTES * min(tokens, self._most)
-        if self._share is not None:
-            self._room = min(self._room, self.written + BUDGET_BYTES)
+        tokens = min((self._tokens_left(spent) for spent in self._hard), default=inf)
+        self._bytes_allowed = BYTES_PER_TOKEN * min(tokens, self._max_tokens)
+        if self._budget_share is not None:
+            self._bytes_allowed = min(self._bytes_allowed, self.written + BUDGET_CHECK_BYTES)
 
-    def _tokens_of(self, spent: LimitStatus) -> float:
+    def _tokens_left(self, spent: LimitStatus) -> float:
         """The output tokens that a limit still allows in this response."""
         left = spent.use.allowed - spent.use.used
         if spent.limit == "output_tokens":
@@ -240,28 +242,28 @@ class Meter:
     def _cost(self, output_tokens: int) -> float:
         return self._priced(replace(self._input, output_tokens=output_tokens), self._model).cost_usd or 0.0
 
-    def _over(self) -> str:
+    def _check_limits(self) -> str:
         """The limit that is passed, which is written; nothing if it was only time to look."""
         tokens = self.tokens
         for spent in self._hard:
-            if tokens > self._tokens_of(spent):
+            if tokens > self._tokens_left(spent):
                 used = spent.use.used + (tokens if spent.limit == "output_tokens" else self._cost(tokens))
-                self._limits.write(_reached(spent, self._step, self._attempt, used, estimated=True))
+                self._limits.record(_limit_reached(spent, self._step, self._attempt, used, estimated=True))
                 return spent.limit
-        if tokens > self._most:
+        if tokens > self._max_tokens:
             return RESPONSE_TOKENS
-        return self._over_budget(tokens)
+        return self._check_budget(tokens)
 
-    def _over_budget(self, tokens: int) -> str:
-        if self._share is None:
+    def _check_budget(self, tokens: int) -> str:
+        if self._budget_share is None:
             return ""
         usage = self._priced(replace(self._input, output_tokens=tokens), self._model)
-        passed = self._share.stream(usage)
+        passed = self._budget_share.stream(usage)
         if passed is None:
-            self._measure()
+            self._update_bytes_allowed()
             return ""
         limit, used, allowed = passed
-        self._limits.write(
+        self._limits.record(
             LimitReached(
                 step=self._step,
                 limit=limit,
@@ -275,11 +277,11 @@ class Meter:
         return limit
 
 
-def _bytes(text: str) -> int:
+def _utf8_length(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def _reached(spent: LimitStatus, step: int, attempt: str, used: float, *, estimated: bool) -> LimitReached:
+def _limit_reached(spent: LimitStatus, step: int, attempt: str, used: float, *, estimated: bool) -> LimitReached:
     return LimitReached(
         step=step,
         limit=spent.limit,

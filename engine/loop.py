@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from .checkpoint import keep_response
+from .checkpoint import checkpoint_response
 from .compaction import compact
-from .connections import hear_out
+from .connections import read_stream
 from .context import Context, RoundScope, hear
 from .decision import (
     AnyChunk,
@@ -44,9 +44,9 @@ from .durability import RunLost
 from .hook_runner import ask, ask_text_rule, check_text, progress, read_judge
 from .hooks import ModelJudge
 from .providers import Cancelled, Interrupted, ProtocolError, ProviderError, Request, ToolChoice
-from .response import Attempts
-from .resume_point import Halfway
-from .tool_calls import Calls
+from .response import ResponseBuilder
+from .resume_point import PartialStep
+from .tool_calls import ToolCalls
 from .tools.results import NOT_RUN_WHILE_CLOSING
 
 LOOKED_BACK = 3
@@ -177,7 +177,7 @@ class _Step:
     def __init__(self, number: int) -> None:
         self.number = number
         self.message: AssistantMessage | None = None
-        self.calls: Calls | None = None
+        self.calls: ToolCalls | None = None
         self.finished = False
 
 
@@ -221,13 +221,13 @@ def _goes_on(context: Context) -> bool:
 async def _affords(context: Context) -> bool:
     """Whether there is time for one more step, and a budget that other runs share has room for it."""
     step = context.log.facts.steps + 1
-    if context.limits.recall(step, begun=False):
+    if context.limits.replay(step, begun=False):
         return False
     refused = None
     with context.limits.deadline() as deadline:
         refused = await _refused(context, step)
     if deadline.cancel_called or context.limits.out_of_time:
-        context.limits.strike(step)
+        context.limits.record_time_up(step)
     elif refused is not None:
         context.log.append(refused)
     else:
@@ -246,20 +246,20 @@ async def _run_step(context: Context, scope: RoundScope, step: _Step) -> None:
     context.log.append(StepStarted(step=step.number, round=context.log.facts.rounds))
     for failed in () if context.replay is None else context.replay.failed_before(step.number):
         context.log.append(failed)
-    step.calls = calls = Calls(context, scope)
+    step.calls = calls = ToolCalls(context, scope)
     response = await _respond(context, scope, step.number, calls)
     if response is not None:
         context.log.append(response)
         await _settle(context, scope, step, response)
 
 
-async def _enter_again(context: Context, scope: RoundScope, step: _Step, halfway: Halfway) -> None:
+async def _enter_again(context: Context, scope: RoundScope, step: _Step, halfway: PartialStep) -> None:
     """Go on with a step whose response had come whole when the process was killed."""
     assert halfway.response is not None
-    step.calls, step.message = Calls(context, scope), halfway.response.message
-    step.calls.take_up(halfway)
+    step.calls, step.message = ToolCalls(context, scope), halfway.response.message
+    step.calls.restore(halfway)
     await scope.checkpoint()
-    step.calls.offer_again(halfway)
+    step.calls.restart_early(halfway)
     await _settle(context, scope, step, halfway.response)
 
 
@@ -267,18 +267,18 @@ async def _settle(context: Context, scope: RoundScope, step: _Step, response: Re
     """All that follows from a response that stands in the log."""
     assert step.calls is not None
     step.message = response.message
-    step.calls.stop_changed(response.message)
+    step.calls.cancel_changed(response.message)
     cut_off = context.limits.reached
     if not cut_off:
         await ask_text_rule(context, response.message)
     if response.message.calls:
         broken_off = {*response.without_arguments, response.truncated or ""}
-        await step.calls.settle(response.message, broken_off)
+        await step.calls.run_all(response.message, broken_off)
     if not cut_off:
         await check_text(context, response.message)
     await scope.checkpoint()
     step.finished = True
-    context.limits.recall(step.number)
+    context.limits.replay(step.number)
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
 
 
@@ -315,19 +315,19 @@ async def run_closing_step(context: Context) -> None:
 def _close(context: Context, scope: RoundScope, step: _Step) -> None:
     """Leave a step that did not come to its end with one result for each call."""
     if step.calls is not None:
-        step.calls.abandon(step.message)
-    context.limits.recall(step.number)
+        step.calls.cancel_rest(step.message)
+    context.limits.replay(step.number)
     context.log.append(StepFinished(step=step.number, cut_by=scope.cut_by))
 
 
 async def _respond(
-    context: Context, scope: RoundScope, step: int, calls: Calls | None, tool_choice: ToolChoice | None = None
+    context: Context, scope: RoundScope, step: int, calls: ToolCalls | None, tool_choice: ToolChoice | None = None
 ) -> ResponseFinished | None:
     """One response; None if the provider gave up. Without `calls` no call is taken up."""
     if context.steps is None:
         return await _stream(context, scope, step, calls, tool_choice)
-    offer = _leave if calls is None else calls.offer
-    return await keep_response(context, partial(_stream, context, scope, step, calls, tool_choice), offer)
+    offer = _leave if calls is None else calls.start_early
+    return await checkpoint_response(context, partial(_stream, context, scope, step, calls, tool_choice), offer)
 
 
 def _leave(call: ToolCall) -> None:
@@ -335,60 +335,62 @@ def _leave(call: ToolCall) -> None:
 
 
 async def _stream(
-    context: Context, scope: RoundScope, step: int, calls: Calls | None, tool_choice: ToolChoice | None
+    context: Context, scope: RoundScope, step: int, calls: ToolCalls | None, tool_choice: ToolChoice | None
 ) -> ResponseFinished | None:
     """The response, as soon as it is whole or cut: nobody waits for its stream to be closed, which may hang."""
-    attempts, limits = Attempts(context, step, calls), context.limits
+    attempts, limits = ResponseBuilder(context, step, calls), context.limits
     request = _request(context, attempts.attempt, tool_choice)
     failed: ProviderError | None = None
     try:
         with limits.deadline() as deadline:
             failed = await _hear_out(context, scope, attempts, request)
             while attempts.repeated is not None and failed is None and not attempts.cut_for:
-                if attempts.begin_anew():
+                if attempts.retry_degenerate():
                     request = replace(request, attempt=attempts.attempt)
                     failed = await _hear_out(context, scope, attempts, request)
                 elif not attempts.cut_for:
-                    failed = attempts.degenerate()
+                    failed = attempts.degenerate_error()
     except asyncio.CancelledError:
-        attempts.failed(Cancelled("cancelled in the middle of the response"))
+        attempts.record_failure(Cancelled("cancelled in the middle of the response"))
         raise
     except RunLost:
         raise
     except Exception as error:  # a provider that breaks its word: what it had said is kept
-        attempts.failed(ProtocolError(f"{type(error).__name__}: {error}"))
+        attempts.record_failure(ProtocolError(f"{type(error).__name__}: {error}"))
         raise
     if not (attempts.finished or attempts.cut):
         if deadline.cancel_called:
-            attempts.cut_off(limits.strike(step, attempts.heard))
+            attempts.cut_off(limits.record_time_up(step, attempts.live_attempt))
         elif failed is None:
-            attempts.cut_off(limits.recalled_cut(step))
+            attempts.cut_off(limits.recorded_cut(step))
             if not attempts.cut:
                 failed = Interrupted(f"the stream of {context.provider.model} ended without a finish reason")
     if failed is not None and not (deadline.cancel_called or attempts.cut_for):
-        attempts.failed(failed)
+        attempts.record_failure(failed)
         return None
-    return attempts.response() if attempts.heard else None
+    return attempts.build() if attempts.live_attempt else None
 
 
-async def _hear_out(context: Context, scope: RoundScope, attempts: Attempts, request: Request) -> ProviderError | None:
+async def _hear_out(
+    context: Context, scope: RoundScope, attempts: ResponseBuilder, request: Request
+) -> ProviderError | None:
     """Read a response to its end, or until it is to be cut; the error by which the provider gave up, if it did."""
 
     def take(chunk: AnyChunk) -> bool:
-        attempts.take(chunk)
+        attempts.feed(chunk)
         return attempts.cut
 
     await context.flush()
     await scope.settled()
     try:
-        await hear_out(context.provider, request, take, scope.start, partial(_drain, context, attempts))
+        await read_stream(context.provider, request, take, scope.start, partial(_drain, context, attempts))
     except ProviderError as error:
         return error
     return None
 
 
 async def _drain(
-    context: Context, attempts: Attempts, chunks: AsyncIterator[AnyChunk], heard: asyncio.Future[None]
+    context: Context, attempts: ResponseBuilder, chunks: AsyncIterator[AnyChunk], heard: asyncio.Future[None]
 ) -> None:
     """Where the policy wants it: read on after the cut until the provider says what the response cost."""
     if context.policy.drain_seconds is None or attempts.cut_at is None:
@@ -396,7 +398,7 @@ async def _drain(
     with context.clock.deadline(context.policy.drain_seconds), suppress(ProviderError):
         async for chunk in chunks:
             if type(chunk) is UsageReport and not heard.done():
-                attempts.counted(chunk)
+                attempts.set_usage(chunk)
                 return
 
 

@@ -45,15 +45,15 @@ from .tools.user_functions import run_in_own_task
 
 CONFIRM_ALONE = "A plan cannot wait for the user: ask for the confirmation in a call of its own, after the plan."
 """Why a completion at the end of a plan that wants the user's yes is handed back."""
-STEPS = 8
+MAX_PLAN_STEPS = 8
 """Steps that a plan may have, 1 or more."""
-SYSTEM = (
+SYSTEM_PROMPT = (
     "You are an agent that works on a user's task in rounds. In each round, first plan the next steps, 1 to 8 of them, "
     "and have them executed as one batch. Then think about the results, and decide: go on with a new plan, or done. "
     "Plan only what you can know already; what depends on a result belongs into the next round. "
     "The user reads only what you say when the task is done."
 )
-PLANNED = replace(
+PLANNING_POLICY = replace(
     POLICIES["strict"],
     name="plan_execute_think",
     max_inner_steps=2,  # a round of the loop is then a round of this pattern
@@ -66,7 +66,7 @@ def plan_execute_think(
     provider: Provider,
     tools: Sequence[Tool],
     *,
-    policy: Policy = PLANNED,
+    policy: Policy = PLANNING_POLICY,
     runtime: Runtime = Runtime(),  # noqa: B008  frozen
     **options: Any,
 ) -> Engine:
@@ -82,7 +82,9 @@ def plan_execute_think(
     others = [tool for tool in tools if tool.kind != "ordinary"]
     completions = [tool for tool in others if tool.kind == "completion"]
     offered = [plan_tool(steps, runtime.clock, completions or [task_done]), think_tool(), *others]
-    return Engine(provider, **{"system": SYSTEM, **options, "tools": offered, "policy": policy, "runtime": runtime})
+    return Engine(
+        provider, **{"system": SYSTEM_PROMPT, **options, "tools": offered, "policy": policy, "runtime": runtime}
+    )
 
 
 def plan_tool(tools: Sequence[Tool], clock: Clock, completions: Sequence[Tool] = ()) -> Tool:
@@ -99,9 +101,9 @@ def plan_tool(tools: Sequence[Tool], clock: Clock, completions: Sequence[Tool] =
     async def plan_and_execute(
         steps: Sequence[Mapping[str, Any]], goal: str = ""
     ) -> CallOutcome | Completion | Phase | Continue:
-        batch = Batch(known, steps, clock)
+        batch = PlanExecution(known, steps, clock)
         await batch.run()
-        return batch.told()
+        return batch.result()
 
     return Tool(
         plan_and_execute,
@@ -153,7 +155,7 @@ def think_tool() -> Tool:
     )
 
 
-class Batch:
+class PlanExecution:
     """The steps of one plan. Raises InvalidArguments, before anything runs, if one of them cannot."""
 
     def __init__(self, tools: Mapping[str, Tool], steps: Sequence[Mapping[str, Any]], clock: Clock) -> None:
@@ -172,7 +174,7 @@ class Batch:
                     f"Step {number} of the plan: {tool.name} completes the task, so it can only be the last step. "
                     "Nothing of the plan was run."
                 )
-        self._said: Completion | Phase | Continue | None = None
+        self._completion: Completion | Phase | Continue | None = None
         """What the completion at the end said."""
 
     async def run(self) -> None:
@@ -190,18 +192,18 @@ class Batch:
         tool = self._steps[index][0]
         return tool.spec.reads and tool.kind == "ordinary"
 
-    def told(self) -> CallOutcome | Completion | Phase | Continue:
+    def result(self) -> CallOutcome | Completion | Phase | Continue:
         """All results as JSON; an error if a step failed, so that no completion beside it is taken.
 
         With what the completion at the end said, if the plan got there.
         """
-        longest = MAX_RESULT_CHARACTERS // (2 * STEPS)
+        longest = MAX_RESULT_CHARACTERS // (2 * MAX_PLAN_STEPS)
         lines = [
             {"step": number, "tool": tool.name, "status": status, "result": truncate(text, longest)}
             for number, ((tool, _), (status, text)) in enumerate(zip(self._steps, self.results, strict=True), 1)
         ]
         content = json.dumps(lines, ensure_ascii=False)
-        match self._said:
+        match self._completion:
             case None:
                 good = all(status == "ok" for status, _ in self.results)
                 return CallOutcome(content=content, status="ok" if good else "error")
@@ -225,7 +227,7 @@ class Batch:
         if tool.kind == "completion":
             said = parse_completion(said, self._parsed[index])
         if isinstance(said, Completion | Phase | Continue):
-            self._said = said
+            self._completion = said
             said = said.content or ("Done." if isinstance(said, Completion) else "Noted.")
         text, status = render_result(said)
         self.results[index] = (status, text)
@@ -233,8 +235,8 @@ class Batch:
 
 def _description(tools: Sequence[Tool], completions: Sequence[Tool]) -> str:
     lines = [
-        f"Call this with a plan of 1 to {STEPS} steps. They are executed at once, as one batch, and you get the result "
-        "of each. After a step that failed, the rest is skipped. A step calls one of these tools:"
+        f"Call this with a plan of 1 to {MAX_PLAN_STEPS} steps. They are executed at once, as one batch, and you get "
+        "the result of each. After a step that failed, the rest is skipped. A step calls one of these tools:"
     ]
     for tool in tools:
         about = " ".join(tool.spec.description.split())
@@ -260,7 +262,7 @@ def _parameters(names: list[str]) -> dict[str, Any]:
         "type": "object",
         "properties": {
             "goal": {"type": "string", "description": "What this plan is for.", "default": ""},
-            "steps": {"type": "array", "minItems": 1, "maxItems": STEPS, "items": step},
+            "steps": {"type": "array", "minItems": 1, "maxItems": MAX_PLAN_STEPS, "items": step},
         },
         "required": ["steps"],
     }

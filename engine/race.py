@@ -22,7 +22,7 @@ from .decision import Usage, WrongUse
 from .providers import Provider
 from .providers.clock import Clock
 from .tasks import PreparedTask, Records, TaskResult, numbered, prepare_task
-from .validation import check_prompt, shortly
+from .validation import check_prompt, preview
 
 CAUSE = "race"
 """The cause of the cancellation, in the events of those who did not win."""
@@ -97,7 +97,7 @@ def racing(
     """The race of these providers. One that is given twice races twice."""
     check_prompt(prompt)
     if not isinstance(providers, Sequence):
-        raise WrongUse(f"providers is {shortly(providers)}: a race takes two or more: write [one, another]")
+        raise WrongUse(f"providers is {preview(providers)}: a race takes two or more: write [one, another]")
     records = Records(record) if record is not None else None
     configs = [config.with_provider(provider) for provider in providers]
     taken: Counter[str] = Counter()

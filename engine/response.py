@@ -32,18 +32,18 @@ from .decision.transcript import estimate_tokens, message_size
 from .hard_limits import RESPONSE_TOKENS
 from .providers import ProviderError
 from .providers.errors import Degenerate, attempt_ended
-from .tool_calls import Calls
+from .tool_calls import ToolCalls
 
-SHOWN = 200
+MAX_REPEATED_TEXT = 200
 """Characters that are kept of a response's text where nothing came before its repetition."""
-SENT = frozenset({"cancelled", "timeout", "interrupted"})
+BILLED_KINDS = frozenset({"cancelled", "timeout", "interrupted"})
 """Kinds of failures after which a request has probably been read, and is paid for, though nothing came of it."""
 
 
-class Attempts:
+class ResponseBuilder:
     """Takes the chunks of one response. `calls`: what its calls are handed to; None where no call is taken up."""
 
-    def __init__(self, context: Context, step: int, calls: Calls | None) -> None:
+    def __init__(self, context: Context, step: int, calls: ToolCalls | None) -> None:
         self.cut_at: str | None = None
         """The completion call at which the stream is to be cut."""
         self.repeated: RepeatedText | None = None
@@ -55,14 +55,14 @@ class Attempts:
         self._step = step
         self._calls = calls
         self._meter = context.limits.meter(step, context.tokens_now(), context.priced, context.share)
-        self._made = 0
-        self._anew = 0
+        self._attempts_made = 0
+        self._retries = 0
         """How many attempts took the place of one that was cut."""
-        self._counted = False
-        self._speaker = ""
+        self._usage_complete = False
+        self._model = ""
         self._completions: list[ToolCall] = []
         """Those that may end the run: the stream is cut at the first one before which all calls are whole."""
-        self._begin(context.provider.model)
+        self._begin_attempt(context.provider.model)
 
     @property
     def finished(self) -> bool:
@@ -75,7 +75,7 @@ class Attempts:
         return self.cut_at is not None or bool(self.cut_for) or self.repeated is not None
 
     @property
-    def heard(self) -> str:
+    def live_attempt(self) -> str:
         """The id of the attempt that is heard; empty while none has taken the place of one that came to nothing."""
         return "" if self._ended else self._attempt
 
@@ -84,68 +84,68 @@ class Attempts:
         """The id of the attempt that is heard."""
         return self._attempt
 
-    def take(self, chunk: AnyChunk) -> None:
+    def feed(self, chunk: AnyChunk) -> None:
         """One more chunk; nothing may follow once the response is `cut`."""
         if type(chunk) is ModelSelected:
-            self._speaks(chunk.model)
+            self._switch_model(chunk.model)
         elif type(chunk) is AttemptEnded:
-            self._note_beside(chunk) if chunk.beside else self._void(chunk)
+            self._log_parallel_attempt(chunk) if chunk.beside else self._retract(chunk)
         else:
             if type(chunk) is FinishReport and (taught := self._context.finish_words.get(chunk.raw)) is not None:
                 chunk = FinishReport(taught, chunk.raw)
-            t = self._tell(self._assembler.feed(chunk))
-            self.cut_at = self._completion() if self._completions else None
+            t = self._log_events(self._assembler.feed(chunk))
+            self.cut_at = self._completion_to_cut_at() if self._completions else None
             if self.cut_at is not None:
                 self.repeated = None
             elif self._meter is not None and self._assembler.finish is None:
-                self.cut_for = self._meter.take(chunk, t)
+                self.cut_for = self._meter.feed(chunk, t)
 
     def cut_off(self, reason: str) -> None:
         """Leave the response as it is, before its end, for this reason."""
         self.cut_for = reason
 
-    def counted(self, report: UsageReport) -> None:
+    def set_usage(self, report: UsageReport) -> None:
         """What the whole response cost, learned after it was cut."""
-        self._counted = True
+        self._usage_complete = True
         for event in self._assembler.feed(report):
             self._log.append(event)
 
-    def begin_anew(self) -> bool:
+    def retry_degenerate(self) -> bool:
         """Void a response that repeats itself and begin a new attempt, if the policy and the limits allow it."""
-        if self._anew >= self._context.policy.degeneration.attempts:
+        if self._retries >= self._context.policy.degeneration.attempts:
             return False
-        self._anew += 1
-        self._void(attempt_ended(self.degenerate(), self._speaker))
+        self._retries += 1
+        self._retract(attempt_ended(self.degenerate_error(), self._model))
         self.repeated = None
         if not self.cut_for:
-            self._begin(self._context.provider.model)
+            self._begin_attempt(self._context.provider.model)
         return not self.cut_for
 
-    def degenerate(self) -> Degenerate:
+    def degenerate_error(self) -> Degenerate:
         """A response that repeats itself, as it stands in the record."""
         assert self.repeated is not None
         text = self._assembler.message.text
         before = self.repeated.before(text) if self.repeated.part == "text" else text
-        return Degenerate(str(self.repeated), text=text[:SHOWN] if is_blank(before) else before)
+        return Degenerate(str(self.repeated), text=text[:MAX_REPEATED_TEXT] if is_blank(before) else before)
 
-    def failed(self, error: ProviderError) -> None:
+    def record_failure(self, error: ProviderError) -> None:
         """The last attempt failed, and no other takes its place."""
-        self._note_failure(attempt_ended(error, self._speaker))
+        self._log_failure(attempt_ended(error, self._model))
 
-    def response(self) -> ResponseFinished:
+    def build(self) -> ResponseFinished:
         """The response as a whole, or as far as it had come when it was cut."""
         assembler = self._assembler
         if self.cut_for:
-            self._tell(assembler.close_truncated())
+            self._log_events(assembler.close_truncated())
         message = assembler.message
         for event in assembler.close():
             self._log.append(event)
         return ResponseFinished(
             step=self._step,
             attempt=self._attempt,
-            model=self._speaker,
+            model=self._model,
             message=message,
-            finish=assembler.finish or self._finish(),
+            finish=assembler.finish or self._finish_reason(),
             raw_finish=assembler.raw_finish,
             usage=self._usage(message),
             cut_at=self.cut_at,
@@ -156,59 +156,59 @@ class Attempts:
             after_cut=self._context.cut_off.get(self._step) if self.cut_at is not None else None,
         )
 
-    def _finish(self) -> FinishReason:
+    def _finish_reason(self) -> FinishReason:
         if self.cut_at is not None:
             return "tool_calls"
         return "length" if self.cut_for == RESPONSE_TOKENS else "other"
 
     # ---- one after another
 
-    def _begin(self, model: str) -> None:
+    def _begin_attempt(self, model: str) -> None:
         self._attempt = self._next_id()
         self._ended = False
         self._completions = []
         self._assembler = Assembler(self._step, self._attempt, self._context.taken_ids)
-        self._watch = self._watching()
+        self._detector = self._repetition_detector()
         self.repeated = None
         self._log.append(AttemptStarted(attempt=self._attempt, model=model))
         if self._meter is not None:
             self._meter.begin(self._attempt, model)
 
-    def _watching(self) -> RepetitionDetector | None:
+    def _repetition_detector(self) -> RepetitionDetector | None:
         """What looks for repetition; None in a replay, whose record says where a response was cut."""
         settings = self._context.policy.degeneration
         return RepetitionDetector(settings) if settings.watches and self._context.replay is None else None
 
     def _next_id(self) -> str:
-        self._made += 1
-        return f"{self._step}.{self._made}"
+        self._attempts_made += 1
+        return f"{self._step}.{self._attempts_made}"
 
-    def _speaks(self, model: str) -> None:
-        self._speaker = model
+    def _switch_model(self, model: str) -> None:
+        self._model = model
         if self._ended:
-            self._begin(model)
+            self._begin_attempt(model)
         elif self._meter is not None:
             self._meter.begin(self._attempt, model)
 
-    def _void(self, ended: AttemptEnded) -> None:
-        if self._note_failure(ended):
-            self._log.append(AttemptRetracted(attempt=self._attempt, by=f"{self._step}.{self._made + 1}"))
+    def _retract(self, ended: AttemptEnded) -> None:
+        if self._log_failure(ended):
+            self._log.append(AttemptRetracted(attempt=self._attempt, by=f"{self._step}.{self._attempts_made + 1}"))
         if self._calls is not None:
-            self._calls.void()
+            self._calls.discard()
         self._ended = True
         self.cut_for = self._context.limits.used_up(self._step)  # before another attempt is waited for
 
-    def _note_failure(self, ended: AttemptEnded) -> bool:
+    def _log_failure(self, ended: AttemptEnded) -> bool:
         """Write that the attempt that is heard came to nothing; True if something had been shown of it."""
         message = self._assembler.message
         shown = bool(message.text or message.calls or message.reasoning)
-        billed = shown or ended.kind in SENT
+        billed = shown or ended.kind in BILLED_KINDS
         usage = self._usage(message) if billed and ended.usage is None else self._cost_of(ended)
         text = ended.text if ended.kind == Degenerate.kind else message.text
         self._log.append(_failure(ended, self._attempt, usage, shown, text))
         return shown
 
-    def _note_beside(self, ended: AttemptEnded) -> None:
+    def _log_parallel_attempt(self, ended: AttemptEnded) -> None:
         attempt = self._next_id()
         self._log.append(AttemptStarted(attempt=attempt, model=ended.model))
         self._log.append(_failure(ended, attempt, self._cost_of(ended), shown=False))
@@ -218,32 +218,32 @@ class Attempts:
 
     # ---- what a chunk makes
 
-    def _tell(self, events: Iterable[Event]) -> int:
+    def _log_events(self, events: Iterable[Event]) -> int:
         """Write events of the response; gives the time of the latest, in milliseconds since the run began."""
-        watch, t = self._watch, 0
+        detector, t = self._detector, 0
         for event in events:
-            if watch is not None and (repeated := watch.feed(event)) is not None:
+            if detector is not None and (repeated := detector.feed(event)) is not None:
                 self.repeated = repeated
             if type(event) is ToolCallEnd:
                 self.repeated = None  # a call that has come whole is not endless
-                self._end_call(event)
+                self._complete_call(event)
             else:
                 t = self._log.append(event).t
         return t
 
-    def _end_call(self, event: ToolCallEnd) -> None:
+    def _complete_call(self, event: ToolCallEnd) -> None:
         """Take a call that has become whole."""
         if self._calls is None:
             return
         call = self._assembler.call(event.call_id)
-        may_end = self._calls.may_end(call)
+        may_end = self._calls.is_final_completion(call)
         self._log.append(replace(event, may_end=may_end))
-        self._calls.offer(call)
+        self._calls.start_early(call)
         policy = self._context.policy
-        if may_end and not self._calls.asked and policy.inner_cancel and policy.mixed != "all":
+        if may_end and not self._calls.has_question and policy.inner_cancel and policy.mixed != "all":
             self._completions.append(call)
 
-    def _completion(self) -> str | None:
+    def _completion_to_cut_at(self) -> str | None:
         """The completion call at which the stream is to be cut now."""
         waiting = self._completions
         while waiting and self._assembler.all_complete_before(waiting[0].id):
@@ -255,12 +255,12 @@ class Attempts:
     # ---- what it cost
 
     def _usage(self, message: AssistantMessage) -> Usage:
-        return self._context.priced(self._tokens(message), self._speaker or self._context.provider.model)
+        return self._context.priced(self._tokens(message), self._model or self._context.provider.model)
 
     def _tokens(self, message: AssistantMessage) -> Usage:
         """What the provider reported; estimated (4 characters a token) what it had not reported before a cut."""
         reported = self._assembler.usage
-        if reported is not None and (self._assembler.finish is not None or self._counted):
+        if reported is not None and (self._assembler.finish is not None or self._usage_complete):
             return reported
         recalled = self._context.replay
         then = None if recalled is None else recalled.response(self._step)

@@ -41,16 +41,16 @@ from .decision.events import (
 )
 from .qualified_names import current_name
 
-OURS = "endstop.records.redaction:Redaction"
-MARKED = "[redacted:"
+OUR_REDACTION = "endstop.records.redaction:Redaction"
+REDACTION_MARK = "[redacted:"
 """What our own redaction leaves in place of what it found; what another one leaves, nobody knows."""
-MEANINGS = (CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded)
+CALL_CONSEQUENCES = (CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded)
 """What a call may have come to before its result was written."""
 E = TypeVar("E", bound=Event)
 
 
 @dataclass(slots=True)
-class Interrupted:
+class ResumePoint:
     """A run without an end: what was known, and how far it had come."""
 
     facts: Facts
@@ -64,13 +64,13 @@ class Interrupted:
     """What the run offers its model, from its beginning to its end."""
     redaction: tuple[str, ...] = ()
     """What redacted the record, by name."""
-    halfway: Halfway | None = None
+    partial_step: PartialStep | None = None
     """The step that was under way."""
     in_round: bool = False
     """Whether a round had begun and its decision was not made."""
     decision: Decision | None = None
     """What had been decided, if no round has begun since."""
-    since: list[Event] = field(default_factory=list)
+    pending: list[Event] = field(default_factory=list)
     """What was done since the latest round, step or decision began."""
     ephemeral: list[str] = field(default_factory=list)
     """Reminders that no response has followed yet."""
@@ -83,19 +83,19 @@ class Interrupted:
     was not written."""
 
     @classmethod
-    def at(cls, events: Iterable[Event], facts: Facts) -> Interrupted:
+    def at(cls, events: Iterable[Event], facts: Facts) -> ResumePoint:
         """Where these events end."""
         here = cls(facts)
         for event in events:
             here.seq, here.t = event.seq, event.t
             if isinstance(event, VerdictGiven | EvaluationFinished):
                 event = replace(event, name=current_name(event.name))
-            here._take(event)
+            here._feed(event)
         return here
 
-    def _take(self, event: Event) -> None:
-        if self.halfway is not None:
-            self.halfway.take(event)
+    def _feed(self, event: Event) -> None:
+        if self.partial_step is not None:
+            self.partial_step.feed(event)
         match event:
             case RunStarted():
                 self.prompt, self.started_at, self.prices = event.prompt, event.started_at, event.prices
@@ -104,29 +104,29 @@ class Interrupted:
             case QuestionAnswered(call_id=id, text=text, says=says):
                 self.answered = next(((q, text, says) for q in self.questions if q.call_id == id), None)
             case RunResumed(interrupted_step=int()):
-                self.halfway = None
+                self.partial_step = None
             case RoundStarted():
-                self.in_round, self.decision, self.since = True, None, []
+                self.in_round, self.decision, self.pending = True, None, []
             case StepStarted():
-                self.halfway, self.since = Halfway(event.step), []
+                self.partial_step, self.pending = PartialStep(event.step), []
             case DecisionMade():
-                self.in_round, self.decision, self.since = False, event.decision, []
+                self.in_round, self.decision, self.pending = False, event.decision, []
             case CompletionAccepted():
                 self.answered = None
             case CompletionRejected():
                 self.answered = None
-                self.since.append(event)
+                self.pending.append(event)
             case StepFinished():
-                self.halfway, self.since = None, [event]
+                self.partial_step, self.pending = None, [event]
             case MessageAdded() | VerdictGiven() | ResponseFinished():
-                self._note(event)
+                self._feed_pending(event)
             case ContextCompacted() | PhaseReported() | StageFinished() | EvaluationFinished():
-                self.since.append(event)
+                self.pending.append(event)
             case _:
                 pass
 
-    def _note(self, event: Event) -> None:
-        self.since.append(event)
+    def _feed_pending(self, event: Event) -> None:
+        self.pending.append(event)
         match event:
             case MessageAdded(ephemeral=True, origin="reminder"):
                 self.ephemeral.append(event.text)
@@ -138,22 +138,22 @@ class Interrupted:
             case _:
                 pass
 
-    def claim(self, kind: type[E], **fields: object) -> E | None:
+    def take_recorded(self, kind: type[E], **fields: object) -> E | None:
         """The first event of this kind with these values, if it happened already; nobody else gets it then."""
-        for number, event in enumerate(self.since):
+        for number, event in enumerate(self.pending):
             if isinstance(event, kind) and all(getattr(event, name) == value for name, value in fields.items()):
-                del self.since[number]
+                del self.pending[number]
                 return event
         return None
 
-    def altered(self, arguments: str) -> bool:
+    def may_be_redacted(self, arguments: str) -> bool:
         """Whether these arguments, as the record holds them, may be others than the model wrote."""
-        return bool(self.redaction) and (MARKED in arguments or self.redaction != (OURS,))
+        return bool(self.redaction) and (REDACTION_MARK in arguments or self.redaction != (OUR_REDACTION,))
 
     @property
     def closed(self) -> bool:
         """Whether the closing step was made already."""
-        return self.decision is not None and any(isinstance(e, ResponseFinished | StepFinished) for e in self.since)
+        return self.decision is not None and any(isinstance(e, ResponseFinished | StepFinished) for e in self.pending)
 
 
 # A step that was under way when its process was killed: what of it had happened.
@@ -162,38 +162,38 @@ class Interrupted:
 
 
 @dataclass(slots=True)
-class Halfway:
+class PartialStep:
     """One step, as far as it had come."""
 
     step: int
     response: ResponseFinished | None = None
     """None if it had not come whole: it is asked for again."""
-    whole: list[str] = field(default_factory=list)
+    complete_calls: list[str] = field(default_factory=list)
     """The calls that had come whole, by id."""
-    begun: set[str] = field(default_factory=set)
+    started_calls: set[str] = field(default_factory=set)
     """Those that had begun to run."""
     results: list[ToolCallResult] = field(default_factory=list)
-    came_to: dict[str, Event] = field(default_factory=dict)
-    """What each call had come to, of `MEANINGS`, by call id."""
+    call_events: dict[str, Event] = field(default_factory=dict)
+    """What each call had come to, of `CALL_CONSEQUENCES`, by call id."""
 
-    def take(self, event: Event) -> None:
+    def feed(self, event: Event) -> None:
         """One more event of the step."""
         match event:
             case ToolCallEnd():
-                self.whole.append(event.call_id)
+                self.complete_calls.append(event.call_id)
             case AttemptFailed(beside=False):
-                self.whole.clear()
+                self.complete_calls.clear()
                 self.results.clear()
             case ToolExecutionStarted():
-                self.begun.add(event.call_id)
+                self.started_calls.add(event.call_id)
             case ToolCallResult():
                 self.results.append(event)
             case ResponseFinished():
                 self.response = event
-                if not self.whole:  # no stream was recorded
+                if not self.complete_calls:  # no stream was recorded
                     broken_off = {*event.without_arguments, event.truncated}
-                    self.whole = [call.id for call in event.message.calls if call.id not in broken_off]
-            case _ if isinstance(event, MEANINGS):
-                self.came_to[event.call_id] = event
+                    self.complete_calls = [call.id for call in event.message.calls if call.id not in broken_off]
+            case _ if isinstance(event, CALL_CONSEQUENCES):
+                self.call_events[event.call_id] = event
             case _:
                 pass

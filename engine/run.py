@@ -26,7 +26,7 @@ from .decision import Event, Facts, Outcome, Stop, WrongUse, build_outcome
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished
 from .durability import RunLost
-from .evaluation import Evaluator, evaluated
+from .evaluation import Evaluator, run_evaluation
 from .event_bus import Bus, Lagged
 from .hook_runner import ask_handlers
 from .hooks import PromptHandler
@@ -189,7 +189,7 @@ class Run:
         try:
             await ask_handlers(context, self._prompt_handlers)
             outcome = await run_rounds(context)
-            outcome = await evaluated(context, self._evaluate, outcome)
+            outcome = await run_evaluation(context, self._evaluate, outcome)
         except BaseException as error:
             if _lost_in(error) is None:
                 await self._finish(_crashed(context, error))

@@ -50,7 +50,7 @@ from .event_log import Journal, Log, RecordTarget, open_journal
 from .providers import Exchange, Provider, Record
 from .records.format import DrainedChunk, step_of_attempt, summarize_drained
 from .records.reader import RecordedRun
-from .resume_point import Halfway, Interrupted
+from .resume_point import PartialStep, ResumePoint
 from .run import Run, enter_middleware, new_run_id, notify_subscribers
 from .tool_calls import record_acceptance
 from .tools.results import CANCELLED, NOT_RUN_WHILE_CLOSING, PROCESS_DIED, Completion
@@ -93,7 +93,7 @@ class Session:
         """What was known at the end of the latest run."""
         self._before = Carried()
         """What the runs had used that came before the latest one."""
-        self._interrupted: Interrupted | None = None
+        self._interrupted: ResumePoint | None = None
         self._functions: Mapping[str, Sequence[str]] = {}
         """The functions of the latest run that was recalled from a record."""
         self._tools: Sequence[ToolSpec] = ()
@@ -165,7 +165,7 @@ class Session:
             self._count_up(continues=run.started.continues is not None)
             self._remember(facts)
             self._functions, self._tools = run.started.functions, run.started.tools
-            self._interrupted = None if run.finished is not None else Interrupted.at(run.events, facts)
+            self._interrupted = None if run.finished is not None else ResumePoint.at(run.events, facts)
 
     def go_on_from(self, other: Session) -> None:
         """Stand where another session of this conversation stands, whatever becomes of that one afterwards."""
@@ -213,7 +213,7 @@ class Session:
 
     def _open(self, context: Context, opening: Opening, run_id: str) -> None:
         """Write the first events of the run."""
-        if isinstance(opening, Interrupted):
+        if isinstance(opening, ResumePoint):
             resume(context, opening)
             self._interrupted = None
             return
@@ -253,17 +253,17 @@ class Session:
         cut_off = dict(self.cut_off)
         if journal is not None and self._drain:
             provider = Record(provider, partial(_keep_rest, journal, cut_off), drain=True)
-        prices = opening.prices if isinstance(opening, Interrupted) else config.known_prices()
+        prices = opening.prices if isinstance(opening, ResumePoint) else config.known_prices()
         dearest = max(prices.values(), key=lambda price: price.output, default=None)
         share = None if config.budget is None else config.budget.share(dearest)
         if share is not None:
-            sinks.append(share.take)
+            sinks.append(share.feed)
         log = Log(runtime.clock, self.transcript.feed, sinks)
         toolbox = config.toolbox
-        if isinstance(opening, Interrupted):
-            toolbox = toolbox.only(spec.name for spec in opening.tools)
+        if isinstance(opening, ResumePoint):
+            toolbox = toolbox.subset(spec.name for spec in opening.tools)
             log.continue_after(opening.facts, opening.seq, opening.t)
-            bus.begin_after(opening.seq)
+            bus.start_at(opening.seq)
         return Context(
             log=log,
             transcript=self.transcript,
@@ -323,7 +323,7 @@ class AnswerGiven:
     text: str
 
 
-Opening = PromptGiven | AnswerGiven | Interrupted
+Opening = PromptGiven | AnswerGiven | ResumePoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,12 +370,12 @@ def start(
         _answer(context, opening.question, opening.text)
 
 
-def resume(context: Context, interrupted: Interrupted) -> None:
+def resume(context: Context, interrupted: ResumePoint) -> None:
     """Go on with a run that was killed.
 
     A response that was not whole is asked for again. Else the round enters its step again, where it stood.
     """
-    facts, halfway = interrupted.facts, interrupted.halfway
+    facts, halfway = interrupted.facts, interrupted.partial_step
     context.interrupted = interrupted
     context.started_at = interrupted.started_at
     context.skip_next_step = interrupted.skip_next_step
@@ -393,7 +393,7 @@ def resume(context: Context, interrupted: Interrupted) -> None:
         _close(context, halfway)
 
 
-def _close(context: Context, halfway: Halfway) -> None:
+def _close(context: Context, halfway: PartialStep) -> None:
     """End a step outside of the rounds, in which nothing runs any more: the closing one, or one that was cancelled."""
     asked = {question.call_id for question in context.log.facts.questions}
     for call in context.transcript.open_calls:
@@ -402,10 +402,10 @@ def _close(context: Context, halfway: Halfway) -> None:
     context.log.append(StepFinished(step=halfway.step))
 
 
-def _given_up(call: ToolCall, halfway: Halfway, *, closing: bool) -> ToolCallResult:
+def _given_up(call: ToolCall, halfway: PartialStep, *, closing: bool) -> ToolCallResult:
     if closing:
         return ToolCallResult(call_id=call.id, name=call.name, content=NOT_RUN_WHILE_CLOSING, status="skipped")
-    if call.id in halfway.begun:
+    if call.id in halfway.started_calls:
         return ToolCallResult(call_id=call.id, name=call.name, content=PROCESS_DIED, status="unknown")
     return ToolCallResult(call_id=call.id, name=call.name, content=CANCELLED, status="cancelled")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .connections import begin_aside, hear_out
+from .connections import read_stream, start_background_task
 from .decision import (
     AnyChunk,
     AssistantMessage,
@@ -44,7 +44,7 @@ async def complete_text(provider: Provider, question: str, prices: Prices) -> tu
                 pass
         return False
 
-    await hear_out(provider, request, take, begin_aside)
+    await read_stream(provider, request, take, start_background_task)
     text = "".join(parts)
     if usage is None:
         usage = Usage(

@@ -26,8 +26,8 @@ from .decision.messages import ResultStatus
 from .decision.rules import rejection_message
 from .durability import RunLost
 from .hook_runner import ask_gates
-from .resume_point import Halfway
-from .tool_execution import BEYOND, execute
+from .resume_point import PartialStep
+from .tool_execution import UNLIMITED_KINDS, execute_call
 from .tools.results import (
     CANCELLED,
     LIMIT_REACHED,
@@ -52,112 +52,112 @@ RAN_EARLY = (
     "It had begun with the arguments as they stood when they were whole; then more of them came, which makes them "
     "invalid. It was stopped (it only reads), and what it found is dropped. Call it again."
 )
-FAILED: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown"})
+FAILED_STATUSES: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown"})
 """What keeps a completion beside it from being accepted (`policy.reject_after_failure`)."""
 
 
-class Calls:
-    """The calls of one step. `offer` while the response streams, `settle` once it is whole or cut."""
+class ToolCalls:
+    """The calls of one step. `start_early` while the response streams, `run_all` once it is whole or cut."""
 
     def __init__(self, context: Context, scope: RoundScope) -> None:
         self._context = context
         self._log = context.log
         self._scope = scope
-        self._start_over()
+        self._reset()
 
-    def _start_over(self) -> None:
+    def _reset(self) -> None:
         self._early = self._context.steps is None  # no durable step inside another one, the response
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._begun: dict[str, ToolCall] = {}
-        self._ledger = Ledger(self._context)
-        self._completions = Completions(self._context, self._scope, self._ledger)
-        self._ending: set[str] = set()
+        self._started: dict[str, ToolCall] = {}
+        self._results = CallResults(self._context)
+        self._completions = CompletionCalls(self._context, self._scope, self._results)
+        self._final: set[str] = set()
         """Completions of a killed process that nothing may follow."""
 
     @property
-    def asked(self) -> bool:
+    def has_question(self) -> bool:
         """Whether a question to the user stands in this step."""
-        return self._ledger.asked
+        return self._results.has_question
 
-    def may_end(self, call: ToolCall) -> bool | None:
+    def is_final_completion(self, call: ToolCall) -> bool | None:
         """Whether a completion's arguments are valid and make it a final one; None if it is no completion."""
-        return self._completions.may_end(call)
+        return self._completions.is_final(call)
 
-    def offer(self, call: ToolCall) -> None:
+    def start_early(self, call: ToolCall) -> None:
         """Take a call that has just become whole: start it if it may start early."""
         tool = self._context.toolbox.get(call.name)
         if tool is None:
             return
-        self._ledger.asked = self._ledger.asked or tool.kind == "question"
-        if tool.spec.reads and self._early and tool.kind == "ordinary" and not self._lost(call):
-            taken = call.id in self._ledger or self._answered_late(call)
+        self._results.has_question = self._results.has_question or tool.kind == "question"
+        if tool.spec.reads and self._early and tool.kind == "ordinary" and not self._was_interrupted(call):
+            taken = call.id in self._results or self._answered_late(call)
             if not taken and (arguments := self._arguments(tool, call)) is not None:
                 self._start(tool, call, arguments)
         elif tool.kind != "completion" or self._context.policy.mixed != "all":
             self._early = False
 
-    def take_up(self, halfway: Halfway) -> None:
+    def restore(self, halfway: PartialStep) -> None:
         """Stand where a killed process stood in this step: what was settled stays so, and nothing runs yet."""
         assert halfway.response is not None
         for result in halfway.results:
-            self._ledger.recall(result)
+            self._results.restore(result)
         for call in halfway.response.message.calls:
-            match halfway.came_to.get(call.id):
+            match halfway.call_events.get(call.id):
                 case QuestionAsked(confirms=confirms):
-                    self._ledger.leave_open(call)
-                    self._ledger.asked = self._ledger.asked or confirms is None
+                    self._results.mark_open(call)
+                    self._results.has_question = self._results.has_question or confirms is None
                     if confirms is not None:
-                        self._ending.add(call.id)
+                        self._final.add(call.id)
                 case ThoughtRecorded():
-                    self._ledger.answer(call, NOTED, "ok")
+                    self._results.answer(call, NOTED, "ok")
                 case (CompletionAccepted() | CompletionRejected() | PhaseReported()) as event:
-                    if self._completions.take_up(call, event):
-                        self._ending.add(call.id)
+                    if self._completions.restore(call, event):
+                        self._final.add(call.id)
                 case _:
                     pass
 
-    def offer_again(self, halfway: Halfway) -> None:
+    def restart_early(self, halfway: PartialStep) -> None:
         """Take its calls once more as they came, for those that may start early."""
         assert halfway.response is not None
         for call in halfway.response.message.calls:
-            if call.id in halfway.whole:
-                self.offer(call)
+            if call.id in halfway.complete_calls:
+                self.start_early(call)
 
-    def stop_changed(self, message: AssistantMessage) -> None:
+    def cancel_changed(self, message: AssistantMessage) -> None:
         """Give up the calls that run with other arguments than they have come to have."""
         recalled = self._context.replay
         ended = () if recalled is None else recalled.ended  # before their arguments turned out to be others
         for call in message.calls:
-            if call.id not in ended and call.id in self._begun and self._begun[call.id].arguments != call.arguments:
-                self._ledger.answer(call, RAN_EARLY, "invalid")
+            if call.id not in ended and call.id in self._started and self._started[call.id].arguments != call.arguments:
+                self._results.answer(call, RAN_EARLY, "invalid")
                 self._running[call.id].cancel()
 
-    async def settle(self, message: AssistantMessage, truncated: Collection[str]) -> None:
+    async def run_all(self, message: AssistantMessage, truncated: Collection[str]) -> None:
         """Give every call of the response its result, open questions apart. `truncated`: where it broke off."""
         whole = [call for call in message.calls if call.id not in truncated]
-        alone = self._context.policy.mixed == "none" and any(self._completions.may_end(call) for call in whole)
+        alone = self._context.policy.mixed == "none" and any(self._completions.is_final(call) for call in whole)
         done = False
         before: list[str] = []
         if self._context.limits.reached:
-            self._give_up_running()
+            self._cancel_running()
         for call in message.calls:
             tool = self._context.toolbox.get(call.name)
-            if call.id in self._ledger:
-                done = done or call.id in self._ending
-            elif self._lost(call):
-                self._ledger.answer(call, PROCESS_DIED, "unknown")
+            if call.id in self._results:
+                done = done or call.id in self._final
+            elif self._was_interrupted(call):
+                self._results.answer(call, PROCESS_DIED, "unknown")
             elif self._is_left_out(call, tool, done, alone):
-                self._ledger.answer(call, SKIPPED, "skipped")
+                self._results.answer(call, SKIPPED, "skipped")
             elif call.id in truncated:
-                self._ledger.answer(call, TRUNCATED, "truncated")
+                self._results.answer(call, TRUNCATED, "truncated")
             elif tool is None:
-                self._ledger.answer(call, self._unknown(call.name), "invalid")
+                self._results.answer(call, self._unknown_tool(call.name), "invalid")
             elif call.id in self._running or (arguments := self._arguments(tool, call)) is None:
                 pass  # it began while the response was streaming, or is answered as invalid
-            elif tool.kind not in BEYOND and self._out_of_time():
-                self._ledger.answer(call, LIMIT_REACHED, "cancelled")
+            elif tool.kind not in UNLIMITED_KINDS and self._out_of_time():
+                self._results.answer(call, LIMIT_REACHED, "cancelled")
                 if not tool.spec.reads:
-                    self._ledger.fail(call.id, call.name, LIMIT_REACHED)
+                    self._results.record_failure(call.id, call.name, LIMIT_REACHED)
             elif tool.spec.reads and tool.kind == "ordinary":
                 self._start(tool, call, arguments)
             else:
@@ -168,8 +168,8 @@ class Calls:
         await self._finish_running(before)
         for call in message.calls:
             if call.id in self._running and self._context.limits.reached:
-                self._ledger.answer(call, LIMIT_REACHED, "cancelled")
-        self.abandon(message)  # what somebody else has cancelled, and neither we nor the caller
+                self._results.answer(call, LIMIT_REACHED, "cancelled")
+        self.cancel_rest(message)  # what somebody else has cancelled, and neither we nor the caller
 
     def _is_left_out(self, call: ToolCall, tool: Tool | None, done: bool, alone: bool) -> bool:
         """Whether a call does not run because of the completion beside it (`policy.mixed`)."""
@@ -184,38 +184,38 @@ class Calls:
         """Whether a limit of the run is reached, so that no further call begins."""
         limits = self._context.limits
         if not limits.reached and limits.out_of_time:
-            limits.strike(self._log.facts.steps)
+            limits.record_time_up(self._log.facts.steps)
         return limits.reached
 
     def _answered_late(self, call: ToolCall) -> bool:
         """In a replay: whether this call never ran, and waited for its result until the response was whole."""
         return self._context.replay is not None and call.id in self._context.replay.answered_late
 
-    def _lost(self, call: ToolCall) -> bool:
+    def _was_interrupted(self, call: ToolCall) -> bool:
         """In a replay: whether the process was killed before this call had its result."""
         return self._context.replay is not None and call.id in self._context.replay.lost
 
-    def void(self) -> None:
+    def discard(self) -> None:
         """Forget the calls of an attempt that came to nothing; those that began early are given up."""
-        self._give_up_running()
-        self._ledger.close()
-        self._start_over()
+        self._cancel_running()
+        self._results.close()
+        self._reset()
 
-    def _give_up_running(self) -> None:
+    def _cancel_running(self) -> None:
         for task in self._running.values():
             task.cancel()
 
-    def abandon(self, message: AssistantMessage | None) -> None:
+    def cancel_rest(self, message: AssistantMessage | None) -> None:
         """Answer what was cut off by a cancellation, without running anything."""
         after = False
         for call in message.calls if message is not None else ():
             if after and call.id not in self._running:
-                self._ledger.answer(call, SKIPPED, "skipped")
+                self._results.answer(call, SKIPPED, "skipped")
             else:
                 left = call.id in self._context.left_behind
-                self._ledger.answer(call, STILL_RUNNING if left else CANCELLED, "cancelled")
+                self._results.answer(call, STILL_RUNNING if left else CANCELLED, "cancelled")
             after = after or call.id == self._scope.cut_by
-        self._ledger.close()
+        self._results.close()
 
     # ---- running
 
@@ -224,18 +224,21 @@ class Calls:
         try:
             return tool.parse(call.arguments)
         except InvalidArguments as error:
-            self._ledger.answer(call, str(error), "invalid")
+            self._results.answer(call, str(error), "invalid")
             return None
 
     def _start(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
-        self._begun[call.id] = call
-        self._running[call.id] = self._scope.start(self._read(tool, call, arguments, self._ledger), call.name)
+        self._started[call.id] = call
+        work = self._run_reading(tool, call, arguments, self._results)
+        self._running[call.id] = self._scope.start(work, call.name)
 
-    async def _read(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], ledger: Ledger) -> None:
+    async def _run_reading(
+        self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], results: CallResults
+    ) -> None:
         if self._scope.shared.cancel_called:
             return  # it was begun in the turn of the loop in which the round was cancelled
         try:
-            await self._run_ordinary(tool, call, arguments, ledger)
+            await self._run_ordinary(tool, call, arguments, results)
         except RunLost as lost:
             self._log.close(lost)  # before those beside it are given up, which may not like it
             raise
@@ -251,45 +254,47 @@ class Calls:
         """Run a call beside which nothing else runs; True if it was a completion that nothing may follow."""
         match tool.kind:
             case "ordinary" if tool.spec.completes:
-                value = await execute(self._context, self._scope, tool, call, arguments)
+                value = await execute_call(self._context, self._scope, tool, call, arguments)
                 if isinstance(value, Completion | Continue | Phase):
-                    return await self._completions.settle(call, value, before, besides=value.content)
-                self._settle_ordinary(call, value, self._ledger)
+                    return await self._completions.apply(call, value, before, extra=value.content)
+                self._record_result(call, value, self._results)
             case "ordinary":
-                await self._run_ordinary(tool, call, arguments, self._ledger)
+                await self._run_ordinary(tool, call, arguments, self._results)
             case "think":
                 await self._think(tool, call, arguments)
             case "question":
                 await self._ask(tool, call, arguments)
             case "completion":
-                return await self._completions.complete(tool, call, arguments, before)
+                return await self._completions.run(tool, call, arguments, before)
         return False
 
-    async def _run_ordinary(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], ledger: Ledger) -> None:
-        self._settle_ordinary(call, await execute(self._context, self._scope, tool, call, arguments), ledger)
+    async def _run_ordinary(
+        self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], results: CallResults
+    ) -> None:
+        self._record_result(call, await execute_call(self._context, self._scope, tool, call, arguments), results)
 
-    def _settle_ordinary(self, call: ToolCall, value: Any, ledger: Ledger) -> None:
+    def _record_result(self, call: ToolCall, value: Any, results: CallResults) -> None:
         if isinstance(value, NeedsUserInput):
-            ledger.ask(call, value.question)
+            results.ask_user(call, value.question)
             return
         content, status = render_result(value)
-        ledger.answer(call, content, status, images_in(value))
+        results.answer(call, content, status, images_in(value))
 
     async def _think(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
-        content, status = render_result(await execute(self._context, self._scope, tool, call, arguments))
+        content, status = render_result(await execute_call(self._context, self._scope, tool, call, arguments))
         if status == "ok":
             self._log.append(ThoughtRecorded(call_id=call.id, text=content))
             content = NOTED
-        self._ledger.answer(call, content, status)
+        self._results.answer(call, content, status)
 
     async def _ask(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> None:
-        content, status = render_result(await execute(self._context, self._scope, tool, call, arguments))
+        content, status = render_result(await execute_call(self._context, self._scope, tool, call, arguments))
         if status != "ok":
-            self._ledger.answer(call, content, status)
+            self._results.answer(call, content, status)
             return
-        self._ledger.ask(call, content)
+        self._results.ask_user(call, content)
 
-    def _unknown(self, name: str) -> str:
+    def _unknown_tool(self, name: str) -> str:
         offered = ", ".join(self._context.toolbox) or "none"
         return f"There is no tool {name!r}. The tools are: {offered}."
 
@@ -300,18 +305,18 @@ class Calls:
 # wanted, the user. Acceptance cancels the shared scope of the round.
 
 
-class Completions:
+class CompletionCalls:
     """Settles the completion calls of one step."""
 
-    def __init__(self, context: Context, scope: RoundScope, ledger: Ledger) -> None:
+    def __init__(self, context: Context, scope: RoundScope, results: CallResults) -> None:
         self._context = context
         self._log = context.log
         self._scope = scope
-        self._ledger = ledger
-        self._besides = ""
+        self._results = results
+        self._extra = ""
         """What a result says beside what became of the completion."""
 
-    def may_end(self, call: ToolCall) -> bool | None:
+    def is_final(self, call: ToolCall) -> bool | None:
         """Whether a completion's arguments are valid and make it a final one; None if it is no completion."""
         tool = self._context.toolbox.get(call.name)
         if tool is None or tool.kind != "completion":
@@ -321,7 +326,7 @@ class Completions:
         except InvalidArguments:
             return False
 
-    async def complete(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], before: Sequence[str]) -> bool:
+    async def run(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], before: Sequence[str]) -> bool:
         """Run a completion's handler and act on what it says; False if it only reported a phase.
 
         before: the calls that stand before it, by id.
@@ -330,69 +335,69 @@ class Completions:
         if objection is not None:
             self._reject(call, *objection)
             return True
-        return await self._act_on(call, await execute(self._context, self._scope, tool, call, arguments))
+        return await self._apply(call, await execute_call(self._context, self._scope, tool, call, arguments))
 
-    async def settle(
-        self, call: ToolCall, said: Completion | Continue | Phase, before: Sequence[str], besides: str | None
+    async def apply(
+        self, call: ToolCall, said: Completion | Continue | Phase, before: Sequence[str], extra: str | None
     ) -> bool:
-        """Act on what a tool of another kind said, which did something besides; False if it only reported a phase."""
-        self._besides = f"\n{besides}" if besides else ""
+        """Act on what a tool of another kind said, which did something extra; False if it only reported a phase."""
+        self._extra = f"\n{extra}" if extra else ""
         objection = self._objection(before) if isinstance(said, Completion) else None
         if objection is not None:
             self._reject(call, *objection)
             return True
-        return await self._act_on(call, said)
+        return await self._apply(call, said)
 
-    async def _act_on(self, call: ToolCall, value: Any) -> bool:
+    async def _apply(self, call: ToolCall, value: Any) -> bool:
         match value:
             case Phase() as phase:
-                self._report(call, phase)
+                self._report_phase(call, phase)
                 return False
             case NeedsUserInput(question):
-                self._ledger.ask(call, question)
+                self._results.ask_user(call, question)
                 return False
             case CallOutcome(status="unknown", content=content):
-                self._ledger.answer(call, content, "unknown")
+                self._results.answer(call, content, "unknown")
                 return False
             case Continue(reason):
                 self._reject(call, reason, "tool")
             case Completion(success=False) as failed:
                 self._reject(call, failed.error or failed.content or "It did not succeed.", "tool")
             case Completion() as completion:
-                await self._check(call, completion)
+                await self._check_gates(call, completion)
             case value:  # it failed, or was kept before there was `completion_of`
                 content, status = render_result(value)
                 if status == "ok":
-                    await self._check(call, Completion(answer=content))
+                    await self._check_gates(call, Completion(answer=content))
                 else:
                     self._reject(call, content, "tool")
         return True
 
-    def take_up(self, call: ToolCall, event: CompletionAccepted | CompletionRejected | PhaseReported) -> bool:
-        """Settle a completion of which a killed process had written what it came to; as `complete` does."""
+    def restore(self, call: ToolCall, event: CompletionAccepted | CompletionRejected | PhaseReported) -> bool:
+        """Settle a completion of which a killed process had written what it came to; as `run` does."""
         match event:
             case CompletionAccepted(answer=answer):
-                self._settle_accepted(call, answer)
+                self._answer_accepted(call, answer)
                 return True
             case CompletionRejected(reason=reason):
-                self._ledger.answer(call, rejection_message(reason), "rejected")
+                self._results.answer(call, rejection_message(reason), "rejected")
                 return True
             case PhaseReported(percentage=percentage) if percentage < 100:
-                self._ledger.answer(call, noted(percentage, event.next_phase), "ok")
+                self._results.answer(call, phase_reply(percentage, event.next_phase), "ok")
                 return False
             case PhaseReported():  # the last one, which comes just before the acceptance
                 return False
 
     def _objection(self, before: Sequence[str]) -> tuple[str, str] | None:
         """Why no completion can be final now, and by which rule; a mere phase may still be reported."""
-        if self._ledger.asked:
+        if self._results.has_question:
             return "A question to the user is still open. Complete the task once it is answered.", "open_question"
-        failure = self._ledger.failure_among(before)
+        failure = self._results.first_failure(before)
         if failure is not None and self._context.policy.reject_after_failure:
             return failure, "failed_call"
         return None
 
-    async def _check(self, call: ToolCall, completion: Completion) -> None:
+    async def _check_gates(self, call: ToolCall, completion: Completion) -> None:
         """Ask the gates, then the user if that is wanted, and accept or hand back."""
         objection = await ask_gates(self._context, completion, call.id)
         if objection is not None:
@@ -401,7 +406,7 @@ class Completions:
         if completion.confirm is None:
             self._accept(call, completion)
             return
-        self._ledger.leave_open(call)  # whether it is done is for the user to say
+        self._results.mark_open(call)  # whether it is done is for the user to say
         self._log.append(
             QuestionAsked(
                 call_id=call.id,
@@ -414,18 +419,18 @@ class Completions:
 
     def _accept(self, call: ToolCall, completion: Completion) -> None:
         record_acceptance(self._context, call.id, call.name, completion)
-        self._settle_accepted(call, completion.answer if completion.content is None else completion.content)
+        self._answer_accepted(call, completion.answer if completion.content is None else completion.content)
 
-    def _settle_accepted(self, call: ToolCall, content: str) -> None:
-        self._ledger.answer(call, content, "ok")
+    def _answer_accepted(self, call: ToolCall, content: str) -> None:
+        self._results.answer(call, content, "ok")
         if self._context.policy.inner_cancel:
             self._scope.cancel(Cause("completion", call.id))
 
     def _reject(self, call: ToolCall, reason: str, by: str) -> None:
         self._log.append(CompletionRejected(call_id=call.id, name=call.name, reason=reason, by=by))
-        self._ledger.answer(call, rejection_message(reason) + self._besides, "rejected")
+        self._results.answer(call, rejection_message(reason) + self._extra, "rejected")
 
-    def _report(self, call: ToolCall, phase: Phase) -> None:
+    def _report_phase(self, call: ToolCall, phase: Phase) -> None:
         self._log.append(
             PhaseReported(
                 call_id=call.id,
@@ -434,10 +439,10 @@ class Completions:
                 next_phase=phase.next_phase,
             )
         )
-        self._ledger.answer(call, noted(phase.percentage, phase.next_phase) + self._besides, "ok")
+        self._results.answer(call, phase_reply(phase.percentage, phase.next_phase) + self._extra, "ok")
 
 
-def noted(percentage: int, next_phase: str | None) -> str:
+def phase_reply(percentage: int, next_phase: str | None) -> str:
     """What the model reads where it has reported a part of the work."""
     following = f" Go on with: {next_phase}" if next_phase else " Go on."
     return f"Noted: {percentage} % done.{following}"
@@ -458,14 +463,14 @@ def record_acceptance(context: Context, call_id: str, name: str, completion: Com
 # What the calls of one step have come to: one result for each, and what the rest of the step must know of them.
 
 
-class Ledger:
+class CallResults:
     """The results of one step. The first result of a call counts, later ones are dropped."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._answered: set[str] = set()
         self._closed = False
-        self.asked = False
+        self.has_question = False
         """Whether a question to the user stands in this step."""
         self._failures: dict[str, str] = {}
         """The calls that failed, or whose effect is not known, by id, and why."""
@@ -475,16 +480,16 @@ class Ledger:
         if self._closed or call.id in self._answered:
             return
         self._answered.add(call.id)
-        if status in FAILED:
-            self.fail(call.id, call.name, content)
-        unmarked = status == "unknown" or self._polls(call)
+        if status in FAILED_STATUSES:
+            self.record_failure(call.id, call.name, content)
+        unmarked = status == "unknown" or self._is_polling(call)
         self._context.log.append(
             ToolCallResult(
                 call_id=call.id,
                 name=call.name,
                 content=content,
                 status=status,
-                fingerprint="" if unmarked else self._mark(call, content, images),
+                fingerprint="" if unmarked else self._fingerprint(call, content, images),
                 images=images,
             )
         )
@@ -493,41 +498,41 @@ class Ledger:
         """Whether this call has its result, or waits for the user."""
         return call_id in self._answered
 
-    def recall(self, result: ToolCallResult) -> None:
+    def restore(self, result: ToolCallResult) -> None:
         """Take a result that the record holds already."""
         self._answered.add(result.call_id)
-        if result.status in FAILED:
-            self.fail(result.call_id, result.name, result.content)
+        if result.status in FAILED_STATUSES:
+            self.record_failure(result.call_id, result.name, result.content)
 
     def close(self) -> None:
         """Take no results any more: the calls are void."""
         self._closed = True
 
-    def leave_open(self, call: ToolCall) -> None:
+    def mark_open(self, call: ToolCall) -> None:
         """Its answer will come from the user."""
         self._answered.add(call.id)
 
-    def ask(self, call: ToolCall, question: str) -> None:
+    def ask_user(self, call: ToolCall, question: str) -> None:
         """Ask the user, whose answer is the call's result."""
         if self._closed or call.id in self._answered:
             return
-        self.asked = True
-        self.leave_open(call)
+        self.has_question = True
+        self.mark_open(call)
         self._context.log.append(QuestionAsked(call_id=call.id, text=question))
 
-    def fail(self, call_id: str, name: str, why: str) -> None:
+    def record_failure(self, call_id: str, name: str, why: str) -> None:
         """A call has failed, or was not made: a completion after it is not accepted, if the policy says so."""
         self._failures[call_id] = f"{name}, called before it, failed: {why}"
 
-    def failure_among(self, ids: Sequence[str]) -> str | None:
+    def first_failure(self, ids: Sequence[str]) -> str | None:
         """The first of these calls that failed, whichever was the first to end; None if none did."""
         return next((self._failures[id] for id in ids if id in self._failures), None)
 
-    def _mark(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
+    def _fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:
         recalled = self._context.replay
         mark = "" if recalled is None else recalled.fingerprint(call.id, content)
         return mark or fingerprint(call, content, images)
 
-    def _polls(self, call: ToolCall) -> bool:
+    def _is_polling(self, call: ToolCall) -> bool:
         tool = self._context.toolbox.get(call.name)
         return tool is not None and tool.spec.polls

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from .checkpoint import keep_value
+from .checkpoint import checkpoint_value
 from .context import Context, RoundScope
 from .decision import ToolCall, WrongUse
 from .decision.events import ToolExecutionStarted, VerdictGiven
@@ -36,14 +36,14 @@ from .tools.results import (
 from .tools.tool import Tool
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
-BEYOND = frozenset({"completion", "question"})
+UNLIMITED_KINDS = frozenset({"completion", "question"})
 """Kinds of tools that no limit of the run cuts off: a completion that came whole is settled, and so is a question."""
-RUN = NotHappened()
+NOT_EXECUTED = NotHappened()
 """It had no effect, or none that counts: it is to be run."""
-SHOWN = 2000
+MAX_SHOWN_ARGUMENTS = 2000
 """Characters of the arguments that the user is shown."""
-_WORDS: dict[type, str] = {Happened: "happened", NotHappened: "not_happened", Unclear: "unclear"}
-PRESENT: ContextVar[ThisCall] = ContextVar("endstop_call")
+_CHECK_WORDS: dict[type, str] = {Happened: "happened", NotHappened: "not_happened", Unclear: "unclear"}
+_current_call: ContextVar[ThisCall] = ContextVar("endstop_call")
 """The call that is running; a task and a thread that are begun inside it inherit it."""
 
 # Who a call is: what a tool's function, or its check, can ask about the call that it is running for.
@@ -76,57 +76,61 @@ class ThisCall(Struct, frozen=True):
 def this_call() -> ThisCall:
     """The call that this function runs for, also in the thread of a sync one. Raises WrongUse outside of a call."""
     try:
-        return PRESENT.get()
+        return _current_call.get()
     except LookupError:
         raise WrongUse("this_call() is for a tool's function and its check, while a call of it runs") from None
 
 
-def call_of(context: Context, call_id: str) -> ThisCall:
+def identify_call(context: Context, call_id: str) -> ThisCall:
     """A call of the step under way."""
     facts = context.log.facts
     return ThisCall(facts.session_id, facts.run_id, facts.steps, call_id, context.began_before(call_id))
 
 
-async def execute(context: Context, scope: RoundScope, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
+async def execute_call(
+    context: Context, scope: RoundScope, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]
+) -> Any:
     """What the function returned; a Settled that says why it did not; or Asked, if only the user knows.
 
     Nothing begins in a scope that is cancelled, and nothing that ends in one has a result.
     """
     await scope.checkpoint()
-    here = call_of(context, call.id)
-    token = PRESENT.set(here)
+    here = identify_call(context, call.id)
+    token = _current_call.set(here)
     try:
         if context.steps is not None:
-            value = await _kept(context, tool, call, arguments, here.again)
+            value = await _run_durably(context, tool, call, arguments, here.again)
         elif context.interrupted is not None:
-            value = _read(tool, await _work(context, tool, call, arguments, here.again), arguments)
+            value = _parse_returned(tool, await _run_or_resolve(context, tool, call, arguments, here.again), arguments)
         else:
-            value = _read(tool, await _run(context, tool, call, arguments), arguments)
+            value = _parse_returned(tool, await _run(context, tool, call, arguments), arguments)
     finally:
-        PRESENT.reset(token)
+        _current_call.reset(token)
     await scope.checkpoint()
     return value
 
 
-async def _kept(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool) -> Any:
+async def _run_durably(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool) -> Any:
     """The result that a durable engine keeps of this call, or else what comes of it now."""
 
     async def work() -> Any:
-        return _read(tool, await _work(context, tool, call, arguments, again), arguments)
+        return _parse_returned(tool, await _run_or_resolve(context, tool, call, arguments, again), arguments)
 
-    return await keep_value(context, context.step_key(call.id), work)
+    return await checkpoint_value(context, context.step_key(call.id), work)
 
 
-def _read(tool: Tool, value: Any, arguments: Mapping[str, Any]) -> Any:
+def _parse_returned(tool: Tool, value: Any, arguments: Mapping[str, Any]) -> Any:
     return parse_completion(value, arguments) if tool.kind == "completion" else value
 
 
-async def _work(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool) -> Any:
+async def _run_or_resolve(
+    context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool
+) -> Any:
     if context.altered(call):
         return CallOutcome(content=PROCESS_DIED, status="unknown")
     if again:
-        value = await found_out(context, tool, call, arguments)
-        if value is not RUN:
+        value = await resolve_interrupted_call(context, tool, call, arguments)
+        if value is not NOT_EXECUTED:
             return value
     return await _run(context, tool, call, arguments)
 
@@ -134,18 +138,18 @@ async def _work(context: Context, tool: Tool, call: ToolCall, arguments: Mapping
 async def _run(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
     context.log.append(ToolExecutionStarted(call_id=call.id, name=call.name))
     await context.flush()
-    if tool.kind in BEYOND:
-        return await _within(context, tool, call, arguments)
+    if tool.kind in UNLIMITED_KINDS:
+        return await _run_function(context, tool, call, arguments)
     value: Any = None
     with context.limits.deadline() as deadline:
-        value = await _within(context, tool, call, arguments)
+        value = await _run_function(context, tool, call, arguments)
     if deadline.cancelled_caught:
-        context.limits.strike(context.log.facts.steps)
-        return cut_off(tool, left_behind=call.id in context.left_behind)
+        context.limits.record_time_up(context.log.facts.steps)
+        return cut_off_outcome(tool, left_behind=call.id in context.left_behind)
     return value
 
 
-async def _within(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
+async def _run_function(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
     """What the function returned within the tool's own deadline."""
     left = partial(context.left_behind.add, call.id)
     with context.clock.deadline(tool.timeout) as deadline:
@@ -164,7 +168,7 @@ async def _within(context: Context, tool: Tool, call: ToolCall, arguments: Mappi
     return value
 
 
-def cut_off(tool: Tool, *, left_behind: bool = False) -> CallOutcome:
+def cut_off_outcome(tool: Tool, *, left_behind: bool = False) -> CallOutcome:
     """The result of a call that was running when a limit of the run was reached."""
     content = LIMIT_REACHED if tool.spec.reads else STOPPED_AT_LIMIT
     status: ResultStatus = "cancelled" if tool.spec.reads else "unknown"
@@ -177,20 +181,20 @@ def cut_off(tool: Tool, *, left_behind: bool = False) -> CallOutcome:
 # (`interrupted_calls`) whether it is answered `unknown` or the user is asked.
 
 
-async def found_out(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
-    """The result of the call; `RUN`; or Asked, which leaves it to the user."""
+async def resolve_interrupted_call(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
+    """The result of the call; `NOT_EXECUTED`; or Asked, which leaves it to the user."""
     if tool.spec.reads:
-        return RUN
+        return NOT_EXECUTED
     if tool.check is not None:
-        match await _checked(context, tool, call, arguments):
+        match await _run_check(context, tool, call, arguments):
             case Happened(result):
                 return result
             case NotHappened():
-                return RUN
+                return NOT_EXECUTED
             case Unclear():
                 pass
     if context.policy.interrupted_calls == "ask":
-        given = truncate(call.arguments, SHOWN)
+        given = truncate(call.arguments, MAX_SHOWN_ARGUMENTS)
         return NeedsUserInput(
             f"The process died while {tool.name} was running with {given}\n"
             "Whether it has taken effect is not known. What shall stand as its result?"
@@ -198,7 +202,7 @@ async def found_out(context: Context, tool: Tool, call: ToolCall, arguments: Map
     return CallOutcome(content=PROCESS_DIED, status="unknown")
 
 
-async def _checked(
+async def _run_check(
     context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]
 ) -> Happened | NotHappened | Unclear:
     """What the tool's check says, recorded; one that raises, hangs or answers something else says Unclear."""
@@ -220,7 +224,7 @@ async def _checked(
         VerdictGiven(
             role="check",
             name=qualified(tool.check),
-            said="failed" if failed else _WORDS[type(said)],
+            said="failed" if failed else _CHECK_WORDS[type(said)],
             detail=said.why if isinstance(said, Unclear) else "",
             call_id=call.id,
             duration_ms=round((context.clock.now() - began) * 1000),

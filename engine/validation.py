@@ -32,7 +32,7 @@ def check_prompt(prompt: Any, role: str = "prompt") -> None:
         hint = "decode it first: prompt.decode()"
     else:
         hint = "write a text"
-    raise WrongUse(f"the {role} is {shortly(prompt)}, of type {type(prompt).__name__}: {hint}")
+    raise WrongUse(f"the {role} is {preview(prompt)}, of type {type(prompt).__name__}: {hint}")
 
 
 def check_system(system: Any) -> None:
@@ -43,10 +43,10 @@ def check_system(system: Any) -> None:
         hint = "call it first, as in system=make_prompt(), or make an engine for each system prompt"
     else:
         hint = "write one text, or None for the general prompt"
-    raise WrongUse(f"system is {shortly(system)}, of type {type(system).__name__}: {hint}")
+    raise WrongUse(f"system is {preview(system)}, of type {type(system).__name__}: {hint}")
 
 
-def shortly(value: Any) -> str:
+def preview(value: Any) -> str:
     """What was given, in at most 80 characters."""
     try:
         text = repr(value)
@@ -65,8 +65,8 @@ def as_tuple(role: str, functions: Iterable[Callable[..., Any]]) -> tuple[Any, .
 def check_tools(role: str, tools: Any) -> None:
     """Refuse what is no sequence of tools, or a tool by whose name no model could call it."""
     if isinstance(tools, str) or not isinstance(tools, Iterable):
-        what = getattr(tools, "name", None) or shortly(tools)
-        raise WrongUse(f"{role} is {shortly(tools)}: {role} takes several tools: write {role}=[{what}]")
+        what = getattr(tools, "name", None) or preview(tools)
+        raise WrongUse(f"{role} is {preview(tools)}: {role} takes several tools: write {role}=[{what}]")
     for tool in tools:
         name = getattr(tool, "name", None)
         if isinstance(name, str) and not CALLABLE_NAME.fullmatch(name):
@@ -120,26 +120,26 @@ def check_size(name: str, size: Any) -> None:
 def check_prices(prices: Any) -> None:
     """Refuse prices that are none."""
     if prices is not None and not callable(getattr(prices, "of", None)):
-        raise WrongUse(f"prices is {shortly(prices)}: write prices=Prices({{'model': Price(input=..., output=...)}})")
+        raise WrongUse(f"prices is {preview(prices)}: write prices=Prices({{'model': Price(input=..., output=...)}})")
 
 
 def check_clock(clock: Any) -> None:
     """Refuse a clock that is none."""
     for method in ("now", "wall", "sleep", "deadline"):
         if not callable(getattr(clock, method, None)):
-            raise WrongUse(f"clock is {shortly(clock)}, without {method}(): leave it out, or bring a Clock")
+            raise WrongUse(f"clock is {preview(clock)}, without {method}(): leave it out, or bring a Clock")
 
 
 def check_rules(rules: Any) -> None:
     """Refuse rules that are none."""
     if isinstance(rules, str) or not isinstance(rules, Iterable):
-        raise WrongUse(f"rules takes several rules: write rules=[{shortly(rules)}]")
+        raise WrongUse(f"rules takes several rules: write rules=[{preview(rules)}]")
     for rule in rules:
         if not isinstance(rule, Rule):
-            raise WrongUse(f"rules: {shortly(rule)} is no Rule: write Rule(name=..., says=..., ...)")
+            raise WrongUse(f"rules: {preview(rule)} is no Rule: write Rule(name=..., says=..., ...)")
 
 
-def check_kept(record: Any) -> None:
+def check_record(record: Any) -> None:
     """Refuse a place for a session's events that is none."""
     if record is None:
         return
@@ -148,10 +148,10 @@ def check_kept(record: Any) -> None:
             raise WrongUse(f"record is {str(record)!r}, a folder: name a file in it")
         return
     if not all(callable(getattr(record, method, None)) for method in ("write", "flush", "close")):
-        raise WrongUse(f"record is {shortly(record)}: write the path of a file, or leave it out")
+        raise WrongUse(f"record is {preview(record)}: write the path of a file, or leave it out")
 
 
-def check_together(policy: Policy, judge: object, tools: Sequence[object], tool_choice: ToolChoice) -> None:
+def check_combination(policy: Policy, judge: object, tools: Sequence[object], tool_choice: ToolChoice) -> None:
     """Refuse what contradicts each other, with both names."""
     if judge is not None and "judged" not in policy.guards:
         raise WrongUse("judge: policy.guards leaves out 'judged', so nobody would act on what the judge says")

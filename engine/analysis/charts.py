@@ -18,7 +18,7 @@ from typing import LiteralString
 from markupsafe import Markup
 from msgspec import Struct
 
-from .._sanitize import clean
+from .._sanitize import sanitize
 
 HEIGHT = 230
 """Height of a chart in pixels."""
@@ -369,7 +369,7 @@ def _y_scale(ticks: Sequence[float]) -> Callable[[float], float]:
 def _svg(shape: LiteralString, **values: object) -> Markup:
     """The shape with these values in it. Text is escaped, and control characters are removed from it."""
     safe = {
-        name: clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+        name: sanitize(value) if isinstance(value, str) and not isinstance(value, Markup) else value
         for name, value in values.items()
     }
     return Markup(shape).format(**safe)

@@ -46,7 +46,7 @@ from ..decision.events import (
 )
 from ..decision.finish_words import parse_finish_reason
 from ..decision.messages import ResultStatus
-from ..evaluation import STAGE
+from ..evaluation import RUN_STAGE_STATUS
 from ..session import added, carried
 from ..tool_calls import SKIPPED
 from ..tools.results import ANSWER_FIELDS, Completion, Continue, Phase, fingerprint, parse_completion
@@ -205,7 +205,7 @@ class _EventWriter:
         outcome = build_outcome(log.facts, self._policy, decision)
         if outcome.stop_reason.startswith("custom:") and outcome.status == "completed" and not outcome.answer:
             outcome = replace(outcome, answer=log.facts.text)
-        log.append(ev.StageFinished(stage="run", status=STAGE[outcome.status], detail=outcome.stop_reason))
+        log.append(ev.StageFinished(stage="run", status=RUN_STAGE_STATUS[outcome.status], detail=outcome.stop_reason))
         judged = self._session.verdict if last else None
         if judged is None:
             log.append(ev.StageFinished(stage="evaluate", status="absent", detail=f"the run is {outcome.status}"))

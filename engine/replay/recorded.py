@@ -17,9 +17,9 @@ from ..decision import (
 from ..decision import events as ev
 from ..decision.confirmation import Reply
 from ..decision.rules import rejection_message
-from ..evaluation import Evaluated, Evaluation
+from ..evaluation import Evaluation, EvaluationInput
 from ..records.reader import RecordedRun
-from ..tool_calls import noted
+from ..tool_calls import phase_reply
 from ..tools.results import CallOutcome, Completion, Continue, NeedsUserInput, Phase
 from ..tools.schema import InvalidArguments
 from ..tools.tool import Tool
@@ -154,7 +154,7 @@ def recorded_values(recorded: RecordedRun) -> dict[str, RecordedValue]:
                 rest = _rest_of_content(results.get(id), rejection_message(event.reason))
                 values[id] = RecordedValue(event.t, Completion(answer="", content=rest))
             case ev.PhaseReported(call_id=id):
-                rest = _rest_of_content(results.get(id), noted(event.percentage, event.next_phase))
+                rest = _rest_of_content(results.get(id), phase_reply(event.percentage, event.next_phase))
                 phase = Phase(
                     percentage=event.percentage,
                     summary=event.summary,
@@ -221,7 +221,7 @@ class RecordedEvaluator(StandIn):
         self._evaluated = evaluated
         self._reach = reach
 
-    def __call__(self, evaluated: Evaluated) -> Evaluation:
+    def __call__(self, evaluated: EvaluationInput) -> Evaluation:
         """The recorded verdict. Raises LookupError if there is none, or the replay ended differently."""
         finished = self._recorded.finished
         if finished is not None and _end(finished.outcome) != _end(evaluated.outcome):

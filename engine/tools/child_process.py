@@ -79,7 +79,7 @@ class ChildProcess:
         """The reaper: it ends as the command does, once nothing of it is left."""
         self._lifeline = lifeline
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """Kill all that is left of it."""
         self._lifeline.close()
         with suppress(subprocess.TimeoutExpired):
@@ -118,4 +118,4 @@ def start_child(
     try:
         yield running
     finally:
-        running.end()
+        running.kill()

@@ -28,10 +28,10 @@ IDLE_TICKS = 8
 _running: dict[asyncio.Task[Any], Mapping[str, object]] = {}
 """The tasks that run such functions, with what is to be said of them."""
 _lock = threading.Lock()
-_looking = False
+_watching = False
 
 
-class _Beat:
+class _Heartbeat:
     """A sign of life that was asked of a loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -46,32 +46,32 @@ class _Beat:
 
 def watch(task: asyncio.Task[Any], about: Mapping[str, object]) -> None:
     """Name this task, with `about`, in a warning should it hold its loop for longer than `BLOCKED_SECONDS`."""
-    global _looking
+    global _watching
     _running[task] = about
     task.add_done_callback(_forget)
     with _lock:
-        if not _looking:
-            _looking = True
-            threading.Thread(target=_look, name="endstop event loop", daemon=True).start()
+        if not _watching:
+            _watching = True
+            threading.Thread(target=_watch_loops, name="endstop event loop", daemon=True).start()
 
 
 def _forget(task: asyncio.Task[Any]) -> None:
     _running.pop(task, None)
 
 
-def _begin_anew() -> None:
-    global _looking
-    _looking = False
+def _reset_after_fork() -> None:
+    global _watching
+    _watching = False
     _running.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)  # threads are not there in the child
+    os.register_at_fork(after_in_child=_reset_after_fork)  # threads are not there in the child
 
 
-def _look() -> None:
-    global _looking
-    beats: dict[asyncio.AbstractEventLoop, _Beat] = {}
+def _watch_loops() -> None:
+    global _watching
+    beats: dict[asyncio.AbstractEventLoop, _Heartbeat] = {}
     idle = 0
     while True:
         sleep(TICK_SECONDS)
@@ -81,20 +81,20 @@ def _look() -> None:
         if idle > IDLE_TICKS:
             with _lock:
                 if not _running:
-                    _looking = False
+                    _watching = False
                     return
         for loop in loops:
             try:
-                _look_at(loop, beats)
+                _check_loop(loop, beats)
             except RuntimeError:  # it is closed: what ran there runs no more
                 for task in [task for task in list(_running) if task.get_loop() is loop]:
                     _forget(task)
 
 
-def _look_at(loop: asyncio.AbstractEventLoop, beats: dict[asyncio.AbstractEventLoop, _Beat]) -> None:
+def _check_loop(loop: asyncio.AbstractEventLoop, beats: dict[asyncio.AbstractEventLoop, _Heartbeat]) -> None:
     beat = beats.get(loop)
     if beat is None or beat.answered:
-        beats[loop] = _Beat(loop)
+        beats[loop] = _Heartbeat(loop)
         return
     seconds = monotonic() - beat.asked
     if beat.named or seconds < BLOCKED_SECONDS:

@@ -43,17 +43,17 @@ if TYPE_CHECKING:
     from mcp.types import CallToolResult
     from mcp.types import Tool as ServerTool
 
-LONGEST_NAME = 64
+MAX_NAME_CHARACTERS = 64
 """Characters of a tool's name that providers take; also, they take letters, digits, `_` and `-` only."""
 CONNECT_SECONDS = 30.0
 """How long a server may take until it has said which protocol it speaks."""
 CLOSE_SECONDS = 10.0
 """How long closing may take: a server over stdio is asked to leave, then told, then killed."""
-PAGES = 100
+MAX_PAGES = 100
 """Pages of tools that are read; a server that has more of them never comes to an end."""
 CLOSED = -32000
 """`mcp`'s code for a connection that is closed."""
-UNSURE = "and whether this call took effect is not known"
+EFFECT_UNKNOWN = "and whether this call took effect is not known"
 
 
 class Stdio:
@@ -123,12 +123,12 @@ async def mcp_tools(
         offered = {one.name: one for one in await connection.tools()}
         _check_names(offered, {"only": only or (), "kinds": kinds or (), "reads": reads or (), "polls": polls})
         yield [
-            _tool(
+            _make_tool(
                 connection,
                 one,
-                name=_fit(prefix + one.name),
+                name=_valid_name(prefix + one.name),
                 kind=(kinds or {}).get(one.name, "ordinary"),
-                reads=_asks(one, kinds) or (_reads(one) if reads is None else one.name in reads),
+                reads=_is_question(one, kinds) or (_reads(one) if reads is None else one.name in reads),
                 polls=one.name in polls,
                 timeout=timeout,
             )
@@ -164,10 +164,10 @@ def _check_names(offered: Collection[str], given: Mapping[str, Iterable[str] | M
                 )
 
 
-def _tool(connection: McpConnection, one: ServerTool, **options: Any) -> Tool:
+def _make_tool(connection: McpConnection, one: ServerTool, **options: Any) -> Tool:
     try:
         return Tool(
-            _function(connection, one.name),
+            _call_function(connection, one.name),
             description=one.description or one.title or f"{one.name} (the server does not describe it)",
             parameters=one.input_schema,
             **options,
@@ -176,21 +176,21 @@ def _tool(connection: McpConnection, one: ServerTool, **options: Any) -> Tool:
         raise WrongUse(f"{connection} has a tool that cannot be used: {error}; leave it out with only=[...]") from None
 
 
-def _fit(name: str) -> str:
+def _valid_name(name: str) -> str:
     """The name as providers take it."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:LONGEST_NAME]
+    return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:MAX_NAME_CHARACTERS]
 
 
 def _reads(one: ServerTool) -> bool:
     return one.annotations is not None and one.annotations.read_only_hint is True
 
 
-def _asks(one: ServerTool, kinds: Mapping[str, ToolKind] | None) -> bool:
+def _is_question(one: ServerTool, kinds: Mapping[str, ToolKind] | None) -> bool:
     """Whether it is called for the text of a question: what the server does about it is nobody's business here."""
     return (kinds or {}).get(one.name) == "question"
 
 
-def _function(connection: McpConnection, name: str) -> Function:
+def _call_function(connection: McpConnection, name: str) -> Function:
     async def function(**arguments: Any) -> Any:
         return result_of(await connection.call(name, arguments))
 
@@ -258,7 +258,7 @@ def _picture(data: str, kind: str, what: str) -> str | Image:
 
 
 @dataclass(eq=False)
-class _Link:
+class _OpenConnection:
     """One open connection, in the hands of its task."""
 
     task: asyncio.Task[None]
@@ -274,7 +274,7 @@ class _Link:
             self.leave.set()
 
 
-class _Forgotten(Exception):
+class _SessionLost(Exception):
     """A server over HTTP does not know our session: it was started again, or was tired of waiting.
 
     Each server has its own code for it; all of them say "session".
@@ -298,8 +298,8 @@ class McpConnection:
         self._headers = dict(headers or {})
         self._timeout = timeout
         self._context = copy_context()
-        self._link: _Link | None = None
-        self._links: set[_Link] = set()
+        self._link: _OpenConnection | None = None
+        self._links: set[_OpenConnection] = set()
         self._opening = asyncio.Lock()
         self._closed = False
 
@@ -313,7 +313,7 @@ class McpConnection:
         cursor: str | None = None
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                for _ in range(PAGES):
+                for _ in range(MAX_PAGES):
                     page = await link.client.list_tools(cursor=cursor)
                     tools += page.tools
                     cursor = page.next_cursor
@@ -322,15 +322,15 @@ class McpConnection:
         except TimeoutError:
             raise ConnectionError(f"{self} did not name its tools within {CONNECT_SECONDS:g} s") from None
         except Exception as error:
-            raise ConnectionError(f"{self} did not name its tools: {_words(error)}") from error
-        raise ConnectionError(f"{self} names its tools on more than {PAGES} pages")
+            raise ConnectionError(f"{self} did not name its tools: {_describe(error)}") from error
+        raise ConnectionError(f"{self} names its tools on more than {MAX_PAGES} pages")
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool. Raises Failed, in words for the model."""
         try:
             return await self._call_once(name, arguments)
-        except _Forgotten:  # the call did not run; a new session knows nothing of the old one
-            with suppress(_Forgotten):
+        except _SessionLost:  # the call did not run; a new session knows nothing of the old one
+            with suppress(_SessionLost):
                 return await self._call_once(name, arguments)
             raise UserFunctionError(f"The tool did not run: {self} knows none of its own sessions") from None
 
@@ -346,21 +346,21 @@ class McpConnection:
             raise self._failed(link, error) from error
         except Exception as error:
             link.retire()
-            raise UserFunctionError(f"{self} failed in this call, {UNSURE}: {_words(error)}") from error
+            raise UserFunctionError(f"{self} failed in this call, {EFFECT_UNKNOWN}: {_describe(error)}") from error
         finally:
             link.calls -= 1
             if link.retired:
                 link.retire()
 
-    def _failed(self, link: _Link, error: Any) -> Exception:
+    def _failed(self, link: _OpenConnection, error: Any) -> Exception:
         if isinstance(self._server, str) and "session" in str(error).lower():
             link.retire()
-            return _Forgotten()
+            return _SessionLost()
         if error.code != CLOSED:
             return UserFunctionError(f"{self} answered with an error: {error} ({error.code})")
         link.retire()
         return UserFunctionError(
-            f"The connection to {self} was lost, {UNSURE} ({error}). The next call connects to it again."
+            f"The connection to {self} was lost, {EFFECT_UNKNOWN} ({error}). The next call connects to it again."
         )
 
     async def close(self) -> None:
@@ -373,7 +373,7 @@ class McpConnection:
 
     # ---- links
 
-    async def _open_link(self) -> _Link:
+    async def _open_link(self) -> _OpenConnection:
         async with self._opening:
             if self._closed:
                 raise ConnectionError(
@@ -383,7 +383,7 @@ class McpConnection:
                 self._link = await self._connect()
             return self._link
 
-    async def _connect(self) -> _Link:
+    async def _connect(self) -> _OpenConnection:
         """Open a connection in a task of its own, in the context in which this object was made."""
         ready: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         leave = asyncio.Event()
@@ -397,7 +397,7 @@ class McpConnection:
             if isinstance(error, TimeoutError):
                 raise ConnectionError(f"{self} did not answer within {CONNECT_SECONDS:g} s") from None
             raise
-        link = _Link(task, client, leave)
+        link = _OpenConnection(task, client, leave)
         self._links.add(link)
         task.add_done_callback(lambda _: self._links.discard(link))
         return link
@@ -411,13 +411,13 @@ class McpConnection:
                 await leave.wait()
         except Exception as error:
             if not ready.done():
-                ready.set_exception(self._not_open(_root(error)))
+                ready.set_exception(self._not_open(_first_cause(error)))
             # Later on nobody waits: what a broken connection has to say on leaving was told to the calls.
 
     def _not_open(self, error: BaseException) -> Exception:
         if isinstance(self._server, Stdio) and isinstance(error, OSError | ValueError):
             return WrongUse(f"mcp_tools: {self._server.command!r} cannot be started: {error}")
-        return ConnectionError(f"{self} cannot be reached, or is none: {_words(error)}")
+        return ConnectionError(f"{self} cannot be reached, or is none: {_describe(error)}")
 
     @asynccontextmanager
     async def _client(self) -> AsyncIterator[Client]:
@@ -445,13 +445,13 @@ class McpConnection:
         return streamable_http_client(url, http_client=await stack.enter_async_context(client))
 
 
-def _root(error: BaseException) -> BaseException:
+def _first_cause(error: BaseException) -> BaseException:
     """What went wrong, out of the groups that task groups put around it."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return error
 
 
-def _words(error: BaseException) -> str:
-    error = _root(error)
+def _describe(error: BaseException) -> str:
+    error = _first_cause(error)
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

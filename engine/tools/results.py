@@ -69,7 +69,7 @@ class _Checked:
 
     def __post_init__(self) -> None:
         answer: type = type(self)
-        for name, kind in _kinds(answer).items():
+        for name, kind in _field_types(answer).items():
             value = getattr(self, name)
             try:
                 msgspec.convert(value, kind)
@@ -79,7 +79,7 @@ class _Checked:
 
 
 @cache
-def _kinds(answer: Hashable) -> dict[str, Any]:
+def _field_types(answer: Hashable) -> dict[str, Any]:
     return get_type_hints(answer)
 
 
@@ -164,7 +164,7 @@ def render_result(value: Any) -> tuple[str, ResultStatus]:
         case None:
             return "Done.", "ok"
         case Image() | [*_] if images_in(value):
-            return truncate(_described(value)), "ok"
+            return truncate(_render_parts(value)), "ok"
         case bytes():
             return f"(bytes, {len(value)} of them; a tool returns text or JSON)", "error"
         case Completion() | Continue() | Phase():
@@ -186,13 +186,13 @@ def images_in(value: Any) -> tuple[Image, ...]:
             return ()
 
 
-def _described(value: Any) -> str:
+def _render_parts(value: Any) -> str:
     """The texts of a result, with a word for each picture."""
     parts = [value] if isinstance(value, Image) else value
-    return "\n".join(part if isinstance(part, str) else f"[image: {_kind(part)}]" for part in parts)
+    return "\n".join(part if isinstance(part, str) else f"[image: {_describe_image(part)}]" for part in parts)
 
 
-def _kind(image: Image) -> str:
+def _describe_image(image: Image) -> str:
     return image.url if image.url else f"{image.media_type}, {len(image.data)} bytes"
 
 
@@ -267,10 +267,10 @@ def _parts(value: Any) -> Collection[Any]:
 
 def consume_iterators(value: Any) -> Any:
     """The value with a list in place of each iterator, cut off after `MAX_ITERATED_ITEMS` items in total."""
-    return _read_out(value, [MAX_ITERATED_ITEMS, MAX_ITERATED_CHARACTERS])
+    return _consume(value, [MAX_ITERATED_ITEMS, MAX_ITERATED_CHARACTERS])
 
 
-def _read_out(value: Any, left: list[int]) -> Any:
+def _consume(value: Any, left: list[int]) -> Any:
     if not contains_iterator(value):
         if isinstance(value, str | bytes):
             left[1] -= len(value)
@@ -282,35 +282,35 @@ def _read_out(value: Any, left: list[int]) -> Any:
                 read.append(ITERATION_STOPPED)
                 break
             left[0] -= 1
-            read.append(_read_out(part, left))
+            read.append(_consume(part, left))
         return read
     if isinstance(value, Mapping):
-        return {key: _read_out(part, left) for key, part in value.items()}
+        return {key: _consume(part, left) for key, part in value.items()}
     if isinstance(value, list | tuple | set | frozenset | deque):
-        return [_read_out(part, left) for part in value]
+        return [_consume(part, left) for part in value]
     if hasattr(value, "model_copy"):
-        return value.model_copy(update={name: _read_out(part, left) for name, part in vars(value).items()})
-    return {field.name: _read_out(getattr(value, field.name), left) for field in fields(value)}
+        return value.model_copy(update={name: _consume(part, left) for name, part in vars(value).items()})
+    return {field.name: _consume(getattr(value, field.name), left) for field in fields(value)}
 
 
 # ---- what a completion's function says
 
 ANSWER_FIELDS = ("summary", "result", "answer", "final_answer", "response", "message", "content", "text", "output")
 """Where the answer stands in what a completion was called with or returned: the first that holds text."""
-_REASONS = ("error", "reason", "feedback", "message", "detail", "details", *ANSWER_FIELDS)
+_REASON_FIELDS = ("error", "reason", "feedback", "message", "detail", "details", *ANSWER_FIELDS)
 """Where it stands why the work is not done."""
-_DONE = frozenset(
+_DONE_FIELDS = frozenset(
     "success successful succeeded ok done isdone taskdone complete completed iscomplete iscompleted taskcomplete "
     "taskcompleted istaskcomplete istaskcompleted finished isfinished taskfinished isfinal accepted approved passed "
     "stop shouldstop terminate shouldterminate shouldautoterminate shouldend shouldfinish".split()
 )
 """Members that say with true that the work is done, and with false that it is not. Without case, `_` and `-`."""
-_NOT_DONE = frozenset(
+_NOT_DONE_FIELDS = frozenset(
     "continue shouldcontinue needscontinue mustcontinue needstocontinue goon keepgoing incomplete isincomplete "
     "unfinished isunfinished needsmorework rejected failed iserror haserror".split()
 )
 """The same the other way round."""
-_STATES = frozenset({"status", "state", "decision", "action", "verdict"})
+_STATE_FIELDS = frozenset({"status", "state", "decision", "action", "verdict"})
 """Members that say it with a word."""
 _DONE_WORDS = frozenset(
     "true yes success succeeded ok done complete completed finished accepted passed stop end".split()
@@ -319,8 +319,10 @@ _NOT_DONE_WORDS = frozenset(
     "false no continue goon incomplete unfinished inprogress partial pending running retry failed failure error "
     "rejected notdone 继续 未完成 失败".split()
 )
-_PERCENTAGES = frozenset({"completionpercentage", "percentage"})
-_MORE = frozenset({"error", "nextphase", "pendingissues", "requiresuserconfirmation", *_PERCENTAGES, *_STATES})
+_PERCENTAGE_FIELDS = frozenset({"completionpercentage", "percentage"})
+_KNOWN_FIELDS = frozenset(
+    {"error", "nextphase", "pendingissues", "requiresuserconfirmation", *_PERCENTAGE_FIELDS, *_STATE_FIELDS}
+)
 """Members that are known besides, so that a value which holds nothing else is no data of the task."""
 ONLY_FINISHED_WORK_CONFIRMED = (
     "Only finished work can be confirmed by the user, and completion_percentage is below 100. Finish the rest and ask "
@@ -342,36 +344,40 @@ def parse_completion(value: Any, arguments: Mapping[str, Any]) -> Any:
         case Completion() | Phase() | Continue() | NeedsUserInput() | CallOutcome():
             return value
         case bool() | None:
-            return Continue() if value is False else Completion(answer=_called_with(arguments) or "Done.")
-        case str() if _word(value) == "continue":
+            return Continue() if value is False else Completion(answer=_answer_argument(arguments) or "Done.")
+        case str() if _normalize(value) == "continue":
             return Continue()
         case str():
-            said = None if value in arguments.values() else _object(value)  # what the model wrote is no verdict of ours
+            said = (
+                None if value in arguments.values() else _parse_json_object(value)
+            )  # what the model wrote is no verdict of ours
         case _:
-            said = value = _members(value)
+            said = value = _to_mapping(value)
     content, status = render_result(value)
     if status != "ok":
         return CallOutcome(content=content, status=status)
-    return (_said(said, content, arguments) if isinstance(said, dict) else None) or Completion(answer=content)
+    return (_parse_members(said, content, arguments) if isinstance(said, dict) else None) or Completion(answer=content)
 
 
-def _said(said: Mapping[str, Any], content: str, arguments: Mapping[str, Any]) -> Completion | Phase | Continue | None:
+def _parse_members(
+    said: Mapping[str, Any], content: str, arguments: Mapping[str, Any]
+) -> Completion | Phase | Continue | None:
     """What a mapping says of the work; None if it says nothing of it and is the answer as it is."""
-    members = {_word(name): member for name, member in said.items()}
-    done = {_says(name, member) for name, member in members.items()} - {None}
+    members = {_normalize(name): member for name, member in said.items()}
+    done = {_says_done(name, member) for name, member in members.items()} - {None}
     if False in done or (not done and members.get("error")):
-        return Continue(_text_in(members, _REASONS) or content)
-    known = _MORE | {_word(name) for name in _REASONS}
+        return Continue(_first_text(members, _REASON_FIELDS) or content)
+    known = _KNOWN_FIELDS | {_normalize(name) for name in _REASON_FIELDS}
     if not done and not known.issuperset(members):
         return None
-    percentage = next((members[name] for name in sorted(_PERCENTAGES) if _is_percentage(members.get(name))), None)
-    answer = _text_in(members, ANSWER_FIELDS)
-    confirm = _truth(members.get("requiresuserconfirmation")) is True
+    percentage = next((members[name] for name in sorted(_PERCENTAGE_FIELDS) if _is_percentage(members.get(name))), None)
+    answer = _first_text(members, ANSWER_FIELDS)
+    confirm = _parse_truth(members.get("requiresuserconfirmation")) is True
     if percentage is not None and percentage < 100:
         following = members.get("nextphase")
         phase = Phase(percentage=int(percentage), summary=answer, next_phase=str(following) if following else None)
         return Continue(ONLY_FINISHED_WORK_CONFIRMED) if confirm else phase
-    answer = answer or _called_with(arguments)
+    answer = answer or _answer_argument(arguments)
     if not answer:
         return Completion(answer=content) if done else None
     return Completion(
@@ -388,20 +394,20 @@ def confirmation_question(answer: str) -> str:
     return f"{answer}\nDo you confirm that the task is done?"
 
 
-def _says(name: str, member: Any) -> bool | None:
+def _says_done(name: str, member: Any) -> bool | None:
     """Whether a member says that the work is done; None if it does not speak of it."""
-    truth = _truth(member)
-    if name in _STATES:
+    truth = _parse_truth(member)
+    if name in _STATE_FIELDS:
         return truth if isinstance(member, str) else None
-    if truth is None or name not in _DONE | _NOT_DONE:
+    if truth is None or name not in _DONE_FIELDS | _NOT_DONE_FIELDS:
         return None
-    return truth if name in _DONE else not truth
+    return truth if name in _DONE_FIELDS else not truth
 
 
-def _truth(member: Any) -> bool | None:
+def _parse_truth(member: Any) -> bool | None:
     if isinstance(member, bool):
         return member
-    word = _word(member) if isinstance(member, str) else ""
+    word = _normalize(member) if isinstance(member, str) else ""
     return True if word in _DONE_WORDS else False if word in _NOT_DONE_WORDS else None
 
 
@@ -409,11 +415,11 @@ def _is_percentage(member: Any) -> bool:
     return isinstance(member, int | float) and not isinstance(member, bool) and 0 <= member <= 100
 
 
-def _word(text: str) -> str:
+def _normalize(text: str) -> str:
     return "".join(sign for sign in text.casefold() if sign.isalnum())
 
 
-def _members(value: Any) -> Any:
+def _to_mapping(value: Any) -> Any:
     """A mapping or an object with fields as JSON has it, even if a part has no form there; all else as it is."""
     try:
         made = to_jsonable(value)
@@ -422,7 +428,7 @@ def _members(value: Any) -> Any:
     return made if isinstance(made, dict) else value
 
 
-def _object(text: str) -> Any:
+def _parse_json_object(text: str) -> Any:
     """What a text holds as JSON, if that may be an object."""
     if not text.lstrip().startswith("{"):
         return None
@@ -432,21 +438,23 @@ def _object(text: str) -> Any:
         return None
 
 
-def _text_in(members: Mapping[str, Any], names: Iterable[str]) -> str:
+def _first_text(members: Mapping[str, Any], names: Iterable[str]) -> str:
     """The first of these members that holds text, or an object with a text of its own, as some errors are."""
     for name in names:
-        member = members.get(_word(name))
+        member = members.get(_normalize(name))
         if isinstance(member, dict):
-            member = _text_in({_word(key): part for key, part in member.items() if isinstance(part, str)}, _REASONS)
+            member = _first_text(
+                {_normalize(key): part for key, part in member.items() if isinstance(part, str)}, _REASON_FIELDS
+            )
         if isinstance(member, str) and member.strip():
             return truncate(member)
     return ""
 
 
-def _called_with(arguments: Mapping[str, Any]) -> str:
+def _answer_argument(arguments: Mapping[str, Any]) -> str:
     """The answer among the arguments of a completion: by its name, or the only text there."""
     texts = [text for text in arguments.values() if isinstance(text, str) and text.strip()]
-    return _text_in({_word(name): text for name, text in arguments.items()}, ANSWER_FIELDS) or (
+    return _first_text({_normalize(name): text for name, text in arguments.items()}, ANSWER_FIELDS) or (
         texts[0] if len(texts) == 1 else ""
     )
 

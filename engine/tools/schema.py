@@ -42,7 +42,7 @@ class SignatureArguments:
         try:
             parsed = self._model.model_validate_json(text.strip() or "{}")
         except ValidationError as error:
-            raise InvalidArguments(_complaint(self._tool, error)) from None
+            raise InvalidArguments(_describe_errors(self._tool, error)) from None
         return dict(vars(parsed))
 
     @cached_property
@@ -91,7 +91,7 @@ def _drop_titles(schema: Any) -> None:
             _drop_titles(value)
 
 
-def _complaint(name: str, error: Any) -> str:
+def _describe_errors(name: str, error: Any) -> str:
     lines = []
     for problem in error.errors(include_url=False, include_context=False):
         where = ".".join(str(part) for part in problem["loc"]) or "arguments"
@@ -111,8 +111,8 @@ class SchemaArguments(SignatureArguments):
     def __init__(self, function: Callable[..., Any], tool: str, schema: Mapping[str, Any]) -> None:
         self._function = function
         self._tool = tool
-        self._given = _checked(tool, schema)
-        _compare(function, tool, self._given)
+        self._given = _checked_schema(tool, schema)
+        _check_signature(function, tool, self._given)
 
     def parse(self, text: str) -> dict[str, Any]:
         """The arguments by name, with the schema's defaults. Raises InvalidArguments, in words for the model."""
@@ -125,7 +125,7 @@ class SchemaArguments(SignatureArguments):
         properties = self.schema["properties"]
         if not self.schema.get("additionalProperties", False) and "patternProperties" not in self.schema:
             given = {name: value for name, value in given.items() if name in properties}  # models add their own
-        problems = [f"{_where(error)}: {error.message}" for error in self._validator.iter_errors(given)]
+        problems = [f"{_path_of(error)}: {error.message}" for error in self._validator.iter_errors(given)]
         if problems:
             raise InvalidArguments(self._complaint("; ".join(problems[:5])))
         defaults = {n: deepcopy(p["default"]) for n, p in properties.items() if isinstance(p, dict) and "default" in p}
@@ -146,11 +146,11 @@ class SchemaArguments(SignatureArguments):
         return f"The arguments of {self._tool} are invalid. {what[:2000]}. Correct them and call again."
 
 
-def _where(error: Any) -> str:
+def _path_of(error: Any) -> str:
     return ".".join(str(part) for part in error.absolute_path) or "arguments"
 
 
-def _checked(tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+def _checked_schema(tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema as plain JSON."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
@@ -162,11 +162,11 @@ def _checked(tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     try:
         Draft202012Validator.check_schema(plain)
     except SchemaError as error:
-        raise WrongUse(f"tool {tool!r}: parameters are no JSON schema: {_where(error)}: {error.message}") from None
+        raise WrongUse(f"tool {tool!r}: parameters are no JSON schema: {_path_of(error)}: {error.message}") from None
     if plain.get("type", "object") != "object":
         raise WrongUse(f"tool {tool!r}: parameters must be of type object, not {plain['type']!r}")
     for reference in _references(plain):
-        if not _leads_somewhere(plain, reference):
+        if not _resolves(plain, reference):
             raise WrongUse(f"tool {tool!r}: $ref {reference!r} leads nowhere in its schema")
     return plain
 
@@ -183,7 +183,7 @@ def _references(schema: Any) -> Iterator[str]:
                 yield from _references(value)
 
 
-def _leads_somewhere(schema: Any, reference: str) -> bool:
+def _resolves(schema: Any, reference: str) -> bool:
     if reference != "#" and not reference.startswith("#/"):
         return False
     for part in reference.split("/")[1:]:
@@ -194,7 +194,7 @@ def _leads_somewhere(schema: Any, reference: str) -> bool:
     return isinstance(schema, dict | bool)
 
 
-def _compare(function: Callable[..., Any], tool: str, schema: Mapping[str, Any]) -> None:
+def _check_signature(function: Callable[..., Any], tool: str, schema: Mapping[str, Any]) -> None:
     """Raise WrongUse unless the function can be called with whatever the schema lets through."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     takes = inspect.signature(function).parameters

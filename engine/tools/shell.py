@@ -16,9 +16,9 @@ import anyio.to_thread
 
 from .child_process import child_environment, start_child
 
-KEPT = 10_000
+KEPT_BYTES = 10_000
 """Bytes of output that are kept from its beginning, and as many from its end."""
-LONGEST_RUN = 600.0
+MAX_SECONDS = 600.0
 """Seconds."""
 _PIECE = 65_536
 
@@ -28,7 +28,7 @@ async def run_shell(folder: str, command: str, timeout: float, env: Collection[s
 
     env: names of our variables that it sees besides the allow-list of `child_process.py`.
     """
-    seconds = max(0.1, min(timeout, LONGEST_RUN))
+    seconds = max(0.1, min(timeout, MAX_SECONDS))
     output = _Output()
     reading, writing = os.pipe()
     try:
@@ -41,7 +41,7 @@ async def run_shell(folder: str, command: str, timeout: float, env: Collection[s
                 os.close(writing)
             process = started.process
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(output.follow, reading)
+                tasks.start_soon(output.read_until_closed, reading)
                 with anyio.move_on_after(seconds) as deadline:
                     await anyio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
                 tasks.cancel_scope.cancel()
@@ -70,15 +70,15 @@ class _Output:
         self._tail = bytearray()
         self._left_out = 0
 
-    async def follow(self, pipe: int) -> None:
+    async def read_until_closed(self, pipe: int) -> None:
         """Take what comes, until the pipe is closed."""
-        while self._take(pipe) != b"":
+        while self._read_piece(pipe) != b"":
             await anyio.wait_readable(pipe)
 
     def drain(self, pipe: int) -> None:
         """Take what is in the pipe now. A process that left the group may still be filling it: not for ever."""
         for _ in range(64):
-            if not self._take(pipe):
+            if not self._read_piece(pipe):
                 return
 
     def text(self) -> str:
@@ -86,16 +86,16 @@ class _Output:
         gap = f"\n[... {self._left_out} bytes left out ...]\n".encode() if self._left_out else b""
         return (self._head + gap + self._tail).decode("utf-8", "replace")
 
-    def _take(self, pipe: int) -> bytes | None:
+    def _read_piece(self, pipe: int) -> bytes | None:
         """A piece; empty once the pipe is closed, None if there is nothing now."""
         try:
             piece = os.read(pipe, _PIECE)
         except BlockingIOError:
             return None
-        room = KEPT - len(self._head)
+        room = KEPT_BYTES - len(self._head)
         self._head += piece[:room]
         self._tail += piece[room:]
-        over = max(0, len(self._tail) - KEPT)
+        over = max(0, len(self._tail) - KEPT_BYTES)
         del self._tail[:over]
         self._left_out += over
         return piece

@@ -46,15 +46,15 @@ def _acts(function: Any, seen: set[CodeType]) -> bool:
     if isinstance(function, MethodType) or not isinstance(function, FunctionType):
         return True
     names = {**builtins.__dict__, **function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    return any(_code_acts(code, function.__code__, names, seen) for code in _codes(function.__code__))
+    return any(_code_acts(code, function.__code__, names, seen) for code in _nested_codes(function.__code__))
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
+def _nested_codes(code: CodeType) -> Iterator[CodeType]:
     """The code of a function and of those inside it."""
     yield code
     for one in code.co_consts:
         if isinstance(one, CodeType):
-            yield from _codes(one)
+            yield from _nested_codes(one)
 
 
 def _code_acts(code: CodeType, whole: CodeType, names: dict[str, Any], seen: set[CodeType]) -> bool:
@@ -76,12 +76,12 @@ def _code_acts(code: CodeType, whole: CodeType, names: dict[str, Any], seen: set
                 return True
             after = instructions[number + 1] if number + 1 < len(instructions) else one
             attribute = str(after.argval) if after.opname in _ATTRIBUTES else None
-            if _touches(one.argval, names[one.argval], attribute, seen):
+            if _may_change(one.argval, names[one.argval], attribute, seen):
                 return True
     return False
 
 
-def _touches(name: str, value: Any, attribute: str | None, seen: set[CodeType]) -> bool:
+def _may_change(name: str, value: Any, attribute: str | None, seen: set[CodeType]) -> bool:
     """Whether code that uses this value from outside may change something by it."""
     if getattr(builtins, name, None) is value and (callable(value) and not isinstance(value, type)):
         return name in _ACTING

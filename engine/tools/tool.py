@@ -84,7 +84,7 @@ class Tool:
             )
         self.kind: ToolKind = kind
         """What a call of it means to the loop."""
-        self._about = description or _about(described)
+        self._about = description or _description_of(described)
         if not self._about:
             raise WrongUse(f"tool {self.name!r} has no description: give it a docstring or description=...")
         if kind == "completion" and COMPLETION_MARK not in self._about:
@@ -156,7 +156,7 @@ class Tool:
         return await call_user_function(consume_iterators, value) if contains_iterator(value) else value
 
 
-OPTIONS = tuple(inspect.signature(Tool).parameters)[1:]
+TOOL_OPTIONS = tuple(inspect.signature(Tool).parameters)[1:]
 """What can be said of a tool."""
 
 
@@ -183,8 +183,8 @@ def tool(
 def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
     """Make a tool of a function. Options as for `Tool`. Raises WrongUse."""
     for option in options:
-        if option not in OPTIONS:
-            raise WrongUse(f"tool has no option {option!r}{did_you_mean(option, OPTIONS)}")
+        if option not in TOOL_OPTIONS:
+            raise WrongUse(f"tool has no option {option!r}{did_you_mean(option, TOOL_OPTIONS)}")
     if isinstance(function, str):
         raise WrongUse(f"tool({function!r}) is given a text: write @tool(name={function!r})")
     if function is None:
@@ -220,7 +220,7 @@ def _full_percentage(arguments: Mapping[str, Any]) -> bool:
     return not isinstance(percentage, int | float) or percentage >= 100
 
 
-def _about(described: docstring_parser.Docstring) -> str:
+def _description_of(described: docstring_parser.Docstring) -> str:
     return "\n\n".join(part for part in (described.short_description, described.long_description) if part)
 
 
@@ -259,12 +259,12 @@ class Toolbox(Mapping[str, Tool]):
         """Whether a completion tool is among them."""
         return any(tool.kind == "completion" for tool in self._tools.values())
 
-    def only(self, names: Iterable[str]) -> Toolbox:
+    def subset(self, names: Iterable[str]) -> Toolbox:
         """These tools of it, in this order."""
         wanted = tuple(names)
         return self if wanted == tuple(self._tools) else Toolbox(self._tools[name] for name in wanted)
 
-    def under(self, policy: Policy) -> Toolbox:
+    def for_policy(self, policy: Policy) -> Toolbox:
         """What of it is offered under this policy. Raises WrongUse if the policy cannot work with it."""
         if policy.completion == "none":
             return Toolbox(tool for tool in self._tools.values() if tool.kind != "completion")

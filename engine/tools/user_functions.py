@@ -29,9 +29,9 @@ from .loop_watchdog import watch
 T = TypeVar("T")
 GRACE_SECONDS = 0.4
 """How long a function may take to end once it is cancelled, before it is left behind."""
-_THREADS: ContextVar[list[str]] = ContextVar("endstop_threads")
+_abandoned_threads: ContextVar[list[str]] = ContextVar("endstop_threads")
 """Where the functions note themselves whose threads go on although nobody waits for them any more."""
-_LEFT: set[asyncio.Task[Any]] = set()
+_abandoned_tasks: set[asyncio.Task[Any]] = set()
 """What was left behind and has not ended: the event loop itself keeps no task."""
 
 
@@ -49,7 +49,7 @@ async def call_user_function(function: Callable[..., Any], /, *arguments: Any, *
     try:
         if is_async(function):
             return await function(*arguments, **named)
-        return await _in_a_thread(function, *arguments, **named)
+        return await _call_in_thread(function, *arguments, **named)
     except SystemExit as error:
         raise UserFunctionError(f"it wanted to end the process: {error_text(error)}") from error
     except asyncio.CancelledError as error:
@@ -58,12 +58,12 @@ async def call_user_function(function: Callable[..., Any], /, *arguments: Any, *
             raise
         raise UserFunctionError("something that it waited for was cancelled") from error
     except (KeyboardInterrupt, GeneratorExit, BaseExceptionGroup) as error:
-        if isinstance(error, Exception) or not (_only_ends(error) and _raised_by_hand(error)):
+        if isinstance(error, Exception) or not (_is_only_exits(error) and _raised_by_code(error)):
             raise
         raise UserFunctionError(f"it raised {error_text(error)}, which would end the process") from error
 
 
-async def _in_a_thread(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
+async def _call_in_thread(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
     running = False
 
     def work() -> Any:
@@ -79,13 +79,13 @@ async def _in_a_thread(function: Callable[..., Any], /, *arguments: Any, **named
     try:
         value = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
     except asyncio.CancelledError:
-        if running and (threads := _THREADS.get(None)) is not None:
+        if running and (threads := _abandoned_threads.get(None)) is not None:
             threads.append(getattr(function, "__qualname__", repr(function)))
         raise
     return await value if inspect.isawaitable(value) else value
 
 
-def _raised_by_hand(error: BaseException) -> bool:
+def _raised_by_code(error: BaseException) -> bool:
     """Whether a `raise` brought it about: not a signal, nor the end of a coroutine that is thrown away."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
@@ -96,10 +96,10 @@ def _raised_by_hand(error: BaseException) -> bool:
     return dis.opname[code[traceback.tb_lasti]] in ("RAISE_VARARGS", "RERAISE")
 
 
-def _only_ends(error: BaseException) -> bool:
+def _is_only_exits(error: BaseException) -> bool:
     """Whether it is nothing but what ends a process, also several of it at once."""
     if isinstance(error, BaseExceptionGroup):
-        return all(map(_only_ends, error.exceptions))
+        return all(map(_is_only_exits, error.exceptions))
     return isinstance(error, KeyboardInterrupt | GeneratorExit | SystemExit | Exception)
 
 
@@ -113,12 +113,12 @@ async def run_in_own_task(
     it.
     """
     threads: list[str] = []
-    token = _THREADS.set(threads)
+    token = _abandoned_threads.set(threads)
     task = asyncio.create_task(work, name=name)
-    _THREADS.reset(token)
+    _abandoned_threads.reset(token)
     watch(task, about)
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    task.add_done_callback(functools.partial(_tell, ended))
+    task.add_done_callback(functools.partial(_wake, ended))
     try:
         await ended
     except asyncio.CancelledError:
@@ -130,21 +130,21 @@ async def run_in_own_task(
             if left is not None:
                 left()
         if not task.done():
-            _LEFT.add(task)
-        task.add_done_callback(_seen)
+            _abandoned_tasks.add(task)
+        task.add_done_callback(_retrieve_exception)
         raise
     if task.cancelled():
         raise UserFunctionError("it was cancelled by itself, or by something that is not this run")
     return task.result()
 
 
-def _tell(ended: asyncio.Future[None], task: asyncio.Task[Any]) -> None:
+def _wake(ended: asyncio.Future[None], task: asyncio.Task[Any]) -> None:
     if not ended.done():
         ended.set_result(None)
 
 
-def _seen(task: asyncio.Task[Any]) -> None:
-    _LEFT.discard(task)
+def _retrieve_exception(task: asyncio.Task[Any]) -> None:
+    _abandoned_tasks.discard(task)
     if not task.cancelled():
         task.exception()  # nobody else will ask
 

@@ -20,18 +20,18 @@ from typing import Literal
 
 from ..decision import WrongUse
 from .child_process import check_variable_names
-from .shell import LONGEST_RUN, run_shell
+from .shell import MAX_SECONDS, run_shell
 from .tool import Tool
 
-MOST_ENTRIES = 300
-MOST_LINES = 2000
-MOST_CHARACTERS = 50_000
-MOST_HITS = 100
-MOST_FILES = 20_000
-LONGEST_HIT = 240
-LONGEST_TEXT = 5_000_000
+MAX_ENTRIES = 300
+MAX_LINES = 2000
+MAX_CHARACTERS = 50_000
+MAX_HITS = 100
+MAX_SEARCHED_FILES = 20_000
+MAX_HIT_CHARACTERS = 240
+MAX_FILE_BYTES = 5_000_000
 """Bytes of one file that are read."""
-LONGEST_PATH = 4096
+MAX_PATH_CHARACTERS = 4096
 VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".jj"})
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # opening a named pipe must not wait
@@ -64,7 +64,7 @@ def workspace_tools(
         Tool(tools.write_file),
     ]
     if allow_run:
-        offered.append(Tool(tools.run_command, timeout=LONGEST_RUN + 30))
+        offered.append(Tool(tools.run_command, timeout=MAX_SECONDS + 30))
     return offered
 
 
@@ -97,18 +97,18 @@ class _Workspace:
                     raise
                 lines[place] += f" (not listed: {type(error).__name__})"
                 continue
-            if place != top and len(lines) + len(entries) > MOST_ENTRIES:
+            if place != top and len(lines) + len(entries) > MAX_ENTRIES:
                 lines[place] += f" ({len(entries)} entries, not listed)"
                 continue
             shown = [(name, kind) for name, kind in entries if name not in VERSION_CONTROL]
-            for name, kind in shown[:MOST_ENTRIES]:
+            for name, kind in shown[:MAX_ENTRIES]:
                 inner = (*place, name)
                 mark = {"folder": "/", "file": "", "link": " (link)", "other": " (not an ordinary file)"}[kind]
-                lines[inner] = _shown(inner) + mark
+                lines[inner] = _display_path(inner) + mark
                 if kind == "folder":
                     waiting.append(inner)
-            if len(shown) > MOST_ENTRIES:
-                return "\n".join([*lines.values(), f"[the first {MOST_ENTRIES} of {len(shown)} entries]"])
+            if len(shown) > MAX_ENTRIES:
+                return "\n".join([*lines.values(), f"[the first {MAX_ENTRIES} of {len(shown)} entries]"])
         return "\n".join(lines[place] for place in sorted(lines)) or "(an empty folder)"
 
     def read_file(self, path: str, start_line: int = 1, max_lines: int = 500) -> str:
@@ -129,7 +129,7 @@ class _Workspace:
             return "(an empty file)"
         if first > len(lines):
             raise WorkspaceError(f"{path!r} has only {len(lines)} lines")
-        shown = _fitting(lines[first - 1 : first - 1 + max(1, min(max_lines, MOST_LINES))])
+        shown = _lines_that_fit(lines[first - 1 : first - 1 + max(1, min(max_lines, MAX_LINES))])
         last = first - 1 + len(shown)
         notes = []
         if len(shown[-1]) < len(lines[last - 1]):
@@ -137,7 +137,7 @@ class _Workspace:
         if first > 1 or last < len(lines) or not whole:
             notes.append(f"lines {first} to {last} of {len(lines)}{'' if whole else ' and more'}")
         if not whole:
-            notes.append(f"only the first {LONGEST_TEXT} bytes of the file can be read")
+            notes.append(f"only the first {MAX_FILE_BYTES} bytes of the file can be read")
         return "\n".join([*shown, *([f"[{'; '.join(notes)}]"] if notes else [])])
 
     def search_files(self, pattern: str, path: str = ".", glob: str = "*") -> str:
@@ -157,22 +157,22 @@ class _Workspace:
         found: list[str] = []
         notes: list[str] = []
         for number, parts in enumerate(self._folder.files(path, self._folder.parts(path))):
-            if number == MOST_FILES:
-                notes.append(f"stopped after {MOST_FILES} files: narrow path")
+            if number == MAX_SEARCHED_FILES:
+                notes.append(f"stopped after {MAX_SEARCHED_FILES} files: narrow path")
                 break
-            name = _shown(parts)
+            name = _display_path(parts)
             if not wanted(name):
                 continue
             try:
                 data = self._folder.read(name, parts)
             except (OSError, WorkspaceError):
                 continue
-            if len(data) > LONGEST_TEXT:
-                notes.append(f"only the first {LONGEST_TEXT} bytes of {name} were searched")
-            found += _hits(name, data, hit, MOST_HITS + 1 - len(found))
-            if len(found) > MOST_HITS:
-                found[MOST_HITS:] = []
-                notes.append(f"the first {MOST_HITS} hits, there are more: narrow pattern, path or glob")
+            if len(data) > MAX_FILE_BYTES:
+                notes.append(f"only the first {MAX_FILE_BYTES} bytes of {name} were searched")
+            found += _search_lines(name, data, hit, MAX_HITS + 1 - len(found))
+            if len(found) > MAX_HITS:
+                found[MAX_HITS:] = []
+                notes.append(f"the first {MAX_HITS} hits, there are more: narrow pattern, path or glob")
                 break
         return "\n".join([*(found or ["(no hits)"]), *(f"[{note}]" for note in notes)])
 
@@ -187,7 +187,7 @@ class _Workspace:
         """
         text, whole = self._text(path)
         if not whole:
-            raise WorkspaceError(f"{path!r} is too large to be edited here: over {LONGEST_TEXT} bytes")
+            raise WorkspaceError(f"{path!r} is too large to be edited here: over {MAX_FILE_BYTES} bytes")
         plain, old = text.replace("\r\n", "\n"), old.replace("\r\n", "\n")
         if not old:
             raise WorkspaceError("old is empty: give the passage that is to be replaced")
@@ -205,7 +205,7 @@ class _Workspace:
             )
         newline = "\r\n" if 2 * text.count("\r\n") > text.count("\n") else "\n"
         fitted = new.replace("\r\n", "\n").replace("\n", newline)
-        changed = text[: _raw(text, first)] + fitted + text[_raw(text, first + len(old)) :]
+        changed = text[: _offset_with_crlf(text, first)] + fitted + text[_offset_with_crlf(text, first + len(old)) :]
         if changed == text:
             raise WorkspaceError("old and new are the same, so nothing would change")
         self._folder.write(path, self._folder.parts(path), changed.encode())
@@ -239,45 +239,45 @@ class _Workspace:
     def _text(self, path: str) -> tuple[str, bool]:
         """A file's text, and whether that is all of it."""
         data = self._folder.read(path, self._folder.parts(path))
-        whole = len(data) <= LONGEST_TEXT
+        whole = len(data) <= MAX_FILE_BYTES
         if b"\0" in data:
             raise WorkspaceError(f"{path!r} is a binary file, not text")
         try:
             return data.decode(), whole
         except UnicodeDecodeError as error:
-            if not whole and error.start > LONGEST_TEXT - 4:
+            if not whole and error.start > MAX_FILE_BYTES - 4:
                 return data[: error.start].decode(), whole  # only the cut through a character
             line = data.count(b"\n", 0, error.start) + 1
             raise WorkspaceError(f"{path!r} is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}") from None
 
 
-def _shown(parts: Parts) -> str:
+def _display_path(parts: Parts) -> str:
     """A path as it is shown; what cannot be printed (a newline in a name, say) is replaced."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in "/".join(parts))
 
 
-def _fitting(lines: list[str]) -> list[str]:
+def _lines_that_fit(lines: list[str]) -> list[str]:
     """As many of the lines as fit into a result, but at least a piece of the first."""
-    room = MOST_CHARACTERS
+    room = MAX_CHARACTERS
     for number, line in enumerate(lines):
         room -= len(line) + 1
         if room < 0:
-            return lines[:number] or [line[:MOST_CHARACTERS]]
+            return lines[:number] or [line[:MAX_CHARACTERS]]
     return lines
 
 
-def _hits(name: str, data: bytes, hit: Callable[[str], bool], most: int) -> Iterator[str]:
+def _search_lines(name: str, data: bytes, hit: Callable[[str], bool], most: int) -> Iterator[str]:
     if b"\0" in data:
         return
-    for number, line in enumerate(data[:LONGEST_TEXT].decode("utf-8", "replace").split("\n"), 1):
+    for number, line in enumerate(data[:MAX_FILE_BYTES].decode("utf-8", "replace").split("\n"), 1):
         if hit(line.removesuffix("\r")):
-            yield f"{name}:{number}: {line.strip()[:LONGEST_HIT]}"
+            yield f"{name}:{number}: {line.strip()[:MAX_HIT_CHARACTERS]}"
             most -= 1
             if most == 0:
                 return
 
 
-def _raw(text: str, at: int) -> int:
+def _offset_with_crlf(text: str, at: int) -> int:
     """Where in the text the character stands that is at `at` once each CR LF counts as one."""
     passed = 0
     for piece in text.split("\r\n"):
@@ -307,7 +307,7 @@ class WorkspaceFolder:
 
     def parts(self, path: str) -> Parts:
         """Where a path leads, links followed. Raises WorkspaceError if that is outside."""
-        if "\0" in path or len(path) > LONGEST_PATH:
+        if "\0" in path or len(path) > MAX_PATH_CHARACTERS:
             raise WorkspaceError("a path has at most 4096 characters, and none of them is a null")
         try:
             os.fsencode(path)
@@ -321,7 +321,7 @@ class WorkspaceFolder:
 
     def entries(self, path: str, parts: Parts) -> list[tuple[str, Kind]]:
         """What a folder holds, sorted by name."""
-        with _in_words(path), self._walked(parts) as here, os.scandir(here) as found:
+        with _explained_errors(path), self._open_folder(parts) as here, os.scandir(here) as found:
             return sorted((entry.name, _kind(entry)) for entry in found)
 
     def files(self, path: str, parts: Parts) -> Iterator[Parts]:
@@ -337,15 +337,15 @@ class WorkspaceFolder:
                     waiting += [((*place, name), of) for name, of in reversed(inner) if name not in VERSION_CONTROL]
 
     def read(self, path: str, parts: Parts) -> bytes:
-        """A file's content, at most `LONGEST_TEXT` bytes and one more, by which it is known that there is more."""
+        """A file's content, at most `MAX_FILE_BYTES` bytes and one more, by which it is known that there is more."""
         if not parts:
             raise IsADirectoryError(f"{path!r} is a folder, not a file")
-        with _in_words(path), self._walked(parts[:-1]) as here:
+        with _explained_errors(path), self._open_folder(parts[:-1]) as here:
             file = os.open(parts[-1], os.O_RDONLY | _FILE, dir_fd=here)
             try:
                 _must_be_file(path, os.fstat(file))
                 with os.fdopen(file, "rb", closefd=False) as stream:
-                    return stream.read(LONGEST_TEXT + 1)
+                    return stream.read(MAX_FILE_BYTES + 1)
             finally:
                 os.close(file)
 
@@ -355,8 +355,8 @@ class WorkspaceFolder:
             raise IsADirectoryError(f"{path!r} is a folder, not a file")
         if VERSION_CONTROL & {part.lower() for part in parts}:
             raise WorkspaceError(f"{path!r} belongs to version control, and its files are not written by hand")
-        with _in_words(path), self._walked(parts[:-1], create=True) as here:
-            before = _writable(path, parts[-1], here)
+        with _explained_errors(path), self._open_folder(parts[:-1], create=True) as here:
+            before = _stat_writable(path, parts[-1], here)
             temporary = f".endstop-{secrets.token_hex(4)}.tmp"
             file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE, 0o666, dir_fd=here)
             try:
@@ -376,7 +376,7 @@ class WorkspaceFolder:
     def _kind_at(self, path: str, parts: Parts) -> Kind:
         if not parts:
             return "folder"
-        with _in_words(path), self._walked(parts[:-1]) as here:
+        with _explained_errors(path), self._open_folder(parts[:-1]) as here:
             mode = os.stat(parts[-1], dir_fd=here, follow_symlinks=False).st_mode
         if stat.S_ISDIR(mode):
             return "folder"
@@ -385,7 +385,7 @@ class WorkspaceFolder:
         raise WorkspaceError(f"{path!r} is neither a folder nor an ordinary file")
 
     @contextmanager
-    def _walked(self, parts: Parts, *, create: bool = False) -> Iterator[int]:
+    def _open_folder(self, parts: Parts, *, create: bool = False) -> Iterator[int]:
         """The open folder at a place, reached without following a link."""
         here = os.open(self.root, os.O_RDONLY | _FOLDER)
         try:
@@ -401,7 +401,7 @@ class WorkspaceFolder:
             os.close(here)
 
 
-def _writable(path: str, name: str, here: int) -> os.stat_result | None:
+def _stat_writable(path: str, name: str, here: int) -> os.stat_result | None:
     """What stands at a name and may be written over; None if nothing does."""
     try:
         file = os.open(name, os.O_WRONLY | _FILE, dir_fd=here)
@@ -431,7 +431,7 @@ def _must_be_file(path: str, found: os.stat_result) -> None:
 
 
 @contextmanager
-def _in_words(path: str) -> Iterator[None]:
+def _explained_errors(path: str) -> Iterator[None]:
     """Errors of the operating system, in one sentence for the model."""
     try:
         yield

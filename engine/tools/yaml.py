@@ -69,10 +69,10 @@ def _entries(path: Path) -> list[Mapping[str, Any]]:
     if isinstance(data, dict):
         data = [{"name": name, **rest} if isinstance(rest, dict) else rest for name, rest in data.items()]
     if not isinstance(data, list | None):
-        raise WrongUse(f"{path}: `tools` is {_what(data)}: make it a list of tools")
+        raise WrongUse(f"{path}: `tools` is {_describe(data)}: make it a list of tools")
     for number, entry in enumerate(data or (), 1):
         if not isinstance(entry, dict):
-            raise WrongUse(f"{path}, tool {number}: it is {_what(entry)}: write name, description and handler")
+            raise WrongUse(f"{path}, tool {number}: it is {_describe(entry)}: write name, description and handler")
     return data or []
 
 
@@ -117,18 +117,18 @@ def _tool(entry: Mapping[str, Any], where: str, folder: Path, loaded: dict[Path,
         "name": name,
         "description": _text(entry, "description", where) if "description" in entry else None,
         "kind": kind or "ordinary",
-        "reads": _truth(entry, "reads", where),
-        "polls": _truth(entry, "polls", where),
+        "reads": _boolean(entry, "reads", where),
+        "polls": _boolean(entry, "polls", where),
         "timeout": _timeout(entry, where),
         "parameters": _parameters(entry["parameters"], where) if "parameters" in entry else None,
     }
-    function = _handler(entry, "handler", where, folder, loaded)
+    function = _load_handler(entry, "handler", where, folder, loaded)
     if "check" in entry:
-        options["check"] = _handler(entry, "check", where, folder, loaded)
+        options["check"] = _load_handler(entry, "check", where, folder, loaded)
     try:
         if isinstance(function, Tool):
             base = function
-            function, options = base.function, _filled(options, base, entry)
+            function, options = base.function, _with_defaults_of(options, base, entry)
         tool = Tool(function, **options)
         assert tool.spec
     except WrongUse as error:
@@ -138,7 +138,7 @@ def _tool(entry: Mapping[str, Any], where: str, folder: Path, loaded: dict[Path,
     return tool
 
 
-def _filled(options: Mapping[str, Any], base: Tool, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _with_defaults_of(options: Mapping[str, Any], base: Tool, entry: Mapping[str, Any]) -> dict[str, Any]:
     """The options, with what the file leaves out taken from the tool that its handler is."""
     spec = base.spec
     said: dict[str, Any] = {"kind": spec.kind, "reads": spec.reads, "polls": spec.polls, "timeout": base.timeout}
@@ -153,11 +153,11 @@ def _text(entry: Mapping[str, Any], key: str, where: str) -> str:
         raise WrongUse(f"{where}: key {key!r} is missing" + (f" (there is {near[0]!r})" if near else ""))
     value = entry[key]
     if not isinstance(value, str) or not value.strip():
-        raise WrongUse(f"{where}: {key} is {_what(value)}: write a text")
+        raise WrongUse(f"{where}: {key} is {_describe(value)}: write a text")
     return value.strip()
 
 
-def _truth(entry: Mapping[str, Any], key: str, where: str) -> bool:
+def _boolean(entry: Mapping[str, Any], key: str, where: str) -> bool:
     value = entry.get(key, False)
     if not isinstance(value, bool):
         raise WrongUse(f"{where}: {key} is {value!r}: write true or false")
@@ -176,7 +176,7 @@ def _parameters(given: Any, where: str) -> dict[str, Any]:
     if given is None:
         return {"type": "object", "properties": {}}
     if not isinstance(given, dict):
-        raise WrongUse(f"{where}: parameters is {_what(given)}: write a JSON schema, or `name: type` for each")
+        raise WrongUse(f"{where}: parameters is {_describe(given)}: write a JSON schema, or `name: type` for each")
     if given.get("type") == "object" or isinstance(given.get("properties"), dict):
         return given
     properties, required = {}, []
@@ -199,7 +199,7 @@ def _property(short: Any, where: str) -> tuple[dict[str, Any], bool]:
     return {"type": kind}, kind == short
 
 
-def _what(value: Any) -> str:
+def _describe(value: Any) -> str:
     words = {dict: "a mapping", list: "a list", str: "empty" if value == "" else "a text", type(None): "empty"}
     return words.get(type(value), repr(value))
 
@@ -207,7 +207,7 @@ def _what(value: Any) -> str:
 # ---- handlers
 
 
-def _handler(
+def _load_handler(
     entry: Mapping[str, Any], key: str, where: str, folder: Path, loaded: dict[Path, Any]
 ) -> Tool | Callable[..., Any]:
     """The function that the entry's `handler` or `check` names, or the tool."""
@@ -219,7 +219,7 @@ def _handler(
     try:
         with _importing_from(folder):
             module = (
-                _file(folder / place, loaded)
+                _load_file(folder / place, loaded)
                 if place.endswith(".py")
                 else importlib.import_module(current_module(place))
             )
@@ -231,18 +231,18 @@ def _handler(
         raise WrongUse(f"{where} cannot be imported: {error_text(error)}") from None
     found = getattr(module, name, None)
     if found is None:
-        there = [key for key, value in vars(module).items() if _is_own(value) and not key.startswith("_")]
+        there = [key for key, value in vars(module).items() if _is_handler(value) and not key.startswith("_")]
         raise WrongUse(f"{where}: there is no {name!r} in it{did_you_mean(name, there)}")
     if not callable(found) and not isinstance(found, Tool):
         raise WrongUse(f"{where}: {name!r} is no function")
     return found  # type: ignore[no-any-return]
 
 
-def _is_own(value: Any) -> bool:
+def _is_handler(value: Any) -> bool:
     return isinstance(value, Tool) or callable(value)
 
 
-def _file(path: Path, loaded: dict[Path, Any]) -> Any:
+def _load_file(path: Path, loaded: dict[Path, Any]) -> Any:
     """The file as a module, once for all tools of one YAML file."""
     path = path.resolve(strict=True)
     if path not in loaded:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from endstop import Completion, Continue, Phase
-from endstop.checkpoint import kept_response, kept_value, response_kept, value_kept
+from endstop.checkpoint import dump_response, dump_value, load_response, load_value
 from endstop.decision import AssistantMessage, Image, Reasoning, ToolCall, Usage
 from endstop.decision import events as ev
 from endstop.tools.results import MAX_RESULT_CHARACTERS, CallOutcome, NeedsUserInput, images_in, render_result, truncate
@@ -36,9 +36,9 @@ VALUES: list[Any] = [
 
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: repr(value)[:30].partition(" at 0x")[0])
 def test_a_value_comes_back_with_the_same_meaning(value: Any) -> None:
-    kept = kept_value(value)
+    kept = dump_value(value)
     assert json.loads(json.dumps(kept)) == kept
-    back = value_kept(json.loads(json.dumps(kept)))
+    back = load_value(json.loads(json.dumps(kept)))
     if isinstance(value, Completion | Phase | Continue | NeedsUserInput):
         assert back == value
     else:
@@ -65,7 +65,7 @@ def test_a_response_comes_back_as_it_was() -> None:
         ev.AttemptStarted(seq=5, t=9, attempt="2.1", model="m"),
         ev.ToolCallEnd(attempt="2.1", call_id="c1", may_end=False),
     ]
-    kept = json.loads(json.dumps(kept_response(response, events)))
-    back = response_kept(kept)
+    kept = json.loads(json.dumps(dump_response(response, events)))
+    back = load_response(kept)
     assert back.response == response
     assert back.events == (ev.AttemptStarted(attempt="2.1", model="m"), events[1])

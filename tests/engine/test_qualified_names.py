@@ -10,7 +10,7 @@ from endstop import Policy, WrongUse, tools_from_yaml
 from endstop.decision import Facts
 from endstop.decision.events import RunStarted, VerdictGiven
 from endstop.qualified_names import current_module, current_name
-from endstop.resume_point import OURS, Interrupted
+from endstop.resume_point import OUR_REDACTION, ResumePoint
 
 BEFORE = {
     "endstop.engine": """
@@ -63,9 +63,11 @@ def test_a_killed_run_of_before_takes_its_verdicts_and_its_redaction_for_ours() 
         functions={"redaction": ("endstop.engine.archive.redaction:Redaction",)},
     )
     verdict = VerdictGiven(role="gate", name="endstop.engine.hooks:CommandGate('make')", said="accept", call_id="c")
-    here = Interrupted.at([started, verdict], Facts())
-    assert here.redaction == (OURS,)
-    assert here.claim(VerdictGiven, role="gate", name="endstop.hooks:CommandGate('make')", call_id="c") is not None
+    here = ResumePoint.at([started, verdict], Facts())
+    assert here.redaction == (OUR_REDACTION,)
+    assert (
+        here.take_recorded(VerdictGiven, role="gate", name="endstop.hooks:CommandGate('make')", call_id="c") is not None
+    )
 
 
 def test_a_yaml_file_of_before_loads_and_an_unknown_name_is_told(tmp_path: Path) -> None:

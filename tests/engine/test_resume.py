@@ -8,7 +8,7 @@ import pytest
 from endstop import Completion, Engine, Tool, read_record, tool
 from endstop.decision import Limits, Policy, Prompts, SessionLimits, ToolResult, UserMessage, WrongUse
 from endstop.decision import events as ev
-from endstop.evaluation import Evaluated
+from endstop.evaluation import EvaluationInput
 from endstop.hooks import Accept, Prepare, Progress, Reject, Verdict
 from endstop.providers import Scripted, call, say
 from endstop.replay import replay
@@ -47,7 +47,7 @@ def no_rule(text: str, calls: Sequence[Any]) -> None:
 EVALUATIONS: list[str] = []
 
 
-def evaluated(looked_at: Evaluated) -> bool:
+def evaluated(looked_at: EvaluationInput) -> bool:
     EVALUATIONS.append(looked_at.outcome.answer)
     return True
 

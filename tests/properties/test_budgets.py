@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio.lowlevel
 from endstop import Budget, Engine, Hooks, Run, read_record, tool
-from endstop.budget import FIRST_OUTPUT
+from endstop.budget import EXPECTED_FIRST_OUTPUT
 from endstop.decision import Limits, Outcome, Policy, Price, Usage, UsageReport
 from endstop.hooks import ModelJudge
 from endstop.providers import Prices, Scripted, Unavailable, call, say
@@ -125,11 +125,11 @@ def test_where_steps_cost_what_is_expected_all_together_exceed_it_by_less_than_o
     count: int, steps: int, limit: float, turns: list[int]
 ) -> None:
     budget = Budget(cost_usd=limit)
-    dollar = Prices({"scripted": Price(input=0, output=1_000_000 / FIRST_OUTPUT)})
+    dollar = Prices({"scripted": Price(input=0, output=1_000_000 / EXPECTED_FIRST_OUTPUT)})
 
     async def one() -> Outcome:
         script = [[Turns(wait), call("note", text=str(n))] for n, wait in enumerate([*turns, *[1] * steps][:steps])]
-        model = Scripted(*script, "The end.", usage=Usage(output_tokens=FIRST_OUTPUT))
+        model = Scripted(*script, "The end.", usage=Usage(output_tokens=EXPECTED_FIRST_OUTPUT))
         return await Engine(model, tools=[note], budget=budget, prices=dollar).run("go")
 
     outcomes = asyncio.run(_together([one() for _ in range(count)]))

@@ -10,7 +10,7 @@ from endstop import Completion, Engine, Hooks, Observers, Runtime, Tool, tool
 from endstop.decision import Limits, Policy, ToolResult, WrongUse
 from endstop.decision.events import PhaseReported
 from endstop.hooks import Accept, Progress, Reject
-from endstop.plan_execute_think import PLANNED, SYSTEM, plan_execute_think
+from endstop.plan_execute_think import PLANNING_POLICY, SYSTEM_PROMPT, plan_execute_think
 from endstop.providers import Scripted, call
 from endstop.replay import replay
 from endstop.testing import FakeClock, check_transcript
@@ -195,7 +195,7 @@ async def test_A6_many_runs_share_one_engine() -> None:
 
 
 async def test_A6_its_limits_are_the_policys_and_text_alone_never_ends_it() -> None:
-    assert (PLANNED.text, PLANNED.completion) == ("nudge", "required")
+    assert (PLANNING_POLICY.text, PLANNING_POLICY.completion) == ("nudge", "required")
     policy = Policy(name="short", text="nudge", completion="required", max_inner_steps=2, limits=Limits(steps=4))
     provider = Scripted("I am done.", *[[plan(("write", {"text": str(n)}))] for n in range(9)])
     outcome = await plan_execute_think(provider, [writer([])], policy=policy).run("go")
@@ -221,7 +221,7 @@ def test_A6_its_system_prompt_names_no_tool_and_its_tools_are_ordinary_pieces() 
         "think_and_decide": "completion",
         "ask_user": "question",
     }
-    assert not any(name in SYSTEM for name in engine.config.toolbox)
+    assert not any(name in SYSTEM_PROMPT for name in engine.config.toolbox)
     assert '"text"' in engine.config.toolbox["plan_and_execute"].spec.description
 
 

@@ -14,7 +14,7 @@ from endstop.decision import Limits, Outcome, Policy, ToolResult, Usage, UsageRe
 from endstop.decision import events as ev
 from endstop.decision.limits import STOP_REASONS
 from endstop.decision.policy import Patience, Repetition
-from endstop.evaluation import CommandEvaluator, Evaluated, Evaluation
+from endstop.evaluation import CommandEvaluator, Evaluation, EvaluationInput
 from endstop.hooks import Answer
 from endstop.providers import Scripted, Unavailable, call, say
 from endstop.replay import replay
@@ -82,7 +82,7 @@ async def test_E1_a_paused_or_cancelled_run_is_not_evaluated() -> None:
 
 
 async def test_E1_an_evaluator_sees_the_outcome_and_may_bring_details() -> None:
-    async def evaluate(looked_at: Evaluated) -> Evaluation:
+    async def evaluate(looked_at: EvaluationInput) -> Evaluation:
         return Evaluation(passed=looked_at.outcome.answer == "done", details={"tests": 12})
 
     _, outcome = await run_of([DONE], hooks=Hooks(evaluate=evaluate))
@@ -95,11 +95,11 @@ async def test_E1_an_evaluator_sees_the_outcome_and_may_bring_details() -> None:
 async def test_E1_an_evaluator_that_raises_hangs_or_answers_nonsense_leaves_not_run_with_the_reason() -> None:
     clock = FakeClock()
 
-    async def hangs(looked_at: Evaluated) -> bool:
+    async def hangs(looked_at: EvaluationInput) -> bool:
         await anyio.sleep_forever()
         return True
 
-    def raises(looked_at: Evaluated) -> bool:
+    def raises(looked_at: EvaluationInput) -> bool:
         raise FileNotFoundError("expected.txt")
 
     async with Engine(Scripted(DONE), hooks=Hooks(evaluate=hangs), runtime=Runtime(clock=clock)).start("go") as run:
@@ -461,7 +461,7 @@ async def test_E7_stages_that_nobody_is_there_for_are_recorded_as_absent() -> No
 async def test_E7_an_evaluation_that_is_cancelled_leaves_a_completed_run_without_a_verdict() -> None:
     asked = anyio.Event()
 
-    async def hangs(looked_at: Evaluated) -> bool:
+    async def hangs(looked_at: EvaluationInput) -> bool:
         asked.set()
         await anyio.sleep_forever()
         return True

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, cast
 
-from ..._sanitize import clean
+from ..._sanitize import sanitize
 from ...decision import Decision, Event, Outcome
 from ...decision import events as ev
 from ...decision.messages import ResultStatus, ToolKind
@@ -132,7 +132,7 @@ class ViewSnapshot(RunView):
             view.begin(self._started)
         if inside and self._step is not None:
             view.step(*self._step)
-            written = clean("".join(self._written))
+            written = sanitize("".join(self._written))
             before, _, row = written.rpartition("\n")
             if written.strip():
                 view.write(self._kind, f"… {row}" if before.strip() else row)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from ..._sanitize import clean, one_line
+from ..._sanitize import one_line, sanitize
 from ..._version import __version__
 from ...analysis.charts import bar, range_of
 from ...decision import WrongUse
@@ -39,7 +39,7 @@ def isolated(text: str, longest: int = 0) -> Markup:
 
     longest: characters that are shown, on one line; 0 for all of them.
     """
-    shown = one_line(text, longest) if longest else clean(text)
+    shown = one_line(text, longest) if longest else sanitize(text)
     return Markup("<bdi>{}</bdi>").format(shown) if shown else Markup()
 
 
@@ -69,7 +69,7 @@ def environment() -> Environment:
 
 
 def _clean(value: object) -> object:
-    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return sanitize(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _asset(name: str) -> Markup:

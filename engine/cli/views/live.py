@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.panel import Panel
 from rich.text import Text
 
-from ..._sanitize import clean, one_line
+from ..._sanitize import one_line, sanitize
 from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ...decision.messages import ResultStatus
@@ -183,7 +183,7 @@ class LiveView(ScreenView, RunView):
 
     def thought(self, text: str) -> None:
         """Print the thought in a frame."""
-        self._print(self._card("◇ think", [Text(clean(text).strip())]), "think")
+        self._print(self._card("◇ think", [Text(sanitize(text).strip())]), "think")
 
     def round(self, round: Round) -> None:
         """Print the round in a frame: the plan with the result of each step, and the thought about it."""
@@ -196,7 +196,7 @@ class LiveView(ScreenView, RunView):
             if result := one_line(step.result, WIDEST):
                 shown.append(Padding(Text(result, style="dim", no_wrap=True, overflow="ellipsis"), (0, 0, 0, 4)))
         if round.thought.strip():
-            thought = Text.assemble(("◇ ", "bold blue"), clean(round.thought).strip())
+            thought = Text.assemble(("◇ ", "bold blue"), sanitize(round.thought).strip())
             shown += [Text(""), thought] if shown else [thought]
         done = [f"{round.percentage} % reported as done"] if round.percentage is not None else []
         following = [f"next: {one_line(round.next, 200)}"] if round.next else []
@@ -223,7 +223,7 @@ class LiveView(ScreenView, RunView):
         bar.append(f" {percentage} % reported as done", style="bold")
         shown: list[RenderableType] = [bar]
         if summary.strip():
-            shown.append(Padding(Text(clean(summary).strip()), (0, 0, 0, 4)))
+            shown.append(Padding(Text(sanitize(summary).strip()), (0, 0, 0, 4)))
         if next_phase:
             shown.append(Padding(Text(f"next: {one_line(next_phase, 200)}", style="dim"), (0, 0, 0, 4)))
         self._print(Group(*shown), "phase")
@@ -258,7 +258,7 @@ class LiveView(ScreenView, RunView):
         if ending.work:
             shown.append(Text(one_line(ending.work, 400), style=_TONES[ending.work_tone][0]))
         if ending.text.strip() and not ending.answered_above:
-            shown.append(Text(clean(f"\n{ending.text}" if shown else ending.text).rstrip()))
+            shown.append(Text(sanitize(f"\n{ending.text}" if shown else ending.text).rstrip()))
         if ending.pending:
             issues = "\n".join(f"• {one_line(issue, 400)}" for issue in ending.pending)
             shown += [Text("\nstill open", style="bold yellow"), Text(issues)]
@@ -305,7 +305,7 @@ class LiveView(ScreenView, RunView):
         self._print(Text(f"  {row}", style="dim italic" if kind == "reasoning" else "", no_wrap=True), kind)
 
     def _printed(self, line: str) -> None:
-        self._print(Text(f"  ¦ {clean(line)}", style="dim", no_wrap=True, overflow="ellipsis"), "printed")
+        self._print(Text(f"  ¦ {sanitize(line)}", style="dim", no_wrap=True, overflow="ellipsis"), "printed")
 
     def _call_line(self, call: Call, glyph: Text, right: str) -> Text:
         line = Text("  ", no_wrap=True, overflow="ellipsis")
@@ -373,7 +373,7 @@ class _Writing:
 
     def feed(self, delta: str, width: int) -> Iterator[str]:
         """The rows that are full now, without blank rows before the first word."""
-        *lines, self.row = (self.row + clean(delta)).split("\n")
+        *lines, self.row = (self.row + sanitize(delta)).split("\n")
         for line in lines:
             if self._begun or line.strip():
                 self._begun = True

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..._sanitize import clean, one_line
+from ..._sanitize import one_line, sanitize
 from ...decision import Event, Facts, Policy, fold
 from ...decision import events as ev
 from ...decision.decide import complete_outcome
@@ -326,7 +326,7 @@ class EventNarrator:
 
     def _note_text(self, head: str, text: str, shade: Shade) -> None:
         """A note with the first line of the text, and the last lines of the rest below."""
-        first, _, rest = clean(text).strip().partition("\n")
+        first, _, rest = sanitize(text).strip().partition("\n")
         self._view.note(one_line(f"{head}: {first}", NOTE), shade, last_lines(rest, BODY))
 
     def _note(self, head: str, text: str, shade: Shade) -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from shutil import get_terminal_size
 
-from ..._sanitize import clean, one_line
+from ..._sanitize import one_line, sanitize
 from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ...event_bus import Lagged
@@ -96,7 +96,7 @@ class PlainView(RunView):
         if kind != self._kind:
             self.end_writing()
             self._kind = kind
-        *lines, self._row = (self._row + clean(delta)).split("\n")
+        *lines, self._row = (self._row + sanitize(delta)).split("\n")
         for line in lines:
             self._written(line)
 
@@ -120,7 +120,7 @@ class PlainView(RunView):
 
     def thought(self, text: str) -> None:
         """Print the thought, marked as such."""
-        for line in clean(text).strip().split("\n"):
+        for line in sanitize(text).strip().split("\n"):
             self._line(f"  think: {line}")
 
     def round(self, round: Round) -> None:
@@ -129,7 +129,7 @@ class PlainView(RunView):
         for step in round.steps:
             result = f": {one_line(step.result, LINE)}" if step.result else ""
             self._line(f"    {step.call} -> {step.status or 'not run'}{result}")
-        for line in clean(round.thought).strip().split("\n") if round.thought.strip() else ():
+        for line in sanitize(round.thought).strip().split("\n") if round.thought.strip() else ():
             self._line(f"    think: {line}")
         if round.next:
             self._line(f"    next: {one_line(round.next, LINE)}")
@@ -161,7 +161,7 @@ class PlainView(RunView):
         if ending.work:
             self._line(f"  {one_line(ending.work, LINE)}")
         if ending.tone == "question":
-            for line in clean(ending.text).split("\n"):
+            for line in sanitize(ending.text).split("\n"):
                 self._line(f"  {line}")
         for issue in ending.pending:
             self._line(f"  still open: {one_line(issue, LINE)}")

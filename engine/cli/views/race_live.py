@@ -15,7 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ..._sanitize import clean, one_line
+from ..._sanitize import one_line, sanitize
 from ...decision import Event, Outcome
 from ...event_bus import Lagged
 from ...process.streams import StdStreams
@@ -80,7 +80,7 @@ class LiveRaceView(ScreenView, RaceView):
         if race.winner is not None and self.shows_answer and race.winner.outcome.answer.strip():
             good = race.winner.outcome.verdict != "failed"
             panel = Panel(
-                Text(clean(race.winner.outcome.answer).strip()),
+                Text(sanitize(race.winner.outcome.answer).strip()),
                 title=Text(f"{'✔' if good else '✘'} {one_line(race.winner.id, NAME)}"),
                 title_align="left",
                 box=box.HEAVY if good else box.ROUNDED,
@@ -91,7 +91,7 @@ class LiveRaceView(ScreenView, RaceView):
             self._console.print(panel)
 
     def _printed(self, line: str) -> None:
-        self._console.print(Text(f"¦ {clean(line)}", style="dim", no_wrap=True, overflow="ellipsis"))
+        self._console.print(Text(f"¦ {sanitize(line)}", style="dim", no_wrap=True, overflow="ellipsis"))
 
     def _side_by_side(self, whole: bool = False) -> RenderableType:
         """All racers; `whole`: each as tall as it needs to be."""
@@ -217,7 +217,7 @@ class RaceColumn(RunView):
         if self._writing is None or kind != self._kind:
             self._writing, self._kind = _Entry("", "dim italic" if kind == "reasoning" else "", False, ""), kind
             self._entries.append(self._writing)
-        self._writing.text = (self._writing.text + clean(delta)).lstrip()[-LONGEST:]
+        self._writing.text = (self._writing.text + sanitize(delta)).lstrip()[-LONGEST:]
 
     def end_writing(self) -> None:
         """Begin another entry with the next text."""
@@ -235,13 +235,13 @@ class RaceColumn(RunView):
 
     def thought(self, text: str) -> None:
         """Add the thought."""
-        self._add(f"◇ {clean(text).strip()}", "blue")
+        self._add(f"◇ {sanitize(text).strip()}", "blue")
 
     def round(self, round: Round) -> None:
         """Add the planned calls, and the thought about them."""
         for step in round.steps:
             self._add(f"○ {step.call}", "dim", cut=True, indent="  ")
-        self._add(f"◇ {clean(round.thought).strip()}", "blue")
+        self._add(f"◇ {sanitize(round.thought).strip()}", "blue")
 
     def phase(self, percentage: int, summary: str, next_phase: str | None) -> None:
         """Add the reported percentage."""
@@ -262,7 +262,7 @@ class RaceColumn(RunView):
         if ending.work:
             self._add(ending.work, _TONES[ending.work_tone][0])
         if ending.text.strip() and not ending.answered_above:
-            self._add(clean(ending.text).strip())
+            self._add(sanitize(ending.text).strip())
 
 
 class _Entry:

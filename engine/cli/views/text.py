@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ..._sanitize import clean, one_line
+from ..._sanitize import one_line, sanitize
 from ...decision import AnyChunk, Decision, LimitUse, Outcome, Policy, Usage, Work
 from ...decision.events import AttemptFailed, CutOff, ResponseFinished
 from ...decision.limits import STOP_REASONS
@@ -401,7 +401,7 @@ def call_summary(name: str, written: str) -> str:
 
 def first_lines(text: str, most: int) -> tuple[list[str], int]:
     """The first lines of the text, and how many more there are. Blank lines at both ends are dropped."""
-    lines = clean(text).strip("\n").rstrip().split("\n")
+    lines = sanitize(text).strip("\n").rstrip().split("\n")
     if len(lines) == most + 1:
         most += 1  # instead of a line that says "1 more line"
     return lines[:most], max(0, len(lines) - most)
@@ -409,7 +409,7 @@ def first_lines(text: str, most: int) -> tuple[list[str], int]:
 
 def last_lines(text: str, most: int) -> list[str]:
     """The last lines that are not blank, below a line with the number of lines before them."""
-    lines = [line for line in clean(text).split("\n") if line.strip()]
+    lines = [line for line in sanitize(text).split("\n") if line.strip()]
     return lines if len(lines) <= most else [f"… {len(lines) - most:,} earlier lines", *lines[-most:]]
 
 
@@ -432,7 +432,7 @@ def _value(value: Any, longest: int) -> str:
 
 
 def _json(value: Any) -> str:
-    return clean(msgspec.json.encode(value).decode())
+    return sanitize(msgspec.json.encode(value).decode())
 
 
 def trace_lines(decision: Decision) -> Iterator[tuple[str, str, str]]:

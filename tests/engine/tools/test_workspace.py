@@ -17,7 +17,7 @@ from endstop import Engine
 from endstop.decision import ToolResult, WrongUse
 from endstop.providers import Scripted, call
 from endstop.tools import finish_task, workspace_tools
-from endstop.tools.workspace import LONGEST_TEXT, WorkspaceError, WorkspaceFolder
+from endstop.tools.workspace import MAX_FILE_BYTES, WorkspaceError, WorkspaceFolder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -178,7 +178,7 @@ async def test_what_is_read_of_a_huge_file_is_bounded_and_says_so(root: Path, us
     assert len(text) < 50_200
     assert text.endswith("[line 1 is cut: it has 60000 characters; lines 1 to 1 of 2]")
     with (root / "huge.txt").open("wb") as file:
-        file.write("é\n".encode() * (LONGEST_TEXT // 3 + 1))
+        file.write("é\n".encode() * (MAX_FILE_BYTES // 3 + 1))
         file.truncate(10_000_000_000)  # sparse: takes no room
     text = await use("read_file", path="huge.txt", max_lines=1)
     assert text.startswith("é\n[lines 1 to 1 of ")

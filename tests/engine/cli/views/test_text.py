@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from endstop._sanitize import clean, one_line
+from endstop._sanitize import one_line, sanitize
 from endstop.cli.views.text import (
     actions_line,
     arguments,
@@ -94,7 +94,7 @@ def test_no_text_can_command_a_terminal(text: str) -> None:
 
 
 def _shown(text: str) -> Iterator[str]:
-    yield clean(text)
+    yield sanitize(text)
     yield one_line(text, 20)
     yield call_summary(text, text)
     yield from first_lines(text, 3)[0]
@@ -104,7 +104,7 @@ def _shown(text: str) -> Iterator[str]:
 
 
 def test_sequences_are_taken_out_whole() -> None:
-    assert clean("\x1b[1;31mred\x1b[0m and \x1b]8;;http://x\x1b\\a link\x1b]8;;\x1b\\") == "red and a link"
+    assert sanitize("\x1b[1;31mred\x1b[0m and \x1b]8;;http://x\x1b\\a link\x1b]8;;\x1b\\") == "red and a link"
 
 
 def test_one_more_line_is_shown_instead_of_being_counted() -> None:
