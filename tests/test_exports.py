@@ -35,7 +35,8 @@ PUBLIC = {
         CASES Behaviour Cannot Ending Endpoint Passed ProviderCase check
     """,
     "endstop": """
-        Accept Answer Budget Bus Clock Completion Continue Engine Evaluated Evaluation Fleet Happened Hooks Image
+        Accept Answer Budget Bus Clock Completion Continue Engine Evaluation EvaluationInput Fleet Happened Hooks
+        Image
         InvalidArguments Lagged Limits LiteLLM ModelJudge ModelOptions NotHappened Observers OpenAICompatible Outcome
         Phase Policy Prepare Progress ProviderSummary RaceResult RecordOptions Redaction Reject Run Runtime Session
         SessionRecord Stdio Subscriber Summary SystemClock Task TaskResult ThisCall Tool Toolbox Unclear Verdict
