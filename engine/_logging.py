@@ -1,10 +1,10 @@
-"""What goes wrong without anybody there to be told: a line of the log."""
+"""Warnings in the log, through structlog."""
 
 from __future__ import annotations
 
 
 def log_warning(what: str, **about: object) -> None:
-    """Write it down."""
+    """Log `what` as a warning of logger `endstop`, with `about` as its fields. Imports structlog on first use."""
     import structlog
 
     structlog.get_logger("endstop").warning(what, **about)

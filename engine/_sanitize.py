@@ -1,4 +1,8 @@
-"""Text from models and tools, made harmless to show: no control sequences, nothing that reorders what is read."""
+"""Removes control characters from text of models and tools before a person reads it in a terminal or a page.
+
+Escape sequences could rewrite the screen or set the clipboard, and bidirectional marks could show text in another
+order than it is written (see "Trojan Source", CVE-2021-42574).
+"""
 
 from __future__ import annotations
 
@@ -23,13 +27,13 @@ _HARMLESS: dict[int, str | None] = {
 
 
 def sanitize(text: str) -> str:
-    """The text without what a terminal would obey; line feeds stay."""
+    """The text without control sequences. Line feeds stay, tabs become four spaces."""
     if "\x1b" in text:
         text = _SEQUENCES.sub("", text)
     return text.replace("\r\n", "\n").translate(_HARMLESS)
 
 
 def one_line(text: str, longest: int) -> str:
-    """The text in one line of at most so many characters."""
+    """The sanitized text in one line of at most `longest` characters; an ellipsis ends a line that was cut."""
     line = " ".join(sanitize(text).split())
     return line if len(line) <= longest else line[: max(0, longest - 1)].rstrip() + "…"

@@ -1,12 +1,12 @@
-"""A budget that many runs share: of one engine or of many, in one process and one event loop.
+"""A budget of cost and tokens that many runs share, of one or several engines in one process and event loop.
 
-Before each step a run reserves what the step will probably use, and settles by what it did use. A step that does not
-fit beside what the others have reserved waits until one of them has settled; a step that nobody is beside is let in
-while anything is left. A response is counted while it is read, beside those of the other runs, and cut off once they
-have used up the limit together. Only once the limit is reached is a run refused, which is an event that the guards see.
+Before each step a run reserves what the step is expected to use, and afterwards settles what it did use. A step that
+does not fit next to the other reservations waits until one of them is settled; a step without others is admitted as
+long as anything is left. Responses are counted while they stream and cut off once all of them together exceed the
+limit. A run is refused only when the limit is reached; the guards see that as an event.
 
-The same holds for what is asked between two steps: a `ModelJudge`, and summaries. One that is refused is not asked,
-and the refusal of the next step ends the run. What other functions use is only counted.
+Requests between steps (a `ModelJudge`, summaries) reserve in the same way: if refused, they are not made, and the
+refusal of the next step ends the run. What other functions use is only counted.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .decision.cost import with_cost
 from .decision.events import AttemptFailed, BudgetRefused, ResponseFinished, StepFinished, VerdictGiven
 
 EXPECTED_FIRST_OUTPUT = 500
-"""Output tokens that a run's first response is expected to have; a later one, as many as the one before it."""
+"""Expected output tokens of a run's first response; later ones are expected to be as long as the one before."""
 
 
 class Budget:
-    """What runs may use together: US dollars, input tokens, output tokens; each is off unless set.
+    """Limits for all runs together, in US dollars, input tokens and output tokens; each is off unless set.
 
-    Give the same object to several engines: `Engine(..., budget=budget)`. It is kept in memory: a new process begins
-    with a new one, `spent` included. Raises WrongUse if nothing is set, or something is not above 0.
+    Pass the same object to several engines: `Engine(..., budget=budget)`. It lives in memory: a new process starts
+    with a new one, and `spent` at zero. Raises WrongUse if no limit is set, or one is not above 0.
     """
 
     def __init__(
@@ -34,30 +34,30 @@ class Budget:
     ) -> None:
         given = {"cost_usd": cost_usd, "input_tokens": input_tokens, "output_tokens": output_tokens}
         self.limits = {name: allowed for name, allowed in given.items() if allowed is not None}
-        """What is allowed, by the name of the limit."""
+        """The limits that are set, by name."""
         if not self.limits:
             raise WrongUse("Budget limits nothing: give cost_usd, input_tokens or output_tokens")
         for name, allowed in self.limits.items():
             if not 0 < allowed < inf:
                 raise WrongUse(f"Budget.{name} is {allowed}: use more than 0")
         self.spent = Usage()
-        """What was used so far, by all runs."""
+        """Usage of all runs so far."""
         self._held: dict[BudgetShare, Usage] = {}
         self._streaming = dict.fromkeys(self.limits, 0.0)
-        """What the responses that are being read have used so far, estimated."""
+        """Estimated usage of the responses that are streaming, by limit."""
         self._waiting: list[asyncio.Future[None]] = []
 
     @property
     def reserved(self) -> Usage:
-        """What the steps that are under way will probably use."""
+        """The expected usage of the steps in progress."""
         return sum(self._held.values(), Usage())
 
     def share(self, price: Price | None) -> BudgetShare:
-        """The part of one more run, whose model costs so much."""
+        """A share for one more run. price: of its model, None if unknown."""
         return BudgetShare(self, price)
 
     async def reserve(self, share: BudgetShare, expected: Usage, step: int) -> BudgetRefused | None:
-        """Hold what a step will probably use, as soon as there is room for it; or say what is used up."""
+        """Reserve the expected usage of a step, waiting until it fits; the refusal if a limit is used up."""
         while True:
             for name, allowed in self.limits.items():
                 used = _amount(self.spent, name)
@@ -71,7 +71,7 @@ class Budget:
             await settled
 
     def settle(self, share: BudgetShare, used: Usage | None) -> None:
-        """Give back what a run had reserved, and take what it did use."""
+        """Replace a run's reservation by what it did use."""
         self._held.pop(share, None)
         self.stream(share, Usage())
         if used is not None:
@@ -82,9 +82,9 @@ class Budget:
                 settled.set_result(None)
 
     def stream(self, share: BudgetShare, usage: Usage) -> tuple[str, float, float] | None:
-        """What a response that is being read has used so far; the limit that is passed by it, used and allowed.
+        """Update the usage of a streaming response; the limit that it exceeds as (name, used, allowed), or None.
 
-        Input tokens are spent when a request is sent: no response is cut off for them.
+        Input tokens are spent when a request is sent, so they never cut a response off.
         """
         passed = None
         for name, allowed in self.limits.items():
@@ -97,28 +97,28 @@ class Budget:
         return passed
 
     def spend(self, used: Usage) -> None:
-        """Take what was used beside what was reserved: by an attempt that failed, or a function that is not ours."""
+        """Count usage that was not reserved: of a failed attempt, or of a user's function."""
         self.spent = self.spent + used
 
     def _fits(self, expected: Usage) -> bool:
         if not self._held:
-            return True  # as with limits of one run: the last step may go over
+            return True  # as with the limits of a run, the last step may exceed the limit
         together = self.spent + self.reserved + expected
         return all(_amount(together, name) <= allowed for name, allowed in self.limits.items())
 
 
 class BudgetShare:
-    """One run's part in a budget. As a sink of the run's log it sees what is used."""
+    """One run's share of a budget. It reads the run's events to learn what was used."""
 
     def __init__(self, budget: Budget, price: Price | None) -> None:
         self._budget = budget
         self._price = price
         self._last = Usage(output_tokens=EXPECTED_FIRST_OUTPUT)
         self.streaming: dict[str, float] = {}
-        """What the response that is being read has used so far, by limit."""
+        """Estimated usage of this run's streaming response, by limit."""
 
     async def reserve(self, step: int, input_tokens: int) -> BudgetRefused | None:
-        """Wait for room for one more request, of this size; None once it may be made."""
+        """Wait until one more request of this size fits, then reserve it; the refusal if a limit is used up."""
         last = self._last
         expected = Usage(
             input_tokens=input_tokens,
@@ -126,15 +126,17 @@ class BudgetShare:
             cached_tokens=min(last.cached_tokens, input_tokens),
         )
         if self._price is None:
-            expected = expected + Usage(cost_usd=last.cost_usd)  # the provider tells costs: the next one will be alike
+            expected = expected + Usage(
+                cost_usd=last.cost_usd
+            )  # the provider reports costs: expect the next to be alike
         return await self._budget.reserve(self, with_cost(expected, self._price), step)
 
     def stream(self, usage: Usage) -> tuple[str, float, float] | None:
-        """What the response that is being read has used so far; the limit that is passed by it, used and allowed."""
+        """Update the usage of the streaming response; see `Budget.stream`."""
         return self._budget.stream(self, usage)
 
     def feed(self, event: Event) -> None:
-        """See an event of the run."""
+        """Process one event of the run."""
         match event:
             case ResponseFinished(usage=usage):
                 self._last = usage
@@ -152,7 +154,7 @@ class BudgetShare:
                 pass
 
     def close(self) -> None:
-        """Give back what is still reserved, at the run's end."""
+        """Release what is still reserved, at the end of the run."""
         self._budget.settle(self, None)
 
 

@@ -1,4 +1,7 @@
-"""Responses and calls as durable steps: the kept result, or else the work, whose result is kept before it is given."""
+"""Checkpoints responses and tool results in a durable engine, so that a resumed run does not compute them again.
+
+The second half of the module defines the stored form: plain JSON, because every durable engine can store that.
+"""
 
 from __future__ import annotations
 
@@ -34,16 +37,16 @@ from .tools.results import CallOutcome, Completion, Continue, NeedsUserInput, Ph
 CHECKPOINTED_EVENTS: frozenset[type] = frozenset(
     {AttemptStarted, AttemptFailed, AttemptRetracted, ToolCallEnd, FinishReported, UsageReported, LimitReached}
 )
-"""The events of a response that are kept with it. Its parts are not: the whole response holds them."""
+"""Events that are stored with a response. Its deltas are not, because the response holds the whole text."""
 Respond = Callable[[], Awaitable[ResponseFinished | None]]
 
 
 class _GaveUp(Exception):
-    """The provider gave up: there is no response to keep, and another process asks again."""
+    """The provider gave up: there is no response to store, and another process may ask again."""
 
 
 async def checkpoint_value(context: Context, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
-    """What a tool's function returned: kept, or else by `work`. One that cannot be kept becomes an error."""
+    """The stored value of a tool call, or that of `work`. A value that cannot be stored becomes an error result."""
     assert context.steps is not None
 
     async def kept() -> Any:
@@ -65,9 +68,10 @@ async def checkpoint_value(context: Context, key: StepKey, work: Callable[[], Aw
 async def checkpoint_response(
     context: Context, respond: Respond, offer: Callable[[ToolCall], None]
 ) -> ResponseFinished | None:
-    """The response of the step under way: the kept one, or else by `respond`; None if the provider gave up.
+    """The stored response of the current step, or that of `respond`; None if the provider gave up.
 
-    A kept one is told again, as if it had come in few large pieces; `offer` takes each call that had come whole.
+    The events of a stored response are logged again as if it had streamed in a few large deltas. offer: is called with
+    each complete tool call.
     """
     assert context.steps is not None
     made: list[ResponseFinished] = []
@@ -91,7 +95,7 @@ async def checkpoint_response(
     if made:
         return made[0]
     kept = load_response(result)
-    context.ephemeral = []  # it has read them
+    context.ephemeral = []  # the stored response has already read them
     for event in _replayed_events(kept):
         context.log.append(event)
     whole = _complete_calls(kept)
@@ -103,13 +107,13 @@ async def checkpoint_response(
 
 
 def _complete_calls(kept: ResponseCheckpoint) -> dict[str, ToolCallEnd]:
-    """The calls that had come whole."""
+    """The end events of the complete calls, by call id."""
     attempt = kept.response.attempt
     return {e.call_id: e for e in kept.events if isinstance(e, ToolCallEnd) and e.attempt == attempt}
 
 
 def _replayed_events(kept: ResponseCheckpoint) -> Iterator[Event]:
-    """Its events: the attempts, then the response in one piece each, then what was reported of it."""
+    """The events of a stored response: its attempts, then one delta for each part, then the reports."""
     reports: list[Event] = []
     for event in kept.events:
         if isinstance(event, FinishReported | UsageReported):
@@ -136,11 +140,8 @@ def _response_events(response: ResponseFinished, whole: dict[str, ToolCallEnd]) 
             yield whole[call.id]
 
 
-# The form in which a durable engine keeps results: what JSON holds, and nothing else.
-
-
 class ResponseCheckpoint(Struct, frozen=True):
-    """A response, and how it came."""
+    """A response with the events of its attempts."""
 
     response: ResponseFinished
     events: tuple[Event, ...] = ()
@@ -188,7 +189,7 @@ _BACK: dict[type, type] = {form: answer for answer, form in _FORMS.items()}
 
 
 def dump_value(value: Any) -> Any:
-    """What a tool's function returned, as JSON: an answer as it is, all else as the model reads it."""
+    """The JSON form of what a tool's function returned: answers such as Completion by field, all else as text."""
     form: _Form
     if isinstance(value, str):
         form = _Text(truncate(value))
@@ -202,7 +203,7 @@ def dump_value(value: Any) -> Any:
 
 
 def load_value(kept: Any) -> Any:
-    """The other way round: a value that means the same to the engine as the one that was returned."""
+    """The inverse of `dump_value`: a value that the engine treats like the one that was returned."""
     form = msgspec.convert(kept, _Form)
     if isinstance(form, _Text):
         return form.text
@@ -212,15 +213,15 @@ def load_value(kept: Any) -> Any:
 
 
 def dump_response(response: ResponseFinished, events: list[Event]) -> Any:
-    """A response as JSON; `events` are those of `CHECKPOINTED_EVENTS`, without their numbers and times."""
+    """The JSON form of a response and its `CHECKPOINTED_EVENTS`, without sequence numbers and times."""
     return _plain(ResponseCheckpoint(response, tuple(replace(event, seq=0, t=0) for event in events)))
 
 
 def load_response(kept: Any) -> ResponseCheckpoint:
-    """The other way round."""
+    """The inverse of `dump_response`."""
     return msgspec.convert(kept, ResponseCheckpoint)
 
 
 def _plain(value: Struct) -> Any:
-    """As JSON has it: no tuples, which `to_builtins` would leave."""
+    """The value as JSON types. `to_builtins` would leave tuples."""
     return msgspec.json.decode(msgspec.json.encode(value))

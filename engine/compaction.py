@@ -1,7 +1,7 @@
-"""What P0 asks for: make the context smaller before the next request, as events that the transcript projects.
+"""Compacts the context before the next request, as events that the transcript applies.
 
-The policy's strategies are tried in order until the context is below its threshold. Whatever is taken away, the
-system prompt, the user's latest message and whole pairs of call and result stay.
+The policy's strategies are tried in order until the context is below its threshold. The system prompt and the user's
+latest message always stay, and a tool call is never separated from its result.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .side_request import NO_ANSWER, complete_text, render_message
 
 
 async def compact(context: Context) -> None:
-    """Make the context smaller, by the policy's strategies."""
+    """Compact the context with the policy's strategies, in order."""
     for strategy in context.policy.compaction.strategies:
         event = await _STRATEGIES[strategy](context)
         if event == "refused":
-            return  # as the next step will be
+            return  # the budget will refuse the next step, too
         if event is None:
             continue
         over = _over(context, event.after_tokens)
@@ -80,7 +80,7 @@ _STRATEGIES: dict[str, Callable[[Context], Awaitable[ContextCompacted | Literal[
 
 
 def _tokens(context: Context) -> int:
-    """Size of the context; a rough one where no response has told it yet."""
+    """Tokens of the context; estimated until a response has reported them."""
     return context.log.facts.context_tokens or estimate_tokens(context.transcript.characters)
 
 
@@ -90,7 +90,7 @@ def _over(context: Context, tokens: int) -> bool:
 
 
 def _old(context: Context) -> Sequence[Message]:
-    """The oldest messages that may go: whole exchanges, without the system prompt and the latest messages."""
+    """The oldest messages that may be removed: whole exchanges, without the system prompt and the latest messages."""
     messages = context.transcript.messages
     head = 1 if messages and isinstance(messages[0], SystemMessage) else 0
     end = len(messages) - context.policy.compaction.keep_messages
@@ -100,7 +100,7 @@ def _old(context: Context) -> Sequence[Message]:
 
 
 def _latest_prompt(context: Context, old: Sequence[Message]) -> tuple[Message, ...]:
-    """The user's latest prompt, and the latest message in the user's role, if they are among those that go."""
+    """The user's latest prompt and the latest message with the user's role, if they are among the old messages."""
     messages = context.transcript.messages
     latest = next((message for message in reversed(messages) if isinstance(message, UserMessage)), None)
     wanted = [message for message in (context.transcript.prompt, latest) if message is not None]
@@ -125,7 +125,7 @@ def _replaced(
 
 
 async def _summary_of(context: Context, old: Sequence[Message]) -> Verdict:
-    """Let the model sum up what goes."""
+    """Ask the model for a summary of the messages that are removed."""
     told = "\n\n".join(render_message(message) for message in old)
     question = f"{told}\n\n{context.policy.prompts.summarise}"
     text, usage, finish = await complete_text(context.provider, question, context.price_list)

@@ -1,7 +1,7 @@
-"""Connections to a provider: held open for a run, and one stream read to its end. Nobody waits long for a close.
+"""Opens and closes a provider's connections and reads its streams, without waiting for a close that hangs.
 
-A task of its own enters and leaves each context, and so closes it. Whoever asked for a stream goes on as soon as the
-last chunk that it wants is there: a close may take its time, or hang, and nothing depends on it.
+Each connection and each stream is entered and left by a task of its own. The reader of a stream continues as soon as
+it has the last chunk that it wants, however long the close takes.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from .providers import Interrupted, Provider, Request
 from .tools.user_functions import describe_error
 
 StartTask = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]
-"""Begins a task, under a name, and keeps it."""
+"""Starts a task under a name and keeps a reference to it."""
 ReadRest = Callable[[AsyncIterator[AnyChunk], "asyncio.Future[None]"], Awaitable[None]]
-"""What is still read of a stream that is cut, while the future is not done."""
+"""Reads more of a stream that was cut, as long as the future is not done."""
 
 CLOSE_SECONDS = 0.2
 """How long the end of a run waits for its provider to be closed."""
 LAST_SECONDS = 10.0
-"""How long it may take after that, with nobody waiting, before it is cancelled."""
+"""How long the close may take after that before it is cancelled."""
 
 _BACKGROUND: set[asyncio.Task[None]] = set()
-"""What is still read or closed, and nobody else keeps: the event loop itself keeps no task."""
+"""Strong references to the running tasks, because the event loop holds only weak ones."""
 
 
 def start_background_task(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-    """Begin it outside of any round."""
+    """Start a task that belongs to no round."""
     task = asyncio.create_task(work, name=name)
     _BACKGROUND.add(task)
     task.add_done_callback(_BACKGROUND.discard)
@@ -50,7 +50,7 @@ async def connected(provider: Provider) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def keep_open(provider: AbstractAsyncContextManager[Any], model: str) -> AsyncIterator[None]:
-    """Hold the provider's connections open. Raises what opening it raises; a close that hangs is left to itself."""
+    """Keep the provider's connections open. Raises what opening raises; does not wait for a close that hangs."""
     opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     over = asyncio.Event()
     holding = start_background_task(_hold(provider, model, opened, over), f"connections of {model}")
@@ -90,9 +90,9 @@ async def read_stream(
     start_task: StartTask,
     read_rest: ReadRest | None = None,
 ) -> None:
-    """Hand each chunk to `take` until the stream ends, or until `take` says True: it is to be cut.
+    """Pass each chunk to `take` until the stream ends, or until `take` returns True to cut it.
 
-    Raises what the provider raises, up to then; what a close raises is only logged.
+    Raises what the provider raises before that; errors while closing are only logged.
     """
     result: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     reading = start_task(_read(provider, request, take, read_rest, result), f"stream of {provider.model}")
@@ -114,11 +114,11 @@ async def _read(
         async with provider.stream(request) as chunks:
             async for chunk in chunks:
                 if result.done():
-                    return  # it goes on although it was cancelled, and nobody waits for it any more
+                    return  # the provider ignored its cancellation, and nobody waits any more
                 if take(chunk):
                     if read_rest is not None:
                         await read_rest(chunks, result)
-                    break  # leaving the context closes it: at once, and without being cancelled itself
+                    break  # leaving the context closes the stream at once, and nothing cancels the close
             _finish(result, None)
     except asyncio.CancelledError:
         task = asyncio.current_task()

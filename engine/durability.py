@@ -1,7 +1,8 @@
-"""The durable step: a piece of work that happens once, whatever becomes of the process that does it.
+"""What endstop needs of a durable engine, as protocols: durable steps, and a queue of runs.
 
-The engine asks for two kinds of them: the model's response of a step, and the run of a tool's call. Everything else is
-decided anew from what they gave, because `decide` is a pure function.
+A durable step is work whose result outlives the process: it is stored before it is used, and never computed twice. Two
+kinds of work are durable steps: the model's response, and the execution of a tool call. Everything else is computed
+again from their results, because `decide` is a pure function. The queue holds runs until a worker process takes them.
 """
 
 from __future__ import annotations
@@ -14,102 +15,97 @@ from msgspec import Struct
 
 
 class StepKey(Struct, frozen=True):
-    """Which step it is. Written as `run/step/call`, which no other step in the world is called."""
+    """Identifies a durable step. Written as `run/step/call`, which is globally unique."""
 
     session: str
     run: str
     step: int
-    """From 1 in its run."""
+    """Number of the step in its run, from 1."""
     call: str = ""
-    """The id of the tool's call; empty for the model's response."""
+    """Id of the tool call; empty for the model's response."""
 
     def __str__(self) -> str:
         return f"{self.run}/{self.step}/{self.call}"
 
 
 class RunLost(Exception):
-    """Another process has this run now. Whoever gets this does nothing more for it, and writes nothing more of it."""
+    """Another process owns this run now. This process must stop working on it and write no more of its events."""
 
 
 class ResultNotStored(Exception):
-    """The work was done, but the engine cannot keep its result: it is too large, for example. The text says why."""
+    """The work was done, but the durable engine cannot store its result, because it is too large, for example."""
 
 
 class Steps(Protocol):
-    """The steps of one run, in the process that has the run now."""
+    """The durable steps of one run, in the process that owns the run."""
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """The result of this step: the kept one, or else that of `work`, which is kept before it is given.
+        """The stored result of this step; if there is none, the result of `work`, stored before it is returned.
 
-        A result is whatever JSON holds: None, bool, int, float, str, lists and dicts with str as keys. It is kept at
-        least until the run's next result is.
-        `work` happens at most once in this process, and not at all if a result is kept. If it raises, or is
-        cancelled, nothing is kept and the exception goes through as it is. Several may be under way at once.
+        A result is what JSON can hold: None, bool, int, float, str, lists, and dicts with str keys. It stays stored at
+        least until the run's next result is. `work` runs at most once in this process. If it raises or is cancelled,
+        nothing is stored and the exception propagates. Several steps may run at the same time.
 
-        Raises RunLost, before `work` begins or after it has ended, if another process has the run now; and
-        ResultNotStored.
+        Raises RunLost, before `work` starts or after it ended, if another process owns the run now; ResultNotStored.
         """
         ...
 
 
-# The queue: runs that wait for a process, and the processes that take them.
-
-
 class Job(Struct, frozen=True, kw_only=True):
-    """A run that is to be made, or to go on. All that is needed besides stands in the store."""
+    """A run to start or to resume. Everything else that it needs is in the store."""
 
     run_id: str
     session_id: str
     agent: str
     opening: Literal["prompt", "answer", "resume"]
-    """What the run begins with. A run whose process died goes on in any case where it stood."""
+    """What the run begins with. A run whose process died resumes where it stopped, whatever this says."""
     text: str = ""
     """The prompt, or the answer."""
     call_id: str = ""
-    """With `answer`: whose question it answers."""
+    """With `answer`: id of the call that asked the question."""
     heard: tuple[str, ...] = ()
-    """Ids of messages that the prompt is made of."""
+    """Ids of the stored messages that make up the prompt."""
 
 
 Work = Callable[[Job, Steps], Awaitable[None]]
-"""Does a job, and returns once the store has the run's end. Raises RunLost if somebody else has the run."""
+"""Executes a job and returns once the end of the run is in the store. Raises RunLost."""
 
 
 class Queue(Protocol):
-    """A queue of runs, kept by a durable engine. Several processes may have it open at once."""
+    """A queue of runs in a durable engine. Several processes may use it at the same time."""
 
     async def open(self) -> None:
-        """Connect, and make what the engine needs.
+        """Connect, and create the tables or queues that the engine needs.
 
-        Raises WrongUse for what can never work, ConnectionError if the engine is away.
+        Raises WrongUse for settings that can never work, ConnectionError if the engine cannot be reached.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         ...
 
     async def submit(self, job: Job) -> None:
-        """Put a run into the queue; returns once a crash cannot lose it.
+        """Queue a run; returns once a crash can no longer lose it.
 
-        A run that is in the queue or in work already stays as it is; one whose work has ended gets in anew. Raises
-        ConnectionError if the engine is away.
+        A run that is queued or being executed already stays as it is; one that has ended is queued again. Raises
+        ConnectionError if the engine cannot be reached.
         """
         ...
 
     def working(self, process: str, work: Work, *, at_once: int) -> AbstractAsyncContextManager[None]:
-        """While it is open: take jobs and do them in this event loop, `at_once` at the most.
+        """While the context is open: take jobs and execute up to `at_once` of them in this event loop.
 
-        process: what this process is called; no other one was ever called so.
-        Once it is being left nothing more is taken; leaving it waits for no work: what is unfinished is put back by
-        `recover`, as that of a process that died.
+        process: a name of this process that was never used before.
+        Leaving the context takes no more jobs and waits for none: `recover` puts unfinished ones back, as for a
+        process that died.
         """
         ...
 
     async def recover(self, run_id: str) -> None:
-        """Give a run whose process is dead to another one. For a run that is not in work it changes nothing."""
+        """Hand a run whose process died to another process. Does nothing for a run that is not being executed."""
         ...
 
     async def drop(self, run_id: str) -> None:
-        """Forget a run, its results included; one that is in work loses it (RunLost)."""
+        """Delete a run and its stored results; a process that executes it gets RunLost."""
         ...

@@ -1,8 +1,7 @@
-"""Evaluation: whether the work was good, which is another question than how the run ended.
+"""Evaluates the work of a finished run: whether it was good, independently of how the run ended.
 
-It runs for every ending but failed, cancelled and awaiting input, so a run that hit its limit can still pass. The
-verdict stands beside the status and never inside it. An evaluator that raises, hangs or answers nonsense leaves
-`not_run` with the reason.
+Completed and exhausted runs are evaluated, so a run that hit a limit can still pass. The verdict is separate from the
+status. If an evaluator raises, hangs or returns something invalid, the verdict is `not_run`, with the reason.
 
 A command gets `--res_log_file`, `--agent_workspace`, `--groundtruth_workspace` and `--launch_time` (those that are
 known), and passes with exit code 0. A plain one gets no arguments and goes through the shell. Both find the same four
@@ -35,12 +34,12 @@ VARIABLES = {
 """What a command finds in its environment: the record, the two folders, and when the run began (ISO 8601). What is not
 known is not set."""
 MAX_OUTPUT_CHARACTERS = 20_000
-"""Characters of an evaluator's output that are kept, from its end."""
+"""Characters of a command's output that are kept, from its end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationInput:
-    """What an evaluator looks at."""
+    """What an evaluator is called with."""
 
     outcome: Outcome
     record: str | None
@@ -51,7 +50,7 @@ class EvaluationInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """What an evaluator says."""
+    """What an evaluator returns."""
 
     passed: bool
     details: dict[str, Any] = field(default_factory=dict)
@@ -63,8 +62,8 @@ Evaluator = Callable[[EvaluationInput], Awaitable[Evaluation | bool] | Evaluatio
 class CommandEvaluator:
     """An evaluator that runs a command, as benchmarks of agents do.
 
-    It is the user's own and sees our whole environment, keys included: an evaluator may ask a model. One that runs what
-    the model wrote should not hand them on.
+    The command sees our whole environment, including keys, because an evaluator may ask a model. If it executes what
+    the model wrote, it should not pass the keys on.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class CommandEvaluator:
         self.__qualname__ = f"CommandEvaluator({command!r})"
 
     async def __call__(self, evaluated: EvaluationInput) -> Evaluation:
-        """Run it."""
+        """Run the command; it passes with exit code 0."""
         given = {
             "res_log_file": evaluated.record,
             "agent_workspace": self.workspace,
@@ -96,7 +95,7 @@ class CommandEvaluator:
 
 
 async def run_evaluation(context: Context, evaluator: Evaluator | None, outcome: Outcome) -> Outcome:
-    """The outcome with its verdict, and the stages of the run in the log."""
+    """Evaluate the run if its status allows it, log the stages, and return the outcome with the verdict."""
     context.stage(StageFinished(stage="run", status=RUN_STAGE_STATUS[outcome.status], detail=outcome.stop_reason))
     if evaluator is None or outcome.status not in EVALUATED_STATUSES:
         status: StageStatus = "absent" if evaluator is None else "skipped"
@@ -128,7 +127,7 @@ RUN_STAGE_STATUS: dict[Status, StageStatus] = {
     "awaiting_input": "awaiting_input",
     "cancelled": "cancelled",
 }
-"""How the stage `run` ended, by the run's status."""
+"""Status of the stage `run`, by the status of the run."""
 
 
 async def _call_evaluator(context: Context, evaluator: Evaluator, outcome: Outcome) -> tuple[Verdict, dict[str, Any]]:

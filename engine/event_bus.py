@@ -1,9 +1,8 @@
-"""The bus: events of one run to any number of readers, and publishing never waits for any of them.
+"""The event bus of a run: any number of readers, and publishing never waits for them.
 
-One ring of the latest events serves all readers; a reader is no more than a number, the next event it wants. So a
-reader that stalls costs nothing, and one that has fallen behind the ring gets a marker with the number of events it
-missed and goes on with the oldest one left. A reader can start at any number. The terminal event is the last of a
-run: nothing comes after it that could push it out.
+All readers share one ring buffer of the latest events, and a reader is only a sequence number. So a stalled reader
+costs nothing, and one that fell behind the ring gets a `Lagged` marker and continues with the oldest event left. A
+reader may start at any number. The terminal event is the last of a run, so nothing can push it out of the ring.
 """
 
 from __future__ import annotations
@@ -17,37 +16,37 @@ from .decision import Event
 from .decision.events import RunFinished
 
 DEFAULT_CAPACITY = 4096
-"""Events that a bus keeps for its readers by default."""
+"""Events that a bus keeps by default."""
 
 
 class Lagged(Struct, frozen=True):
-    """Stands in a reader's stream where events are missing: it was too slow, or began too late."""
+    """Takes the place of events that a reader missed because it was too slow or started too late."""
 
     missed: int
-    """How many events were passed over."""
+    """Number of missing events."""
     next_seq: int
-    """The number of the event that follows."""
+    """Sequence number of the next event in the stream."""
 
 
 class Bus:
-    """Events of one run. `keep` is how many of the latest are kept, 1 or more."""
+    """The events of one run. keep: how many of the latest stay readable, at least 1."""
 
     def __init__(self, keep: int = DEFAULT_CAPACITY) -> None:
         self._ring: list[Event] = []
         self._keep = max(1, keep)
         self._waiting: list[asyncio.Future[None]] = []
         self.last = 0
-        """The number of the latest event."""
+        """Sequence number of the latest event."""
         self._first = 1
         self.closed = False
-        """True once the terminal event is out, or none will come."""
+        """True once the terminal event was published, or none will come."""
 
     def start_at(self, seq: int) -> None:
-        """Go on with a run of which events up to `seq` were published before, elsewhere."""
+        """Continue a run whose events up to `seq` were published before, on another bus."""
         self.last, self._first = seq, seq + 1
 
     def publish(self, event: Event) -> None:
-        """Put an event out. Returns at once, whoever reads."""
+        """Publish an event. Never waits for a reader."""
         place, self.last = self.last - self._first + 1, self.last + 1
         if place < self._keep:
             self._ring.append(event)
@@ -59,7 +58,7 @@ class Bus:
             self._wake()
 
     def close(self) -> None:
-        """End the reading where it is: no terminal event will come."""
+        """End all readers after the events so far: no terminal event will come."""
         self.closed = True
         self._wake()
 
@@ -70,7 +69,7 @@ class Bus:
                 future.set_result(None)
 
     async def read(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
-        """The events after number `after`, up to the terminal one."""
+        """The events after sequence number `after`, up to the terminal one."""
         read, ring, keep, first = after, self._ring, self._keep, self._first
         while True:
             waiting = self.last - read

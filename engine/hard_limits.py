@@ -1,11 +1,11 @@
-"""The hard limits on time, tokens and cost inside a step: what is under way ends when one of them is used up.
+"""Enforces the hard limits on time, tokens and cost within a step.
 
-Between two steps the guards look at them (`decision/guards.py`). Inside a step time is held by a deadline around what
-is under way, and tokens and cost by counting what a response writes. Whichever is used up first is an event
-(`LimitReached`), so that `decide` needs to know nothing else, and a replay takes it from the record and looks at no
-clock. Input tokens are spent when a request is sent: no cut would save any, and they are looked at between requests.
+Between steps the guards check the limits (`decision/guards.py`). Within a step a deadline enforces time, and counting
+the streamed output enforces tokens and cost. The first limit that is used up is logged as an event (`LimitReached`):
+`decide` needs to know nothing else, and a replay takes it from the record without a clock. Input tokens are spent when
+a request is sent, so cutting a response could not save any; they are checked between requests.
 
-A limit whose guard the policy leaves out is not held here, either.
+A limit whose guard the policy leaves out is not enforced here, either.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ from .hooks import ReplaySource
 from .providers.clock import Clock
 
 RESPONSE_TOKENS = "response_tokens"
-"""Why a response is cut off that goes on past the bound on a single one. It ends no run by itself."""
+"""Why a response is cut that exceeds the bound on a single response. It does not end the run."""
 BYTES_PER_TOKEN = 4
-"""Bytes of what a model writes that count as one token, where the provider has not counted yet."""
+"""Bytes of output that count as one token until the provider reports its own count."""
 CLOSING = "closing"
-"""Why a response is cut off that the closing step has no more time for."""
+"""Why a response is cut that exceeds the deadline of the closing step."""
 BUDGET_CHECK_BYTES = 64
-"""How much is written between two looks at a shared budget."""
+"""Bytes of output between two checks of a shared budget."""
 
 
 class HardLimits:
-    """What is left of the hard limits of one run, and what is cut off when nothing is."""
+    """The hard limits of one run: what is left of them, and the event when one is used up."""
 
     def __init__(self, log: Log, policy: Policy, clock: Clock, replay: ReplaySource | None = None) -> None:
         self._log = log
@@ -57,11 +57,11 @@ class HardLimits:
 
     @property
     def reached(self) -> bool:
-        """Whether one was used up in the middle of the step under way."""
+        """Whether a limit was used up during the current step."""
         return self._log.facts.limit_reached is not None
 
     def seconds_left(self) -> float | None:
-        """Seconds until the first limit on time is used up; None without one, and in a replay, which has no clock."""
+        """Seconds until the first time limit is used up; None if there is none, and in a replay, which has no clock."""
         if self._replay is not None:
             return None
         left = [one.use.allowed - one.use.used for one in self._hard("seconds")]
@@ -69,20 +69,20 @@ class HardLimits:
 
     @property
     def out_of_time(self) -> bool:
-        """Whether a limit on time is used up."""
+        """Whether a time limit is used up."""
         left = self.seconds_left()
         return left is not None and left <= 0
 
     @contextmanager
     def deadline(self) -> Iterator[anyio.CancelScope]:
-        """What happens inside ends when the time is used up, or in the closing step at that step's own deadline."""
+        """Cancel the block when the time is used up; in the closing step, at that step's own deadline."""
         closing = self._log.facts.closing
         seconds = self._policy.deadlines.closing if closing else self.seconds_left()
         with self._clock.deadline(seconds) as scope:
             yield scope
 
     def record_time_up(self, step: int, attempt: str = "") -> str:
-        """Write that the time is used up; the name of what is."""
+        """Log that the time is used up, and return the name of the limit."""
         facts = self._log.facts
         if facts.closing:
             return CLOSING
@@ -93,7 +93,7 @@ class HardLimits:
         return "seconds" if facts.limit_reached is None else facts.limit_reached.limit
 
     def used_up(self, step: int) -> str:
-        """Write that tokens or money are used up, if they are, before a request is made anew in this step; which."""
+        """Before another attempt of this step: log a used-up limit on tokens or cost and return its name, or ""."""
         if self._replay is not None or self._log.facts.closing:
             return ""
         spent = next((one for one in self._hard("input_tokens", "output_tokens", "cost_usd") if one.reached), None)
@@ -104,12 +104,12 @@ class HardLimits:
         return spent.limit
 
     def record(self, reached: LimitReached) -> None:
-        """Write that a limit is used up in the step under way; once."""
+        """Log that a limit is used up in the current step. Only the first one is logged."""
         if not self.reached:
             self._log.append(reached)
 
     def replay(self, step: int, *, begun: bool = True) -> bool:
-        """In a replay: write what the record holds of this step, if it holds that a limit was used up in it."""
+        """In a replay: log the limit that the record says was used up in this step; True if there is one."""
         recalled = self._replay
         reached = None if recalled is None or self.reached else recalled.reached(step, begun=begun)
         if reached is not None:
@@ -117,7 +117,7 @@ class HardLimits:
         return reached is not None
 
     def recorded_cut(self, step: int) -> str:
-        """In a replay: why this step's response was cut off, if it was; what the record holds of it is written."""
+        """In a replay: why the record says this step's response was cut, or "". Logs the limit, too."""
         recalled = self._replay
         then = None if recalled is None else recalled.response(step)
         if then is None or not then.cut_for:
@@ -128,7 +128,7 @@ class HardLimits:
     def meter(
         self, step: int, input_tokens: int, priced: Callable[[Usage, str], Usage], share: BudgetShare | None
     ) -> ResponseMeter | None:
-        """What counts a response that is about to be asked for; None in a replay.
+        """Meter of a response that is about to be requested; None in a replay.
 
         priced: adds what this usage of this model costs. share: the run's part in a budget that it shares with others.
         """
@@ -146,7 +146,7 @@ class HardLimits:
         return inf if left is None else (self._log.elapsed + left) * 1000
 
     def response_limits(self) -> tuple[LimitStatus, ...]:
-        """The limits that a response can use up while it is written, as they stand; none in the closing step."""
+        """The limits that a streaming response can use up, with their current usage; none in the closing step."""
         return () if self._log.facts.closing else tuple(self._hard("output_tokens", "cost_usd"))
 
     def _hard(self, *names: str) -> Iterator[LimitStatus]:
@@ -155,10 +155,10 @@ class HardLimits:
 
 
 class ResponseMeter:
-    """Counts what one attempt at a response writes, and says when it is to be cut off. O(1) a chunk.
+    """Counts the output of one attempt at a response and says when to cut it. O(1) per chunk.
 
-    Tokens are estimated by bytes of UTF-8 until the provider has counted them: a character of Chinese is three bytes,
-    and about as many tokens as three letters of English.
+    Tokens are estimated from bytes of UTF-8 until the provider reports them: a Chinese character has three bytes, and
+    about as many tokens as three letters of English.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ class ResponseMeter:
         most: float,
     ) -> None:
         self.written = 0
-        """Bytes that count as output, reasoning and arguments of calls among them."""
+        """Bytes of output so far, including reasoning and arguments of calls."""
         self._limits = limits
         self._step = step
         self._hard: tuple[LimitStatus, ...] = ()
@@ -181,17 +181,17 @@ class ResponseMeter:
         self._input = Usage(input_tokens=input_tokens, estimated=True)
         self._bytes_allowed: float = inf
         self._deadline_ms: float = inf
-        """When the time is used up: milliseconds since the run began."""
+        """When the time is used up, in milliseconds since the run began."""
         self._model = ""
         self._attempt = ""
 
     @property
     def tokens(self) -> int:
-        """The tokens written so far, estimated."""
+        """Estimated output tokens so far."""
         return -(-self.written // BYTES_PER_TOKEN)
 
     def begin(self, attempt: str, model: str) -> None:
-        """Count a new attempt, or the same one once it is known which model is heard."""
+        """Start counting a new attempt, or go on with the same one once its model is known."""
         if attempt != self._attempt:
             self.written = 0
         self._attempt, self._model = attempt, model
@@ -200,9 +200,9 @@ class ResponseMeter:
         self._update_bytes_allowed()
 
     def feed(self, chunk: AnyChunk, t: int) -> str:
-        """Count one more chunk, which came at `t`; the limit for which the response is to be cut off, or nothing.
+        """Count a chunk that came at `t`, in milliseconds since the run began; the limit for which to cut, or "".
 
-        The time is looked at here as well, since a stream that never waits cannot be ended by a deadline.
+        Time is checked here, too, because a deadline cannot end a stream that never waits.
         """
         kind = type(chunk)
         if kind is TextDelta or kind is ReasoningDelta:
@@ -218,20 +218,20 @@ class ResponseMeter:
         return self._check_limits() if self.written > self._bytes_allowed else ""
 
     def _set_usage(self, usage: Usage) -> None:
-        """The provider has counted what came so far."""
+        """Use the provider's count of the output so far."""
         self._input = replace(usage, output_tokens=0, reasoning_tokens=0, cost_usd=None, estimated=True)
         self.written = max(self.written, usage.output_tokens * BYTES_PER_TOKEN)
         self._update_bytes_allowed()
 
     def _update_bytes_allowed(self) -> None:
-        """How many bytes may be written before somebody must look."""
+        """Compute how many bytes may come before the next check."""
         tokens = min((self._tokens_left(spent) for spent in self._hard), default=inf)
         self._bytes_allowed = BYTES_PER_TOKEN * min(tokens, self._max_tokens)
         if self._budget_share is not None:
             self._bytes_allowed = min(self._bytes_allowed, self.written + BUDGET_CHECK_BYTES)
 
     def _tokens_left(self, spent: LimitStatus) -> float:
-        """The output tokens that a limit still allows in this response."""
+        """The output tokens that a limit allows in this response."""
         left = spent.use.allowed - spent.use.used
         if spent.limit == "output_tokens":
             return left
@@ -243,7 +243,7 @@ class ResponseMeter:
         return self._priced(replace(self._input, output_tokens=output_tokens), self._model).cost_usd or 0.0
 
     def _check_limits(self) -> str:
-        """The limit that is passed, which is written; nothing if it was only time to look."""
+        """Log and return the limit that is exceeded; "" if none is."""
         tokens = self.tokens
         for spent in self._hard:
             if tokens > self._tokens_left(spent):

@@ -1,4 +1,4 @@
-"""Plan, execute, think: a ready engine that works in rounds, made of nothing but public pieces.
+"""A ready-made engine that works in rounds of plan, execute and think, built from public parts only.
 
     engine = plan_execute_think(provider, [read_file, edit_file])
     outcome = await engine.run("Set the port to 8080 everywhere")
@@ -44,9 +44,9 @@ from .tools.tool import COMPLETION_MARK, Tool
 from .tools.user_functions import run_in_own_task
 
 CONFIRM_ALONE = "A plan cannot wait for the user: ask for the confirmation in a call of its own, after the plan."
-"""Why a completion at the end of a plan that wants the user's yes is handed back."""
+"""Why a completion at the end of a plan is rejected if it asks the user for a confirmation."""
 MAX_PLAN_STEPS = 8
-"""Steps that a plan may have, 1 or more."""
+"""The most steps that a plan may have."""
 SYSTEM_PROMPT = (
     "You are an agent that works on a user's task in rounds. In each round, first plan the next steps, 1 to 8 of them, "
     "and have them executed as one batch. Then think about the results, and decide: go on with a new plan, or done. "
@@ -59,7 +59,7 @@ PLANNING_POLICY = replace(
     max_inner_steps=2,  # a round of the loop is then a round of this pattern
     limits=Limits(steps=60),
 )
-"""The policy of the ready engine: only "done" ends a run; 60 steps are 30 rounds."""
+"""The default policy: only "done" ends a run, and 60 steps are 30 rounds."""
 
 
 def plan_execute_think(
@@ -88,9 +88,9 @@ def plan_execute_think(
 
 
 def plan_tool(tools: Sequence[Tool], clock: Clock, completions: Sequence[Tool] = ()) -> Tool:
-    """The tool that takes a plan and executes it: one result for each step, in its order.
+    """The tool that executes a plan and returns the results of its steps in order.
 
-    completions: tools of that kind, one of which may be the last step.
+    completions: completion tools, one of which may be the last step.
     """
     if not tools:
         raise WrongUse("plan_execute_think needs a tool of kind ordinary, or a plan could hold nothing")
@@ -115,7 +115,7 @@ def plan_tool(tools: Sequence[Tool], clock: Clock, completions: Sequence[Tool] =
 
 
 def think_tool() -> Tool:
-    """The tool that ends a round: go on, or done."""
+    """The tool that ends a round with "go on" or "done"."""
 
     async def think_and_decide(
         summary: str, decision: str, next_goal: str = "", completion_percentage: int = 0
@@ -156,14 +156,14 @@ def think_tool() -> Tool:
 
 
 class PlanExecution:
-    """The steps of one plan. Raises InvalidArguments, before anything runs, if one of them cannot."""
+    """The execution of one plan. Raises InvalidArguments before anything runs if a step is invalid."""
 
     def __init__(self, tools: Mapping[str, Tool], steps: Sequence[Mapping[str, Any]], clock: Clock) -> None:
         self._clock = clock
         self._steps = [(tools[step["tool"]], step.get("arguments", {})) for step in steps]
         self._parsed: list[dict[str, Any]] = []
         self.results: list[tuple[str, str]] = [("skipped", "Not run: a step before it failed.")] * len(steps)
-        """Status and text of each step, in the order of the plan."""
+        """Status and text of each step, in order."""
         for number, (tool, arguments) in enumerate(self._steps, 1):
             try:
                 self._parsed.append(tool.parse(json.dumps(arguments)))
@@ -175,10 +175,10 @@ class PlanExecution:
                     "Nothing of the plan was run."
                 )
         self._completion: Completion | Phase | Continue | None = None
-        """What the completion at the end said."""
+        """What the completion at the end of the plan returned."""
 
     async def run(self) -> None:
-        """Run the steps, up to one that fails."""
+        """Run the steps until one fails. Adjacent steps that only read run in parallel."""
         for reads, group in groupby(range(len(self._steps)), self._runs_beside_others):
             together = list(group)
             for some in [together] if reads else [[index] for index in together]:
@@ -193,9 +193,9 @@ class PlanExecution:
         return tool.spec.reads and tool.kind == "ordinary"
 
     def result(self) -> CallOutcome | Completion | Phase | Continue:
-        """All results as JSON; an error if a step failed, so that no completion beside it is taken.
+        """All results as JSON, and what the completion at the end returned if the plan got there.
 
-        With what the completion at the end said, if the plan got there.
+        If a step failed, the status is `error`, so that no completion beside it is accepted.
         """
         longest = MAX_RESULT_CHARACTERS // (2 * MAX_PLAN_STEPS)
         lines = [

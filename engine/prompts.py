@@ -1,4 +1,4 @@
-"""What the engine tells a model before it starts. No prompt names a tool."""
+"""The default system prompt. It names no tool, because users rename and replace tools."""
 
 from __future__ import annotations
 
@@ -18,5 +18,5 @@ _TEXT = (
 
 
 def system_prompt(can_complete: bool) -> str:
-    """The general system prompt: how this agent ends its work."""
+    """The system prompt: how the agent ends its work, with or without a completion tool."""
     return f"{_WORK}\n{_COMPLETION if can_complete else _TEXT}"

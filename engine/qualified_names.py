@@ -1,4 +1,4 @@
-"""Qualified names of before the modules were renamed, as they stand in records, YAML files and databases.
+"""Resolves old qualified names (`module:name`) in records, YAML files and databases to today's modules.
 
 `endstop.engine.archive.redaction:Redaction` is `endstop.records.redaction:Redaction` now. Python code gets no old
 names, because nothing was published under them. CHANGELOG.md has all of them.
@@ -35,7 +35,7 @@ _MOVED = {
 
 
 def current_module(module: str) -> str:
-    """Today's name of a module; any other than an old one of ours comes back as it is."""
+    """The new name of a module that was renamed; any other name is returned unchanged."""
     place, rest = module, ""
     while place and place not in _MOVED:
         place, _, last = place.rpartition(".")
@@ -44,6 +44,6 @@ def current_module(module: str) -> str:
 
 
 def current_name(name: str) -> str:
-    """Today's name of what stands in a record as `module:name`."""
+    """The same for a function or class, written as `module:name`."""
     module, colon, rest = name.partition(":")
     return current_module(module) + colon + rest

@@ -1,8 +1,8 @@
-"""One step's response, through all attempts that it takes.
+"""Builds the response of one step from the chunks of all its attempts.
 
-A provider may be several in one (retries, fallbacks, races): its stream then says who speaks, and that what an attempt
-has shown is void. Each attempt has an id, `{step}.{number}`, which its deltas carry, so that a reader can take back
-what came to nothing. Reading calls that a void attempt began are given up; writing calls had not begun.
+A provider may wrap several others (retries, fallbacks, races). Its stream then says which model answers, and when an
+attempt is void. Each attempt has an id, `{step}.{number}`, which its deltas carry, so that a reader can take back the
+text of a void attempt. Reading calls that a void attempt started are cancelled; writing calls had not started yet.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from .providers.errors import Degenerate, attempt_ended
 from .tool_calls import ToolCalls
 
 MAX_REPEATED_TEXT = 200
-"""Characters that are kept of a response's text where nothing came before its repetition."""
+"""Characters that are kept of a response that consists of its repetition alone."""
 BILLED_KINDS = frozenset({"cancelled", "timeout", "interrupted"})
-"""Kinds of failures after which a request has probably been read, and is paid for, though nothing came of it."""
+"""Kinds of failures after which the input is probably billed, although no output came."""
 
 
 class ResponseBuilder:
-    """Takes the chunks of one response. `calls`: what its calls are handed to; None where no call is taken up."""
+    """Builds one response from its chunks. calls: receives complete tool calls; None if no call is executed."""
 
     def __init__(self, context: Context, step: int, calls: ToolCalls | None) -> None:
         self.cut_at: str | None = None
         """The completion call at which the stream is to be cut."""
         self.repeated: RepeatedText | None = None
-        """What makes the response one that is to be cut, since it would never end by itself."""
+        """The repetition for which the response is cut, because it might never end."""
         self.cut_for = ""
-        """Why the response is left before its end, where no completion call cuts it; see `ResponseFinished`."""
+        """Why the response is cut, other than at a completion call; see `ResponseFinished.cut_for`."""
         self._context = context
         self._log = context.log
         self._step = step
@@ -57,35 +57,35 @@ class ResponseBuilder:
         self._meter = context.limits.meter(step, context.tokens_now(), context.priced, context.share)
         self._attempts_made = 0
         self._retries = 0
-        """How many attempts took the place of one that was cut."""
+        """Number of attempts that replaced a degenerate one."""
         self._usage_complete = False
         self._model = ""
         self._completions: list[ToolCall] = []
-        """Those that may end the run: the stream is cut at the first one before which all calls are whole."""
+        """Calls that may end the run: the stream is cut at the first one before which all calls are complete."""
         self._begin_attempt(context.provider.model)
 
     @property
     def finished(self) -> bool:
-        """Whether the response came to an end of its own."""
+        """Whether the provider ended the response."""
         return self._assembler.finish is not None
 
     @property
     def cut(self) -> bool:
-        """Whether the engine leaves it before that."""
+        """Whether the engine cuts the response before its end."""
         return self.cut_at is not None or bool(self.cut_for) or self.repeated is not None
 
     @property
     def live_attempt(self) -> str:
-        """The id of the attempt that is heard; empty while none has taken the place of one that came to nothing."""
+        """Id of the current attempt; empty after a void attempt until the next one begins."""
         return "" if self._ended else self._attempt
 
     @property
     def attempt(self) -> str:
-        """The id of the attempt that is heard."""
+        """Id of the latest attempt."""
         return self._attempt
 
     def feed(self, chunk: AnyChunk) -> None:
-        """One more chunk; nothing may follow once the response is `cut`."""
+        """Process one chunk. No chunk may follow once the response is `cut`."""
         if type(chunk) is ModelSelected:
             self._switch_model(chunk.model)
         elif type(chunk) is AttemptEnded:
@@ -101,17 +101,17 @@ class ResponseBuilder:
                 self.cut_for = self._meter.feed(chunk, t)
 
     def cut_off(self, reason: str) -> None:
-        """Leave the response as it is, before its end, for this reason."""
+        """Cut the response here, for this reason."""
         self.cut_for = reason
 
     def set_usage(self, report: UsageReport) -> None:
-        """What the whole response cost, learned after it was cut."""
+        """Record the usage of the whole response, reported after it was cut."""
         self._usage_complete = True
         for event in self._assembler.feed(report):
             self._log.append(event)
 
     def retry_degenerate(self) -> bool:
-        """Void a response that repeats itself and begin a new attempt, if the policy and the limits allow it."""
+        """Retract a response that repeats itself and begin a new attempt, if the policy and the limits allow it."""
         if self._retries >= self._context.policy.degeneration.attempts:
             return False
         self._retries += 1
@@ -122,18 +122,18 @@ class ResponseBuilder:
         return not self.cut_for
 
     def degenerate_error(self) -> Degenerate:
-        """A response that repeats itself, as it stands in the record."""
+        """The error for a response that repeats itself, with the text before the repetition."""
         assert self.repeated is not None
         text = self._assembler.message.text
         before = self.repeated.before(text) if self.repeated.part == "text" else text
         return Degenerate(str(self.repeated), text=text[:MAX_REPEATED_TEXT] if is_blank(before) else before)
 
     def record_failure(self, error: ProviderError) -> None:
-        """The last attempt failed, and no other takes its place."""
+        """Record that the last attempt failed."""
         self._log_failure(attempt_ended(error, self._model))
 
     def build(self) -> ResponseFinished:
-        """The response as a whole, or as far as it had come when it was cut."""
+        """The event of the whole response, or of the part before it was cut."""
         assembler = self._assembler
         if self.cut_for:
             self._log_events(assembler.close_truncated())
@@ -175,7 +175,7 @@ class ResponseBuilder:
             self._meter.begin(self._attempt, model)
 
     def _repetition_detector(self) -> RepetitionDetector | None:
-        """What looks for repetition; None in a replay, whose record says where a response was cut."""
+        """Detects repetition; None in a replay, where the record says where a response was cut."""
         settings = self._context.policy.degeneration
         return RepetitionDetector(settings) if settings.watches and self._context.replay is None else None
 
@@ -199,7 +199,7 @@ class ResponseBuilder:
         self.cut_for = self._context.limits.used_up(self._step)  # before another attempt is waited for
 
     def _log_failure(self, ended: AttemptEnded) -> bool:
-        """Write that the attempt that is heard came to nothing; True if something had been shown of it."""
+        """Log that the current attempt failed; True if it had already produced output."""
         message = self._assembler.message
         shown = bool(message.text or message.calls or message.reasoning)
         billed = shown or ended.kind in BILLED_KINDS
@@ -219,7 +219,7 @@ class ResponseBuilder:
     # ---- what a chunk makes
 
     def _log_events(self, events: Iterable[Event]) -> int:
-        """Write events of the response; gives the time of the latest, in milliseconds since the run began."""
+        """Log events of the response; the time of the latest, in milliseconds since the run began."""
         detector, t = self._detector, 0
         for event in events:
             if detector is not None and (repeated := detector.feed(event)) is not None:
@@ -232,7 +232,7 @@ class ResponseBuilder:
         return t
 
     def _complete_call(self, event: ToolCallEnd) -> None:
-        """Take a call that has become whole."""
+        """Hand a complete call to the executor."""
         if self._calls is None:
             return
         call = self._assembler.call(event.call_id)
@@ -244,7 +244,7 @@ class ResponseBuilder:
             self._completions.append(call)
 
     def _completion_to_cut_at(self) -> str | None:
-        """The completion call at which the stream is to be cut now."""
+        """The completion call at which to cut the stream now, if there is one."""
         waiting = self._completions
         while waiting and self._assembler.all_complete_before(waiting[0].id):
             if self._assembler.call(waiting[0].id) == waiting[0]:
@@ -258,7 +258,7 @@ class ResponseBuilder:
         return self._context.priced(self._tokens(message), self._model or self._context.provider.model)
 
     def _tokens(self, message: AssistantMessage) -> Usage:
-        """What the provider reported; estimated (4 characters a token) what it had not reported before a cut."""
+        """Usage as the provider reported it; what it had not reported before a cut is estimated."""
         reported = self._assembler.usage
         if reported is not None and (self._assembler.finish is not None or self._usage_complete):
             return reported

@@ -1,7 +1,7 @@
-"""Where a killed run stands: what of it had happened, so that what is finished is not done again.
+"""Where an interrupted run resumes: what its record holds, so that nothing is done twice.
 
-Whoever is about to ask a function or to add a message claims it here first: what the record holds since the latest
-round, step or decision began was said and done already, and is claimed once each, in order.
+Before the engine calls a user's function or adds a message, it looks for the recorded event of that action
+(`take_recorded`). Each event since the latest round, step or decision began can be taken once, in order.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ from .qualified_names import current_name
 
 OUR_REDACTION = "endstop.records.redaction:Redaction"
 REDACTION_MARK = "[redacted:"
-"""What our own redaction leaves in place of what it found; what another one leaves, nobody knows."""
+"""How the text begins that our own redaction puts in; that of other redactions is unknown."""
 CALL_CONSEQUENCES = (CompletionAccepted, CompletionRejected, PhaseReported, QuestionAsked, ThoughtRecorded)
-"""What a call may have come to before its result was written."""
+"""Events about a call that may precede its result in the record."""
 E = TypeVar("E", bound=Event)
 
 
 @dataclass(slots=True)
 class ResumePoint:
-    """A run without an end: what was known, and how far it had come."""
+    """The state of a run whose record has no end."""
 
     facts: Facts
     seq: int = 0
@@ -59,32 +59,32 @@ class ResumePoint:
     prompt: str | None = None
     started_at: str = ""
     prices: dict[str, Price] = field(default_factory=dict)
-    """What the run's costs are reckoned by, from its beginning to its end."""
+    """The prices of the run's models, fixed when it began."""
     tools: tuple[ToolSpec, ...] = ()
-    """What the run offers its model, from its beginning to its end."""
+    """The tools that the run offers, fixed when it began."""
     redaction: tuple[str, ...] = ()
-    """What redacted the record, by name."""
+    """Qualified names of the functions that redacted the record."""
     partial_step: PartialStep | None = None
-    """The step that was under way."""
+    """The step in progress."""
     in_round: bool = False
-    """Whether a round had begun and its decision was not made."""
+    """Whether a round had begun and its decision was still to be made."""
     decision: Decision | None = None
-    """What had been decided, if no round has begun since."""
+    """The latest decision, if no round has begun since."""
     pending: list[Event] = field(default_factory=list)
-    """What was done since the latest round, step or decision began."""
+    """Events since the latest round, step or decision began, which no one has taken yet."""
     ephemeral: list[str] = field(default_factory=list)
-    """Reminders that no response has followed yet."""
+    """Reminders after which no response has come yet."""
     skip_next_step: bool = False
-    """A handler had asked for no next-step prompt."""
+    """Whether a handler asked for no next-step prompt."""
     questions: tuple[Question, ...] = ()
-    """What the paused run had asked that this one goes on from."""
+    """The questions of the paused run that this run continues."""
     answered: tuple[Question, str, Reply | None] | None = None
-    """The question that the user answered, with the answer and what it says of a confirmation, if what follows from it
-    was not written."""
+    """The question that the user answered, the answer, and the reply to a confirmation, if its outcome is not recorded
+    yet."""
 
     @classmethod
     def at(cls, events: Iterable[Event], facts: Facts) -> ResumePoint:
-        """Where these events end."""
+        """The resume point after these events."""
         here = cls(facts)
         for event in events:
             here.seq, here.t = event.seq, event.t
@@ -139,7 +139,7 @@ class ResumePoint:
                 pass
 
     def take_recorded(self, kind: type[E], **fields: object) -> E | None:
-        """The first event of this kind with these values, if it happened already; nobody else gets it then."""
+        """Remove and return the first pending event of this kind with these field values; None if there is none."""
         for number, event in enumerate(self.pending):
             if isinstance(event, kind) and all(getattr(event, name) == value for name, value in fields.items()):
                 del self.pending[number]
@@ -147,12 +147,12 @@ class ResumePoint:
         return None
 
     def may_be_redacted(self, arguments: str) -> bool:
-        """Whether these arguments, as the record holds them, may be others than the model wrote."""
+        """Whether the recorded arguments may differ from those that the model wrote."""
         return bool(self.redaction) and (REDACTION_MARK in arguments or self.redaction != (OUR_REDACTION,))
 
     @property
     def closed(self) -> bool:
-        """Whether the closing step was made already."""
+        """Whether the closing step is already recorded."""
         return self.decision is not None and any(isinstance(e, ResponseFinished | StepFinished) for e in self.pending)
 
 

@@ -1,9 +1,12 @@
-"""The calls of one step: start what may start early, settle the rest in order, answer each exactly once.
+"""Executes the tool calls of one step, so that each call gets exactly one result.
 
-A reading call may start while the response still streams, if nothing that writes, asks or completes stands before it.
-All others wait until the response is whole or cut, because a retried attempt must not repeat them; writing calls then
-run one after another. After a completion call nothing begins any more (`mixed="all"` lets calls run beside it). An
-accepted one cancels the shared scope of the round, and with it whatever still runs and all that is done here.
+A reading call may start while the response still streams, unless a call that writes, asks or completes comes before it.
+All others wait until the response is complete or cut, because a retried attempt must not repeat them; writing calls
+then run one after another. After a completion call nothing starts any more (`mixed="all"` lets calls run beside it). An
+accepted completion cancels the shared scope of the round, and with it every call that still runs.
+
+A completion call runs its function first, which may say that the work is not done. Then the gates are asked, then the
+user if a confirmation is wanted.
 """
 
 from __future__ import annotations
@@ -53,11 +56,11 @@ RAN_EARLY = (
     "invalid. It was stopped (it only reads), and what it found is dropped. Call it again."
 )
 FAILED_STATUSES: frozenset[ResultStatus] = frozenset({"error", "invalid", "truncated", "unknown"})
-"""What keeps a completion beside it from being accepted (`policy.reject_after_failure`)."""
+"""With such a result before it, a completion is not accepted (`policy.reject_after_failure`)."""
 
 
 class ToolCalls:
-    """The calls of one step. `start_early` while the response streams, `run_all` once it is whole or cut."""
+    """The tool calls of one step: `start_early` while the response streams, `run_all` once it is complete or cut."""
 
     def __init__(self, context: Context, scope: RoundScope) -> None:
         self._context = context
@@ -72,11 +75,11 @@ class ToolCalls:
         self._results = CallResults(self._context)
         self._completions = CompletionCalls(self._context, self._scope, self._results)
         self._final: set[str] = set()
-        """Completions of a killed process that nothing may follow."""
+        """Completions that an interrupted process had settled, and after which no call may run."""
 
     @property
     def has_question(self) -> bool:
-        """Whether a question to the user stands in this step."""
+        """Whether this step asks the user a question."""
         return self._results.has_question
 
     def is_final_completion(self, call: ToolCall) -> bool | None:
@@ -84,7 +87,7 @@ class ToolCalls:
         return self._completions.is_final(call)
 
     def start_early(self, call: ToolCall) -> None:
-        """Take a call that has just become whole: start it if it may start early."""
+        """Start a call whose arguments have just become complete, if it may start before the response ends."""
         tool = self._context.toolbox.get(call.name)
         if tool is None:
             return
@@ -97,7 +100,7 @@ class ToolCalls:
             self._early = False
 
     def restore(self, halfway: PartialStep) -> None:
-        """Stand where a killed process stood in this step: what was settled stays so, and nothing runs yet."""
+        """Restore the state in which an interrupted process left this step, without running anything."""
         assert halfway.response is not None
         for result in halfway.results:
             self._results.restore(result)
@@ -117,14 +120,14 @@ class ToolCalls:
                     pass
 
     def restart_early(self, halfway: PartialStep) -> None:
-        """Take its calls once more as they came, for those that may start early."""
+        """Start the calls of an interrupted step that may start early."""
         assert halfway.response is not None
         for call in halfway.response.message.calls:
             if call.id in halfway.complete_calls:
                 self.start_early(call)
 
     def cancel_changed(self, message: AssistantMessage) -> None:
-        """Give up the calls that run with other arguments than they have come to have."""
+        """Cancel calls that started with arguments to which the model then added more."""
         recalled = self._context.replay
         ended = () if recalled is None else recalled.ended  # before their arguments turned out to be others
         for call in message.calls:
@@ -133,7 +136,7 @@ class ToolCalls:
                 self._running[call.id].cancel()
 
     async def run_all(self, message: AssistantMessage, truncated: Collection[str]) -> None:
-        """Give every call of the response its result, open questions apart. `truncated`: where it broke off."""
+        """Give every call of the response a result, except open questions. truncated: ids of incomplete calls."""
         whole = [call for call in message.calls if call.id not in truncated]
         alone = self._context.policy.mixed == "none" and any(self._completions.is_final(call) for call in whole)
         done = False
@@ -153,7 +156,7 @@ class ToolCalls:
             elif tool is None:
                 self._results.answer(call, self._unknown_tool(call.name), "invalid")
             elif call.id in self._running or (arguments := self._arguments(tool, call)) is None:
-                pass  # it began while the response was streaming, or is answered as invalid
+                pass  # it started while the response streamed, or was answered as invalid
             elif tool.kind not in UNLIMITED_KINDS and self._out_of_time():
                 self._results.answer(call, LIMIT_REACHED, "cancelled")
                 if not tool.spec.reads:
@@ -169,10 +172,10 @@ class ToolCalls:
         for call in message.calls:
             if call.id in self._running and self._context.limits.reached:
                 self._results.answer(call, LIMIT_REACHED, "cancelled")
-        self.cancel_rest(message)  # what somebody else has cancelled, and neither we nor the caller
+        self.cancel_rest(message)  # calls whose tasks were cancelled by somebody else
 
     def _is_left_out(self, call: ToolCall, tool: Tool | None, done: bool, alone: bool) -> bool:
-        """Whether a call does not run because of the completion beside it (`policy.mixed`)."""
+        """Whether a call is skipped because the step has a completion (`policy.mixed`)."""
         kind = "ordinary" if tool is None else tool.kind
         if done:
             return self._context.policy.mixed != "all" or kind == "completion"
@@ -181,14 +184,14 @@ class ToolCalls:
         return call.id not in self._running and not self._context.began_before(call.id)
 
     def _out_of_time(self) -> bool:
-        """Whether a limit of the run is reached, so that no further call begins."""
+        """Whether a limit of the run is reached, so that no further call starts."""
         limits = self._context.limits
         if not limits.reached and limits.out_of_time:
             limits.record_time_up(self._log.facts.steps)
         return limits.reached
 
     def _answered_late(self, call: ToolCall) -> bool:
-        """In a replay: whether this call never ran, and waited for its result until the response was whole."""
+        """In a replay: whether this call never ran, and got its result only after the response was complete."""
         return self._context.replay is not None and call.id in self._context.replay.answered_late
 
     def _was_interrupted(self, call: ToolCall) -> bool:
@@ -196,7 +199,7 @@ class ToolCalls:
         return self._context.replay is not None and call.id in self._context.replay.lost
 
     def discard(self) -> None:
-        """Forget the calls of an attempt that came to nothing; those that began early are given up."""
+        """Forget the calls of a retracted attempt, and cancel those that started early."""
         self._cancel_running()
         self._results.close()
         self._reset()
@@ -206,7 +209,7 @@ class ToolCalls:
             task.cancel()
 
     def cancel_rest(self, message: AssistantMessage | None) -> None:
-        """Answer what was cut off by a cancellation, without running anything."""
+        """Give the calls without a result one that says why they did not finish, without running anything."""
         after = False
         for call in message.calls if message is not None else ():
             if after and call.id not in self._running:
@@ -236,11 +239,11 @@ class ToolCalls:
         self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], results: CallResults
     ) -> None:
         if self._scope.shared.cancel_called:
-            return  # it was begun in the turn of the loop in which the round was cancelled
+            return  # the round was cancelled between the start of this task and its first step
         try:
             await self._run_ordinary(tool, call, arguments, results)
         except RunLost as lost:
-            self._log.close(lost)  # before those beside it are given up, which may not like it
+            self._log.close(lost)  # before other calls are cancelled: what they log must not be written
             raise
 
     async def _finish_running(self, ids: Collection[str]) -> None:
@@ -251,7 +254,7 @@ class ToolCalls:
         await self._scope.checkpoint()
 
     async def _run_alone(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], before: Sequence[str]) -> bool:
-        """Run a call beside which nothing else runs; True if it was a completion that nothing may follow."""
+        """Run a call while no other runs; True if it was a completion after which no call may run."""
         match tool.kind:
             case "ordinary" if tool.spec.completes:
                 value = await execute_call(self._context, self._scope, tool, call, arguments)
@@ -299,14 +302,8 @@ class ToolCalls:
         return f"There is no tool {name!r}. The tools are: {offered}."
 
 
-# Completion calls: may this one end the run, and if not, why it is handed back.
-#
-# A completion's handler runs first and may say that the work is not done; then the gates are asked, then, if it is
-# wanted, the user. Acceptance cancels the shared scope of the round.
-
-
 class CompletionCalls:
-    """Settles the completion calls of one step."""
+    """Runs the completion calls of one step, and accepts or rejects each."""
 
     def __init__(self, context: Context, scope: RoundScope, results: CallResults) -> None:
         self._context = context
@@ -314,7 +311,7 @@ class CompletionCalls:
         self._scope = scope
         self._results = results
         self._extra = ""
-        """What a result says beside what became of the completion."""
+        """Text that is appended to the call's result."""
 
     def is_final(self, call: ToolCall) -> bool | None:
         """Whether a completion's arguments are valid and make it a final one; None if it is no completion."""
@@ -327,9 +324,9 @@ class CompletionCalls:
             return False
 
     async def run(self, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], before: Sequence[str]) -> bool:
-        """Run a completion's handler and act on what it says; False if it only reported a phase.
+        """Run a completion's function and act on its result; False if it only reported a phase.
 
-        before: the calls that stand before it, by id.
+        before: ids of the calls before it in the response.
         """
         objection = self._objection(before) if tool.is_final(arguments) else None
         if objection is not None:
@@ -374,7 +371,7 @@ class CompletionCalls:
         return True
 
     def restore(self, call: ToolCall, event: CompletionAccepted | CompletionRejected | PhaseReported) -> bool:
-        """Settle a completion of which a killed process had written what it came to; as `run` does."""
+        """Finish a completion whose outcome an interrupted process had recorded; returns the same as `run`."""
         match event:
             case CompletionAccepted(answer=answer):
                 self._answer_accepted(call, answer)
@@ -389,7 +386,7 @@ class CompletionCalls:
                 return False
 
     def _objection(self, before: Sequence[str]) -> tuple[str, str] | None:
-        """Why no completion can be final now, and by which rule; a mere phase may still be reported."""
+        """Why no completion can be accepted now, with the rule's name; a phase can still be reported."""
         if self._results.has_question:
             return "A question to the user is still open. Complete the task once it is answered.", "open_question"
         failure = self._results.first_failure(before)
@@ -398,7 +395,7 @@ class CompletionCalls:
         return None
 
     async def _check_gates(self, call: ToolCall, completion: Completion) -> None:
-        """Ask the gates, then the user if that is wanted, and accept or hand back."""
+        """Ask the gates, then the user if a confirmation is wanted, and accept or reject."""
         objection = await ask_gates(self._context, completion, call.id)
         if objection is not None:
             self._reject(call, *objection)
@@ -443,13 +440,13 @@ class CompletionCalls:
 
 
 def phase_reply(percentage: int, next_phase: str | None) -> str:
-    """What the model reads where it has reported a part of the work."""
+    """The result that the model reads after it reported a phase."""
     following = f" Go on with: {next_phase}" if next_phase else " Go on."
     return f"Noted: {percentage} % done.{following}"
 
 
 def record_acceptance(context: Context, call_id: str, name: str, completion: Completion) -> None:
-    """Write that a completion is accepted; one that reports phases is the last of them."""
+    """Log that a completion is accepted; if the tool reports phases, also the last phase."""
     log = context.log
     if completion.percentage is not None and context.before_kill(PhaseReported, call_id=call_id) is None:
         log.append(PhaseReported(call_id=call_id, percentage=completion.percentage, summary=completion.answer))
@@ -460,23 +457,20 @@ def record_acceptance(context: Context, call_id: str, name: str, completion: Com
     )
 
 
-# What the calls of one step have come to: one result for each, and what the rest of the step must know of them.
-
-
 class CallResults:
-    """The results of one step. The first result of a call counts, later ones are dropped."""
+    """The results of one step's calls. The first result of a call counts; later ones are dropped."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._answered: set[str] = set()
         self._closed = False
         self.has_question = False
-        """Whether a question to the user stands in this step."""
+        """Whether this step asks the user a question."""
         self._failures: dict[str, str] = {}
-        """The calls that failed, or whose effect is not known, by id, and why."""
+        """Why calls failed, or that their effect is unknown, by call id."""
 
     def answer(self, call: ToolCall, content: str, status: ResultStatus, images: tuple[Image, ...] = ()) -> None:
-        """Give a call its result."""
+        """Log the result of a call."""
         if self._closed or call.id in self._answered:
             return
         self._answered.add(call.id)
@@ -495,25 +489,25 @@ class CallResults:
         )
 
     def __contains__(self, call_id: str) -> bool:
-        """Whether this call has its result, or waits for the user."""
+        """Whether this call has a result, or waits for the user."""
         return call_id in self._answered
 
     def restore(self, result: ToolCallResult) -> None:
-        """Take a result that the record holds already."""
+        """Restore a result that the record already holds."""
         self._answered.add(result.call_id)
         if result.status in FAILED_STATUSES:
             self.record_failure(result.call_id, result.name, result.content)
 
     def close(self) -> None:
-        """Take no results any more: the calls are void."""
+        """Drop all further results."""
         self._closed = True
 
     def mark_open(self, call: ToolCall) -> None:
-        """Its answer will come from the user."""
+        """Leave a call open until the user answers it."""
         self._answered.add(call.id)
 
     def ask_user(self, call: ToolCall, question: str) -> None:
-        """Ask the user, whose answer is the call's result."""
+        """Ask the user a question; the answer will be the call's result."""
         if self._closed or call.id in self._answered:
             return
         self.has_question = True
@@ -521,11 +515,11 @@ class CallResults:
         self._context.log.append(QuestionAsked(call_id=call.id, text=question))
 
     def record_failure(self, call_id: str, name: str, why: str) -> None:
-        """A call has failed, or was not made: a completion after it is not accepted, if the policy says so."""
+        """Note that a call failed or was not made; see `FAILED_STATUSES`."""
         self._failures[call_id] = f"{name}, called before it, failed: {why}"
 
     def first_failure(self, ids: Sequence[str]) -> str | None:
-        """The first of these calls that failed, whichever was the first to end; None if none did."""
+        """Why the first of these calls failed, in the order given; None if none did."""
         return next((self._failures[id] for id in ids if id in self._failures), None)
 
     def _fingerprint(self, call: ToolCall, content: str, images: tuple[Image, ...]) -> str:

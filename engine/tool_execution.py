@@ -1,7 +1,8 @@
-"""Running one call: announced, flushed to the record, with its deadline; whatever it raises becomes its result.
+"""Executes one tool call within its deadline; whatever the function raises becomes the call's result.
 
-A call that had begun in a process that died is not simply run again: `again.py` says what becomes of it. One whose
-arguments are known only as they were redacted is not run at all.
+The start of a call is logged and flushed before the function runs. So a call that was running when its process died is
+known, and is not simply run again: `resolve_interrupted_call` says what becomes of it. A call whose arguments exist
+only in redacted form is never run.
 """
 
 from __future__ import annotations
@@ -37,44 +38,46 @@ from .tools.tool import Tool
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
 UNLIMITED_KINDS = frozenset({"completion", "question"})
-"""Kinds of tools that no limit of the run cuts off: a completion that came whole is settled, and so is a question."""
+"""Kinds of tools that no limit of the run cuts off: a complete completion or question always gets its result."""
 NOT_EXECUTED = NotHappened()
-"""It had no effect, or none that counts: it is to be run."""
+"""An interrupted call had no effect, or none that matters: it is run again."""
 MAX_SHOWN_ARGUMENTS = 2000
-"""Characters of the arguments that the user is shown."""
+"""Characters of a call's arguments in a question to the user."""
 _CHECK_WORDS: dict[type, str] = {Happened: "happened", NotHappened: "not_happened", Unclear: "unclear"}
 _current_call: ContextVar[ThisCall] = ContextVar("endstop_call")
-"""The call that is running; a task and a thread that are begun inside it inherit it."""
-
-# Who a call is: what a tool's function, or its check, can ask about the call that it is running for.
-#
-# @tool async def pay(invoice: str) -> str: "Pay an invoice." await bank.pay(invoice, idempotency_key=this_call().key)
+"""The running call. Tasks and threads that its function starts inherit it."""
 
 
 class ThisCall(Struct, frozen=True):
-    """One call of a tool."""
+    """One call of a tool, as its function sees it.
+
+    @tool
+    async def pay(invoice: str) -> str:
+        "Pay an invoice."
+        return await bank.pay(invoice, idempotency_key=this_call().key)
+    """
 
     session_id: str
     run_id: str
     step: int
-    """From 1 in its run."""
+    """Number of the step in its run, from 1."""
     call_id: str
     again: bool = False
-    """Whether it had begun before, in a process that died: it may have had its effect."""
+    """Whether it was already running in a process that died: it may have taken effect."""
 
     @property
     def step_key(self) -> StepKey:
-        """Which durable step it is."""
+        """The key of its durable step."""
         return StepKey(self.session_id, self.run_id, self.step, self.call_id)
 
     @property
     def key(self) -> str:
-        """Its idempotency key: the same whichever process runs it, and no other call in the world has it."""
+        """Idempotency key: globally unique, and the same in whichever process the call runs."""
         return str(self.step_key)
 
 
 def this_call() -> ThisCall:
-    """The call that this function runs for, also in the thread of a sync one. Raises WrongUse outside of a call."""
+    """The call for which this function runs, also in the thread of a sync function. Raises WrongUse outside a call."""
     try:
         return _current_call.get()
     except LookupError:
@@ -82,7 +85,7 @@ def this_call() -> ThisCall:
 
 
 def identify_call(context: Context, call_id: str) -> ThisCall:
-    """A call of the step under way."""
+    """The identity of a call of the current step."""
     facts = context.log.facts
     return ThisCall(facts.session_id, facts.run_id, facts.steps, call_id, context.began_before(call_id))
 
@@ -111,7 +114,7 @@ async def execute_call(
 
 
 async def _run_durably(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool) -> Any:
-    """The result that a durable engine keeps of this call, or else what comes of it now."""
+    """The result that the durable engine has stored for this call; if it has none, run it."""
 
     async def work() -> Any:
         return _parse_returned(tool, await _run_or_resolve(context, tool, call, arguments, again), arguments)
@@ -150,7 +153,7 @@ async def _run(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[
 
 
 async def _run_function(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
-    """What the function returned within the tool's own deadline."""
+    """Run the function within the tool's own timeout."""
     left = partial(context.left_behind.add, call.id)
     with context.clock.deadline(tool.timeout) as deadline:
         try:
@@ -169,16 +172,10 @@ async def _run_function(context: Context, tool: Tool, call: ToolCall, arguments:
 
 
 def cut_off_outcome(tool: Tool, *, left_behind: bool = False) -> CallOutcome:
-    """The result of a call that was running when a limit of the run was reached."""
+    """The result of a call that a limit of the run cut off."""
     content = LIMIT_REACHED if tool.spec.reads else STOPPED_AT_LIMIT
     status: ResultStatus = "cancelled" if tool.spec.reads else "unknown"
     return CallOutcome(content=STILL_RUNNING_AFTER.format(content) if left_behind else content, status=status)
-
-
-# A call that had begun when its process died: what became of it, as far as anybody can say.
-#
-# A reading one is run again. Of a writing one the tool's own `check` may know; else the policy says
-# (`interrupted_calls`) whether it is answered `unknown` or the user is asked.
 
 
 async def resolve_interrupted_call(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
@@ -205,7 +202,7 @@ async def resolve_interrupted_call(context: Context, tool: Tool, call: ToolCall,
 async def _run_check(
     context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]
 ) -> Happened | NotHappened | Unclear:
-    """What the tool's check says, recorded; one that raises, hangs or answers something else says Unclear."""
+    """Run the tool's check and record its verdict. A check that raises, hangs or returns something else is Unclear."""
     assert tool.check is not None
     await context.flush()
     began = context.clock.now()

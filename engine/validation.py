@@ -1,4 +1,7 @@
-"""What a user brings to an engine, checked before the first run: a wrong thing is refused with its name."""
+"""Checks the arguments of an engine and its sessions, so that a wrong one fails early, with its name and a remedy.
+
+Every check raises WrongUse.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ CALLABLE_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 
 
 def check_prompt(prompt: Any, role: str = "prompt") -> None:
-    """Refuse what the user cannot have said: a prompt is a text with something in it."""
+    """A prompt, or another message of the user, must be a text that is not blank."""
     if isinstance(prompt, str):
         if prompt.strip():
             return
@@ -36,7 +39,7 @@ def check_prompt(prompt: Any, role: str = "prompt") -> None:
 
 
 def check_system(system: Any) -> None:
-    """Refuse a system prompt that is no text."""
+    """A system prompt must be a text or None."""
     if system is None or isinstance(system, str):
         return
     if callable(system):
@@ -47,7 +50,7 @@ def check_system(system: Any) -> None:
 
 
 def preview(value: Any) -> str:
-    """What was given, in at most 80 characters."""
+    """The repr of a value in at most 80 characters."""
     try:
         text = repr(value)
     except Exception:
@@ -56,14 +59,14 @@ def preview(value: Any) -> str:
 
 
 def as_tuple(role: str, functions: Iterable[Callable[..., Any]]) -> tuple[Any, ...]:
-    """Functions of one role. Raises WrongUse if they are no sequence."""
+    """The functions of one role as a tuple. Raises WrongUse if they are not a sequence."""
     if callable(functions) or isinstance(functions, str) or not isinstance(functions, Iterable):
         raise WrongUse(f"{role} takes several functions: write {role}=[{functions!r}]")
     return tuple(functions)
 
 
 def check_tools(role: str, tools: Any) -> None:
-    """Refuse what is no sequence of tools, or a tool by whose name no model could call it."""
+    """Tools must be a sequence, and their names such that a model can call them."""
     if isinstance(tools, str) or not isinstance(tools, Iterable):
         what = getattr(tools, "name", None) or preview(tools)
         raise WrongUse(f"{role} is {preview(tools)}: {role} takes several tools: write {role}=[{what}]")

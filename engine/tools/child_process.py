@@ -43,26 +43,26 @@ ALLOWED = frozenset(
         "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_DATA_DIRS",
     }
 )  # fmt: skip
-"""Variables that commands see, besides those of `LC_` and proxies without a user in them."""
+"""Environment variables that commands see, besides `LC_*` and proxies without credentials."""
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY"})
 _REAPER = str(Path(__file__).with_name("child_reaper.py"))
 LEAVING_SECONDS = 5.0
-"""How long the reaper of a command may take to kill what is left of it."""
+"""How long the reaper may take to kill what is left of a command."""
 
 
 def child_environment(names: Collection[str] = ()) -> dict[str, str]:
-    """Our variables that a command may see: those of the allow-list, and `names`."""
+    """The part of our environment that a command sees: the allow-list and the variables in `names`."""
     return {name: value for name, value in os.environ.items() if name in names or _is_allowed(name, value)}
 
 
 def _is_allowed(name: str, value: str) -> bool:
     if name.upper() in _PROXIES:
-        return "@" not in value  # a proxy's user and password are a secret like any other
+        return "@" not in value  # a URL with user and password is a secret
     return name in ALLOWED or name.startswith("LC_")
 
 
 def check_variable_names(names: object) -> tuple[str, ...]:
-    """Names of variables. Raises WrongUse for what can be none."""
+    """The names of environment variables as a tuple. Raises WrongUse for values that cannot be such names."""
     if isinstance(names, str) or not isinstance(names, Collection):
         raise WrongUse(f"env takes several names of variables: write env=[{names!r}]")
     for name in names:
@@ -72,15 +72,15 @@ def check_variable_names(names: object) -> tuple[str, ...]:
 
 
 class ChildProcess:
-    """A command that is running under its reaper."""
+    """A command that runs under its reaper."""
 
     def __init__(self, process: subprocess.Popen[bytes], lifeline: socket.socket) -> None:
         self.process = process
-        """The reaper: it ends as the command does, once nothing of it is left."""
+        """The reaper. It exits like the command, after all descendants are gone."""
         self._lifeline = lifeline
 
     def kill(self) -> None:
-        """Kill all that is left of it."""
+        """Kill the command and all its descendants."""
         self._lifeline.close()
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(LEAVING_SECONDS)
@@ -92,9 +92,9 @@ class ChildProcess:
 def start_child(
     command: str | Sequence[str], *, folder: str | None, output: int, env: dict[str, str]
 ) -> Iterator[ChildProcess]:
-    """Run a command, through the shell if it is one string; leaving the block kills all that is left of it.
+    """Start a command, through the shell if it is one string; leaving the block kills it and all its descendants.
 
-    output: a descriptor for all that it prints.
+    output: file descriptor for its standard output and error.
     """
     words = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
     ours, theirs = socket.socketpair()

@@ -1,15 +1,14 @@
-"""A program of its own: runs one command and sees to it that nothing of it outlives it.
+"""Separate program that runs one command and kills all its descendants when it ends.
 
     python -I -S child_reaper.py LIFELINE COMMAND [ARGUMENT ...]
 
-It stands between whoever starts a command and the command. All that the command starts is its descendant and stays so,
-also what has left its session or was forked twice: this process is their subreaper (Linux, prctl(2)). When the command
-ends, or LIFELINE (a descriptor whose other end the starter holds) is closed, be it because the starter died, all of
-them are killed. It ends as the command did.
+It runs between endstop and the command. On Linux it is the subreaper of the command (PR_SET_CHILD_SUBREAPER, prctl(2)),
+so that every descendant stays below it, also one that left its session or forked twice. It kills them all when the
+command ends, or when LIFELINE is closed, a descriptor whose other end endstop holds: also if endstop dies. It exits
+like the command.
 
-Descendants lose for good the capabilities by which root looks into the memory and the environment of other processes
-(capabilities(7)): root's commands cannot do it to those that have them, as their starter has. It imports nothing of
-endstop: it has to start quickly.
+It drops the capabilities with which root may read the memory and environment of other processes (capabilities(7)), so
+that a command of root cannot read the keys of endstop. It imports nothing of endstop, so that it starts quickly.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from contextlib import suppress
 
 PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER = 24, 36
 LOOKING = {"SYS_MODULE": 16, "SYS_RAWIO": 17, "SYS_PTRACE": 19, "SYS_ADMIN": 21, "PERFMON": 38, "BPF": 39}
-"""Capabilities by which one process looks into another one, or into the kernel."""
+"""Capabilities that let a process read another process, or the kernel. The numbers are those of linux/capability.h."""
 KILLING_SECONDS = 3.0
-"""How long descendants that cannot be killed (another user's, stuck in the kernel) are waited for."""
+"""How long to wait for descendants that cannot be killed (another user's, or stuck in the kernel)."""
 
 
 def main() -> None:
-    """Run the command that was given."""
+    """Run the command of the command line."""
     lifeline = int(sys.argv[1])
     os.set_inheritable(lifeline, False)
     adopting = adopt()
@@ -41,7 +40,7 @@ def main() -> None:
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, lambda *_: None)  # only the lifeline ends it, or the command
+        signal.signal(number, lambda *_: None)  # only the lifeline or the command ends it
     command = start(sys.argv[2:])
     ended = wait(command, lifeline, reading)
     if adopting:
@@ -52,20 +51,20 @@ def main() -> None:
 
 
 def adopt() -> bool:
-    """Become the parent of all descendants that lose theirs, and take from them what looks into other processes."""
+    """Become the subreaper of all descendants, and drop the capabilities to read other processes."""
     if not sys.platform.startswith("linux"):
         return False
     prctl = ctypes.CDLL(None, use_errno=True).prctl
     for capability in LOOKING.values():
-        prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # of no effect unless we are root
+        prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)  # has no effect unless we are root
     return bool(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
 
 
 def start(words: list[str]) -> int:
-    """The command, in a session of its own."""
+    """Start the command in a session of its own; its process id."""
     child = os.fork()
     if child:
-        for output in (1, 2):  # the command's alone: who reads it must see where it ends
+        for output in (1, 2):  # only the command holds it, so that its reader sees the end
             os.dup2(os.open(os.devnull, os.O_RDWR), output)
         return child
     try:
@@ -82,7 +81,7 @@ def start(words: list[str]) -> int:
 
 
 def wait(command: int, lifeline: int, woken: int) -> int | None:
-    """How the command ended, as `waitpid` says it; None if the lifeline was closed before."""
+    """The command's exit status as `waitpid` gives it; None if the lifeline was closed before it ended."""
     while True:
         try:
             while True:
@@ -104,7 +103,7 @@ def wait(command: int, lifeline: int, woken: int) -> int | None:
 
 
 def kill_all() -> None:
-    """Kill every descendant, and those that they start meanwhile."""
+    """Kill every descendant, also those that they start in the meantime."""
     until = time.monotonic() + KILLING_SECONDS
     while time.monotonic() < until:
         for process in descendants():
@@ -119,13 +118,13 @@ def kill_all() -> None:
 
 
 def kill_group(command: int) -> None:
-    """Kill what is left of the command's process group: all that can be known where there are no subreapers."""
+    """Kill the rest of the command's process group: the best that is possible without subreapers."""
     with suppress(OSError):
         os.killpg(command, signal.SIGKILL)
 
 
 def descendants() -> list[int]:
-    """The processes that come from this one, parents first: a dead shell says nothing of what it had started."""
+    """The ids of all living descendants of this process, parents first."""
     parents: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -143,7 +142,7 @@ def descendants() -> list[int]:
 
 
 def leave_as(status: int | None) -> None:
-    """End as the command did: with its exit code, or by the signal that killed it."""
+    """Exit like the command: with its exit code, or by the signal that killed it."""
     if status is None:
         os._exit(137)
     if os.WIFSIGNALED(status):

@@ -1,11 +1,10 @@
-"""Naming who blocks the event loop.
+"""Watchdog that logs a warning when a user's function blocks the event loop, and names the function.
 
-An async function that computes or waits without giving way stops everything: no deadline and no cancellation can reach
-it, because both need the loop. Nothing can be done about it from inside, but a thread can see it and say who it is.
+An async function that computes or waits without yielding stops everything: deadlines and cancellations cannot reach it,
+because both need the loop. Only another thread can notice.
 
-One thread for the process looks at all loops in which functions that are not ours are running, and ends when none has
-been for a while. It sees only code that holds neither the loop nor the interpreter's lock for ever: C code that does
-the latter is not named.
+One daemon thread per process watches all loops in which user functions run, and ends when there have been none for a
+while. It cannot see C code that never releases the GIL.
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from typing import Any
 from .._logging import log_warning
 
 BLOCKED_SECONDS = 1.0
-"""How long a loop may stand still before who holds it is named."""
+"""How long a loop may be blocked before the warning."""
 TICK_SECONDS = 0.25
 IDLE_TICKS = 8
-"""After so many looks at which nothing ran the thread ends."""
+"""The thread ends after so many ticks without a task to watch."""
 
 _running: dict[asyncio.Task[Any], Mapping[str, object]] = {}
-"""The tasks that run such functions, with what is to be said of them."""
+"""The watched tasks, each with the fields of its warning."""
 _lock = threading.Lock()
 _watching = False
 
 
 class _Heartbeat:
-    """A sign of life that was asked of a loop."""
+    """A callback scheduled on a loop, which shows that the loop still runs."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.asked = monotonic()
@@ -40,12 +39,12 @@ class _Heartbeat:
         loop.call_soon_threadsafe(self.answer)
 
     def answer(self) -> None:
-        """The loop turns."""
+        """Called by the loop."""
         self.answered = True
 
 
 def watch(task: asyncio.Task[Any], about: Mapping[str, object]) -> None:
-    """Name this task, with `about`, in a warning should it hold its loop for longer than `BLOCKED_SECONDS`."""
+    """Log a warning with `about` as its fields if this task blocks its loop for longer than `BLOCKED_SECONDS`."""
     global _watching
     _running[task] = about
     task.add_done_callback(_forget)
@@ -66,7 +65,7 @@ def _reset_after_fork() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_reset_after_fork)  # threads are not there in the child
+    os.register_at_fork(after_in_child=_reset_after_fork)  # a forked child has no other threads
 
 
 def _watch_loops() -> None:
@@ -86,7 +85,7 @@ def _watch_loops() -> None:
         for loop in loops:
             try:
                 _check_loop(loop, beats)
-            except RuntimeError:  # it is closed: what ran there runs no more
+            except RuntimeError:  # the loop is closed, so its tasks no longer run
                 for task in [task for task in list(_running) if task.get_loop() is loop]:
                     _forget(task)
 

@@ -1,4 +1,16 @@
-"""From what a function returned to the text that the model reads, and to what a completion says of the work."""
+"""Results of tools: what a function may return, the text that the model reads, and what a completion reports.
+
+Any tool may return text, anything that can be turned into JSON, an `Image`, or a list of texts and images. A
+completion tool may return a `Completion`, a `Phase` (a part of the work is done) or a `Continue` (it is not done);
+plain text is the run's answer, except for the one word "continue". A mapping, an object or JSON text can say the same:
+`{"success": false, "error": ...}`, `{"task_completed": false}`, `{"shouldContinue": true}` and False reject the
+completion; `{"success": true, "summary": ...}` ends the run with the summary (or `message`, `result`) as its answer,
+None and True with the text that the model passed; `{"completion_percentage": 60, "next_phase": ...}` is a phase; and
+`"requires_user_confirmation": true` asks the user first.
+
+A tool's `check` says whether a call took effect that was running when its process died: `Happened`, `NotHappened` or
+`Unclear`.
+"""
 
 from __future__ import annotations
 
@@ -17,53 +29,40 @@ from ..decision.messages import ResultStatus
 from ..decision.settings import describe_type
 
 MAX_RESULT_CHARACTERS = 100_000
-"""Characters of one result that reach the model and the record; the middle of a longer one is left out."""
+"""Characters of one result that the model and the record get; the middle of a longer one is left out."""
 OMISSION_NOTE_CHARACTERS = 80
-"""Characters that the note on what was left out takes at most."""
+"""The longest that the note on the omitted middle can be."""
 MAX_ITERATED_ITEMS = 100_000
 """Items that are read of all iterators in one result; the text is truncated to `MAX_RESULT_CHARACTERS` after that."""
 MAX_ITERATED_CHARACTERS = 10 * MAX_RESULT_CHARACTERS
 """The same, in characters of texts."""
 ITERATION_STOPPED = "[... it was not read any further ...]"
 MAX_NESTING = 250
-"""How deep a result may be nested: what turns it into JSON goes no deeper."""
+"""How deep a result may be nested; pydantic's JSON encoder goes no deeper."""
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 NOT_RUN_WHILE_CLOSING = "Not run: the limit is reached."
-"""What a call in the closing step is answered with."""
+"""Result of a call in the closing step."""
 CANCELLED = "Cancelled while it was running or waiting to run."
-"""What a call is answered with that a cancellation cut off."""
+"""Result of a call that a cancellation cut off."""
 LIMIT_REACHED = "Not run to its end: a limit of the run was reached."
-"""What a call is answered with that a limit cut off, or kept from running, and that has changed nothing."""
+"""Result of a call that changed nothing and that a limit cut off or kept from running."""
 STOPPED_AT_LIMIT = (
     "Stopped while it was running, because a limit of the run was reached. Its effect is not known: find out what it "
     "is before you call it again."
 )
-"""What a call that may have changed something is answered with, when a limit cuts it off."""
+"""Result of a call that may have changed something and that a limit cut off."""
 STILL_RUNNING = "Cancelled, but it did not stop when it was told to: it was left behind, and may still be running."
-"""The same, where its function went on."""
+"""Result of a cancelled call whose function kept running."""
 STILL_RUNNING_AFTER = "{} It did not stop when it was told to, and was left behind: it may still be running."
-"""What follows the word of a deadline, where the function went on after it."""
+"""Result of a call that exceeded a deadline and whose function kept running."""
 PROCESS_DIED = (
     "The process died while this call was running. Its effect is not known: find out what it is before you call it "
     "again."
 )
 
-# What a tool's function may return when a plain value does not say enough.
-#
-# Any tool may return text, anything that can be turned into JSON, an `Image`, or a list of texts and images. A
-# completion tool may return a `Completion`, a `Phase` (a part of the work is done) or `Continue` (it is not done);
-# plain text is the run's answer, but for the one word "continue". It may also say so with a mapping, an object or
-# JSON text: `{"success": false, "error": ...}`, `{"task_completed": false}`, `{"shouldContinue": true}` and False
-# hand it back, `{"success": true, "summary": ...}` ends the run with the summary (or `message`, `result`) as its
-# answer, None and True with the text that the model called it with, `{"completion_percentage": 60, "next_phase":
-# ...}` is a phase, and `"requires_user_confirmation": true` asks the user first.
-#
-# A tool's `check` says what became of a call that had begun when its process died: `Happened`, `NotHappened` or
-# `Unclear`.
-
 
 class _Checked:
-    """Refuses a value of another type where it is made: it would stand in a record that nobody could read again."""
+    """Checks the types of all fields of a new instance, because a wrong one would make a record unreadable."""
 
     __slots__ = ()
 
@@ -85,23 +84,23 @@ def _field_types(answer: Hashable) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion(_Checked):
-    """The work is done. `answer` is what the user gets, `content` what the transcript shows as the tool's result."""
+    """The work is done. `answer` goes to the user; `content` is the tool's result in the transcript."""
 
     answer: str
     content: str | None = None
     success: bool = True
     error: str | None = None
-    """Why it is no success; the completion is then handed back with it."""
+    """Why the work is not a success; the completion is then rejected for this reason."""
     pending_issues: tuple[str, ...] = field(default=())
     confirm: str | None = None
-    """A question to the user that must be answered with yes before the work counts as done; the run pauses."""
+    """A question that the user must answer with yes before the work counts as done; the run pauses for it."""
     percentage: int | None = None
-    """100 for a tool that reports phases: the last one is then among the phases of the outcome."""
+    """100 if the tool reports phases, so that the outcome's phases include the last one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase(_Checked):
-    """A part of the work is done: `percentage` of it, 0 to 99. The run goes on."""
+    """A part of the work is done: `percentage` of it, 0 to 99. The run continues."""
 
     percentage: int
     summary: str = ""
@@ -112,7 +111,7 @@ class Phase(_Checked):
 
 @dataclass(frozen=True, slots=True)
 class Continue(_Checked):
-    """The work is not done, for this reason. The run goes on."""
+    """The work is not done, for this reason. The run continues."""
 
     reason: str = "The task is not complete yet. Go on."
     content: str | None = None
@@ -121,33 +120,33 @@ class Continue(_Checked):
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """A check says: the call took effect. `result` is what the tool's function would have returned."""
+    """A check's answer: the call took effect. result: what the tool's function would have returned."""
 
     result: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class NotHappened:
-    """A check says: the call has had no effect, and none is to come of it. It is run now."""
+    """A check's answer: the call had no effect and will have none. It is run now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unclear(_Checked):
-    """A check says: it cannot be found out."""
+    """A check's answer: whether the call took effect cannot be found out."""
 
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class NeedsUserInput(_Checked):
-    """Only the user can say what became of the call: it stays open until the answer to this question, its result."""
+    """Only the user knows whether the call took effect. It stays open, and the answer to the question is its result."""
 
     question: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOutcome(_Checked):
-    """A result that was settled elsewhere, with its own status: replay uses it, and tools that wrap tools."""
+    """A result with its status, for replays and for tools that wrap other tools."""
 
     content: str
     status: ResultStatus = "ok"
@@ -155,7 +154,7 @@ class CallOutcome(_Checked):
 
 
 def render_result(value: Any) -> tuple[str, ResultStatus]:
-    """The text of a result, and `ok`, or a complaint and `error`."""
+    """The text of a result with status `ok`, or an error message with status `error`."""
     match value:
         case CallOutcome(content=content, status=status):
             return truncate(content), status
@@ -174,7 +173,7 @@ def render_result(value: Any) -> tuple[str, ResultStatus]:
 
 
 def images_in(value: Any) -> tuple[Image, ...]:
-    """The pictures of a result: one alone, or those in a list whose other members are texts."""
+    """The images of a result: a single one, or those in a list of images and texts."""
     match value:
         case CallOutcome(images=images):
             return images
@@ -187,7 +186,7 @@ def images_in(value: Any) -> tuple[Image, ...]:
 
 
 def _render_parts(value: Any) -> str:
-    """The texts of a result, with a word for each picture."""
+    """The texts of a result, with a placeholder for each image."""
     parts = [value] if isinstance(value, Image) else value
     return "\n".join(part if isinstance(part, str) else f"[image: {_describe_image(part)}]" for part in parts)
 
@@ -206,9 +205,9 @@ def _as_json(value: Any) -> tuple[str, ResultStatus]:
 
 
 def truncate(text: str, longest: int = MAX_RESULT_CHARACTERS) -> str:
-    """The text, without its middle if it is longer than `longest` characters, and fit for UTF-8.
+    """The text as valid UTF-8, with its middle left out if it is longer than `longest` characters.
 
-    What it gives is no longer than that, so that it is not shortened again.
+    The result, with its note, is never longer than that, so that a second call changes nothing.
     """
     text = text.encode("utf-8", "replace").decode()  # lone surrogates, as in the names of some files
     if len(text) <= longest:
@@ -218,14 +217,14 @@ def truncate(text: str, longest: int = MAX_RESULT_CHARACTERS) -> str:
 
 
 def to_jsonable(value: Any) -> Any:
-    """The value as JSON can hold it; what has no form in JSON stands there in words."""
+    """The value as JSON types; anything that JSON cannot hold becomes its repr."""
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(value, fallback=repr, inf_nan_mode="strings")
 
 
 def fingerprint(call: ToolCall, content: str, images: tuple[Image, ...] = ()) -> str:
-    """Equal for the same call with the same result."""
+    """A hash that is equal for equal calls with equal results."""
     digest = blake2b(b"".join(image.data for image in images), digest_size=8)
     for part in (call.name, call.arguments, content):
         digest.update(part.encode("utf-8", "surrogatepass"))
@@ -234,7 +233,7 @@ def fingerprint(call: ToolCall, content: str, images: tuple[Image, ...] = ()) ->
 
 
 def contains_iterator(value: Any) -> bool:
-    """Whether something in it is yet to be read: it may take its time, and have no end."""
+    """Whether the value contains an iterator, which may block or never end."""
     return _holds_iterator(value, set())
 
 
@@ -253,7 +252,7 @@ def _holds_iterator(value: Any, seen: set[int]) -> bool:
 
 
 def _parts(value: Any) -> Collection[Any]:
-    """What a container holds; nothing for all else."""
+    """The items of a container; empty for all other values."""
     if isinstance(value, Mapping):
         return value.values()
     if isinstance(value, list | tuple | set | frozenset | deque):
@@ -293,25 +292,25 @@ def _consume(value: Any, left: list[int]) -> Any:
     return {field.name: _consume(getattr(value, field.name), left) for field in fields(value)}
 
 
-# ---- what a completion's function says
+# ---- what a completion's function reports
 
 ANSWER_FIELDS = ("summary", "result", "answer", "final_answer", "response", "message", "content", "text", "output")
-"""Where the answer stands in what a completion was called with or returned: the first that holds text."""
+"""Fields of a completion's arguments or result that may hold the answer; the first with text counts."""
 _REASON_FIELDS = ("error", "reason", "feedback", "message", "detail", "details", *ANSWER_FIELDS)
-"""Where it stands why the work is not done."""
+"""Fields that may say why the work is not done."""
 _DONE_FIELDS = frozenset(
     "success successful succeeded ok done isdone taskdone complete completed iscomplete iscompleted taskcomplete "
     "taskcompleted istaskcomplete istaskcompleted finished isfinished taskfinished isfinal accepted approved passed "
     "stop shouldstop terminate shouldterminate shouldautoterminate shouldend shouldfinish".split()
 )
-"""Members that say with true that the work is done, and with false that it is not. Without case, `_` and `-`."""
+"""Fields that are true if the work is done. Compared without case, `_` and `-`."""
 _NOT_DONE_FIELDS = frozenset(
     "continue shouldcontinue needscontinue mustcontinue needstocontinue goon keepgoing incomplete isincomplete "
     "unfinished isunfinished needsmorework rejected failed iserror haserror".split()
 )
-"""The same the other way round."""
+"""Fields that are true if the work is not done."""
 _STATE_FIELDS = frozenset({"status", "state", "decision", "action", "verdict"})
-"""Members that say it with a word."""
+"""Fields that say it with a word."""
 _DONE_WORDS = frozenset(
     "true yes success succeeded ok done complete completed finished accepted passed stop end".split()
 )
@@ -323,12 +322,12 @@ _PERCENTAGE_FIELDS = frozenset({"completionpercentage", "percentage"})
 _KNOWN_FIELDS = frozenset(
     {"error", "nextphase", "pendingissues", "requiresuserconfirmation", *_PERCENTAGE_FIELDS, *_STATE_FIELDS}
 )
-"""Members that are known besides, so that a value which holds nothing else is no data of the task."""
+"""Further known fields. A mapping with other fields than the known ones is data, and so the answer itself."""
 ONLY_FINISHED_WORK_CONFIRMED = (
     "Only finished work can be confirmed by the user, and completion_percentage is below 100. Finish the rest and ask "
     "for the confirmation then, or report the part without asking for one."
 )
-"""Why a completion is handed back that is a part of the work and wants to be confirmed."""
+"""Why a completion is rejected that reports a part of the work and asks for a confirmation."""
 
 
 def parse_completion(value: Any, arguments: Mapping[str, Any]) -> Any:
@@ -362,7 +361,7 @@ def parse_completion(value: Any, arguments: Mapping[str, Any]) -> Any:
 def _parse_members(
     said: Mapping[str, Any], content: str, arguments: Mapping[str, Any]
 ) -> Completion | Phase | Continue | None:
-    """What a mapping says of the work; None if it says nothing of it and is the answer as it is."""
+    """What a mapping reports about the work; None if it reports nothing, so that it is the answer itself."""
     members = {_normalize(name): member for name, member in said.items()}
     done = {_says_done(name, member) for name, member in members.items()} - {None}
     if False in done or (not done and members.get("error")):
@@ -390,12 +389,12 @@ def _parse_members(
 
 
 def confirmation_question(answer: str) -> str:
-    """The question to a user who must confirm an answer."""
+    """The question with which the user confirms an answer."""
     return f"{answer}\nDo you confirm that the task is done?"
 
 
 def _says_done(name: str, member: Any) -> bool | None:
-    """Whether a member says that the work is done; None if it does not speak of it."""
+    """Whether a field says that the work is done; None if it says nothing about that."""
     truth = _parse_truth(member)
     if name in _STATE_FIELDS:
         return truth if isinstance(member, str) else None

@@ -1,7 +1,8 @@
-"""The arguments of a tool: a JSON schema from type hints and docstring, and what a model wrote checked against it.
+"""JSON schemas of a tool's arguments, and validation of the arguments that a model wrote.
 
-pydantic does both. It is imported when the first schema is needed, not before: it is most of what importing the
-engine would cost. Arguments that the function does not know are left out, because models add their own.
+The schema comes from the type hints and the docstring (pydantic), or the user gives one (jsonschema). Both libraries
+are imported when first used, because they would be most of the import time of the engine. Arguments that the function
+does not take are dropped, because models invent some. No schema is ever fetched: a `$ref` must lead into the same one.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class InvalidArguments(ValueError):
-    """The model's arguments do not fit the tool; the message tells the model what to mend."""
+    """The arguments do not fit the tool. The message tells the model what to correct."""
 
 
 class SignatureArguments:
-    """What a function takes. `notes` are descriptions of arguments, by name."""
+    """A function's arguments as its signature declares them. notes: descriptions of arguments, by name."""
 
     def __init__(self, function: Callable[..., Any], tool: str, notes: Mapping[str, str]) -> None:
         self._function = function
@@ -36,7 +37,7 @@ class SignatureArguments:
                 raise WrongUse(f"tool {tool!r}: a model cannot fill {parameter}: name each argument")
 
     def parse(self, text: str) -> dict[str, Any]:
-        """The arguments by name, as the function takes them. Raises InvalidArguments, in words for the model."""
+        """Parse and validate the JSON that a model wrote. Raises InvalidArguments with a text for the model."""
         from pydantic import ValidationError
 
         try:
@@ -47,7 +48,7 @@ class SignatureArguments:
 
     @cached_property
     def schema(self) -> dict[str, Any]:
-        """The JSON schema, an object. Raises WrongUse if a type hint has none."""
+        """The JSON schema, of type object. Raises WrongUse if a type hint has no schema."""
         from pydantic.errors import PydanticInvalidForJsonSchema
 
         try:
@@ -75,7 +76,7 @@ class SignatureArguments:
 
 
 def _drop_titles(schema: Any) -> None:
-    """Take out the titles that pydantic adds: tokens that tell a model nothing."""
+    """Remove the titles that pydantic adds: they cost tokens and tell a model nothing."""
     if isinstance(schema, list):
         for item in schema:
             _drop_titles(item)
@@ -99,14 +100,11 @@ def _describe_errors(name: str, error: Any) -> str:
     return f"The arguments of {name} are invalid. " + "; ".join(lines) + ". Correct them and call again."
 
 
-# Arguments described by a JSON schema instead of type hints, and checked against it.
-#
-# jsonschema does the checking, and is imported when the first tool of this kind is made. Nothing is ever fetched: a
-# reference leads to a place in the same schema.
-
-
 class SchemaArguments(SignatureArguments):
-    """What a function takes, by a JSON schema. Raises WrongUse if it is none, or the function takes something else."""
+    """A function's arguments as a JSON schema of the user's describes them.
+
+    Raises WrongUse if the schema is invalid, or the function cannot be called with what it allows.
+    """
 
     def __init__(self, function: Callable[..., Any], tool: str, schema: Mapping[str, Any]) -> None:
         self._function = function
@@ -115,7 +113,7 @@ class SchemaArguments(SignatureArguments):
         _check_signature(function, tool, self._given)
 
     def parse(self, text: str) -> dict[str, Any]:
-        """The arguments by name, with the schema's defaults. Raises InvalidArguments, in words for the model."""
+        """As `SignatureArguments.parse`, and adds the schema's defaults."""
         try:
             given = json.loads(text.strip() or "{}")
         except (ValueError, RecursionError) as error:
@@ -133,7 +131,7 @@ class SchemaArguments(SignatureArguments):
 
     @cached_property
     def schema(self) -> dict[str, Any]:
-        """The JSON schema, an object."""
+        """The JSON schema, of type object."""
         return {"type": "object", "properties": {}, **self._given}
 
     @cached_property
@@ -151,7 +149,7 @@ def _path_of(error: Any) -> str:
 
 
 def _checked_schema(tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema as plain JSON."""
+    """A copy of the schema as plain JSON. Raises WrongUse if it is not a valid schema."""
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import SchemaError
 
@@ -195,7 +193,7 @@ def _resolves(schema: Any, reference: str) -> bool:
 
 
 def _check_signature(function: Callable[..., Any], tool: str, schema: Mapping[str, Any]) -> None:
-    """Raise WrongUse unless the function can be called with whatever the schema lets through."""
+    """Raise WrongUse unless the function can be called with all arguments that the schema allows."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     takes = inspect.signature(function).parameters
     if any(parameter.kind is parameter.POSITIONAL_ONLY for parameter in takes.values()):

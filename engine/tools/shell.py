@@ -1,7 +1,7 @@
-"""A shell command, which ends with all that it has started: by itself, by its time, or cancelled.
+"""Runs a shell command with a timeout; whatever it started ends with it.
 
-The output goes through a pipe of ours. asyncio's own pipes would make waiting for the shell last as long as anything
-in the background holds them (Python 3.11), and its start has a moment in which a cancellation leaves processes behind.
+The output goes through a pipe of our own. With asyncio's pipes the wait for the shell would last as long as any
+background process holds them (Python 3.11), and a cancellation while it starts could leave processes behind.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import anyio.to_thread
 from .child_process import child_environment, start_child
 
 KEPT_BYTES = 10_000
-"""Bytes of output that are kept from its beginning, and as many from its end."""
+"""Bytes of output kept from the beginning, and as many from the end."""
 MAX_SECONDS = 600.0
-"""Seconds."""
+"""The longest timeout, in seconds."""
 _PIECE = 65_536
 
 
 async def run_shell(folder: str, command: str, timeout: float, env: Collection[str] = ()) -> str:
-    """The exit code and the output of a command. Raises TimeoutError, with the output so far.
+    """Run a command and return its exit code and output. Raises TimeoutError with the output so far.
 
-    env: names of our variables that it sees besides the allow-list of `child_process.py`.
+    timeout: seconds. env: names of environment variables that it sees besides the allow-list of `child_process.py`.
     """
     seconds = max(0.1, min(timeout, MAX_SECONDS))
     output = _Output()
@@ -63,7 +63,7 @@ def _name(number: int) -> str:
 
 
 class _Output:
-    """The beginning and the end of what comes through a pipe."""
+    """Keeps the beginning and the end of what comes through a pipe."""
 
     def __init__(self) -> None:
         self._head = bytearray()
@@ -71,23 +71,23 @@ class _Output:
         self._left_out = 0
 
     async def read_until_closed(self, pipe: int) -> None:
-        """Take what comes, until the pipe is closed."""
+        """Read until the pipe is closed."""
         while self._read_piece(pipe) != b"":
             await anyio.wait_readable(pipe)
 
     def drain(self, pipe: int) -> None:
-        """Take what is in the pipe now. A process that left the group may still be filling it: not for ever."""
+        """Read what is in the pipe now, within bounds: a process that escaped may still be writing."""
         for _ in range(64):
             if not self._read_piece(pipe):
                 return
 
     def text(self) -> str:
-        """What was kept, with a note where something was left out."""
+        """The kept output, with a note where bytes were left out."""
         gap = f"\n[... {self._left_out} bytes left out ...]\n".encode() if self._left_out else b""
         return (self._head + gap + self._tail).decode("utf-8", "replace")
 
     def _read_piece(self, pipe: int) -> bytes | None:
-        """A piece; empty once the pipe is closed, None if there is nothing now."""
+        """Read one piece; empty if the pipe is closed, None if there is nothing to read now."""
         try:
             piece = os.read(pipe, _PIECE)
         except BlockingIOError:

@@ -1,9 +1,9 @@
-"""Whether a function only makes a value of what it is given, as far as its code shows.
+"""Decides from a function's bytecode whether it may have side effects.
 
-A tool of kind `question` is called for the text of the question; the user answers after the run has paused. Who
-writes one that asks the user by itself, or does the deed that was asked about, has mistaken the kind, and finds out
-only when the deed is done. So its code is read when the tool is made. What cannot be read is taken to act: a function
-in C, a method of an object that is not known. Whoever knows better says so with `reads=True`.
+A tool of kind `question` is called only for the text of its question; the user answers after the run has paused. A body
+that asks the user itself, or already does what it asks about, is a mistake that would show only once it was done. So
+the bytecode is checked when the tool is created. Code that cannot be checked (C functions, methods of unknown objects)
+counts as having side effects; `reads=True` overrides that.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from typing import Any
 from msgspec import Struct
 
 _ACTING = frozenset({"__import__", "breakpoint", "delattr", "eval", "exec", "input", "open", "print", "setattr"})
-"""Built-in functions that do something."""
+"""Built-in functions with side effects."""
 _PURE_MODULES = frozenset({"html", "json", "math", "msgspec", "operator", "re", "string", "textwrap", "typing"})
 _CHANGES = frozenset(
     {"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove", "setdefault", "update"}
 )
-"""Methods of plain data that change it: whose is not ours is changed for good."""
+"""Methods that change lists, sets and dicts, which matters for those from outside the function."""
 _WRITES = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "YIELD_VALUE", "GET_AWAITABLE"})
 _LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 
 
 def has_side_effects(function: Any) -> bool:
-    """Whether calling it does more than to make a value, or may, as far as can be seen."""
+    """Whether a call may do more than compute a value."""
     return _acts(function, set())
 
 
@@ -50,7 +50,7 @@ def _acts(function: Any, seen: set[CodeType]) -> bool:
 
 
 def _nested_codes(code: CodeType) -> Iterator[CodeType]:
-    """The code of a function and of those inside it."""
+    """The code of a function and of all functions defined in it."""
     yield code
     for one in code.co_consts:
         if isinstance(one, CodeType):
@@ -82,7 +82,7 @@ def _code_acts(code: CodeType, whole: CodeType, names: dict[str, Any], seen: set
 
 
 def _may_change(name: str, value: Any, attribute: str | None, seen: set[CodeType]) -> bool:
-    """Whether code that uses this value from outside may change something by it."""
+    """Whether using this outer value may have a side effect."""
     if getattr(builtins, name, None) is value and (callable(value) and not isinstance(value, type)):
         return name in _ACTING
     if isinstance(value, ModuleType):
@@ -99,7 +99,7 @@ def _may_change(name: str, value: Any, attribute: str | None, seen: set[CodeType
 
 
 def _is_data(kind: type) -> bool:
-    """Whether to make one of it only holds values together."""
+    """Whether instances of this class only hold data."""
     plain = (str, bytes, int, float, tuple, list, dict, set, frozenset, BaseException, Enum, Struct)
     return is_dataclass(kind) or issubclass(kind, plain) or kind.__module__ == "builtins" or _is_model(kind)
 

@@ -1,4 +1,4 @@
-"""Tools: a function, its schema, and its kind, which is all that the loop goes by.
+"""A tool: a function with a JSON schema and a kind. The loop decides by the kind alone.
 
     @tool
     async def read_file(path: str) -> str:
@@ -10,8 +10,8 @@
         return report
 
 The JSON schema comes from the type hints, descriptions of arguments from the docstring (Google, NumPy, reST or
-Epydoc style). Sync functions run in a thread. A tool without a kind is ordinary and is taken to change things;
-`reads=True` says that it does not, and then it may run beside others and while the response still streams.
+Epydoc style). Sync functions run in a thread. A tool is of kind `ordinary` by default and is assumed to change things;
+`reads=True` says that it does not, so that it may run in parallel and while the response still streams.
 """
 
 from __future__ import annotations
@@ -34,21 +34,23 @@ from .user_functions import call_user_function, check_functions, is_generator
 
 Function = Callable[..., Any]
 COMPLETION_MARK = "[COMPLETION SIGNAL]"
-"""Stands in the description of every completion tool."""
+"""Begins the description of every completion tool."""
 TOOL_TIMEOUT = 120.0
-"""Seconds that a tool may run by default."""
+"""Default timeout of a call, in seconds."""
 
 
 class Tool:
     """A function that a model may call.
 
-    `polls=True` says that it is made to be called again and again with the same result: no repetition to speak of.
-    `completes=True` says that an ordinary tool may return a Completion, a Phase or a Continue as well.
-    `timeout` is in seconds, None for none; a call that takes longer is answered with an error. `final` says of valid
-    arguments whether a completion by them can be the last one (`completion_percentage` below 100 cannot).
-    `parameters` is a JSON schema that stands for the type hints; the function then gets plain JSON values.
-    `check` is asked, with the same arguments, about a call that had begun when its process died: it says
-    `Happened(result)`, `NotHappened()`, and then the call is run, or `Unclear()`. A reading tool is simply run again.
+    polls: the tool is meant to be called repeatedly with the same result, which is not counted as repetition.
+    completes: an ordinary tool may also return a Completion, a Phase or a Continue.
+    timeout: seconds for one call, None for no limit; a call that takes longer gets an error as its result.
+    final: whether a completion with these arguments can be the last one (`completion_percentage` below 100 cannot).
+    parameters: a JSON schema in place of the type hints; the function then gets plain JSON values.
+    check: called with the same arguments if the process died during a call. It returns `Happened(result)`,
+    `NotHappened()`, after which the call is run, or `Unclear()`. Calls of a reading tool are simply run again.
+
+    Raises WrongUse for a function or options that cannot work.
     """
 
     def __init__(
@@ -70,12 +72,12 @@ class Tool:
         check_functions(check=check)
         self.function = function
         self.check = check
-        """Says what became of a call that had begun when its process died."""
+        """Says whether a call took effect during which the process died."""
         self.timeout = timeout
         self._final = final or _full_percentage
         described = docstring_parser.parse(inspect.getdoc(function) or "")
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
-        """The name that the model calls."""
+        """The name by which the model calls it."""
         if kind == "question" and not reads and has_side_effects(function):
             raise WrongUse(
                 f"tool {self.name!r} of kind 'question' has a body that acts: its body only gives the text of the "
@@ -83,7 +85,7 @@ class Tool:
                 "into a tool of kind 'ordinary'; if the body changes nothing, say so with reads=True"
             )
         self.kind: ToolKind = kind
-        """What a call of it means to the loop."""
+        """What a call means to the loop."""
         self._about = description or _description_of(described)
         if not self._about:
             raise WrongUse(f"tool {self.name!r} has no description: give it a docstring or description=...")
@@ -101,7 +103,7 @@ class Tool:
 
     @cached_property
     def spec(self) -> ToolSpec:
-        """What the model and the record know of it. Raises WrongUse if a type hint has no schema."""
+        """The description for the model and the record. Raises WrongUse if a type hint has no schema."""
         return ToolSpec(
             name=self.name,
             description=self._about,
@@ -116,17 +118,16 @@ class Tool:
         return f"Tool({self.name!r}, kind={self.kind!r})"
 
     def renamed(self, name: str) -> Tool:
-        """The same tool under another name: nothing else changes."""
+        """A copy of the tool with another name."""
         other = copy(self)
         other.name = name
         other.__dict__.pop("spec", None)
         return other
 
     def parse(self, arguments: str) -> dict[str, Any]:
-        """The arguments as the function takes them. Raises InvalidArguments, in words for the model.
+        """Parse and validate the arguments that a model wrote. Raises InvalidArguments with a text for the model.
 
-        A completion whose required texts are all empty, or hold nothing that a person can see, says nothing of the
-        work: it is invalid.
+        A completion whose required texts are all blank is invalid, because it says nothing about the work.
         """
         parsed = self._arguments.parse(arguments)
         texts = self._texts
@@ -136,7 +137,7 @@ class Tool:
 
     @cached_property
     def _texts(self) -> tuple[str, ...]:
-        """Of a completion: the texts that a call of it must bring, by name."""
+        """Names of the required text arguments of a completion tool."""
         if self.kind != "completion":
             return ()
         schema = self._arguments.schema
@@ -144,20 +145,20 @@ class Tool:
         return tuple(name for name in schema.get("required", ()) if members.get(name, {}).get("type") == "string")
 
     def is_final(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a completion by these arguments can be the last one."""
+        """Whether a completion with these arguments can be the last one."""
         return self._final(arguments)
 
     async def run(self, arguments: Mapping[str, Any]) -> Any:
-        """Call the function; a sync one in a thread, whose late result is dropped if the call is cancelled.
+        """Call the function, a sync one in a thread, whose late result is dropped if the call is cancelled.
 
-        Iterators in what it returns are read out in a thread, too: they may wait, and have no end.
+        Iterators in the result are consumed in a thread, too, because they may block or never end.
         """
         value = await call_user_function(self.function, **arguments)
         return await call_user_function(consume_iterators, value) if contains_iterator(value) else value
 
 
 TOOL_OPTIONS = tuple(inspect.signature(Tool).parameters)[1:]
-"""What can be said of a tool."""
+"""The options of `tool` and `Tool`."""
 
 
 @overload
@@ -181,7 +182,7 @@ def tool(
 
 
 def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable[[Function], Tool]:
-    """Make a tool of a function. Options as for `Tool`. Raises WrongUse."""
+    """Decorator that makes a tool of a function. Options as for `Tool`. Raises WrongUse."""
     for option in options:
         if option not in TOOL_OPTIONS:
             raise WrongUse(f"tool has no option {option!r}{did_you_mean(option, TOOL_OPTIONS)}")
@@ -193,7 +194,7 @@ def tool(function: Function | None = None, /, **options: Any) -> Tool | Callable
 
 
 def _check(function: Any, kind: Any, timeout: Any) -> None:
-    """Refuse what no model can call, and options that mean nothing."""
+    """Raise WrongUse for a function that no model can call, and for invalid options."""
     if isinstance(function, Tool):
         raise WrongUse(f"{function!r} is a tool already: hand it on as it is, or under another name with renamed(...)")
     if not callable(function):
@@ -224,11 +225,8 @@ def _description_of(described: docstring_parser.Docstring) -> str:
     return "\n\n".join(part for part in (described.short_description, described.long_description) if part)
 
 
-# The one place where tools are registered: by name, each with its kind.
-
-
 class Toolbox(Mapping[str, Tool]):
-    """The tools of an engine. Two of one name are refused."""
+    """The tools of an engine by name. Raises WrongUse if two have the same name."""
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
@@ -251,7 +249,7 @@ class Toolbox(Mapping[str, Tool]):
 
     @cached_property
     def characters(self) -> int:
-        """Characters of the tools as a model reads them, about."""
+        """Approximate number of characters of all tool descriptions in a request."""
         return sum(len(spec.name) + len(spec.description) + len(str(spec.parameters)) for spec in self.specs)
 
     @property
@@ -260,12 +258,12 @@ class Toolbox(Mapping[str, Tool]):
         return any(tool.kind == "completion" for tool in self._tools.values())
 
     def subset(self, names: Iterable[str]) -> Toolbox:
-        """These tools of it, in this order."""
+        """Only these tools, in this order."""
         wanted = tuple(names)
         return self if wanted == tuple(self._tools) else Toolbox(self._tools[name] for name in wanted)
 
     def for_policy(self, policy: Policy) -> Toolbox:
-        """What of it is offered under this policy. Raises WrongUse if the policy cannot work with it."""
+        """The tools that this policy offers. Raises WrongUse if the policy cannot work with them."""
         if policy.completion == "none":
             return Toolbox(tool for tool in self._tools.values() if tool.kind != "completion")
         if policy.completion == "required" and not self.can_complete:

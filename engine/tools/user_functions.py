@@ -1,10 +1,10 @@
-"""Calling functions that are not ours: tools, gates, judges, rules, evaluators, handlers.
+"""Calls functions that users supply: tools, gates, judges, rules, evaluators and handlers.
 
-An async one is awaited. A sync one runs in a thread, because it may block: only then can a deadline or a cancellation
-end the waiting for it. Its thread goes on until the function returns; what it returns late is dropped.
+An async function is awaited. A sync one runs in a thread, because it may block: otherwise no deadline and no
+cancellation could end the wait for it. The thread runs on until the function returns, and a late result is dropped.
 
-Each runs in a task of its own (`run_in_own_task`), so that whoever waits for it can stop waiting: a function that goes
-on after it was cancelled is left behind, and named in the log.
+Each call has a task of its own (`run_in_own_task`), so that the caller can stop waiting. A function that keeps running
+after it was cancelled is abandoned, and a warning names it.
 """
 
 from __future__ import annotations
@@ -28,23 +28,22 @@ from .loop_watchdog import watch
 
 T = TypeVar("T")
 GRACE_SECONDS = 0.4
-"""How long a function may take to end once it is cancelled, before it is left behind."""
+"""How long a cancelled function may take to end before it is abandoned."""
 _abandoned_threads: ContextVar[list[str]] = ContextVar("endstop_threads")
-"""Where the functions note themselves whose threads go on although nobody waits for them any more."""
+"""Names of functions whose threads run on although nobody waits for them any more."""
 _abandoned_tasks: set[asyncio.Task[Any]] = set()
-"""What was left behind and has not ended: the event loop itself keeps no task."""
+"""Strong references to abandoned tasks, because the event loop holds only weak ones."""
 
 
 class UserFunctionError(RuntimeError):
-    """A user's function ended in a way that must not end the run."""
+    """A user's function raised something that must not end the run, such as SystemExit. The text says what."""
 
 
 async def call_user_function(function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Any:
-    """What the function returns, or raises. Whatever it raises is an Exception, but for our own cancellation.
+    """Call the function and return what it returns. What it raises is an Exception, except for our own cancellation.
 
-    A function that leaves with `sys.exit`, raises KeyboardInterrupt or the like, or lets out the cancellation of
-    something that it waited for, has failed like any other; none of them may end the run around it. A KeyboardInterrupt
-    that is the user's own, whom Python has let interrupt us here, is passed on.
+    SystemExit, a KeyboardInterrupt that the function raises, or the cancellation of something that it awaited becomes a
+    UserFunctionError, because none of them may end the run. A KeyboardInterrupt from Ctrl-C propagates.
     """
     try:
         if is_async(function):
@@ -86,7 +85,7 @@ async def _call_in_thread(function: Callable[..., Any], /, *arguments: Any, **na
 
 
 def _raised_by_code(error: BaseException) -> bool:
-    """Whether a `raise` brought it about: not a signal, nor the end of a coroutine that is thrown away."""
+    """Whether a `raise` statement caused it, and not a signal or the closing of a coroutine."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
@@ -97,7 +96,7 @@ def _raised_by_code(error: BaseException) -> bool:
 
 
 def _is_only_exits(error: BaseException) -> bool:
-    """Whether it is nothing but what ends a process, also several of it at once."""
+    """Whether it consists only of exceptions that a user's code may raise, also in groups."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_is_only_exits, error.exceptions))
     return isinstance(error, KeyboardInterrupt | GeneratorExit | SystemExit | Exception)
@@ -106,11 +105,10 @@ def _is_only_exits(error: BaseException) -> bool:
 async def run_in_own_task(
     work: Coroutine[Any, Any, T], name: str, left: Callable[[], None] | None = None, /, **about: object
 ) -> T:
-    """What the work gives, or raises; it runs in a task of its own, called `name`.
+    """Run the work in a task of its own, called `name`, and return its result.
 
-    If the waiting is cancelled (a deadline, the caller), so is the work. It has `GRACE_SECONDS` to end; then it is
-    left behind, a warning with `about` names it, and `left` is called. A thread has no such time, as nothing can end
-    it.
+    If the caller is cancelled, so is the work. If it has not ended after `GRACE_SECONDS`, it is abandoned: a warning
+    with `about` as its fields names it, and `left` is called. A thread is abandoned at once, as nothing can end it.
     """
     threads: list[str] = []
     token = _abandoned_threads.set(threads)
@@ -150,19 +148,19 @@ def _retrieve_exception(task: asyncio.Task[Any]) -> None:
 
 
 def describe_error(error: BaseException) -> str:
-    """An error for models, records and people."""
+    """The text of an error, for models, records and people."""
     return str(error) if isinstance(error, UserFunctionError) else error_text(error)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it gives something to await; also for an object with an async `__call__`."""
+    """Whether a call returns an awaitable, also for an object with an async `__call__`."""
     return inspect.iscoroutinefunction(inspect.unwrap(function)) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004  an object with an async __call__ is a function too
     )
 
 
 def check_functions(**roles: Any) -> None:
-    """Refuse what cannot be called. A role's value is a function, a sequence of functions, or None."""
+    """Raise WrongUse for what cannot be called. Each role's value is a function, a tuple of functions, or None."""
     for role, value in roles.items():
         for function in value if isinstance(value, tuple) else (value,):
             if function is None:
@@ -175,6 +173,6 @@ def check_functions(**roles: Any) -> None:
 
 
 def is_generator(function: Any) -> bool:
-    """Whether it is a generator, of which a call runs nothing."""
+    """Whether it is a generator function, so that a call would execute none of its body."""
     call = function if inspect.isroutine(function) else getattr(function, "__call__", None)  # noqa: B004
     return any(inspect.isgeneratorfunction(one) or inspect.isasyncgenfunction(one) for one in (function, call))

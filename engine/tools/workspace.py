@@ -2,7 +2,7 @@
 
     engine = Engine(provider, tools=[*workspace_tools("project"), finish_task])
 
-The file tools cannot leave the folder (see `folder.py`). A command can: it may do whatever the user may, and so it is
+The file tools cannot leave the folder (see `WorkspaceFolder`). A command can: it may do whatever the user may, so it is
 offered only with `allow_run=True`. Results are sorted and bounded.
 """
 
@@ -30,13 +30,13 @@ MAX_HITS = 100
 MAX_SEARCHED_FILES = 20_000
 MAX_HIT_CHARACTERS = 240
 MAX_FILE_BYTES = 5_000_000
-"""Bytes of one file that are read."""
+"""Bytes of a file that are read at most."""
 MAX_PATH_CHARACTERS = 4096
 VERSION_CONTROL = frozenset({".git", ".hg", ".svn", ".jj"})
 _FOLDER = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
 _FILE = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # opening a named pipe must not wait
 Parts = tuple[str, ...]
-"""Names from the folder down to a place in it; none is `..`, and () is the folder itself."""
+"""A path as names below the workspace; none is `..`, and () is the workspace itself."""
 Kind = Literal["folder", "file", "link", "other"]
 
 
@@ -252,12 +252,12 @@ class _Workspace:
 
 
 def _display_path(parts: Parts) -> str:
-    """A path as it is shown; what cannot be printed (a newline in a name, say) is replaced."""
+    """A path for people and models; characters that cannot be printed (a newline in a name) are replaced."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in "/".join(parts))
 
 
 def _lines_that_fit(lines: list[str]) -> list[str]:
-    """As many of the lines as fit into a result, but at least a piece of the first."""
+    """As many of the lines as fit into a result, but at least a part of the first."""
     room = MAX_CHARACTERS
     for number, line in enumerate(lines):
         room -= len(line) + 1
@@ -278,7 +278,7 @@ def _search_lines(name: str, data: bytes, hit: Callable[[str], bool], most: int)
 
 
 def _offset_with_crlf(text: str, at: int) -> int:
-    """Where in the text the character stands that is at `at` once each CR LF counts as one."""
+    """The offset in the text of the character that is at `at` when each CR LF counts as one."""
     passed = 0
     for piece in text.split("\r\n"):
         if at <= len(piece):
@@ -288,25 +288,23 @@ def _offset_with_crlf(text: str, at: int) -> int:
     return passed + at
 
 
-# One folder of the file system, which no path leads out of.
-#
-# A path is resolved with all its links first and refused if the place is outside. The way to that place is then
-# walked again from the folder, name by name, and no link is followed on it: a link that somebody puts there in
-# between makes the walk fail, and cannot lead it astray. Links that stay inside work as usual.
-
-
 class WorkspaceError(Exception):
-    """What was asked for cannot be done in the workspace; the message tells the model why."""
+    """An operation that the workspace refuses. The message tells the model why."""
 
 
 class WorkspaceFolder:
-    """Reads and writes below `root`, an existing folder without links on the way to it."""
+    """Reads and writes files below `root` (a real path), and never outside of it.
+
+    A path is first resolved with all its links, and refused if it leads outside. Then the resolved path is opened name
+    by name from `root` without following links (O_NOFOLLOW): a link that is created in between makes that fail. Links
+    that stay inside the folder work as usual.
+    """
 
     def __init__(self, root: str) -> None:
         self.root = root
 
     def parts(self, path: str) -> Parts:
-        """Where a path leads, links followed. Raises WorkspaceError if that is outside."""
+        """Resolve a path and its links. Raises WorkspaceError if it leads outside."""
         if "\0" in path or len(path) > MAX_PATH_CHARACTERS:
             raise WorkspaceError("a path has at most 4096 characters, and none of them is a null")
         try:
@@ -320,12 +318,12 @@ class WorkspaceFolder:
         return tuple(part for part in real[len(above) :].split("/") if part)
 
     def entries(self, path: str, parts: Parts) -> list[tuple[str, Kind]]:
-        """What a folder holds, sorted by name."""
+        """The entries of a folder, sorted by name."""
         with _explained_errors(path), self._open_folder(parts) as here, os.scandir(here) as found:
             return sorted((entry.name, _kind(entry)) for entry in found)
 
     def files(self, path: str, parts: Parts) -> Iterator[Parts]:
-        """The file at a place, or all files below it, sorted; without links, version control, unreadable folders."""
+        """The file at a path, or all files below it, sorted; skips links, version control and unreadable folders."""
         waiting: list[tuple[Parts, Kind]] = [(parts, self._kind_at(path, parts))]
         while waiting:
             place, kind = waiting.pop()
@@ -337,7 +335,7 @@ class WorkspaceFolder:
                     waiting += [((*place, name), of) for name, of in reversed(inner) if name not in VERSION_CONTROL]
 
     def read(self, path: str, parts: Parts) -> bytes:
-        """A file's content, at most `MAX_FILE_BYTES` bytes and one more, by which it is known that there is more."""
+        """A file's content up to `MAX_FILE_BYTES`, plus one byte if there is more."""
         if not parts:
             raise IsADirectoryError(f"{path!r} is a folder, not a file")
         with _explained_errors(path), self._open_folder(parts[:-1]) as here:
@@ -350,7 +348,7 @@ class WorkspaceFolder:
                 os.close(file)
 
     def write(self, path: str, parts: Parts, content: bytes) -> bool:
-        """Put the content there in one move, folders above included; True if the file is new."""
+        """Write a file atomically, creating its folders; True if the file is new."""
         if not parts:
             raise IsADirectoryError(f"{path!r} is a folder, not a file")
         if VERSION_CONTROL & {part.lower() for part in parts}:
@@ -386,7 +384,7 @@ class WorkspaceFolder:
 
     @contextmanager
     def _open_folder(self, parts: Parts, *, create: bool = False) -> Iterator[int]:
-        """The open folder at a place, reached without following a link."""
+        """Open a folder without following links; its file descriptor."""
         here = os.open(self.root, os.O_RDONLY | _FOLDER)
         try:
             for part in parts:
@@ -402,7 +400,7 @@ class WorkspaceFolder:
 
 
 def _stat_writable(path: str, name: str, here: int) -> os.stat_result | None:
-    """What stands at a name and may be written over; None if nothing does."""
+    """The status of an existing file that may be overwritten; None if there is no file of this name."""
     try:
         file = os.open(name, os.O_WRONLY | _FILE, dir_fd=here)
     except FileNotFoundError:
@@ -432,7 +430,7 @@ def _must_be_file(path: str, found: os.stat_result) -> None:
 
 @contextmanager
 def _explained_errors(path: str) -> Iterator[None]:
-    """Errors of the operating system, in one sentence for the model."""
+    """Turn errors of the operating system into one sentence for the model."""
     try:
         yield
     except OSError as error:
@@ -456,14 +454,8 @@ def _explained_errors(path: str) -> Iterator[None]:
         raise said from None
 
 
-# Patterns that a model made up, matched in time linear in the text.
-#
-# The regular expressions are those of pydantic's core. Python's own can backtrack for ever on an unlucky pattern, and
-# hold the interpreter, and so the whole engine, while they do: no timeout and no cancellation would come through.
-
-
 def glob_matcher(glob: str) -> Callable[[str], bool]:
-    """Whether a path is one that a glob means: by its last name if the glob has no "/", else by all of it."""
+    """A function that says whether a path matches a glob: its last name if the glob has no "/", else the whole path."""
     glob = glob.removeprefix("./") or "*"
     words = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]", "{": "(?:", "}": ")", ",": "|"}
     pieces = re.findall(r"\*\*/|\*\*|.", glob, re.DOTALL)
@@ -476,7 +468,11 @@ def glob_matcher(glob: str) -> Callable[[str], bool]:
 
 
 def regex_matcher(pattern: str, what: str, given: str | None = None) -> Callable[[str], bool]:
-    """Whether a text matches somewhere. Raises WorkspaceError if the pattern is none."""
+    """A function that says whether a text contains a match. Raises WorkspaceError if the pattern is invalid.
+
+    It matches in linear time, with the regular expressions of pydantic's core. Those of Python can backtrack
+    exponentially on a pattern that a model wrote, and block the interpreter, so that no timeout or cancellation works.
+    """
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
     try:
