@@ -337,7 +337,7 @@ class CompletionCalls:
     async def apply(
         self, call: ToolCall, said: Completion | Continue | Phase, before: Sequence[str], extra: str | None
     ) -> bool:
-        """Act on what a tool of another kind said, which did something extra; False if it only reported a phase."""
+        """Act on a completion that an ordinary tool returned (`completes=True`); False if it only reported a phase."""
         self._extra = f"\n{extra}" if extra else ""
         objection = self._objection(before) if isinstance(said, Completion) else None
         if objection is not None:
@@ -362,7 +362,7 @@ class CompletionCalls:
                 self._reject(call, failed.error or failed.content or "It did not succeed.", "tool")
             case Completion() as completion:
                 await self._check_gates(call, completion)
-            case value:  # it failed, or was kept before there was `completion_of`
+            case value:  # it failed, or a durable engine stored it before `parse_completion` existed
                 content, status = render_result(value)
                 if status == "ok":
                     await self._check_gates(call, Completion(answer=content))

@@ -93,9 +93,9 @@ def identify_call(context: Context, call_id: str) -> ThisCall:
 async def execute_call(
     context: Context, scope: RoundScope, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]
 ) -> Any:
-    """What the function returned; a Settled that says why it did not; or Asked, if only the user knows.
+    """Run the call: what the function returned, a CallOutcome that says why it did not, or NeedsUserInput.
 
-    Nothing begins in a scope that is cancelled, and nothing that ends in one has a result.
+    Nothing starts in a cancelled scope, and a call that ends in one has no result.
     """
     await scope.checkpoint()
     here = identify_call(context, call.id)
@@ -179,7 +179,11 @@ def cut_off_outcome(tool: Tool, *, left_behind: bool = False) -> CallOutcome:
 
 
 async def resolve_interrupted_call(context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any]) -> Any:
-    """The result of the call; `NOT_EXECUTED`; or Asked, which leaves it to the user."""
+    """Resolve a call that was running when its process died: its result, `NOT_EXECUTED`, or NeedsUserInput.
+
+    A reading call is run again. For a writing one the tool's `check` is asked; if that does not know, the policy says
+    (`interrupted_calls`) whether the result is `unknown` or the user is asked.
+    """
     if tool.spec.reads:
         return NOT_EXECUTED
     if tool.check is not None:

@@ -1,12 +1,12 @@
-"""Commands that the model runs, or that run what the model wrote: what they see of us, and how they end.
+"""Runs commands of the model, and MCP servers, with a short environment, and leaves none of their processes behind.
 
-They see an allow-list of our environment, so that no key reaches them that nobody has handed on: not by variables, and
-not through the process above them, which is a reaper with the same short environment (`child_reaper.py`). With it
-ends all that they have started.
+They see an allow-list of our environment variables, so that no key reaches them unless somebody passes it on: neither
+in variables nor through the parent process, a reaper with the same short environment (`child_reaper.py`). When the
+reaper ends, it kills all descendants.
 
-What a platform cannot give: a command runs as the same user, who may read what that user may. On Linux its environment
-and memory are closed to them by `concealed`, which only our own command line uses, and for root by the reaper. On
-other systems there is no subreaper: what leaves the process group of a command lives on.
+Limits: a command runs as the same user and may read what that user may read. On Linux our memory and environment are
+closed to it by `concealed`, which only our own command line uses, and for root by the reaper. Other systems have no
+subreapers, so a process that leaves the command's process group survives.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The control-flow tools that we ship. Their descriptions carry the knowledge; no prompt names them."""
+"""Tools that control the run: complete it, ask the user, think. Their descriptions tell the model when to call them."""
 
 from __future__ import annotations
 
@@ -126,4 +126,4 @@ async def think(thought: str) -> str:
 
 
 CONTROL_TOOLS = (ask_user, attempt_completion, finish_task, task_done, think)
-"""The tools of this module, for those who offer what a record offered."""
+"""All tools of this module. A replay uses them to offer what a record offered."""

@@ -1,4 +1,4 @@
-"""Tools of an MCP server (modelcontextprotocol.io) as tools of ours, through the official `mcp` package.
+"""Tools of an MCP server (modelcontextprotocol.io), through the official `mcp` package.
 
     async with mcp_tools(Stdio("python", "server.py"), kinds={"submit": "completion"}) as tools:
         outcome = await Engine(provider, tools=tools).run("...")
@@ -6,8 +6,12 @@
     async with mcp_tools("http://127.0.0.1:9000/mcp", headers={"Authorization": "Bearer ..."}) as tools:
         ...
 
-The tools are those that the server named when it was connected to; one that says later that its list has changed is
-not listened to, because an engine's tools stand in its records and stay what they are.
+The tools are those that the server listed when it was connected. Later notifications of a changed list are ignored,
+because an engine's tools are in its records and must not change.
+
+Many runs share a connection. `mcp` keeps a connection in task groups, which the same task must enter and leave, so each
+connection has a task of its own. Calls are made from the tasks of runs: a cancelled call tells the server so and leaves
+the connection open. A broken connection is retired: calls in progress may still end, and the next call opens a new one.
 """
 
 from __future__ import annotations
@@ -44,24 +48,24 @@ if TYPE_CHECKING:
     from mcp.types import Tool as ServerTool
 
 MAX_NAME_CHARACTERS = 64
-"""Characters of a tool's name that providers take; also, they take letters, digits, `_` and `-` only."""
+"""The longest tool name that all providers accept. They accept letters, digits, `_` and `-` only."""
 CONNECT_SECONDS = 30.0
-"""How long a server may take until it has said which protocol it speaks."""
+"""How long a server may take to answer when it is connected."""
 CLOSE_SECONDS = 10.0
-"""How long closing may take: a server over stdio is asked to leave, then told, then killed."""
+"""How long closing may take: a server over stdio is asked to end, then terminated, then killed."""
 MAX_PAGES = 100
-"""Pages of tools that are read; a server that has more of them never comes to an end."""
+"""Pages of tools that are read; a server with more is assumed to repeat itself endlessly."""
 CLOSED = -32000
-"""`mcp`'s code for a connection that is closed."""
+"""Error code of `mcp` for a closed connection."""
 EFFECT_UNKNOWN = "and whether this call took effect is not known"
 
 
 class Stdio:
-    """A server that is started as a process of ours and spoken to over its standard input and output.
+    """A server that endstop starts as a child process and talks to over standard input and output.
 
-    command, arguments: as a shell would take them, without a shell. env: variables that it gets besides those of ours
-    that any command sees: `PATH`, `HOME`, locale, proxies, toolchains, and no keys (`child_process.py`). cwd: where it
-    runs. log: an open file for what it writes to its standard error; ours if left out.
+    command, arguments: run without a shell. env: variables in addition to the allow-list of `child_process.py`, which
+    has `PATH`, `HOME`, locale, proxies and toolchains, but no keys. cwd: its working directory. log: an open file for
+    its standard error; ours if left out. Raises WrongUse if the command is empty.
     """
 
     def __init__(
@@ -99,20 +103,20 @@ async def mcp_tools(
     polls: Collection[str] = (),
     timeout: float | None = TOOL_TIMEOUT,
 ) -> AsyncIterator[list[Tool]]:
-    """Connect to a server and give its tools; leaving the block closes the connection, and the server if it is ours.
+    """Connect to a server and return its tools; leaving the block closes the connection, and ends a stdio server.
 
     server: a program to start, or the URL of a server that speaks streamable HTTP.
     headers: sent with each request over HTTP.
-    prefix: stands before each tool's name, for servers whose names clash.
-    only: the tools that are taken, all if left out. Names here and below are the server's own.
-    kinds: what a call means to the loop, by name; all others are ordinary.
-    reads: the tools that change nothing and may run beside others. If left out, those that the server says so of
-    (`readOnlyHint`): name them yourself if you do not trust it.
-    polls: those that are made to be called again and again with the same result.
+    prefix: put before each tool's name, for servers whose tool names clash.
+    only: the tools to use; all if left out. Names here and below are the server's own.
+    kinds: kinds of tools by name; all others are ordinary.
+    reads: the tools that change nothing and may run in parallel. If left out, those that the server marks
+    (`readOnlyHint`); name them yourself if you do not trust it.
+    polls: the tools that are meant to be called repeatedly with the same result.
     timeout: seconds for one call, None for no limit.
 
-    Any number of runs may use the tools at once. A run that is cancelled has its requests cancelled at the server. A
-    connection that is lost gives that call an error as its result; the next call connects again.
+    Any number of runs may use the tools at once. Cancelling a run cancels its requests at the server. If the connection
+    is lost, the call gets an error as its result, and the next call connects again.
 
     Raises WrongUse if `mcp` is not installed, the program cannot be started, or a name or a schema cannot be used, and
     ConnectionError if the server cannot be reached or does not speak MCP.
@@ -177,7 +181,7 @@ def _make_tool(connection: McpConnection, one: ServerTool, **options: Any) -> To
 
 
 def _valid_name(name: str) -> str:
-    """The name as providers take it."""
+    """The name in a form that providers accept."""
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)[:MAX_NAME_CHARACTERS]
 
 
@@ -186,7 +190,7 @@ def _reads(one: ServerTool) -> bool:
 
 
 def _is_question(one: ServerTool, kinds: Mapping[str, ToolKind] | None) -> bool:
-    """Whether it is called for the text of a question: what the server does about it is nobody's business here."""
+    """Whether the tool is a question, which is called only for its text and so counts as reading."""
     return (kinds or {}).get(one.name) == "question"
 
 
@@ -198,7 +202,7 @@ def _call_function(connection: McpConnection, name: str) -> Function:
 
 
 def result_of(answered: CallToolResult) -> Any:
-    """What a tool of ours would have returned. Structured content speaks where nothing else does."""
+    """The result as a tool function would return it. Structured content counts only if there is no other content."""
     parts = list(_parts(answered.content))
     if not parts and answered.structured_content is not None:
         parts = [msgspec.json.encode(answered.structured_content).decode()]
@@ -212,7 +216,7 @@ def result_of(answered: CallToolResult) -> Any:
 
 
 def _parts(content: Iterable[Any]) -> Iterator[str | Image]:
-    """The blocks of a result; what is neither text nor picture is told in words."""
+    """The blocks of a result; a block that is neither text nor image becomes a short description."""
     for block in content:
         match block.type:
             case "text":
@@ -259,7 +263,7 @@ def _picture(data: str, kind: str, what: str) -> str | Image:
 
 @dataclass(eq=False)
 class _OpenConnection:
-    """One open connection, in the hands of its task."""
+    """One open connection and the task that holds it."""
 
     task: asyncio.Task[None]
     client: Client
@@ -268,16 +272,16 @@ class _OpenConnection:
     retired: bool = False
 
     def retire(self) -> None:
-        """Take no more calls, and close once those that are under way have ended."""
+        """Accept no more calls, and close once the calls in progress have ended."""
         self.retired = True
         if self.calls == 0:
             self.leave.set()
 
 
 class _SessionLost(Exception):
-    """A server over HTTP does not know our session: it was started again, or was tired of waiting.
+    """A server over HTTP does not know our session, because it was restarted or the session expired.
 
-    Each server has its own code for it; all of them say "session".
+    Servers use different codes for that, but all of them say "session".
     """
 
 
@@ -307,7 +311,7 @@ class McpConnection:
         return f"the MCP server {self._server if isinstance(self._server, Stdio) else public_url(self._server)}"
 
     async def tools(self) -> list[ServerTool]:
-        """What the server offers. Raises WrongUse if it cannot be started, ConnectionError if it cannot be reached."""
+        """The server's tools. Raises WrongUse if it cannot be started, ConnectionError if it cannot be reached."""
         link = await self._open_link()
         tools: list[ServerTool] = []
         cursor: str | None = None
@@ -364,7 +368,7 @@ class McpConnection:
         )
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close all open connections."""
         self._closed = True
         for link in self._links:
             link.leave.set()
@@ -403,7 +407,7 @@ class McpConnection:
         return link
 
     async def _hold(self, ready: asyncio.Future[Client], leave: asyncio.Event) -> None:
-        """Enter and leave one connection. What goes wrong before it is open is for who waits for it."""
+        """Enter and leave one connection. An error before it is open goes to `ready`."""
         try:
             async with self._client() as client:
                 if not ready.done():
@@ -412,7 +416,7 @@ class McpConnection:
         except Exception as error:
             if not ready.done():
                 ready.set_exception(self._not_open(_first_cause(error)))
-            # Later on nobody waits: what a broken connection has to say on leaving was told to the calls.
+            # Once it was open nobody waits here: the calls got the error of a connection that broke.
 
     def _not_open(self, error: BaseException) -> Exception:
         if isinstance(self._server, Stdio) and isinstance(error, OSError | ValueError):
@@ -439,14 +443,14 @@ class McpConnection:
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
-        # Nothing comes while a tool is busy, and how long it may be is for the tool's own deadline to say.
+        # No bytes come while a tool is busy, so only the tool's own timeout bounds the read.
         timeout = httpx2.Timeout(CONNECT_SECONDS, read=self._timeout and self._timeout + CONNECT_SECONDS)
         client = httpx2.AsyncClient(headers=self._headers, timeout=timeout)
         return streamable_http_client(url, http_client=await stack.enter_async_context(client))
 
 
 def _first_cause(error: BaseException) -> BaseException:
-    """What went wrong, out of the groups that task groups put around it."""
+    """The first error inside the exception groups of task groups."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""Tools from a YAML file.
+"""Reads tool definitions from a YAML file.
 
     tools:
       - name: set_port
@@ -7,10 +7,10 @@
           port: integer
           host: optional string
         handler: server.py:set_port     # file.py:function, relative to this file, or module:function
-        check: server.py:is_set         # says what became of a call during which the process died
+        check: server.py:is_set         # says whether a call took effect during which the process died
 
-`kind`, `reads`, `polls` and `timeout` mean what they mean in Python. `tools` may also be a mapping from name to the
-rest. What is left out is taken from the handler: its docstring, its type hints, and if it is a `Tool`, its kind.
+`kind`, `reads`, `polls` and `timeout` mean the same as in Python. `tools` may also be a mapping from name to the rest.
+What is left out comes from the handler: its docstring, its type hints, and if it is a `Tool`, its options.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def tools_from_yaml(path: str | os.PathLike[str]) -> list[Tool]:
-    """The tools that this file defines. Raises WrongUse that names file, tool and key."""
+    """The tools that a file defines. Raises WrongUse that names the file, the tool and the key."""
     path = Path(path)
     loaded: dict[Path, Any] = {}
     made: dict[str, Tool] = {}
@@ -57,7 +57,7 @@ def tools_from_yaml(path: str | os.PathLike[str]) -> list[Tool]:
 
 
 def _entries(path: Path) -> list[Mapping[str, Any]]:
-    """What the file says of each tool."""
+    """The definition of each tool in the file."""
     data = _read(path)
     if isinstance(data, dict):
         for key in data:
@@ -80,7 +80,7 @@ def _read(path: Path) -> Any:
     import yaml
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]  # it has no types
-        """Refuses a key that stands twice, of which YAML would keep the last."""
+        """Refuses a duplicate key, of which YAML would keep only the last value."""
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen = set()
@@ -139,7 +139,7 @@ def _tool(entry: Mapping[str, Any], where: str, folder: Path, loaded: dict[Path,
 
 
 def _with_defaults_of(options: Mapping[str, Any], base: Tool, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, with what the file leaves out taken from the tool that its handler is."""
+    """The options of the file; those that it leaves out come from the tool that is its handler."""
     spec = base.spec
     said: dict[str, Any] = {"kind": spec.kind, "reads": spec.reads, "polls": spec.polls, "timeout": base.timeout}
     said["description"] = spec.description
@@ -259,7 +259,7 @@ def _load_file(path: Path, loaded: dict[Path, Any]) -> Any:
 
 @contextmanager
 def _importing_from(folder: Path) -> Iterator[None]:
-    """Let modules that lie beside the YAML file, or where the program was started, be imported."""
+    """Allow imports from the folder of the YAML file and from the current one."""
     added = [str(folder.resolve()), os.getcwd()]
     sys.path[:0] = added
     try:
