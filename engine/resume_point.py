@@ -156,28 +156,26 @@ class ResumePoint:
         return self.decision is not None and any(isinstance(e, ResponseFinished | StepFinished) for e in self.pending)
 
 
-# A step that was under way when its process was killed: what of it had happened.
-#
-# If its response had come whole, the step is entered again, and each of its calls goes on where it stood.
-
-
 @dataclass(slots=True)
 class PartialStep:
-    """One step, as far as it had come."""
+    """A step that was in progress when the process died.
+
+    If its response is complete, the step is resumed, and each call continues from where it was.
+    """
 
     step: int
     response: ResponseFinished | None = None
-    """None if it had not come whole: it is asked for again."""
+    """None if it was not complete; it is then requested again."""
     complete_calls: list[str] = field(default_factory=list)
-    """The calls that had come whole, by id."""
+    """Ids of the calls whose arguments were complete."""
     started_calls: set[str] = field(default_factory=set)
-    """Those that had begun to run."""
+    """Ids of the calls that had started to run."""
     results: list[ToolCallResult] = field(default_factory=list)
     call_events: dict[str, Event] = field(default_factory=dict)
-    """What each call had come to, of `CALL_CONSEQUENCES`, by call id."""
+    """The event of `CALL_CONSEQUENCES` that each call had led to, by call id."""
 
     def feed(self, event: Event) -> None:
-        """One more event of the step."""
+        """Process one event of the step."""
         match event:
             case ToolCallEnd():
                 self.complete_calls.append(event.call_id)

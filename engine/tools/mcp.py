@@ -253,14 +253,6 @@ def _picture(data: str, kind: str, what: str) -> str | Image:
         return f"[{what}: {kind}, which is no base64]"
 
 
-# A connection to an MCP server, which many runs share. The only module that imports the `mcp` package.
-#
-# `mcp` holds a connection in task groups, which one task must enter and leave; so each connection has a task of its
-# own. Calls are made from the tasks of runs: one that is cancelled tells the server so and leaves the connection as
-# it is. A connection that broke is retired: calls that are under way on it may still end, and the next one opens
-# another.
-
-
 @dataclass(eq=False)
 class _OpenConnection:
     """One open connection and the task that holds it."""
@@ -330,7 +322,7 @@ class McpConnection:
         raise ConnectionError(f"{self} names its tools on more than {MAX_PAGES} pages")
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """Call a tool. Raises Failed, in words for the model."""
+        """Call a tool. Raises UserFunctionError with a text for the model."""
         try:
             return await self._call_once(name, arguments)
         except _SessionLost:  # the call did not run; a new session knows nothing of the old one

@@ -331,13 +331,12 @@ ONLY_FINISHED_WORK_CONFIRMED = (
 
 
 def parse_completion(value: Any, arguments: Mapping[str, Any]) -> Any:
-    """What a completion's function says with what it returned.
+    """What a completion's function reports with its return value: a Completion, Phase or Continue.
 
-    Gives a Completion, Phase or Continue; what is no answer of the function (`CallOutcome`, `NeedsUserInput`) as it
-    is. A mapping, an object with fields or JSON text with a member like `success`, `task_completed` or `shouldContinue`
-    is read as what that says, and if one of several says that the work is not done, it is not. All other data are the
-    answer as JSON. Where the function says no more than that the work is done, the answer is the
-    text that it was called with.
+    A CallOutcome or NeedsUserInput is returned unchanged. A mapping, an object with fields or JSON text is interpreted
+    by fields like `success`, `task_completed` or `shouldContinue`; if any of them says that the work is not done, it is
+    not. All other data become the answer as JSON. If the function says only that the work is done, the answer is the
+    text that the model passed.
     """
     match value:
         case Completion() | Phase() | Continue() | NeedsUserInput() | CallOutcome():
