@@ -331,13 +331,21 @@ def test_an_engineer_finds_a_term_of_the_field_by_a_files_name() -> None:
 
 
 def _found_by_name(term: str, path: str) -> bool:
-    """Whether a search for files by one of the term's words finds it among the first ten hits of the tree."""
-    return any(_finds(word, path) for word in term.lower().replace("-", " ").split())
+    """Whether a search for files by one of the term's words finds it, among few others."""
+    for word in term.lower().replace("-", " ").split():
+        hits = [file for file in PATHS if any(_same(word, part) for part in _words_of(file))]
+        if path in hits and len(hits) <= MOST_HITS:
+            return True
+    return False
 
 
-def _finds(word: str, path: str) -> bool:
-    hits = [file for file in PATHS if word.rstrip("s") in file.rpartition("/")[2]]
-    return path in hits and len(hits) <= MOST_HITS
+def _words_of(path: str) -> list[str]:
+    return path.rpartition("/")[2].removesuffix(".py").split("_")
+
+
+def _same(word: str, part: str) -> bool:
+    """`authentication` and `auth`, `tool` and `tools`: one begins with the other."""
+    return len(part) > 2 and (word.startswith(part) or part.startswith(word))
 
 
 def test_the_picture_of_the_packages_is_what_the_code_says() -> None:
