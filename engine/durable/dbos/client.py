@@ -1,4 +1,7 @@
-"""The connection to DBOS's tables, from any process: jobs go in, and are looked at."""
+"""The connection to DBOS's tables, its JSON format, its errors in plain words, and its log.
+
+Values are stored as JSON: DBOS's own format is pickle, which executes what it reads.
+"""
 
 from __future__ import annotations
 
@@ -22,20 +25,32 @@ from ...store.database import map_db_error
 from .database_url import DatabaseUrl
 
 APPLICATION = "endstop"
-"""Its name in DBOS's tables: others may have theirs there too."""
+"""Our application name in DBOS's tables, which other applications may share."""
 VERSION = "endstop"
-"""The version of all runs, for ever: DBOS gives a job to processes of its version alone, and whether a run can go on
-with other tools is decided elsewhere."""
+"""The version of all runs. It never changes: DBOS gives a job only to processes of the job's version, and whether a run
+can continue with other tools is decided elsewhere."""
 WORKFLOW = "endstop.run"
 _WAITING = ("ENQUEUED", "DELAYED", "PENDING")
 IDLE_IN_TRANSACTION = 3.0
-"""Seconds after which PostgreSQL takes its locks from a process that sleeps in the middle of a transaction: as long as
-it has them, nobody can take over its runs."""
+"""Seconds after which PostgreSQL ends the transaction of a process that is frozen in its middle: as long as the process
+holds locks, nobody can take over its runs."""
 _CONNECTIONS = 2
+_IGNORED = (
+    "Asyncio task cancelled",  # we cancel our tasks when `working` is left
+    "Could not connect to postgres database to verify existence",  # we have checked it
+    "Current version",
+    "Duplicate registration",
+    "Error connecting to the DBOS system database",
+    "Exception encountered in asynchronous workflow",
+    "Workflow already exists in queue",
+)
+_LOST_MESSAGE = "no longer owned by this execution"
+_REPEAT_SECONDS = 60.0
+_MAX_TEXT = 300
 
 
 class DbosConnection:
-    """DBOS's client, with errors that say what is wrong."""
+    """DBOS's client, with our errors."""
 
     def __init__(self, url: DatabaseUrl, client: DBOSClient) -> None:
         self.url = url
@@ -43,7 +58,7 @@ class DbosConnection:
 
     @classmethod
     async def connect(cls, url: DatabaseUrl) -> DbosConnection:
-        """Connect, and make DBOS's tables if they are not there. Raises WrongUse and ConnectionError."""
+        """Connect, and create DBOS's tables if they do not exist. Raises WrongUse and ConnectionError."""
         redirect_logs(url.secrets)
         with map_errors(url):
             client = DBOSClient(
@@ -57,7 +72,7 @@ class DbosConnection:
             )
         try:
             with map_errors(url):
-                # first, because to make the tables DBOS would make the database, too
+                # first, because otherwise DBOS would also create the database
                 await client.check_connection_async()
                 await asyncio.to_thread(DBOS.migrate, url.url)
         except BaseException:
@@ -66,11 +81,11 @@ class DbosConnection:
         return cls(url, client)
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._client.destroy()
 
     async def register(self, queue: str, *, at_once: int, in_all: int | None, poll_seconds: float) -> None:
-        """Make the queue, or set what it is like; the last process that does so says it for all."""
+        """Create the queue, or change its settings; the last process to do so decides for all."""
         with map_errors(self.url):
             await self._client.register_queue_async(
                 queue,
@@ -81,14 +96,14 @@ class DbosConnection:
             )
 
     async def enqueue(self, queue: str, job: Job) -> None:
-        """Put a job into the queue, unless its run is there."""
+        """Put a job into the queue, unless its run is queued or running."""
         with map_errors(self.url):
             known = await self.status(job.run_id)
             if known is not None and known.status in _WAITING:
                 return
             if known is not None:
                 await self._client.delete_workflow_async(job.run_id)
-            with suppress(error.DBOSWorkflowIDInUseError):  # somebody else was quicker
+            with suppress(error.DBOSWorkflowIDInUseError):  # another process was faster
                 await self._client.enqueue_async(
                     {
                         "workflow_name": WORKFLOW,
@@ -102,23 +117,23 @@ class DbosConnection:
                 )
 
     async def requeue(self, queue: str, run: str) -> None:
-        """Put a run that is in work back into the queue."""
+        """Put a running run back into the queue."""
         with map_errors(self.url), suppress(error.DBOSNonExistentWorkflowError):
             await self._client.resume_workflow_async(run, queue_name=queue)
 
     async def delete(self, run: str) -> None:
-        """Delete a run, and all that was kept for it."""
+        """Delete a run with its stored results."""
         with map_errors(self.url):
             await self._client.delete_workflow_async(run)
 
     async def status(self, run: str) -> WorkflowStatus | None:
-        """Where a run stands; None if it is unknown."""
+        """The status of a run; None if it is unknown."""
         with map_errors(self.url):
             found = await self._client.list_workflows_async(workflow_ids=[run], load_input=False, load_output=False)
             return found[0] if found else None
 
     async def running(self, queue: str, process: str | None = None) -> list[str]:
-        """The runs of a queue that are in work in this process, or in any, in the order in which they were taken."""
+        """The running runs of a queue, in the order in which they were taken. process: only those in this process."""
         with map_errors(self.url):
             found = await self._client.list_workflows_async(
                 queue_name=queue, status="PENDING", executor_id=process, load_input=False, load_output=False
@@ -126,7 +141,7 @@ class DbosConnection:
         return [run.workflow_id for run in sorted(found, key=lambda run: (run.dequeued_at or 0, run.workflow_id))]
 
     async def results_of(self, run: str) -> tuple[dict[str, Any], int]:
-        """The results that are kept for a run, by name, and the highest number that one of its steps has."""
+        """The stored results of a run, by step name, and the highest number of its steps."""
         with map_errors(self.url):
             steps = await self._client.list_workflow_steps_async(run)
         results = {step["function_name"]: step["output"] for step in steps if step["error"] is None}
@@ -135,7 +150,7 @@ class DbosConnection:
 
 @contextmanager
 def map_errors(url: DatabaseUrl) -> Iterator[None]:
-    """What DBOS raises, as what a Queue raises."""
+    """Raise errors of DBOS as the errors of a Queue."""
     try:
         yield
     except (error.DBOSNonExistentWorkflowError, error.DBOSWorkflowIDInUseError, ConnectionError):
@@ -156,24 +171,21 @@ def _text(url: DatabaseUrl, raised: Exception) -> str:
     return str(map_db_error(raised, url.shown, url.secrets))
 
 
-# How jobs and results stand in DBOS's tables: as JSON. Its own way is pickle, which runs what it reads.
-
-
 class JsonText(str):
-    """A value that is JSON already."""
+    """JSON text, which is not encoded again."""
 
     __slots__ = ()
 
 
 class JsonSerializer(Serializer):
-    """JSON as text. An exception is written as what it says, and is not made again."""
+    """Stores values as JSON. An exception is stored as its text, and is not restored."""
 
     def name(self) -> str:
-        """Stands beside each value: another program sees by that how it is written."""
+        """The name of the format, stored beside each value."""
         return "endstop_json"
 
     def serialize(self, data: Any) -> str:
-        """The value's text."""
+        """Encode a value."""
         if isinstance(data, JsonText):
             return str(data)
         if isinstance(data, BaseException):
@@ -181,42 +193,27 @@ class JsonSerializer(Serializer):
         return encode_json(data)
 
     def deserialize(self, serialized_data: str) -> Any:
-        """The value."""
+        """Decode a value."""
         return json.loads(serialized_data)
 
 
 def encode_json(value: Any) -> JsonText:
-    """JSON that any database takes. Raises TypeError or ValueError for what is none."""
+    """JSON that any database accepts. Raises TypeError or ValueError for a value that JSON cannot express."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can hold and UTF-8 cannot
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON can express and UTF-8 cannot
         text = json.dumps(value, separators=(",", ":"))
     return JsonText(text)
 
 
 def escape_name(text: str) -> str:
-    """A name that any database takes, and that no other text has: as within a string of JSON."""
+    """A unique name that any database accepts: the text, escaped as in a JSON string."""
     return json.dumps(text)[1:-1]
 
 
-# What DBOS says: warnings go to structlog, without passwords, and nothing goes to a stream by itself.
-
-_IGNORED = (
-    "Asyncio task cancelled",  # ours are, when `working` is left
-    "Could not connect to postgres database to verify existence",  # we have looked
-    "Current version",
-    "Duplicate registration",
-    "Error connecting to the DBOS system database",
-    "Exception encountered in asynchronous workflow",
-    "Workflow already exists in queue",
-)
-_LOST_MESSAGE = "no longer owned by this execution"
-_SECONDS, _LONGEST = 60.0, 300
-
-
 class LogHandler(logging.Handler):
-    """Hands warnings of DBOS on; the same one once in a minute: five threads of DBOS ask a database that is away."""
+    """Logs warnings of DBOS without passwords, each at most once a minute: five of its threads poll a database."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -224,13 +221,13 @@ class LogHandler(logging.Handler):
         self._last: dict[tuple[str, int], tuple[float, int]] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say it."""
+        """Log a record, unless it is expected or was logged just now."""
         said = record.getMessage()
         if said.startswith(_IGNORED) or _LOST_MESSAGE in said:
             return
         place = (record.filename, record.lineno)
         at, unsaid = self._last.get(place, (float("-inf"), 0))
-        if record.created < at + _SECONDS:
+        if record.created < at + _REPEAT_SECONDS:
             self._last[place] = (at, unsaid + 1)
             return
         self._last[place] = (record.created, 0)
@@ -238,14 +235,14 @@ class LogHandler(logging.Handler):
             said = f"{said} {record.exc_info[1]!r}"
         for secret in self.secrets:
             said = said.replace(secret, "***")
-        log_warning("DBOS has a trouble", said=one_line(said, _LONGEST), **({"as_before": unsaid} if unsaid else {}))
+        log_warning("DBOS has a trouble", said=one_line(said, _MAX_TEXT), **({"as_before": unsaid} if unsaid else {}))
 
 
 _LOG_HANDLER = LogHandler()
 
 
 def redirect_logs(secrets: tuple[str, ...]) -> None:
-    """Take what DBOS says, before it makes a handler of its own, which it does only if there is none."""
+    """Handle the log of DBOS. Must come first: DBOS makes a handler that writes to a stream if there is none."""
     _LOG_HANDLER.secrets |= set(secrets)
     logger = logging.getLogger("dbos")
     if not logger.handlers:

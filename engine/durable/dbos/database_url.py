@@ -1,4 +1,4 @@
-"""Where DBOS keeps its tables: a path or a URL in, what DBOS wants out."""
+"""The URL of DBOS's database, from a path or URL as users write it."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from ...store import url as stores
 from ...store.database import KEEPALIVE_OPTIONS
 
 _NEWEST_NEEDED = (3, 42)
-"""DBOS asks SQLite for `unixepoch('subsec')`, which came with this version."""
+"""DBOS uses `unixepoch('subsec')`, which SQLite has since this version."""
 _CONNECT_SECONDS = "10"
 
 
 @dataclass(frozen=True)
 class DatabaseUrl:
-    """A database for DBOS."""
+    """The database of DBOS."""
 
     url: str
-    """As DBOS takes it, with the password."""
+    """In the form that DBOS expects, with the password."""
     shown: str
-    """For people: three stars stand for the password."""
+    """For people, with `***` for the password."""
     secrets: tuple[str, ...] = ()
-    """What must stand in no text."""
+    """Passwords, which must not appear in any text."""
 
     @property
     def is_a_file(self) -> bool:
-        """Whether it is a file of SQLite."""
+        """Whether it is a SQLite file."""
         return self.url.startswith("sqlite")
 
     def __repr__(self) -> str:
@@ -43,7 +43,7 @@ class DatabaseUrl:
 
 
 def parse_database_url(given: str | os.PathLike[str]) -> DatabaseUrl:
-    """The place that is meant. Opens nothing. Raises WrongUse for what is none, or if something is not installed."""
+    """Parse a path or URL; opens nothing. Raises WrongUse if it is invalid, or if a package is missing."""
     if find_spec("dbos") is None:
         raise WrongUse('DBOS is not installed: pip install "endstop[dbos]"')
     found = stores.parse_store_url(given)
@@ -53,19 +53,18 @@ def parse_database_url(given: str | os.PathLike[str]) -> DatabaseUrl:
     shown = stores.mask_url(os.fspath(given))
     if not found.database:
         raise WrongUse(f"{shown!r} names no database: give {stores.URL_FORMS}")
-    # of a database that is cut off nothing is heard, not even an error: without these DBOS's threads wait for ever
+    # a database behind a broken network does not even send an error: without these DBOS's threads would wait forever
     patience = {**KEEPALIVE_OPTIONS, "connect_timeout": _CONNECT_SECONDS}
     url = found.update_query_dict({name: value for name, value in patience.items() if name not in found.query})
-    # DBOS puts the driver's name (psycopg) into the URL by itself
+    # DBOS adds the driver (psycopg) to the URL by itself
     whole = url.set(drivername="postgresql").render_as_string(hide_password=False)
     return DatabaseUrl(whole, shown, stores.passwords_in(found))
 
 
 class _NewerSqlite(SQLiteDialect_pysqlite):
-    """SQLite as `pysqlite3` brings it, for a Python that is linked with an old one.
+    """The SQLite of `pysqlite3`, for a Python that is linked with an older one.
 
-    A dialect, and not an engine of ours that DBOS takes too: what DBOS sets up for SQLite (write locks, foreign keys)
-    it sets up for engines of its own alone.
+    It is a dialect because DBOS configures SQLite (write locks, foreign keys) only for engines that it makes itself.
     """
 
     supports_statement_cache = True

@@ -1,4 +1,4 @@
-"""The queue, on DBOS."""
+"""Dbos: a queue of runs on DBOS."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Dbos:
-    """Runs kept and queued by DBOS, in a database of PostgreSQL, or of SQLite on one machine.
+    """Runs queued and made durable by DBOS, in a PostgreSQL database, or in a SQLite file on one machine.
 
     Needs `pip install "endstop[dbos]"`. Processes that work at one queue share the database; `at_once` of `working`
     and `running_in_all` are kept there with the queue: the last process that begins to work says them for all.
@@ -37,11 +37,11 @@ class Dbos:
         poll_seconds: how often a process looks for jobs.
         """
         if running_in_all is not None and running_in_all < 1:
-            raise WrongUse(f"running_in_all={running_in_all} lets no run ever begin: give 1 or more, or None")
+            raise WrongUse(f"running_in_all={running_in_all} would never start a run: give 1 or more, or None")
         if not 0 < poll_seconds < 3600:
-            raise WrongUse(f"poll_seconds={poll_seconds} is no time to wait: give seconds, above 0")
+            raise WrongUse(f"poll_seconds={poll_seconds} is out of range: give seconds, above 0 and below 3600")
         if not queue.strip() or queue.startswith("_dbos_") or "\0" in queue:
-            raise WrongUse(f"queue={queue!r} is no name for a queue: DBOS keeps names with _dbos_ for itself")
+            raise WrongUse(f"queue={queue!r} cannot name a queue: it is blank, or begins with _dbos_")
         from .database_url import parse_database_url
 
         self._url = parse_database_url(url)
@@ -55,14 +55,14 @@ class Dbos:
         return f"Dbos({self._url.shown!r}, queue={self._queue!r})"
 
     async def open(self) -> None:
-        """Connect, and make DBOS's tables where they are missing; see `Queue.open`."""
+        """Connect, and create DBOS's tables if they do not exist; see `Queue.open`."""
         from .client import DbosConnection
 
         if self._connection is None:
             self._connection = await DbosConnection.connect(self._url)
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -75,12 +75,12 @@ class Dbos:
     async def working(self, process: str, work: Work, *, at_once: int) -> AsyncIterator[None]:
         """Take jobs and do them in this event loop; see `Queue.working`.
 
-        DBOS can be there once in a process: raises WrongUse if it is already.
+        DBOS can run once in a process: raises WrongUse if it is running already.
         """
         from .worker import DbosWorker
 
         if at_once < 1:
-            raise WrongUse(f"at_once={at_once} lets no run ever begin: give 1 or more")
+            raise WrongUse(f"at_once={at_once} would never start a run: give 1 or more")
         connection = self._open
         await connection.register(
             self._queue, at_once=at_once, in_all=self._running_in_all, poll_seconds=self._poll_seconds

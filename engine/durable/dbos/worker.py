@@ -1,4 +1,4 @@
-"""DBOS at work in this process, in the event loop that is running."""
+"""The worker: DBOS in this process and event loop, its durable steps, and the fence around each run."""
 
 from __future__ import annotations
 
@@ -36,17 +36,30 @@ from .client import (
 _CONNECTIONS = 5
 _IDLE_SECONDS = 0.2
 _REMEMBERED = 1_000
-"""How many of the runs that began most recently are remembered."""
+"""How many of the latest runs are remembered."""
 _PATIENCE = 5.0
-"""Seconds that cancelled work has to end, when `working` is left."""
+"""Seconds that cancelled work gets to end when `working` is left."""
+LARGEST = 64_000_000
+"""The largest result, in letters of JSON. PostgreSQL would accept more, but resuming a run reads all its results."""
+_LOST_ERRORS = (
+    error.DBOSStepNondeterminismError,
+    error.DBOSUnexpectedStepError,
+    error.DBOSWorkflowCancelledError,
+    error.DBOSWorkflowConflictIDError,
+)
+T = TypeVar("T")
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
+_SURE_SECONDS = 0.5
+"""How long an answer is valid. A run is taken only from a process that is dead or was silent for longer, and checking
+before every step would add a third to its cost."""
 
 
 class _Left(BaseException):
-    """Ends an execution without an outcome: what is no Exception DBOS does not write down, and the run stays open."""
+    """Ends an execution without an outcome: DBOS stores only an Exception, so the run stays open."""
 
 
 class DbosWorker:
-    """Takes jobs of one queue. DBOS is one to a process, and so is this."""
+    """Takes jobs of one queue. One per process, like DBOS itself."""
 
     current: DbosWorker | None = None
 
@@ -60,7 +73,7 @@ class DbosWorker:
         self._at_once = at_once
         self._in_all = in_all
         self._context = contextvars.copy_context()
-        """Work is done in the context of who entered `working`, so that DBOS's own is not seen by tools."""
+        """Work runs in the context of whoever entered `working`, so that tools do not see the context of DBOS."""
         self._leaving = False
         self._owned: dict[str, Fence] = {}
         self._latest: deque[str] = deque(maxlen=_REMEMBERED)
@@ -70,9 +83,9 @@ class DbosWorker:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While it is open, jobs are taken."""
+        """Take jobs while this is open."""
         if DbosWorker.current is not None:
-            raise WrongUse("this process works at a queue of DBOS already, and DBOS can be there once in a process")
+            raise WrongUse("this process works on a DBOS queue already, and DBOS can run once in a process")
         DbosWorker.current = self
         try:
             self._launch()
@@ -85,7 +98,7 @@ class DbosWorker:
             DbosWorker.current = None
 
     def _launch(self) -> None:
-        """Start DBOS in this thread: it adopts the event loop that is running there."""
+        """Start DBOS in this thread: it uses the event loop that is running here."""
         with map_errors(self._connection.url):
             self._dbos = DBOS(
                 config={
@@ -105,7 +118,7 @@ class DbosWorker:
                 }
             )
             if DBOS.executor_id != self._process:
-                raise WrongUse("DBOS is in use in this process already, by something else: work in another process")
+                raise WrongUse("another part of this process uses DBOS: start the worker in a process of its own")
             try:
                 DBOS.listen_queues([self._queue])
                 DBOS.launch()
@@ -131,16 +144,16 @@ class DbosWorker:
         loop.set_default_executor(ThreadPoolExecutor())
         with suppress(ConnectionError):  # then they are found as those of a process that died
             for run in await self._connection.running(self._queue, self._process):
-                if run not in begun:  # DBOS took it while it was being ended
+                if run not in begun:  # DBOS took it while it was being shut down
                     await self._connection.requeue(self._queue, run)
 
     def mark_lost(self, run: str) -> None:
-        """It is known that a run is no more, or is somebody else's: no step of it begins here."""
+        """Note that a run is deleted, or belongs to another process: no step of it starts here."""
         if run in self._owned:
             self._owned[run].mark_lost()
 
     async def execute(self, given: dict[str, Any]) -> None:
-        """An execution of a run, as DBOS calls it."""
+        """Execute a run; called by DBOS."""
         job = _job_of(given)
         task = asyncio.current_task()
         assert task is not None, "DBOS runs a workflow in a task of its own"
@@ -158,7 +171,7 @@ class DbosWorker:
                 del self._owned[job.run_id]
 
     async def _is_one_too_many(self, run: str) -> bool:
-        """DBOS holds the limits, mostly.
+        """Whether a limit is exceeded. DBOS enforces them, with two exceptions.
 
         `at_once` stands with the queue, and another process may have set it higher than ours; and in SQLite DBOS
         counts what is in work before it locks the file, so that two processes can take the last place.
@@ -170,7 +183,7 @@ class DbosWorker:
         return run not in (await retry_transient(lambda: self._connection.running(self._queue)))[: self._in_all]
 
     async def _refuse(self, run: str) -> None:
-        """Put the run back into the queue and end this execution. `_leave` puts back all that has not begun by then."""
+        """Put the run back into the queue, and end this execution. While leaving, `_leave` puts it back."""
         if not self._leaving:
             await retry_transient(lambda: self._connection.requeue(self._queue, run))
         raise _Left
@@ -181,7 +194,7 @@ class DbosWorker:
             kept, upto = await retry_transient(lambda: self._connection.results_of(job.run_id))
             steps = DbosSteps(fence, kept, upto)
             await asyncio.get_running_loop().create_task(self._make(job, steps), context=self._context.copy())
-            await fence.check()  # or DBOS would wait until the other one has ended
+            await fence.check()  # otherwise DBOS would wait for the other execution to end
         except RunLost:
             raise _Left from None
         except asyncio.CancelledError:
@@ -210,27 +223,15 @@ async def _run(given: dict[str, Any]) -> None:
     await worker.execute(given)
 
 
-# The durable step, on DBOS.
-
-LARGEST = 64_000_000
-"""Letters of JSON that a result may have. PostgreSQL would take more; whoever reads them all again would not."""
-_LOST_ERRORS = (
-    error.DBOSStepNondeterminismError,
-    error.DBOSUnexpectedStepError,
-    error.DBOSWorkflowCancelledError,
-    error.DBOSWorkflowConflictIDError,
-)
-
-
 class _NoOutcome(BaseException):
-    """Ends a step of DBOS without an outcome: what is no Exception it does not write down."""
+    """Ends a DBOS step without an outcome: DBOS stores only an Exception."""
 
 
 class DbosSteps:
     """The steps of one execution of a run.
 
-    DBOS finds a step's result by the step's number, which a run that goes on would count as before. We find it by its
-    name: all results are read when the execution begins, and new steps get numbers that nobody had.
+    DBOS identifies a step by its number, which would have to be counted in the same order on every execution. We
+    identify it by its name: all results are read when the execution starts, and new steps get unused numbers.
     """
 
     def __init__(self, fence: Fence, kept: dict[str, Any], upto: int) -> None:
@@ -238,12 +239,12 @@ class DbosSteps:
         self._kept = {name: encode_json(result) for name, result in kept.items()}
         self._locks: dict[str, asyncio.Lock] = {}
         self._workflow = contextvars.copy_context()
-        """In which DBOS knows what workflow this is; the work itself is done in its caller's."""
+        """The context in which DBOS knows its workflow; the work itself runs in the context of its caller."""
         while upto and DBOS.reserve_step().step_id < upto:
             pass
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """The kept result of this step, or that of `work`; see `Steps.step`."""
+        """See `Steps.step`."""
         name = escape_name(str(key))
         async with self._locks.setdefault(name, asyncio.Lock()):
             if name not in self._kept:
@@ -270,7 +271,7 @@ class DbosSteps:
             await asyncio.wait((begun, keeping), return_when=asyncio.FIRST_COMPLETED)
             if not begun.done():
                 await self._until_kept(keeping)
-                raise RunLost(f"somebody else has done the step {name}")
+                raise RunLost(f"another process has done the step {name}")
             result = await work()
             text = _text_of(result)
         except BaseException:
@@ -294,7 +295,7 @@ class DbosSteps:
             raise RunLost(str(taken)) from None
         except DBAPIError as refused:
             raise ResultNotStored(f"the database did not take the result: {refused.orig}") from None
-        except AssertionError:  # what DBOS says if a run's row has been deleted
+        except AssertionError:  # raised by DBOS if the row of the run was deleted
             await self._fence.check()
             raise
 
@@ -310,22 +311,13 @@ def _text_of(result: Any) -> JsonText:
 
 
 def _ignore_outcome(future: asyncio.Future[Any]) -> None:
-    """Nobody may be there any more who hears what became of it."""
+    """Mark its exception as retrieved: nobody may be waiting for it any more."""
     if not future.cancelled():
         future.exception()
 
 
-# Whose a run is: DBOS looks when it writes a result down, which is too late for work that should not begin.
-
-T = TypeVar("T")
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 10.0
-_SURE_SECONDS = 0.5
-"""How long an answer holds. A run is taken from a process only once that one is dead, or has been silent for longer: a
-look before every step would cost a third of what a step costs."""
-
-
 async def retry_transient(ask: Callable[[], Awaitable[T]]) -> T:
-    """What the database answers, once it is there: a run in work waits for it, as DBOS lets it wait for its results."""
+    """Call until the database answers: a running run waits for it, as DBOS itself does."""
     pause = _FIRST_PAUSE
     while True:
         try:
@@ -336,7 +328,7 @@ async def retry_transient(ask: Callable[[], Awaitable[T]]) -> T:
 
 
 class Fence:
-    """One execution of a run, in this process."""
+    """Checks that an execution still owns its run, before work is done: DBOS checks only when it stores a result."""
 
     def __init__(self, connection: DbosConnection, run: str, process: str) -> None:
         self._connection = connection
@@ -347,15 +339,18 @@ class Fence:
         self._lost = False
 
     def mark_lost(self) -> None:
-        """It is known that the run is not ours any more."""
+        """Note that the run does not belong to this execution any more."""
         self._lost = True
 
     def confirm(self, asked_at: float) -> None:
-        """DBOS has kept a result, which it does for the owner alone. asked_at: `monotonic()` before it was asked to."""
+        """Note that DBOS stored a result, which it does only for the owner.
+
+        asked_at: `monotonic()` before the request.
+        """
         self._sure_until = asked_at + _SURE_SECONDS
 
     async def check(self) -> None:
-        """Raises RunLost if somebody else has the run now, or nobody. Waits for a database that is away."""
+        """Raise RunLost unless this execution owns the run. Waits while the database is away."""
         if self._lost or monotonic() >= self._sure_until:
             await retry_transient(self._look)
 
@@ -366,8 +361,8 @@ class Fence:
             self._lost = True
         elif self._since is None:
             self._since = status.dequeued_at
-        elif status.dequeued_at != self._since:  # it was taken from us, and given to us again
+        elif status.dequeued_at != self._since:  # it was taken away, and given to this process again
             self._lost = True
         if self._lost:
-            raise RunLost(f"run {self._run} is not this process's any more")
+            raise RunLost(f"run {self._run} does not belong to this process any more")
         self.confirm(asked_at)

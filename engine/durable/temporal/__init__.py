@@ -1,4 +1,4 @@
-"""Runs in the hands of a Temporal server: `pip install "endstop[temporal]"`."""
+"""A durable engine on a Temporal server: `pip install "endstop[temporal]"`."""
 
 from .queue import Temporal
 

@@ -1,4 +1,8 @@
-"""The connection to a Temporal server: what anybody asks of its queue. Imported when it is opened."""
+"""The connection to a Temporal server: submitting runs, polling for them, and the workflow that a run is.
+
+Activities are polled with the plain API and not by the SDK's worker, which sends heartbeats when it sees fit and does
+not report whether they arrived. Imported when a queue is opened.
+"""
 
 from __future__ import annotations
 
@@ -30,41 +34,11 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from ..._logging import log_warning
 from ...decision import WrongUse
 
-# What the Temporal server keeps of a run while it waits or is in work: one activity, tried until it has ended.
-#
-# The run itself cannot be in here: a workflow is repeated from its history, and must neither wait for anything but
-# Temporal nor ask a clock.
-
-NAME = "endstop_run"
-"""The type of the workflow, and of its activity."""
-ACTIVITY = "run"
-"""The id of its activity."""
-_EVER = timedelta(days=3650)
-"""A time limit must be given; how long a run may take is its policy's business."""
-_AT_ONCE = timedelta(milliseconds=10)
-
-
-@workflow.defn(name=NAME)
-class RunWorkflow:
-    """Gives the run to a process; to another one as soon as `lease` seconds have passed without a heartbeat."""
-
-    @workflow.run
-    async def run(self, job: RawValue, lease: float) -> None:
-        """Until the work has returned; fails if it has raised."""
-        await workflow.execute_activity(
-            NAME,
-            job,
-            activity_id=ACTIVITY,
-            start_to_close_timeout=_EVER,
-            heartbeat_timeout=timedelta(seconds=lease),
-            retry_policy=RetryPolicy(initial_interval=_AT_ONCE, backoff_coefficient=1, maximum_interval=_AT_ONCE),
-        )
-
-
 _T = TypeVar("_T")
 
 _WORKFLOW_TASK = timedelta(seconds=3)
-"""After this the server takes a process for dead that has said nothing about a workflow; it needs milliseconds."""
+"""After this time the server takes a process for dead that has not answered a workflow task, which takes
+milliseconds."""
 _ENDED = {
     EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED,
     EventType.EVENT_TYPE_ACTIVITY_TASK_FAILED,
@@ -73,16 +47,31 @@ _ENDED = {
 }
 _REFUSED = {
     RPCStatusCode.INVALID_ARGUMENT: "refuses it",
-    RPCStatusCode.NOT_FOUND: "has none: make it (`temporal operator namespace create`), or name another one",
+    RPCStatusCode.NOT_FOUND: "has none: create it (`temporal operator namespace create`), or name another one",
     RPCStatusCode.PERMISSION_DENIED: "does not permit it",
-    RPCStatusCode.UNAUTHENTICATED: "asks for an API key, or another one",
+    RPCStatusCode.UNAUTHENTICATED: "requires an API key, or another one",
     RPCStatusCode.UNIMPLEMENTED: "cannot do it: it is too old, or no Temporal server",
 }
-"""What trying again will never change."""
+"""Errors that a retry cannot fix."""
+NAME = "endstop_run"
+"""The type of the workflow, and of its activity."""
+ACTIVITY = "run"
+"""The id of its activity."""
+_EVER = timedelta(days=3650)
+"""Temporal requires a time limit; the policy of a run limits how long it may take."""
+_AT_ONCE = timedelta(milliseconds=10)
+CALL = timedelta(seconds=10)
+"""The time limit of a call."""
+POLL = timedelta(seconds=20)
+"""How long one poll for a run waits. For this long a frozen process can still be given one."""
+_AGAIN_SECONDS = 0.25
+Whereabouts = Literal["waiting", "here", "elsewhere"]
+"""Where an attempt is: in no process yet, in this one or in another one."""
+_STARTED = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
 
 
 class RunNotFound(Exception):
-    """There is no such run in the queue, or it is not in work."""
+    """The run is not in the queue, or not running."""
 
 
 class TemporalConnection:
@@ -96,7 +85,7 @@ class TemporalConnection:
     async def connect(
         cls, address: str, namespace: str, task_queue: str, *, api_key: str | None, tls: bool | None
     ) -> TemporalConnection:
-        """Connect, and see that the namespace is there. Raises WrongUse and ConnectionError."""
+        """Connect, and check that the namespace exists. Raises WrongUse and ConnectionError."""
         try:
             client = await Client.connect(
                 address,
@@ -122,11 +111,11 @@ class TemporalConnection:
         return connection
 
     def poller(self, process: str) -> ActivityPoller:
-        """Its side for a process that works."""
+        """The part of the connection for a process that takes runs."""
         return ActivityPoller(self._client, self._task_queue, process)
 
     async def start(self, run_id: str, job: bytes, lease: float) -> bool:
-        """Have a run wait for a process; False if there is one of this id, whether its work is to come or has ended."""
+        """Start the workflow of a run; False if one with this id exists, whether its work is over or not."""
         starting = self._client.start_workflow(
             NAME,
             args=[raw_json(job), lease],
@@ -143,7 +132,7 @@ class TemporalConnection:
         return True
 
     async def close_ended(self, run_id: str) -> bool:
-        """Close the workflow of a run whose work has ended, if no process has yet; False if it is to come or at it."""
+        """Terminate the open workflow of a run whose work has ended; False if the work has not ended."""
         with suppress(RunNotFound):
             newest = await self._call(f"run {run_id}", self._client.get_workflow_handle(run_id).describe())
             one = self._client.get_workflow_handle(run_id, run_id=newest.run_id)
@@ -153,14 +142,14 @@ class TemporalConnection:
         return True
 
     async def give_up(self, run_id: str) -> None:
-        """End the attempt that is under way as one that failed: the next one begins at once."""
+        """Fail the current attempt: the next one starts at once."""
         attempt = self._client.get_async_activity_handle(workflow_id=run_id, run_id=None, activity_id=ACTIVITY)
         error = ApplicationError("its process is dead", type="Dead")
         with suppress(RunNotFound):
             await self._call(f"run {run_id}", attempt.fail(error, rpc_timeout=CALL))
 
     async def forget(self, run_id: str) -> None:
-        """Close the workflow of a run, wherever it is."""
+        """Terminate the workflow of a run."""
         with suppress(RunNotFound):
             await self._call(f"run {run_id}", self._client.get_workflow_handle(run_id).terminate("dropped"))
 
@@ -181,36 +170,20 @@ async def _has_ended(handle: WorkflowHandle[object, object]) -> bool:
 
 @cache
 def _runtime() -> Runtime:
-    """One for the process. What it complains of goes to Python's `logging`: by itself it prints to standard output."""
+    """The runtime of this process, which logs to Python's `logging`; the default one prints to stdout."""
     complaints = TelemetryFilter(core_level="ERROR", other_level="ERROR")
     forwarded = LogForwardingConfig(logging.getLogger("temporalio"))
     return Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(complaints, forwarding=forwarded)))
 
 
-# The connection to a Temporal server, as a process that works has it: it asks for runs, and says what becomes of
-# them.
-#
-# Runs are asked for with the plain call, and not by the SDK's own worker: that one sends heartbeats when it thinks
-# fit, and says nothing of their arrival.
-
-CALL = timedelta(seconds=10)
-"""How long the server may take to answer a call."""
-POLL = timedelta(seconds=20)
-"""How long one request for a run waits. A process that is stopped, and not ended, can be given one for so long."""
-_AGAIN_SECONDS = 0.25
-Whereabouts = Literal["waiting", "here", "elsewhere"]
-"""Where an attempt is: in no process, in this one or in another."""
-_STARTED = PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
-
-
 @dataclass(frozen=True)
 class ActivityTask:
-    """An attempt at a run, given to this process."""
+    """An attempt at a run that the server gave to this process."""
 
     token: bytes
     run_id: str
     execution: str
-    """Which of the workflows with this run's id; a run that was submitted anew has another one."""
+    """The workflow execution: a run that is submitted again gets a new one."""
     number: int
     """From 1 in its execution."""
     lease: float
@@ -220,7 +193,7 @@ class ActivityTask:
 
 
 class ActivityPoller:
-    """What a process asks that works. All calls but `poll` wait for the server while it is away."""
+    """The calls of a process that takes runs. All but `poll` retry while the server is away."""
 
     def __init__(self, client: Client, task_queue: str, process: str) -> None:
         self._client = client
@@ -230,19 +203,19 @@ class ActivityPoller:
 
     @asynccontextmanager
     async def serve_workflows(self) -> AsyncIterator[None]:
-        """Do what the workflows of this task queue need. They are a few lines, and import nothing that has effects."""
+        """Serve the workflow tasks of this task queue."""
         async with Worker(
             self._client,
             task_queue=self._task_queue,
             workflows=[RunWorkflow],
             identity=self._process,
-            workflow_runner=UnsandboxedWorkflowRunner(),  # the sandbox would import the engine anew for every run
-            max_cached_workflows=0,  # a cached one stays its process's for seconds after its death
+            workflow_runner=UnsandboxedWorkflowRunner(),  # the sandbox would import the engine again for every run
+            max_cached_workflows=0,  # a cached workflow stays with its process for seconds after the process died
         ):
             yield
 
     async def poll(self) -> ActivityTask | None:
-        """Wait for a run; None if there is none for a while, or the server is away."""
+        """Wait for a run; None if none came for a while, or if the server is away."""
         queue = TaskQueue(name=self._task_queue)
         request = PollActivityTaskQueueRequest(
             namespace=self._client.namespace, task_queue=queue, identity=self._process
@@ -269,26 +242,26 @@ class ActivityPoller:
         )
 
     async def renew(self, task: ActivityTask, carried: Sequence[bytes]) -> bool:
-        """Renew an attempt's lease, and keep this; False if the run is no longer given to it."""
+        """Renew the lease of an attempt, and store these results; False if the attempt lost the run."""
         details = [raw_json(data) for data in carried]
         return await self._retry(task, lambda attempt: attempt.heartbeat(*details, rpc_timeout=CALL))
 
     async def complete(self, task: ActivityTask) -> None:
-        """Say that the work has returned."""
+        """Report that the work has returned."""
         await self._retry(task, lambda attempt: attempt.complete(rpc_timeout=CALL))
 
     async def fail(self, task: ActivityTask, reason: str) -> None:
-        """Say that the work has raised: it is over."""
+        """Report that the work has raised: the run is over."""
         error = ApplicationError(reason, non_retryable=True)
         await self._retry(task, lambda attempt: attempt.fail(error, rpc_timeout=CALL))
 
     async def release(self, task: ActivityTask, reason: str, seconds: float) -> None:
-        """Have the run given to somebody else, so much later."""
+        """Return the run to the queue; another process gets it after this many seconds."""
         error = ApplicationError(reason, next_retry_delay=timedelta(seconds=seconds))
         await self._retry(task, lambda attempt: attempt.fail(error, rpc_timeout=CALL))
 
     async def latest_attempt(self, task: ActivityTask) -> tuple[int, Whereabouts] | None:
-        """The number of a run's newest attempt, and where it is; None if the run has ended, or was dropped."""
+        """The number of the latest attempt of a run, and where it is; None if the run has ended or was dropped."""
         handle = self._client.get_workflow_handle(task.run_id, run_id=task.execution)
         while True:
             try:
@@ -304,12 +277,12 @@ class ActivityPoller:
                 return None
 
     async def _retry(self, task: ActivityTask, call: Callable[[AsyncActivityHandle], Awaitable[None]]) -> bool:
-        """Call until the server answers; False if it says that the run is no longer given to this attempt."""
+        """Call until the server answers; False if the attempt has lost the run."""
         attempt = self._client.get_async_activity_handle(task_token=task.token)
         while True:
             try:
                 await call(attempt)
-            except AsyncActivityCancelledError:  # by somebody who is no process of ours
+            except AsyncActivityCancelledError:  # by an operator, not by endstop
                 return False
             except RPCError as error:
                 if error.status is RPCStatusCode.NOT_FOUND:
@@ -320,7 +293,7 @@ class ActivityPoller:
                 return True
 
     async def _wait(self, error: RPCError) -> None:
-        if not self._waiting:  # said once, for however long it is away
+        if not self._waiting:  # logged once per outage
             self._waiting = True
             log_warning(
                 "runs stand still", reason=str(unreachable(self._client.service_client.config.target_host, error))
@@ -333,11 +306,32 @@ class ActivityPoller:
 
 
 def raw_json(data: bytes) -> RawValue:
-    """JSON that is written already, as it is sent."""
+    """A payload of JSON that is encoded already."""
     return RawValue(Payload(metadata={"encoding": b"json/plain"}, data=data))
 
 
 def unreachable(address: str, error: Exception) -> ConnectionError:
-    """What is raised, and said, while nobody answers."""
+    """The error for a server that does not answer."""
     said = error.message if isinstance(error, RPCError) else str(error)
     return ConnectionError(f"no Temporal server answers at {address}: start it, or give its address ({said})")
+
+
+@workflow.defn(name=NAME)
+class RunWorkflow:
+    """The workflow of a run: one activity, retried until it ends.
+
+    Another process gets the activity as soon as `lease` seconds have passed without a heartbeat. The run itself cannot
+    be a workflow: Temporal re-executes workflows from their history, so they must not use a clock or do I/O.
+    """
+
+    @workflow.run
+    async def run(self, job: RawValue, lease: float) -> None:
+        """Returns when the work has returned; fails if it has raised."""
+        await workflow.execute_activity(
+            NAME,
+            job,
+            activity_id=ACTIVITY,
+            start_to_close_timeout=_EVER,
+            heartbeat_timeout=timedelta(seconds=lease),
+            retry_policy=RetryPolicy(initial_interval=_AT_ONCE, backoff_coefficient=1, maximum_interval=_AT_ONCE),
+        )

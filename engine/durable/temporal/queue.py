@@ -1,8 +1,8 @@
-"""The queue of a Temporal server, as `Queue` and `Steps` want it.
+"""Temporal: a queue of runs on a Temporal server.
 
-A run is a workflow with one long activity, and the id of the run is its id. The server gives the activity to a process
-that asks for one, and to another one when it has heard nothing of it for the length of a lease: that is how it gets
-over a dead process, by itself. What steps gave is kept with the activity's heartbeats (`attempt.py`).
+A run is a workflow with one long activity; the workflow has the id of the run. The server gives the activity to a
+process that polls for one, and to another process if no heartbeat arrives for the length of a lease: so it recovers
+from a dead process by itself. The results of steps are stored in the activity's heartbeats (`worker.py`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from .client import TemporalConnection
 
 LONGEST_JOB = 2_000_000
-"""Bytes of a job; the server takes 2 MiB."""
+"""The largest job, in bytes; the limit of the server is 2 MiB."""
 _TRIES = 5
 
 
 class Temporal:
-    """Runs in the hands of a Temporal server.
+    """Runs queued and made durable by a Temporal server.
 
     address: host and port. namespace: there must be one of that name. task_queue: who works takes the runs that were
     submitted to the same one; run ids are unique in the whole namespace. lease: seconds without a sign of life after
@@ -54,7 +54,7 @@ class Temporal:
             if not text.strip():
                 raise WrongUse(f"Temporal({name}={text!r}) is empty")
         if "://" in address or ":" not in address:
-            raise WrongUse(f"Temporal({address!r}) is no address of a Temporal server: give HOST:PORT")
+            raise WrongUse(f"Temporal({address!r}) is not the address of a Temporal server: give HOST:PORT")
         if not 1.0 <= lease <= 3600.0:
             raise WrongUse(f"Temporal(lease={lease}) must be from 1 to 3600 seconds")
         if find_spec("temporalio") is None:
@@ -71,7 +71,7 @@ class Temporal:
         return f"Temporal({self.address!r}, namespace={self.namespace!r}, task_queue={self.task_queue!r})"
 
     async def open(self) -> None:
-        """See `Queue`. WrongUse also for a namespace that is not there."""
+        """See `Queue`. Raises WrongUse also if the namespace does not exist."""
         from .client import TemporalConnection
 
         self._connection = await TemporalConnection.connect(
@@ -83,27 +83,27 @@ class Temporal:
         self._connection = None
 
     async def submit(self, job: Job) -> None:
-        """See `Queue`. WrongUse for a job of more than 2 MB."""
+        """See `Queue`. Raises WrongUse for a job of more than 2 MB."""
         data = msgspec.json.encode(job)
         if len(data) > LONGEST_JOB:
-            raise WrongUse(f"the job of run {job.run_id} has {len(data):,} bytes, and Temporal takes {LONGEST_JOB:,}")
+            raise WrongUse(f"the job of run {job.run_id} has {len(data):,} bytes, and Temporal accepts {LONGEST_JOB:,}")
         connection = self._opened
         for _ in range(_TRIES):  # another process may be submitting the same run
             if await connection.start(job.run_id, data, self.lease) or not await connection.close_ended(job.run_id):
                 return
 
     async def recover(self, run_id: str) -> None:
-        """See `Queue`. What the dead process had under way is given away at once, and not after the lease."""
+        """See `Queue`. The runs of the dead process are reassigned at once, and not only after the lease."""
         await self._opened.give_up(run_id)
 
     async def drop(self, run_id: str) -> None:
-        """See `Queue`. Its workflow is terminated; a process that has the run hears of it with its next heartbeat."""
+        """See `Queue`. Terminates the workflow; the process that has the run learns of it at its next heartbeat."""
         await self._opened.forget(run_id)
 
     def working(self, process: str, work: Work, *, at_once: int) -> AbstractAsyncContextManager[None]:
-        """See `Queue`. What is unfinished when it is left is given to another process after the lease, or `recover`."""
+        """See `Queue`. Unfinished runs are reassigned after the lease, or by `recover`."""
         if at_once < 1:
-            raise WrongUse(f"at_once={at_once}: a process that works has at least one run at once")
+            raise WrongUse(f"at_once={at_once}: must be 1 or more")
         return self._working(process, work, at_once)
 
     @asynccontextmanager

@@ -1,4 +1,9 @@
-"""A process at work: it takes runs from the queue, as many as it may have, and does them."""
+"""The worker: takes runs from the queue, heartbeats their activities, and stores the results of their steps.
+
+A result is stored by the same call that renews the lease. The server writes it to its database before it answers, and
+refuses it if the run was given to another process. So a step costs one call, no history grows, and a process that lost
+its run cannot store anything more for it.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +35,30 @@ from dataclasses import dataclass
 from ...durability import ResultNotStored
 
 LEAVING_SECONDS = 5.0
-"""How long work that was cancelled may take to end, when a process leaves."""
+"""Seconds that cancelled work gets to end when a process leaves."""
+RENEWALS = 3
+"""Heartbeats per lease."""
+FRESH = 0.01
+"""Seconds for which an answer of the server that this process has the run is valid before work starts. The next step
+mostly starts within that time, and then costs no call of its own."""
+PROMPT = 0.25
+"""The longest time, in seconds, that such a call may have taken: this process may have been frozen before it read the
+answer."""
+LOOK = 0.2
+"""Seconds between two checks of who has a run whose lease expired while the server was away."""
+LIMIT = 2_000_000
+"""The largest heartbeat, in bytes. The limit of the server is 2 MiB (`limit.blobSize.error`); exceeding it fails the
+run."""
+CARRIED = 128_000
+"""Bytes of results of older steps that are sent besides those of the latest two: a process that continues the run has
+them in its record, and each heartbeat would send them again."""
+_RECENT = 2
+_ENVELOPE = 64
+"""Bytes of overhead per result, rounded up from about 40."""
 
 
 class RunConsumer:
-    """The runs that this process takes, and has."""
+    """Takes runs, at most `at_once` at a time, and does their work."""
 
     def __init__(self, poller: ActivityPoller, work: Work, at_once: int) -> None:
         self._poller = poller
@@ -45,7 +69,7 @@ class RunConsumer:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """While it is open, runs are taken. What is unfinished at its end is held no longer."""
+        """Take runs while this is open. At its end, runs that are not finished are no longer held."""
         taking = asyncio.create_task(self._take())
         try:
             yield
@@ -78,7 +102,7 @@ class RunConsumer:
     async def _do(self, attempt: RunActivity, before: Collection[asyncio.Task[None]]) -> None:
         heartbeats = asyncio.create_task(attempt.heartbeat())
         try:
-            if before:  # of this same run, which has been given to this process once more
+            if before:  # of the same run, which was given to this process again
                 await asyncio.wait(before)
             if await attempt.confirm():
                 await self._end(attempt, await self._outcome(attempt))
@@ -100,7 +124,7 @@ class RunConsumer:
             return
         if error is None:
             await self._poller.complete(task)
-        elif isinstance(error, RunLost):  # by the store: who has it there may be dead, and the queue must not forget it
+        elif isinstance(error, RunLost):  # raised by the store, whose holder may be dead
             await self._poller.release(task, "another process has it", task.lease / RENEWALS)
         else:
             log_warning("the work of a run raised", run=task.run_id, exc_info=error)
@@ -108,51 +132,34 @@ class RunConsumer:
 
     async def _leave(self, taking: asyncio.Task[None]) -> None:
         for attempt, doing in self._under_way.items():
-            attempt.mark_lost()  # before its work is cancelled: what it does about that must not be kept
+            attempt.mark_lost()  # before its work is cancelled, so that the reaction to that is not stored
             doing.cancel()
         await asyncio.wait([taking, *self._under_way.values()], timeout=LEAVING_SECONDS)
 
 
-# A run in the hands of this process: its steps, and the heartbeats that keep it here.
-#
-# A result is kept by the very call that renews the lease. The server writes it into its database before it answers,
-# and refuses it if the run has been given to another process. So a step costs one call, no history grows, and a
-# process that lost its run cannot keep anything more of it.
-
-RENEWALS = 3
-"""How often in the time of a lease it is renewed."""
-FRESH = 0.01
-"""Seconds for which the server's word that the run is here is taken for true before work begins. The next step mostly
-begins within that time, and then costs no call of its own."""
-PROMPT = 0.25
-"""Seconds that the call may have taken: this process may have been stopped between the answer and reading it."""
-LOOK = 0.2
-"""Seconds between two looks at who has a run whose lease ended while the server was away."""
-
-
 class RunActivity:
-    """The steps of one run while this process has it. Made, held and ended in one event loop."""
+    """The activity of one run in this process: its steps and its heartbeats. Belongs to one event loop."""
 
     def __init__(self, poller: ActivityPoller, task: ActivityTask, changed: Callable[[], None]) -> None:
-        """changed: called when it goes astray and when it is lost."""
+        """changed: called when `astray` or `lost` becomes true."""
         self.task = task
         self.astray = False
-        """Whether the server took it for dead, and may give the run to this process again."""
+        """Whether the lease expired during an outage: the server may give the run to this process again."""
         self.lost = False
         self._poller = poller
         self._changed = changed
         self._results = HeartbeatResults(task.kept)
         self._heard = 0.0
-        """When the last call began that the server has answered with yes."""
+        """When the last successful call began."""
         self._answered = 0.0
         self._asked = asyncio.Event()
         self._told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._adopted = asyncio.Event()
         self._ours = task.number
-        """The newest attempt at the run of which is known that no other process has begun it."""
+        """The latest attempt of which is known that no other process has started it."""
 
     async def step(self, key: StepKey, work: Callable[[], Awaitable[Any]]) -> Any:
-        """See `Steps`. While the server is away it waits for it."""
+        """See `Steps`. Waits while the server is away."""
         if key not in self._results:
             await self._be_sure()
             self._results.put(key, await work())
@@ -169,7 +176,7 @@ class RunActivity:
         self._refuse_if_lost()
 
     async def _answer(self) -> None:
-        """Wait for the server's next answer to a call that has not begun yet."""
+        """Wait for the answer to a heartbeat that begins after now."""
         self._refuse_if_lost()
         self._asked.set()
         await asyncio.shield(self._told)
@@ -180,7 +187,7 @@ class RunActivity:
             raise RunLost(f"run {self.task.run_id} has been given to another process, or was dropped")
 
     async def confirm(self) -> bool:
-        """Whether the run is still given to this process: a task may have lain in a connection for long."""
+        """Whether this process still has the run: the task may have been buffered in a connection for long."""
         try:
             await self._answer()
         except RunLost:
@@ -188,7 +195,7 @@ class RunActivity:
         return True
 
     async def heartbeat(self) -> None:
-        """Renew the lease and send what waits, until the run is lost. One call at a time: the latest is the truth."""
+        """Renew the lease and send results until the run is lost. One call at a time."""
         while not self.lost:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.task.lease / RENEWALS):
@@ -210,7 +217,7 @@ class RunActivity:
             told.set_result(None)
 
     def mark_lost(self) -> None:
-        """The run is another one's: no step is begun or kept any more."""
+        """Note that another process has the run: no step is started or stored any more."""
         self.lost = True
         self.astray = False
         if not self._told.done():
@@ -218,9 +225,9 @@ class RunActivity:
         self._changed()
 
     async def _given_again(self) -> bool:
-        """Wait for the next attempt to come to this process, if a whole lease has passed in silence.
+        """Wait for the next attempt to come to this process, if the lease expired during an outage.
 
-        What was given to it and did not arrive, while the server came up, is given once more after another lease.
+        An attempt that did not arrive while the server was starting comes again after another lease.
         """
         if not self._silent:
             return False
@@ -245,9 +252,9 @@ class RunActivity:
         return monotonic() - self._heard > self.task.lease
 
     def adopt(self, task: ActivityTask) -> bool:
-        """Go on as this next attempt; False if that cannot be, as another process was at the run in between.
+        """Continue as this next attempt; False if another process may have had the run in between.
 
-        Without this, what was done while the server was away would be done again, by this very process.
+        Otherwise this process would repeat what it did while the server was away.
         """
         follows = task.execution == self.task.execution and task.number <= self._ours + 1
         if self.lost or not follows or not self._silent:
@@ -258,19 +265,6 @@ class RunActivity:
         self._adopted.set()
         self._asked.set()
         return True
-
-
-# The kept results of a run, as they are sent: all that is carried goes with each heartbeat.
-
-LIMIT = 2_000_000
-"""Bytes that one heartbeat may carry. The server's own limit is 2 MiB (`limit.blobSize.error`), and what goes beyond it
-fails the run."""
-CARRIED = 128_000
-"""Bytes of results of older steps that are carried besides those of the latest two: whoever goes on has them in its
-record, and each heartbeat would send them again."""
-_RECENT = 2
-_ENVELOPE = 64
-"""Bytes that are sent around each result; they are 40 or so."""
 
 
 @dataclass(frozen=True)
@@ -284,10 +278,10 @@ class _Entry:
 
 
 class HeartbeatResults:
-    """What is kept on the server, what is waiting to be, and which of it goes with the next heartbeat."""
+    """Results stored on the server, results to be sent, and what the next heartbeat carries of them."""
 
     def __init__(self, kept: Iterable[bytes] = ()) -> None:
-        """kept: what came with the run, as it was sent."""
+        """kept: the results that came with the run, as they were sent."""
         self._values: dict[str, Any] = {}
         self._kept: dict[str, _Entry] = {}
         self._waiting: dict[str, _Entry] = {}
@@ -303,23 +297,23 @@ class HeartbeatResults:
         return self._values[str(key)]
 
     def waits(self, key: StepKey) -> bool:
-        """Whether this result has yet to be sent."""
+        """Whether this result has not been stored yet."""
         return str(key) in self._waiting
 
     def put(self, key: StepKey, value: Any) -> None:
-        """Have a result sent. Raises ResultNotStored if it can never be."""
+        """Queue a result for the next heartbeat. Raises ResultNotStored if it is too large."""
         text = json.dumps([str(key), key.step, value], ensure_ascii=False, separators=(",", ":"))
         data = text.encode("utf-8", "surrogatepass")  # as `json.loads` reads it
         entry = _Entry(key.step, data)
         if entry.size > LIMIT:
             raise ResultNotStored(
-                f"the result of {key} has {entry.size:,} bytes, and Temporal keeps {LIMIT:,} at the most"
+                f"the result of {key} has {entry.size:,} bytes, and Temporal stores at most {LIMIT:,}"
             )
         self._values[str(key)] = value
         self._waiting[str(key)] = entry
 
     def next(self) -> dict[str, bytes]:
-        """What the next heartbeat carries, the oldest first: what waits, as far as it fits, and what was kept."""
+        """What the next heartbeat carries, oldest first: results to be sent, as far as they fit, and stored ones."""
         chosen: dict[str, bytes] = {}
         room = LIMIT
         for key, entry in self._waiting.items():
@@ -340,7 +334,7 @@ class HeartbeatResults:
         return {**dict(reversed(carried.items())), **chosen}
 
     def sent(self, sent: dict[str, bytes]) -> None:
-        """The server has exactly this now."""
+        """Note that the server has stored exactly these results."""
         known = {**self._kept, **self._waiting}
         self._kept = {key: known[key] for key in sent}
         for key in sent:

@@ -199,11 +199,11 @@ async def test_dbos_can_be_there_once_in_a_process(path: Path) -> None:
 
     async with opened(path) as queue, opened(path, queue="another") as another:
         async with queue.working("one", work, at_once=1):
-            with pytest.raises(WrongUse, match="DBOS can be there once in a process"):
+            with pytest.raises(WrongUse, match="DBOS can run once in a process"):
                 async with another.working("two", work, at_once=1):
                     pass
         theirs = DBOS(config={"name": "theirs", "system_database_url": parse_database_url(path).url})
-        with pytest.raises(WrongUse, match="in use in this process already, by something else"):
+        with pytest.raises(WrongUse, match="another part of this process uses DBOS"):
             async with queue.working("three", work, at_once=1):
                 pass
         assert DBOS(config={"name": "ours"}) is theirs

@@ -75,7 +75,7 @@ def test_what_waits_goes_before_what_is_kept() -> None:
 def test_what_can_never_be_sent_is_not_kept_and_says_why(value: Any) -> None:
     results = HeartbeatResults()
     with pytest.raises(
-        ResultNotStored, match=r"the result of run/1/ has 2,000,\d\d\d bytes, and Temporal keeps 2,000,000"
+        ResultNotStored, match=r"the result of run/1/ has 2,000,\d\d\d bytes, and Temporal stores at most 2,000,000"
     ):
         results.put(key(1), value)
     assert key(1) not in results
