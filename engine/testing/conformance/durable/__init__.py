@@ -3,7 +3,7 @@
 The cases start real processes, kill and freeze them, and log what their work did in a file outside of the engine.
 """
 
-from ..failures import Cannot
+from ..nonconformance import Cannot
 from .cases import CASES, NEEDS, DurableCase, check
 from .harness import Adapter
 

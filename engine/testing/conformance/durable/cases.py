@@ -11,7 +11,7 @@ import anyio
 
 from ....decision import WrongUse
 from ....decision.errors import did_you_mean
-from ..failures import Cannot
+from ..nonconformance import Cannot
 from . import failover as dying
 from . import queue as queueing
 from . import steps as script

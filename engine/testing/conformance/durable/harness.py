@@ -1,7 +1,7 @@
 """The harness of the cases: the adapter under test, its processes, the steps they do, and the log of what happened.
 
-A case describes the steps of a run as data (`PlannedStep`), so that any process can do them. Every process appends what
-happens to one log file (`CaseLog`), which survives its death, and gates in that folder say how far it may go.
+A case describes the steps of a run as data (`ScriptedStep`), so that any process can do them. Every process appends
+what happens to one log file (`CaseLog`), which survives its death, and gates in that folder say how far it may go.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from ....decision import WrongUse
 from ....durability import Job, Queue, ResultNotStored, RunLost, StepKey, Steps, Work
-from ..failures import Nonconformance
+from ..nonconformance import Nonconformance
 
 GRACE = 0.3
 """Seconds to wait for what must not happen."""
@@ -86,7 +86,7 @@ class DurableTrial:
         self.more: Mapping[str, Any] | None = None
         """Arguments that the case adds to those of the adapter."""
         self.log = CaseLog(folder)
-        self.processes: list[WorkerProcess] = []
+        self.processes: list[TrialProcess] = []
         self._queue: Queue | None = None
 
     async def queue(self) -> Queue:
@@ -101,7 +101,7 @@ class DurableTrial:
         for one in jobs:
             await (await self.queue()).submit(one)
 
-    async def submit_plan(self, run: str, *acts: PlannedStep | Sequence[PlannedStep], raises: bool = False) -> None:
+    async def submit_plan(self, run: str, *acts: ScriptedStep | Sequence[ScriptedStep], raises: bool = False) -> None:
         """Submit a run with these steps."""
         await self.submit(job(run, acts, raises=raises))
 
@@ -116,14 +116,14 @@ class DurableTrial:
         async with (await self.queue()).working(name, work or make_work(name, self.log), at_once=at_once):
             yield name
 
-    async def start_process(self, *, at_once: int = 8, submits: tuple[Job, ...] = ()) -> WorkerProcess:
+    async def start_process(self, *, at_once: int = 8, submits: tuple[Job, ...] = ()) -> TrialProcess:
         """Start a worker process; returns once it takes jobs."""
         (one,) = await self.start_processes(1, at_once=at_once, submits=submits)
         return one
 
     async def start_processes(
         self, number: int, *, at_once: int = 8, submits: tuple[Job, ...] = ()
-    ) -> list[WorkerProcess]:
+    ) -> list[TrialProcess]:
         """Start this many worker processes at the same time; returns once all take jobs."""
         started = [self._start(at_once, submits) for _ in range(number)]
         said: What = "working" if at_once else "submitted"
@@ -131,7 +131,7 @@ class DurableTrial:
         await self.wait_until(lambda: names <= {note.process for note in self.logged(said)}, f"{names} {said}")
         return started
 
-    def _start(self, at_once: int, submits: tuple[Job, ...]) -> WorkerProcess:
+    def _start(self, at_once: int, submits: tuple[Job, ...]) -> TrialProcess:
         options = WorkerOptions(
             name=f"process-{uuid4().hex[:8]}",
             adapter=self.adapter,
@@ -141,7 +141,7 @@ class DurableTrial:
             at_once=at_once,
             submits=submits,
         )
-        self.processes.append(WorkerProcess(options))
+        self.processes.append(TrialProcess(options))
         return self.processes[-1]
 
     def logged(self, what: What, run: str = "", key: str = "", process: str = "") -> list[LogEntry]:
@@ -217,7 +217,7 @@ class DurableTrial:
         )
         raise Nonconformance(f"{self.name}: {what}\n  adapter: {self.adapter.make}\n  log:{logged}{erred}")
 
-    def _output(self, process: WorkerProcess, where: str) -> str:
+    def _output(self, process: TrialProcess, where: str) -> str:
         path = self.log.folder / f"{process.name}.{where}"
         return path.read_text(errors="replace")[-3000:] if path.exists() else ""
 
@@ -273,7 +273,7 @@ class CaseLog:
             await asyncio.sleep(0.005)
 
 
-class PlannedStep(Struct, frozen=True, omit_defaults=True):
+class ScriptedStep(Struct, frozen=True, omit_defaults=True):
     """One step of a run. Its result names the process that did the work, unless it is `bare`."""
 
     step: int
@@ -297,7 +297,7 @@ class PlannedStep(Struct, frozen=True, omit_defaults=True):
 class Plan(Struct, frozen=True, omit_defaults=True):
     """The steps of a run: one group after another, the steps of a group at once."""
 
-    groups: tuple[tuple[PlannedStep, ...], ...]
+    groups: tuple[tuple[ScriptedStep, ...], ...]
     raises: bool = False
     """Whether the work raises at its end."""
 
@@ -306,9 +306,9 @@ class PlannedError(Exception):
     """Raised at the end of a plan with `raises`."""
 
 
-def job(run: str, steps: Sequence[PlannedStep | Sequence[PlannedStep]] = (), *, raises: bool = False) -> Job:
+def job(run: str, steps: Sequence[ScriptedStep | Sequence[ScriptedStep]] = (), *, raises: bool = False) -> Job:
     """A job whose work is these steps."""
-    groups = tuple((step,) if isinstance(step, PlannedStep) else tuple(step) for step in steps)
+    groups = tuple((step,) if isinstance(step, ScriptedStep) else tuple(step) for step in steps)
     text = msgspec.json.encode(Plan(groups, raises)).decode()
     return Job(run_id=run, session_id="session", agent="planned", opening="prompt", text=text)
 
@@ -341,7 +341,7 @@ def make_work(process: str, log: CaseLog) -> Callable[[Job, Steps], Awaitable[No
     return work
 
 
-async def _act(process: str, log: CaseLog, job: Job, steps: Steps, act: PlannedStep) -> None:
+async def _act(process: str, log: CaseLog, job: Job, steps: Steps, act: ScriptedStep) -> None:
     key = StepKey(job.session_id, job.run_id, act.step, act.call)
 
     def note(what: What, by: str = "", text: str = "") -> None:
@@ -437,7 +437,7 @@ async def _serve(options: WorkerOptions) -> None:
     log.add(LogEntry(options.name, "left"))
 
 
-class WorkerProcess:
+class TrialProcess:
     """A process that takes jobs until it leaves or is killed."""
 
     def __init__(self, options: WorkerOptions) -> None:

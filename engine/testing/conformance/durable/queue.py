@@ -8,7 +8,7 @@ import traceback
 import anyio
 
 from ....durability import Job, StepKey, Steps
-from .harness import GRACE, DurableTrial, PlannedStep, job
+from .harness import GRACE, DurableTrial, ScriptedStep, job
 
 
 async def brings_it_whole(trial: DurableTrial) -> None:
@@ -34,11 +34,11 @@ async def brings_it_whole(trial: DurableTrial) -> None:
 
 async def takes_it_once(trial: DurableTrial) -> None:
     """Submitted twice, while it waits and while it is in work, it is one run."""
-    await trial.submit_plan("run", PlannedStep(1, within="end"))
-    await trial.submit_plan("run", PlannedStep(1, within="end"))
+    await trial.submit_plan("run", ScriptedStep(1, within="end"))
+    await trial.submit_plan("run", ScriptedStep(1, within="end"))
     async with trial.work_here():
         await trial.wait_logged("began", "run")
-        await trial.submit_plan("run", PlannedStep(1, within="end"))
+        await trial.submit_plan("run", ScriptedStep(1, within="end"))
         await trial.pause(GRACE)
         trial.log.open_gate("end")
         await trial.wait_logged("done", "run")
@@ -52,7 +52,7 @@ async def takes_it_anew(trial: DurableTrial) -> None:
     async with trial.work_here():
         for run, raises in (("whole", False), ("broken", True)):
             for times in (1, 2, 3):
-                await _submit_until_taken(trial, job(run, [PlannedStep(times, value=times)], raises=raises), times)
+                await _submit_until_taken(trial, job(run, [ScriptedStep(times, value=times)], raises=raises), times)
                 await trial.wait_logged("raised" if raises else "done", run, times=times)
     results = [note.key for note in trial.logged("result")]
     if results != [f"{run}/{times}/" for run in ("whole", "broken") for times in (1, 2, 3)]:
@@ -69,13 +69,13 @@ async def _submit_until_taken(trial: DurableTrial, job: Job, times: int) -> None
 
 async def goes_on_after_errors(trial: DurableTrial) -> None:
     """Work that raises does not stop the queue, nor what else is in work."""
-    await trial.submit_plan("long", PlannedStep(1, within="end"))
+    await trial.submit_plan("long", ScriptedStep(1, within="end"))
     async with trial.work_here(at_once=2):
         await trial.wait_logged("began", "long")
         for number in range(3):
-            await trial.submit_plan(f"broken-{number}", PlannedStep(1), raises=True)
+            await trial.submit_plan(f"broken-{number}", ScriptedStep(1), raises=True)
             await trial.wait_logged("raised", f"broken-{number}")
-        await trial.submit_plan("whole", PlannedStep(1))
+        await trial.submit_plan("whole", ScriptedStep(1))
         await trial.wait_logged("done", "whole")
         trial.log.open_gate("end")
         await trial.wait_logged("done", "long")
@@ -89,7 +89,7 @@ async def holds_at_once(trial: DurableTrial) -> None:
 async def _holds(trial: DurableTrial, most: int) -> None:
     runs = [f"run-{number}" for number in range(6)]
     for run in runs:
-        await trial.submit_plan(run, PlannedStep(1, within="end"))
+        await trial.submit_plan(run, ScriptedStep(1, within="end"))
     async with trial.work_here(at_once=most):
         await trial.wait_until(lambda: len(trial.logged("began")) >= most, f"{most} jobs in work")
         await trial.pause(GRACE)
@@ -115,7 +115,7 @@ async def holds_the_limit(trial: DurableTrial) -> None:
     await trial.start_processes(2)
     runs = [f"run-{number}" for number in range(6)]
     for run in runs:
-        await trial.submit_plan(run, PlannedStep(1, within="end"))
+        await trial.submit_plan(run, ScriptedStep(1, within="end"))
     await trial.wait_until(lambda: len(trial.logged("began")) >= 2, "two jobs in work")
     await trial.pause(GRACE)
     if len(trial.logged("taken")) != 2:
@@ -129,7 +129,7 @@ async def is_shared(trial: DurableTrial) -> None:
     """Two processes with `at_once=1` have a job each."""
     one, two = await trial.start_processes(2, at_once=1)
     for number in range(4):
-        await trial.submit_plan(f"run-{number}", PlannedStep(1, within="end"))
+        await trial.submit_plan(f"run-{number}", ScriptedStep(1, within="end"))
     for process in (one, two):
         await trial.wait_until(lambda name=process.name: trial.logged("began", process=name), "a job in each process")  # type: ignore[misc]
     trial.log.open_gate("end")
@@ -140,17 +140,17 @@ async def is_shared(trial: DurableTrial) -> None:
 
 async def forgets_what_waits(trial: DurableTrial) -> None:
     """A run that is dropped while it waits is never done; submitted again, it is a run like any other."""
-    await trial.submit_plan("gone", PlannedStep(1))
+    await trial.submit_plan("gone", ScriptedStep(1))
     queue = await trial.queue()
     await queue.drop("gone")
     await queue.drop("nobody's")
     async with trial.work_here():
-        await trial.submit_plan("run", PlannedStep(1))
+        await trial.submit_plan("run", ScriptedStep(1))
         await trial.wait_logged("done", "run")
         await trial.pause(GRACE)
         if trial.logged("taken", "gone"):
             trial.fail("a run that was dropped while it waited was taken")
-        await trial.submit_plan("gone", PlannedStep(1))
+        await trial.submit_plan("gone", ScriptedStep(1))
         await trial.wait_logged("done", "gone")
 
 
@@ -179,13 +179,13 @@ async def forgets_results(trial: DurableTrial) -> None:
 
 async def takes_it_away(trial: DurableTrial) -> None:
     """A run that is dropped while it is in work loses it: RunLost at its next step, and it is not taken again."""
-    await trial.submit_plan("run", PlannedStep(1), PlannedStep(2, before="end"))
+    await trial.submit_plan("run", ScriptedStep(1), ScriptedStep(2, before="end"))
     async with trial.work_here():
         await trial.wait_logged("result", "run", "run/1/")
         await (await trial.queue()).drop("run")
         trial.log.open_gate("end")
         await trial.wait_until(lambda: trial.logged("lost", "run") or trial.logged("cancelled", "run"), "RunLost")
-        await trial.submit_plan("next", PlannedStep(1))
+        await trial.submit_plan("next", ScriptedStep(1))
         await trial.wait_logged("done", "next")
     if len(trial.logged("taken", "run")) != 1 or trial.logged("began", "run", "run/2/"):
         trial.fail("a run was dropped while it was in work, and something more was done for it")
@@ -193,15 +193,15 @@ async def takes_it_away(trial: DurableTrial) -> None:
 
 async def leaves(trial: DurableTrial) -> None:
     """Leaving waits for no work and takes nothing more; what was unfinished is done by another after `recover`."""
-    await trial.submit_plan("run", PlannedStep(1), PlannedStep(2, within="end"), PlannedStep(3))
+    await trial.submit_plan("run", ScriptedStep(1), ScriptedStep(2, within="end"), ScriptedStep(3))
     async with trial.work_here(at_once=1) as name:
         await trial.wait_logged("began", "run", "run/2/")
-        await trial.submit_plan("waits", PlannedStep(1))
+        await trial.submit_plan("waits", ScriptedStep(1))
         at = asyncio.get_running_loop().time()
     took = asyncio.get_running_loop().time() - at
     if took > 10:
         trial.fail(f"leaving took {took:.1f} s: it must not wait for work")
-    await trial.submit_plan("later", PlannedStep(1))
+    await trial.submit_plan("later", ScriptedStep(1))
     await trial.pause(GRACE)
     if [note.run for note in trial.logged("taken")] != ["run"]:
         trial.fail("something was taken while or after `working` was left")
@@ -221,7 +221,7 @@ async def works_again(trial: DurableTrial) -> None:
     """A queue that was left, closed and opened anew works, in the same process."""
     for times in (1, 2, 3):
         queue = await trial.queue()
-        await trial.submit_plan(f"run-{times}", PlannedStep(1))
+        await trial.submit_plan(f"run-{times}", ScriptedStep(1))
         async with trial.work_here():
             await trial.wait_logged("done", f"run-{times}")
         if times == 2:

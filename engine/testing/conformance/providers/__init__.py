@@ -3,7 +3,7 @@
 See "Your own adapter" in `docs/providers.md`.
 """
 
-from ..failures import Cannot
+from ..nonconformance import Cannot
 from .cases import CASES, Passed, ProviderCase, check
 from .endpoint import Endpoint
 from .harness import Behaviour, Ending

@@ -14,7 +14,7 @@ from ....decision.errors import did_you_mean
 from ....providers.errors import ProviderError
 from ....providers.provider import Provider
 from ....providers.record import RecordedError
-from ..failures import Cannot
+from ..nonconformance import Cannot
 from .checks import (
     Check,
     cancelled_before_an_answer,

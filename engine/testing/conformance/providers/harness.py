@@ -26,7 +26,7 @@ from ....providers.errors import ProviderError
 from ....providers.provider import Provider, Request
 from ....providers.record import RecordedError
 from ....providers.replay import rebuild_error
-from ..failures import Nonconformance
+from ..nonconformance import Nonconformance
 
 Ending = Literal[
     "whole", "unfinished", "cut", "stalled", "pinging", "error", "garbled", "refused", "silent", "unreachable"
