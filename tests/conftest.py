@@ -54,18 +54,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return postgres.url(postgres.new_database())
 
 
-def pytest_configure() -> None:
-    """Collecting makes millions of objects and leaves no garbage worth looking for."""
-    gc.disable()
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
-    """What is there now stays until the end, so that no later collection looks through it."""
-    gc.freeze()
-    gc.enable()
-
-
 def pytest_unconfigure() -> None:
     """Let go of what litellm keeps open for the process, or the interpreter complains after pytest's last line."""
     if "aiohttp" in sys.modules:
