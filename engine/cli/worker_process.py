@@ -36,10 +36,10 @@ LEAVING_SECONDS = 10.0
 
 def run_worker(args: argparse.Namespace) -> int:
     """Work until a signal and return the exit code. Raises WrongUse."""
-    return run_to_end(WorkerProcess(args).work(), new_event_loop())
+    return run_to_end(WorkerDaemon(args).work(), new_event_loop())
 
 
-class WorkerProcess:
+class WorkerDaemon:
     """A worker process, started by a user or by `endstop serve --workers`."""
 
     def __init__(self, args: argparse.Namespace) -> None:

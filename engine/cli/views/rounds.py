@@ -16,7 +16,7 @@ from .text import call_summary
 
 
 @dataclass(slots=True)
-class PlannedStep:
+class RoundStep:
     """One step of a plan, and its result."""
 
     call: str
@@ -32,7 +32,7 @@ class Round:
 
     number: int
     goal: str = ""
-    steps: list[PlannedStep] = field(default_factory=list)
+    steps: list[RoundStep] = field(default_factory=list)
     thought: str = ""
     percentage: int | None = None
     next: str = ""
@@ -46,7 +46,7 @@ class Round:
             outcome = results[number] if number < len(results) and isinstance(results[number], dict) else {}
             if isinstance(step, dict):
                 call = call_summary(_word(step.get("tool")), msgspec.json.encode(step.get("arguments") or {}).decode())
-                self.steps.append(PlannedStep(call, _word(outcome.get("status")), _word(outcome.get("result"))))
+                self.steps.append(RoundStep(call, _word(outcome.get("status")), _word(outcome.get("result"))))
 
 
 def takes_plans(tool: ToolSpec) -> bool:
