@@ -22,7 +22,7 @@ from .durability import RunLost
 from .providers.clock import Clock
 from .records.event_redaction import Redact
 from .records.format import DrainedChunk
-from .records.writer import RecordWriter
+from .records.recorder import RecordWriter
 
 E = TypeVar("E", bound=Event)
 

@@ -16,7 +16,7 @@ from ..decision import WrongUse
 from ..process.shutdown import ShutdownSignals, run_to_end
 from ..process.streams import StdStreams
 from ..records.reader import SessionRecord, read_record
-from ..records.writer import is_being_written
+from ..records.recorder import is_being_written
 from ..replay import ReplayedRun, ReplayReport, replay_runs
 from ..replay.diff import EventAddress
 from ..tools.tool import Tool

@@ -24,7 +24,7 @@ from ..records import compression as zst
 from ..records.attachments import attachments_folder
 from ..records.event_redaction import Redact
 from ..records.reader import read_header
-from ..records.writer import RecordWriter
+from ..records.recorder import RecordWriter
 from .imported_session import ImportOptions
 from .parsing import format_time
 from .session_files import FoundSession, SkippedSession, explain_error

@@ -20,7 +20,7 @@ FILE_NAME = "index.sqlite"
 SCHEMA_VERSION = 1
 """The `user_version` of the database. An index with a higher one is not used."""
 APPLICATION_ID = 0x656E6473
-"""The `application_id` of the database, by which an index is told from other databases."""
+"""The `application_id` of the database, which distinguishes an index from other databases."""
 LOCK_TIMEOUT_SECONDS = 2.0
 """How long to wait for the lock of another process."""
 PAGE_BYTES = 16 * 1024

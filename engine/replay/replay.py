@@ -164,7 +164,7 @@ class _Follower:
         self._awaited = PositionWatch(recorded, seq) if seq > 1 else None
         self._passed: list[Event] = []
         self._seen = 0
-        self._looked = asyncio.Event()
+        self._caught_up = asyncio.Event()
         self._run: Run | None = None
 
     @property
@@ -183,8 +183,8 @@ class _Follower:
             return
         assert self._run is not None
         while self._seen < self._run.bus.last:
-            self._looked.clear()
-            await self._looked.wait()
+            self._caught_up.clear()
+            await self._caught_up.wait()
 
     async def follow(self, recorded: RecordedRun, run: Run) -> ReplayedRun:
         """Follow a run to its end."""
@@ -202,7 +202,7 @@ class _Follower:
                     if divergence is not None:
                         watcher.diverge(divergence)
                 self._seen = event.seq
-                self._looked.set()
+                self._caught_up.set()
         finished = recorded.finished
         return ReplayedRun(
             run_id=recorded.started.run_id,

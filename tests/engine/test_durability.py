@@ -14,7 +14,7 @@ from endstop.decision import Event, Image, Limits, Policy
 from endstop.decision import events as ev
 from endstop.durable import RunLost
 from endstop.providers import Interrupted, Retry, Scripted, call, say
-from endstop.records.writer import RecordWriter
+from endstop.records.recorder import RecordWriter
 from endstop.replay import replay
 from endstop.session import Session
 from endstop.testing import FakeClock, MemorySteps, check_transcript, settle

@@ -18,7 +18,7 @@ from endstop.formats import export_openai as to_openai
 from endstop.formats.imported_session import is_nudge
 from endstop.formats.session_files import split_array, split_values
 from endstop.records.reader import read_record
-from endstop.records.writer import RecordWriter
+from endstop.records.recorder import RecordWriter
 from endstop.replay import replay
 from endstop.testing import check_transcript
 from hypothesis import given, settings

@@ -19,7 +19,7 @@ from endstop.context import execute_here
 from endstop.decision import Event, Policy, ToolCall
 from endstop.decision import events as ev
 from endstop.providers import Request
-from endstop.records.writer import RecordWriter
+from endstop.records.recorder import RecordWriter
 from endstop.replay import replay
 from endstop.session import Session
 from endstop.testing import MemorySteps, check_transcript

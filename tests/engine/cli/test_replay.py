@@ -14,7 +14,7 @@ from endstop.decision import GoOn, Stop, TraceEntry
 from endstop.decision.events import ResponseFinished, ToolCallResult
 from endstop.decision.messages import AssistantMessage, ToolCall
 from endstop.providers import Scripted, call, say
-from endstop.records.writer import RecordWriter
+from endstop.records.recorder import RecordWriter
 from endstop.replay.diff import Divergence, EventDifference
 from endstop.testing import FakeClock
 from hypothesis import given

@@ -22,7 +22,7 @@ from endstop.formats.importer import (
     total_losses,
 )
 from endstop.formats.openai import sessions
-from endstop.records.writer import RecordWriter
+from endstop.records.recorder import RecordWriter
 from hypothesis import given
 from hypothesis import strategies as st
 

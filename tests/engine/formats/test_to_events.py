@@ -14,7 +14,7 @@ from endstop.formats.to_events import MAX_OPEN_QUESTIONS
 from endstop.providers import Scripted
 from endstop.providers import call as calls
 from endstop.providers import say as text
-from endstop.records.writer import RecordWriter
+from endstop.records.recorder import RecordWriter
 from endstop.replay import replay
 
 from .heard import Heard, answer, call, hear, says, user

@@ -11,7 +11,7 @@ from endstop import Engine, read_record, tool
 from endstop.decision import Policy, WrongUse
 from endstop.decision.events import RunFinished
 from endstop.providers import Scripted, call, say
-from endstop.records.writer import RecordWriter
+from endstop.records.recorder import RecordWriter
 from endstop.replay import replay
 
 
