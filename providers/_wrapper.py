@@ -1,4 +1,4 @@
-"""What all wrappers have in common: they stand for the providers that they hold, and open and close them."""
+"""Base of all wrappers: delegates to the wrapped providers, opens and closes them, and retries within one stream."""
 
 from __future__ import annotations
 
@@ -16,29 +16,32 @@ from .provider import Provider, Request
 
 
 class Wrapper:
-    """Holds one provider or several. Its model and endpoint are those of the first."""
+    """Wraps one provider or several. Its model and endpoint are those of the first.
+
+    Raises WrongUse without a provider, or for an object without a method `stream`.
+    """
 
     def __init__(self, *providers: Provider) -> None:
         for provider in providers:
             if not callable(getattr(provider, "stream", None)):
-                raise WrongUse(f"{type(self).__name__}: {provider!r} is no provider: it has no method `stream`")
+                raise WrongUse(f"{type(self).__name__}: {provider!r} is not a provider: it has no method `stream`")
         if not providers:
-            raise WrongUse(f"{type(self).__name__} wraps a provider: name one")
+            raise WrongUse(f"{type(self).__name__} needs a provider to wrap")
         self.providers = providers
 
     @property
     def provider(self) -> Provider:
-        """The first provider, for wrappers of one the only one."""
+        """The first provider; in most wrappers the only one."""
         return self.providers[0]
 
     @property
     def model(self) -> str:
-        """The model's name, for records and people."""
+        """Name of the model, for records and messages."""
         return self.provider.model
 
     @property
     def endpoint(self) -> str:
-        """Where the model is reached, if that was set by hand."""
+        """URL of the model's endpoint, if it was set explicitly."""
         return str(getattr(self.provider, "endpoint", ""))
 
     def __repr__(self) -> str:
@@ -64,7 +67,7 @@ class Wrapper:
 
 
 def iter_leaf_providers(provider: Provider) -> Iterator[Provider]:
-    """The providers inside of all wrappers: those that reach a model."""
+    """Yield the innermost providers, those that call a model."""
     if isinstance(provider, Wrapper):
         for inner in provider.providers:
             yield from iter_leaf_providers(inner)
@@ -72,17 +75,18 @@ def iter_leaf_providers(provider: Provider) -> Iterator[Provider]:
         yield provider
 
 
-# One stream made of several attempts: when one fails, what it has shown is declared void and the next one speaks.
-#
-# The stream says so with `AttemptEnded` and `ModelSelected`; the engine gives each attempt an id, and readers take back
-# what came to nothing. Used by `Retry` and `Fallback`, which only say who is asked next.
-
 NextAttempt = Callable[[ProviderError, bool], tuple[Provider, float] | None]
-"""Who is asked after this error, and after how many seconds; None: nobody. True: something had been shown of it."""
+"""Chooses the next attempt: from the error, and whether the failed attempt had output, to a provider and the seconds to
+wait before it is called. None: no further attempt."""
 
 
 class RetryingStream:
-    """Iterates over the chunks of all attempts. Close it: it may hold a connection."""
+    """One stream made of several attempts: when one fails, its output is retracted and the next attempt begins.
+
+    The stream says so with `AttemptEnded` and `ModelSelected`, so the engine can number the attempts and readers can
+    discard what was retracted. Shared by `Retry` and `Fallback`, which only choose the next attempt. Must be closed:
+    it may hold a connection.
+    """
 
     def __init__(self, first: Provider, request: Request, next_one: NextAttempt, clock: Clock | None = None) -> None:
         self._provider: Provider | None = first
@@ -92,7 +96,7 @@ class RetryingStream:
         self._chunks: AsyncIterator[AnyChunk] | None = None
         self._clock = clock
         self._wait: float | None = None
-        """Seconds until the next attempt, which is then to be announced."""
+        """Seconds to wait before the next attempt is announced; None if there is none to announce."""
         self._shown = False
 
     def __aiter__(self) -> AsyncIterator[AnyChunk]:
@@ -122,7 +126,7 @@ class RetryingStream:
         return chunk
 
     async def aclose(self) -> None:
-        """Close what is open."""
+        """Close the current attempt's stream."""
         stream, self._stream, self._chunks = self._stream, None, None
         if stream is not None:
             await stream.__aexit__(None, None, None)
@@ -133,7 +137,7 @@ class RetryingStream:
         self._stream = stream
 
     async def _go_on(self, failed: Provider, error: ProviderError) -> AnyChunk:
-        """Ask the next one, and say so; raise the error if there is none."""
+        """Switch to the next attempt and report the failed one; raise the error if there is no next attempt."""
         await self.aclose()
         self._provider, shown, self._shown = None, self._shown, False
         turn = self._next_one(error, shown)
@@ -143,14 +147,11 @@ class RetryingStream:
         return attempt_ended(error, failed.model)
 
 
-# Waiting for something to end while we are being cancelled ourselves.
-
-
 async def wait_shielded(task: asyncio.Future[Any], seconds: float) -> None:
-    """Wait for a task to end, for at most so many seconds, then cancel it; pass on a cancellation of our own.
+    """Wait until a task ends, for at most `seconds`, then cancel it. A cancellation of the caller is raised at the end.
 
-    A native `Task.cancel()` breaks through a shielded scope (anyio 4.16), so the waiting is taken up again. What the
-    task raises is not raised here.
+    A native `Task.cancel()` breaks through a shielded scope (anyio 4.16), so the wait is restarted after it. The
+    task's own exception is not raised.
     """
     interrupted: asyncio.CancelledError | None = None
     with anyio.move_on_after(seconds, shield=True) as patience:

@@ -1,8 +1,8 @@
-"""A wrapper that makes trouble on purpose, the same trouble for the same seed. For testing what drives providers.
+"""Chaos: a wrapper that injects faults, reproducibly by seed. For testing code that uses providers.
 
-Faults, each with a probability of its own: an error before the response, an error in mid-stream, a stream that
-breaks off, a finish reason that lies, arguments in fragments of one character, call ids that are missing or doubled,
-an empty response.
+Faults, each with its own probability: an error before the response (`refuse`), an error in mid-stream (`fail`), a
+stream that is cut off (`cut`), a wrong finish reason (`lie`), arguments and text in fragments of one character
+(`shred`), duplicate call ids (`bad_ids`), an empty response (`empty`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .provider import Provider, Request
 
 
 class Chaos(Wrapper):
-    """Wraps a provider. Each keyword is a probability, 0 to 1; `seed` makes the trouble repeatable."""
+    """Wraps a provider. Each keyword is a probability from 0 to 1; the same `seed` gives the same faults."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Chaos(Wrapper):
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
-        """Open the wrapped provider's response, with whatever trouble comes up this time."""
+        """Open the wrapped provider's response, with the faults drawn for it. Raises ProviderError."""
         faults = {name for name, chance in self._faults.items() if self._random.random() < chance}
         if "refuse" in faults:
             raise RateLimited("chaos: too many requests", status=429, retry_after=1.0)

@@ -1,4 +1,4 @@
-"""Time as engine and wrappers see it. Nothing else reads a clock or sleeps, so tests can own time."""
+"""The clock of engine and wrappers. Nothing else reads the time or sleeps, so tests can control time."""
 
 from __future__ import annotations
 
@@ -10,39 +10,39 @@ import anyio
 
 
 class Clock(Protocol):
-    """Where engine and wrappers get their time."""
+    """Source of time for engine and wrappers."""
 
     def now(self) -> float:
-        """Seconds on a clock that never goes back."""
+        """Seconds on a monotonic clock."""
         ...
 
     def wall(self) -> datetime:
-        """The time of day, in UTC; for people and records only."""
+        """Wall-clock time in UTC; for records and people only."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so many seconds."""
+        """Sleep for this many seconds."""
         ...
 
     def deadline(self, seconds: float | None) -> anyio.CancelScope:
-        """A cancel scope that ends itself after so many seconds; never for None."""
+        """A cancel scope that times out after this many seconds; never for None."""
         ...
 
 
 class SystemClock:
-    """The machine's time."""
+    """The system's clocks."""
 
-    now = staticmethod(monotonic)  # itself and not a method around it: every event is dated by it
-    """Seconds on the machine's monotonic clock."""
+    now = staticmethod(monotonic)  # not wrapped in a method, because it is called for every event
+    """Seconds on the system's monotonic clock."""
 
     def wall(self) -> datetime:
-        """The time of day, in UTC."""
+        """Wall-clock time in UTC."""
         return datetime.now(UTC)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so many seconds."""
+        """Sleep for this many seconds."""
         await anyio.sleep(seconds)
 
     def deadline(self, seconds: float | None) -> anyio.CancelScope:
-        """A cancel scope that ends itself after so many seconds; never for None."""
+        """A cancel scope that times out after this many seconds; never for None."""
         return anyio.move_on_after(seconds)

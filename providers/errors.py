@@ -1,22 +1,22 @@
-"""What can go wrong at a provider, told apart by what one would do about it.
+"""Provider errors, classified by what the caller can do about them.
 
     ProviderError
-    ├── Unauthorized        auth: the key is missing, wrong or not allowed (401, 403): change the key
+    ├── Unauthorized        auth: the key is missing, wrong or lacks permission (401, 403): change the key
     ├── NotFound            not_found: no such model or path (404): change the name
-    ├── BadRequest          bad_request: the request itself is refused (400, 422): change what is sent
+    ├── BadRequest          bad_request: the request itself is rejected (400, 422): change the request
     │   └── ContextOverflow     context_overflow: too many tokens: compact, then try again
-    ├── QuotaExceeded       quota: no money or no allowance is left (402, some 429): pay, or use another account
+    ├── QuotaExceeded       quota: no credit or quota is left (402, some 429): pay, or use another account
     ├── RateLimited         rate_limit: too many requests (429): wait `retry_after` seconds
-    ├── Unavailable         server: the provider's own trouble (5xx): try again, or another one
+    ├── Unavailable         server: the provider's own error (5xx): retry, or use another provider
     │   ├── Unreachable         connection: refused, unresolved, reset before an answer
-    │   └── TimedOut            timeout: no answer, or no more of it, in time
-    ├── Cancelled           cancelled: nobody's fault: the caller ended the request
+    │   └── TimedOut            timeout: no response, or no further content, in time
+    ├── Cancelled           cancelled: the caller cancelled the request
     ├── Degenerate          degenerate: the response repeated itself, and the engine cut it
-    ├── Exhausted           exhausted: a script or a record holds no more responses
-    └── Broken              protocol: the answer is not what the protocol says
-        └── Interrupted         interrupted: the stream broke off before its end
+    ├── Exhausted           exhausted: a script or a record has no more responses
+    └── Broken              protocol: the response violates the protocol
+        └── Interrupted         interrupted: the stream ended before the response did
 
-The loop turns whatever is left of these after retries into the outcome `provider_error`.
+The loop turns an error that remains after all retries into the outcome `provider_error`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..decision import AttemptEnded, Usage
 
 
 class ProviderError(Exception):
-    """A provider could not give a response. `str()` is fit for people and never holds a key."""
+    """A provider could not give a response. The message is for people and never contains a key."""
 
     kind: ClassVar[str] = "other"
 
@@ -37,71 +37,71 @@ class ProviderError(Exception):
         self.status = status
         """HTTP status, if there was one."""
         self.retry_after = retry_after
-        """Seconds that the provider asks to wait."""
+        """Seconds to wait before a retry, if the provider said so."""
 
 
 class Unauthorized(ProviderError):
-    """The key is missing, wrong or not allowed to do this."""
+    """The key is missing, wrong or lacks permission."""
 
     kind = "auth"
 
 
 class NotFound(ProviderError):
-    """No such model, or no such path."""
+    """The model or the path does not exist."""
 
     kind = "not_found"
 
 
 class BadRequest(ProviderError):
-    """The provider refuses the request as it is."""
+    """The provider rejects the request."""
 
     kind = "bad_request"
 
 
 class ContextOverflow(BadRequest):
-    """The request holds more tokens than the model takes."""
+    """The request has more tokens than the model accepts."""
 
     kind = "context_overflow"
 
 
 class QuotaExceeded(ProviderError):
-    """The account has no money left, or has used up what it may use: no wait of a few minutes mends it."""
+    """The account has no credit or quota left; waiting a few minutes does not help."""
 
     kind = "quota"
 
 
 class RateLimited(ProviderError):
-    """Too many requests or tokens; `retry_after` says how long to wait, if the provider does."""
+    """Too many requests or tokens; `retry_after` is how long to wait, if the provider says so."""
 
     kind = "rate_limit"
 
 
 class Unavailable(ProviderError):
-    """The provider has trouble of its own."""
+    """The provider has an internal error or is overloaded."""
 
     kind = "server"
 
 
 class Unreachable(Unavailable):
-    """No connection, or none that lived long enough for an answer."""
+    """The connection failed, or was closed before a response."""
 
     kind = "connection"
 
 
 class TimedOut(Unavailable):
-    """No answer in time, or no more of it."""
+    """No response, or no further content, in time."""
 
     kind = "timeout"
 
 
 class Cancelled(ProviderError):
-    """The caller ended the request. Never raised by a provider: it is how a cut attempt stands in the record."""
+    """The caller cancelled the request. Never raised by a provider; records use it for an attempt that was cut."""
 
     kind = "cancelled"
 
 
 class Degenerate(ProviderError):
-    """The response repeated itself. Never raised by a provider: it is how one that was cut stands in the record."""
+    """The response repeated itself. Never raised by a provider; records use it for an attempt that the engine cut."""
 
     kind = "degenerate"
 
@@ -110,23 +110,23 @@ class Degenerate(ProviderError):
     ) -> None:
         super().__init__(message, status=status, retry_after=retry_after)
         self.text = text
-        """The response's text before that."""
+        """The response's text before the repetition."""
 
 
 class Exhausted(ProviderError):
-    """A script or a record was asked for more responses than it holds."""
+    """A script or a record has no more responses."""
 
     kind = "exhausted"
 
 
 class ProtocolError(ProviderError):
-    """The answer is not what the protocol says."""
+    """The response violates the protocol."""
 
     kind = "protocol"
 
 
 class Interrupted(ProtocolError):
-    """The stream broke off before its end."""
+    """The stream ended before the response did."""
 
     kind = "interrupted"
 
@@ -154,14 +154,14 @@ KINDS: dict[str, type[ProviderError]] = {
 
 
 def redact(text: str, secret: str | None) -> str:
-    """`text` without the key: providers quote it in their error messages."""
+    """Remove a key from a text: providers quote it in their error messages."""
     return text.replace(secret, "***") if secret else text
 
 
 def attempt_ended(
     error: ProviderError, model: str, *, beside: bool = False, usage: Usage | None = None
 ) -> AttemptEnded:
-    """An attempt at a response of this model that came to nothing, as its stream says so."""
+    """The chunk that reports an attempt with this model as failed."""
     return AttemptEnded(
         model=model,
         kind=error.kind,

@@ -1,4 +1,4 @@
-"""Asking another provider when one fails."""
+"""Fallback: uses the next provider when one fails."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .errors import ProviderError
 from .provider import Provider, Request
 
 NO_FALLBACK = frozenset({"cancelled", "exhausted"})
-"""Kinds of errors that are no trouble of a provider: another one would not help."""
+"""Kinds of errors that are not the provider's: another provider would not help."""
 
 
 class Fallback(Wrapper):
-    """Asks the first provider, and when it fails the next, to the last, whose error stands.
+    """Uses the first provider and, when it fails, the next one; the last one's error is raised.
 
-    after_output: whether to go on to the next when part of the response had been shown; the stream then declares it
-    void. `unless` names kinds of errors that stand as they are.
+    after_output: whether to use the next provider even if part of the response had been emitted, which is then
+    retracted. unless: kinds of errors that are raised at once.
     """
 
     def __init__(self, *providers: Provider, after_output: bool = True, unless: Collection[str] = NO_FALLBACK) -> None:
@@ -28,7 +28,7 @@ class Fallback(Wrapper):
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
-        """Open a response of the first provider that gives one."""
+        """Open a response of the first provider that works. Raises ProviderError."""
         left = iter(self.providers[1:])
 
         def next_one(error: ProviderError, shown: bool) -> tuple[Provider, float] | None:

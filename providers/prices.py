@@ -1,7 +1,7 @@
-"""Which model has which price: a user's own prices, then litellm's table. The only module that reads that table.
+"""Prices of models: the user's own, then litellm's price table. The only module that reads that table.
 
-The table is the file of JSON that litellm brings along. It is read without importing litellm, which takes a hundred
-times as long, and without the network: see `docs/decisions/0007-*.md`.
+The table is the JSON file in litellm's package. It is read without importing litellm, which would take a hundred times
+as long, and without network access; see `docs/decisions/0007-*.md`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..decision.cost import MILLION
 from .provider import Provider
 
 FILE = "model_prices_and_context_window_backup.json"
-"""litellm's table, in its package (seen in every release from 1.103.0 to 1.109.1)."""
+"""litellm's price table in its package (seen in every release from 1.103.0 to 1.109.1)."""
 VENDORS = {
     "api.deepseek.com": "deepseek",
     "api.groq.com": "groq",
@@ -30,18 +30,18 @@ VENDORS = {
     "api.x.ai": "xai",
     "openrouter.ai": "openrouter",
 }
-"""Hosts at which a vendor's own prices hold, with its name in the table."""
+"""Hosts with the vendor's own prices, and the vendor's name in the table."""
 _TELLING = re.compile(r"[-/.\d]")
-"""A name without any of these (`qwen`, `scripted`) is nobody's model: the table need not be read to know it."""
+"""A name without any of these (`qwen`, `scripted`) is not in the table, which then need not be read."""
 _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 
 class Prices:
-    """What models cost.
+    """Prices of models.
 
-    `own`: your prices by the model's name, which win over the table; or another name to take the price of, as in
-    `Prices({"my-deployment": "azure/gpt-4o", "qwen": Price(input=0.1, output=0.3)})`. `listed=False` leaves the table
-    out.
+    `own`: prices by model name, which take precedence over the table; or the name of another model with the same price,
+    as in `Prices({"my-deployment": "azure/gpt-4o", "qwen": Price(input=0.1, output=0.3)})`. `listed=False` ignores the
+    table.
     """
 
     def __init__(self, own: Mapping[str, Price | str] | None = None, *, listed: bool = True) -> None:
@@ -49,10 +49,10 @@ class Prices:
         self._listed = listed
 
     def price(self, model: str, endpoint: str = "") -> Price | None:
-        """The price of a model, by litellm's name for it; None where none is known.
+        """The price of a model by its litellm name; None if it is not known.
 
-        `endpoint`: the address, if it was set by hand. A server of your own has no list price, whatever the name of
-        its model.
+        `endpoint`: its URL, if it was set explicitly. A server of your own has no list price, whatever its model is
+        called.
         """
         own = self._own.get(model)
         if isinstance(own, Price):
@@ -67,14 +67,14 @@ class Prices:
         return self.price(provider.model, getattr(provider, "endpoint", ""))
 
     def cost(self, usage: Usage, model: str, endpoint: str = "") -> float | None:
-        """US dollars for the usage of one request; None where no price is known."""
+        """US dollars for the usage of one request; None if no price is known."""
         price = self.price(model, endpoint)
         return None if price is None else price.cost(usage)
 
 
 @lru_cache(maxsize=256)
 def _of_table(model: str) -> Price | None:
-    """The list price of a model; None for one that is not in the table, or free in it, as local models are."""
+    """The list price of a model; None if it is not in the table, or free there, as local models are."""
     if not _TELLING.search(model):
         return None
     for entry in _entries(model):
@@ -85,10 +85,10 @@ def _of_table(model: str) -> Price | None:
 
 
 def _entries(model: str) -> Iterator[Mapping[str, Any]]:
-    """The table's lines on a model, nearest first: under its whole name, then without provider and route.
+    """The table's entries for a model, best match first: by its full name, then without provider and route.
 
-    `anthropic/claude-sonnet-4-5` stands there as `claude-sonnet-4-5`, `bedrock/converse/amazon.nova-pro-v1:0` as
-    `amazon.nova-pro-v1:0`. A shorter name counts only if it is the same provider's: others charge otherwise.
+    `anthropic/claude-sonnet-4-5` is listed as `claude-sonnet-4-5`, `bedrock/converse/amazon.nova-pro-v1:0` as
+    `amazon.nova-pro-v1:0`. A shorter name counts only for the same provider, because others charge different prices.
     """
     table = _table()
     if model in table:
@@ -104,7 +104,7 @@ def _entries(model: str) -> Iterator[Mapping[str, Any]]:
 
 @lru_cache(maxsize=1)
 def _table() -> Mapping[str, msgspec.Raw]:
-    """The table, each line as it stands there; empty where litellm is not installed."""
+    """The table with undecoded entries; empty if litellm is not installed."""
     found = find_spec("litellm")  # which imports nothing
     if found is None or found.origin is None:
         return {}
@@ -128,7 +128,7 @@ def _price(entry: Mapping[str, Any]) -> Price | None:
 
 
 def _plain(entry: Mapping[str, Any], tier: str = "") -> Price | None:
-    """The price without its tiers, or that of one tier: what a tier does not name costs the same in it."""
+    """The price without tiers, or of one tier; a price that the tier does not name is the same as without it."""
 
     def of(name: str) -> float | None:
         dollars = entry.get(name + tier, entry.get(name))

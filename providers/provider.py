@@ -1,10 +1,10 @@
-"""The seam between the engine and a model: one method, from a request to a stream of chunks.
+"""The provider protocol, the interface between the engine and a model: one method, from a request to a stream.
 
-Leaving the stream's context closes the connection, at any point, also when the task is being cancelled. Errors come
-out as `ProviderError`, before the stream or in it. A provider that holds connections may also be an async context
-manager; the engine then keeps it open while runs are under way. One that finds, on entering, that it can never work
-(an unknown model, a missing key) raises `WrongUse`. Two more attributes are optional: `endpoint`, the address if it was
-set by hand, and `reports_cost`, False if its usage never names a cost.
+Leaving the stream's context closes the connection at any point, also while the task is being cancelled. Errors are
+raised as `ProviderError`, before the stream or in it. A provider that holds connections may also be an async context
+manager; the engine then keeps it open while runs are in progress. A provider that can never work (unknown model,
+missing key) raises `WrongUse` on entering. Two more attributes are optional: `endpoint`, the URL if it was set
+explicitly, and `reports_cost`, False if its usage never includes the cost.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ ToolChoice = Literal["auto", "required", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """All that a model needs for one response."""
+    """Everything a model needs for one response."""
 
     messages: Sequence[Message]
     ephemeral: Sequence[Message] = ()
-    """Shown after `messages`, this once. Kept apart, so that what was encoded before stays valid."""
+    """Sent after `messages`, only in this request. Separate, so that cached encodings of `messages` stay valid."""
     tools: tuple[ToolSpec, ...] = ()
     tool_choice: ToolChoice = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Passed to the provider by name: `temperature`, `max_tokens`, `seed` and the like."""
+    """Request settings such as `temperature`, `max_tokens` and `seed`."""
     attempt: str = "1.1"
     edition: int = 0
-    """Goes up when earlier messages have changed: what a provider made of them is void."""
+    """Incremented when earlier messages change: cached encodings of them are then invalid."""
     memo: MutableMapping[Any, Any] = field(default_factory=dict)
-    """A provider's own notes, kept as long as the session: messages that it has already encoded."""
+    """The provider's own cache, kept as long as the session, for messages that it has already encoded."""
 
 
 class Provider(Protocol):
@@ -45,14 +45,14 @@ class Provider(Protocol):
 
     @property
     def model(self) -> str:
-        """The model's name, for records and people."""
+        """Name of the model, for records and messages."""
         ...
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[AsyncIterator[AnyChunk]]:
-        """Open one response. Leaving the context closes it. Raises ProviderError.
+        """Open one response; leaving the context closes it. Raises ProviderError.
 
-        It leaves no cancel scope and no task group open in the caller's task: a wrapper may open it inside a scope of
-        its own that ends before the stream does.
+        Must not leave a cancel scope or task group open in the caller's task: a wrapper may open the stream inside a
+        scope of its own that ends before the stream does.
         """
         ...
 
@@ -68,35 +68,35 @@ NOT_SETTINGS: dict[str, str] = {
     "api_base": "give it where the provider is made: LiteLLM(model, api_base=...)",
     "base_url": "give it where the provider is made: OpenAICompatible(model, URL)",
 }
-"""What is no setting of a request, and where it is said instead."""
+"""Names that are not request settings, with the place where they belong."""
 
 
 def check_model(model: Any, example: str) -> str:
-    """A model's name. Raises WrongUse for what can be none."""
+    """Check and return a model's name. Raises WrongUse for anything that cannot be one."""
     if not isinstance(model, str) or not model.strip():
-        raise WrongUse(f"model is {model!r}: write its name, as in {example}")
+        raise WrongUse(f"model is {model!r}: use the model's name, as in {example}")
     if "://" in model:
         raise WrongUse(f"model {mask_url(model)!r} is a URL: the model's name comes first, as in {example}")
     return model
 
 
 def check_settings(settings: Any, *, as_json: bool = True) -> dict[str, Any]:
-    """Settings for requests, as a dict of their own. Raises WrongUse for what can be none."""
+    """Check request settings and return a copy. Raises WrongUse for names or values that cannot be sent."""
     if settings is None:
         return {}
     if not isinstance(settings, Mapping):
-        raise WrongUse(f"settings is {settings!r}: write a mapping, as in settings={{'temperature': 0}}")
+        raise WrongUse(f"settings is {settings!r}: use a mapping, as in settings={{'temperature': 0}}")
     for name, value in settings.items():
         if not isinstance(name, str):
-            raise WrongUse(f"settings: {name!r} is no name: write texts, as in {{'temperature': 0}}")
+            raise WrongUse(f"settings: {name!r} is not a name: use strings, as in {{'temperature': 0}}")
         if name in NOT_SETTINGS:
-            raise WrongUse(f"settings: {name!r} is no setting of a request: {NOT_SETTINGS[name]}")
+            raise WrongUse(f"settings: {name!r} is not a request setting: {NOT_SETTINGS[name]}")
         if not as_json:
             continue
         try:
             msgspec.json.encode(value)
         except (TypeError, ValueError, RecursionError):
             raise WrongUse(
-                f"settings: {name!r} is {value!r}, which has no form in JSON: write what the endpoint takes"
+                f"settings: {name!r} is {value!r}, which is not JSON: use a value that the endpoint accepts"
             ) from None
     return dict(settings)

@@ -1,4 +1,4 @@
-"""Asking several providers for the same response at once: the fastest is heard, the others are given up."""
+"""Race and hedge: several providers get the same request, the fastest wins, and the others are cancelled."""
 
 from __future__ import annotations
 
@@ -28,26 +28,20 @@ from .clock import Clock, SystemClock
 from .errors import Cancelled, ProviderError, attempt_ended
 from .provider import Provider, Request
 
-# The course of one race: each provider streams in a task of its own until one has won.
-#
-# Plain tasks and no task group: nothing that a scope or a group would hold open stays in the task of whoever reads,
-# so a race can be wrapped by anything.
-
 AHEAD = 64
-"""Chunks that the winner may be ahead of its reader."""
+"""Chunks that the winner may buffer ahead of its reader."""
 TIDY_SECONDS = 5.0
-"""How long those that are given up may take to close."""
+"""Seconds that cancelled providers may take to close."""
 
 
 class Race(Wrapper):
-    """All providers begin at once, and one is heard.
+    """Sends the request to all providers at once and uses one response.
 
-    until: `first_token` takes the one whose first text, reasoning or call comes first, and streams it on;
-    `finished` the one whose whole response is there first, and shows nothing until then.
+    until: `first_token` picks the provider whose first text, reasoning or call arrives first, and streams it from
+    there; `finished` picks the one whose whole response arrives first, and emits nothing until then.
 
-    The others are cancelled. What they cost is estimated and counted, as attempts beside the one that is heard. One
-    that fails leaves the race to the rest; the last one's error stands. (For whole runs against each other, see
-    `Engine.race`.)
+    The others are cancelled. Their cost is estimated and counted, as attempts beside the winner. If one fails, the
+    others go on; if all fail, the last error is raised. To race whole runs against each other, see `Engine.race`.
     """
 
     def __init__(
@@ -63,12 +57,12 @@ class Race(Wrapper):
 
     @property
     def model(self) -> str:
-        """The models that run."""
+        """Names of all models in the race."""
         return " | ".join(provider.model for provider in self.providers)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
-        """Open a response of each, and give that of the fastest."""
+        """Open a response of each provider and stream the winner's. Raises ProviderError."""
         race = _RaceStream(self.providers, request, self._until, self._stagger, self._clock)
         try:
             yield race
@@ -76,14 +70,14 @@ class Race(Wrapper):
             await race.aclose()
 
 
-# Asking a second provider when the first is slow to begin.
-
-
 class Hedge(Race):
-    """The first provider has a head start of `after` seconds; then the next begins too, and so on.
+    """Starts the next provider when the ones before it have not responded after `after` seconds.
 
-    Who streams first is heard, as in `Race`. If all that have begun fail, the next begins at once. With `after` near
-    the time within which nearly all responses begin, few requests are made twice, and the slow ones are cut short.
+    The first one to stream wins, as in `Race`. If all started providers fail, the next one starts at once. With `after`
+    near a high percentile of the time to the first token, few requests are duplicated and the slowest responses are
+    avoided ("The Tail at Scale", Dean and Barroso, 2013).
+
+    Raises WrongUse if `after` is not above 0.
     """
 
     def __init__(self, *providers: Provider, after: float, clock: Clock | None = None) -> None:
@@ -94,12 +88,16 @@ class Hedge(Race):
 
     @property
     def model(self) -> str:
-        """The first one's model; who was heard stands with each response."""
+        """The first provider's model; each response names the one that was used."""
         return self.provider.model
 
 
 class _RaceStream:
-    """Iterates over the chunks of whoever wins. Close it: it holds tasks and connections."""
+    """The stream of one race: each provider streams in a task of its own until one has won.
+
+    It uses plain tasks and no task group, so no scope stays open in the reader's task and a race can be wrapped by
+    anything. Must be closed: it holds tasks and connections.
+    """
 
     def __init__(
         self,
@@ -134,7 +132,7 @@ class _RaceStream:
         return item
 
     async def aclose(self) -> None:
-        """Give up whatever still runs, and wait until it is closed; cancelled meanwhile, break off that, too."""
+        """Cancel all providers and wait until they are closed; a cancellation meanwhile cancels their closing, too."""
         tasks = [runner.task for runner in self._runners if runner.task is not None]
         for task in tasks:
             task.cancel()
@@ -157,17 +155,17 @@ class _RaceStream:
             async with runner.provider.stream(self._request) as chunks:
                 async for chunk in chunks:
                     await self._take(runner, chunk)
-            self._win(runner)  # a response that shows nothing is one, too
+            self._win(runner)  # an empty response counts as well
             self._queue.put_nowait(None)
         except ProviderError as error:
             self._fail(runner, error)
-        except Exception as error:  # a provider that breaks its word must not leave the reader waiting
+        except Exception as error:  # a provider that raises something else must not leave the reader waiting
             self._fail(runner, ProviderError(f"{runner.provider.model}: {error_text(error)}"))
         finally:
             runner.over.set()
 
     async def _head_start(self, number: int) -> None:
-        """Let those before begin, each `stagger` seconds earlier; go at once if all of them have failed."""
+        """Wait `stagger` seconds for each provider before this one, or until all of them have failed."""
         if not self._stagger or not number:
             return
         waiting = [asyncio.ensure_future(self._clock.sleep(self._stagger * number))]
@@ -220,7 +218,7 @@ class _RaceStream:
             self._queue.put_nowait(attempt_ended(error, runner.provider.model, beside=True))
 
     def _report_attempts(self, loser: _Runner) -> None:
-        """What a loser that is itself a wrapper had tried in vain is counted as well."""
+        """Report failed attempts of a loser that is itself a wrapper, so that they are counted."""
         for chunk in loser.buffered:
             if isinstance(chunk, AttemptEnded):
                 self._queue.put_nowait(replace(chunk, beside=True))
@@ -241,13 +239,13 @@ class _Runner:
         self.provider = provider
         self.begun = False
         self.over = asyncio.Event()
-        """Set once it has failed, won or ended."""
+        """Set when it has failed, won or ended."""
         self.buffered: list[AnyChunk] = []
         self.task: asyncio.Task[None] | None = None
 
 
 def _is_output(chunk: AnyChunk) -> bool:
-    """Whether this is something that the model said."""
+    """Whether the chunk is output of the model."""
     match chunk:
         case TextDelta(text):
             return bool(text.strip())

@@ -1,7 +1,7 @@
-"""A gate with so many places, and a bucket that fills again. Both are fair: who comes first is let through first.
+"""Rate limits: the wrapper `RateLimit`, and the fair semaphore and token bucket it is made of.
 
-Our own and no library's, because both take their time from a `Clock`, so that tests own it, and the gate changes its
-width while it is in use.
+Semaphore and bucket are our own and no library's, because they take their time from a `Clock`, which tests control,
+and the semaphore changes its capacity while it is in use.
 """
 
 from __future__ import annotations
@@ -19,26 +19,23 @@ from .errors import RateLimited
 from .provider import Provider, Request
 
 PAUSE = 1.0
-"""Seconds for which nothing passes after a refusal that names no time."""
+"""Seconds without new requests after a rate-limit error that names no time."""
 BURST_SECONDS = 6.0
-"""A bucket holds what may pass in so many seconds; so much may pass at once after a rest."""
-
-
-# Keeping to what a provider allows: so many streams at once, requests and tokens a minute.
+"""Capacity of a bucket, as seconds of its rate: the largest burst after a pause."""
 
 
 class RateLimit(Wrapper):
-    """Lets no more through than is allowed; the rest waits in the order in which it came.
+    """Keeps requests within a provider's rate limits; requests over the limit wait, first come first served.
 
-    streams: responses at once. A place is held while a response streams and is free while tools run.
-    requests_per_minute, tokens_per_minute: None for no bound. Tokens (in and out) are estimated before a request and
-    corrected by what the provider counts.
-    adapt: when the provider says that it was too much (429), half as many streams are let through, and nothing at all
-    for as long as it asks to wait; each response that comes through well lets the number grow again.
-    longest_wait: seconds to wait for a place among the streams; then the request fails as `RateLimited`, so that a
-    `Fallback` around it asks somebody else. None: as long as it takes.
+    streams: concurrent responses. A place is held while a response streams, and is free while tools run.
+    requests_per_minute, tokens_per_minute: None for no limit. Tokens (input and output) are estimated before a request
+    and corrected by the reported usage.
+    adapt: after a rate-limit error (429) the number of streams is halved, and none starts for as long as the provider
+    asks to wait; each successful response lets the number grow again.
+    longest_wait: seconds to wait for a place; then the request fails with `RateLimited`, so that a `Fallback` around
+    it can use another provider. None: no limit.
 
-    Share one Limit between all engines that use one key.
+    Share one RateLimit between all engines that use the same key. Raises WrongUse for a value that is not above 0.
     """
 
     def __init__(
@@ -61,7 +58,7 @@ class RateLimit(Wrapper):
         }
         for name, value in given.items():
             if value is not None and not value > 0:
-                raise WrongUse(f"RateLimit: {name} is {value}: use more than 0, or None for no limit")
+                raise WrongUse(f"RateLimit: {name} is {value}: use a value above 0, or None for no limit")
         clock = clock or SystemClock()
         self._semaphore = AdaptiveSemaphore(streams, clock)
         self._requests = None if requests_per_minute is None else TokenBucket(requests_per_minute, clock)
@@ -71,17 +68,17 @@ class RateLimit(Wrapper):
 
     @property
     def streams(self) -> int:
-        """Responses that are streaming now."""
+        """Number of responses that are streaming."""
         return self._semaphore.in_use
 
     @property
     def allowed(self) -> float | None:
-        """Streams that are let through at present; None: any number."""
+        """Concurrent streams that are allowed at present; None: no limit."""
         return self._semaphore.allowed
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
-        """Open a response once there is room for it."""
+        """Open a response once the limits allow it. Raises ProviderError."""
         async with AsyncExitStack() as stack:
             number = await self._acquire_place(stack)
             estimate = await self._acquire_rates(request)
@@ -106,7 +103,7 @@ class RateLimit(Wrapper):
             raise RateLimited(message) from None
 
     async def _acquire_rates(self, request: Request) -> int:
-        """Wait until the rates allow one more request; the tokens that were taken for it."""
+        """Wait until the rates allow one more request; return the tokens reserved for it."""
         if self._requests is not None:
             await self._requests.acquire(1)
         if self._tokens is None:
@@ -117,7 +114,7 @@ class RateLimit(Wrapper):
 
     @staticmethod
     async def _counted(chunks: AsyncIterator[AnyChunk], tokens: TokenBucket, taken: int) -> AsyncGenerator[AnyChunk]:
-        """The chunks as they come; what the provider counts corrects what was taken for it."""
+        """Pass the chunks on, and replace the reserved tokens by the reported usage."""
         async for chunk in chunks:
             if isinstance(chunk, UsageReport):
                 used = chunk.usage.input_tokens + chunk.usage.output_tokens
@@ -127,14 +124,17 @@ class RateLimit(Wrapper):
 
 
 def _estimate(request: Request) -> int:
-    """Tokens in and out of a request that has not been made: what is asked, and the answer that it allows for."""
+    """Estimate the tokens of a request before it is made: its messages, and the longest response it allows."""
     asked = sum(message_size(message) for message in (*request.messages, *request.ephemeral))
     answer = request.settings.get("max_tokens")
     return estimate_tokens(asked) + (answer if isinstance(answer, int) else 0)
 
 
 class AdaptiveSemaphore:
-    """Lets at most `places` through at once; None for any number."""
+    """A fair semaphore whose capacity adapts: it halves when the provider reports overload, and grows again.
+
+    `places`: the maximum capacity; None for no limit.
+    """
 
     def __init__(self, places: int | None, clock: Clock) -> None:
         self.in_use = 0
@@ -143,14 +143,14 @@ class AdaptiveSemaphore:
         self._clock = clock
         self._closed_until = 0.0
         self._backed_off = 0
-        """How often it has been too much."""
+        """Number of times the capacity was reduced."""
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     @asynccontextmanager
     async def acquire(self, within: float | None = None) -> AsyncIterator[int]:
-        """Hold a place; gives the number to name in `back_off`.
+        """Hold a place; yields the number to pass to `back_off`.
 
-        Raises TimeoutError if there is none within so many seconds.
+        Raises TimeoutError if no place is free within `within` seconds.
         """
         with self._clock.deadline(within) as scope:
             await self._wait_for_place()
@@ -165,9 +165,9 @@ class AdaptiveSemaphore:
             self._wake_waiting()
 
     def back_off(self, number: int, seconds: float | None) -> None:
-        """It was too much: half as many as were inside from now on, and nobody for so many seconds.
+        """Halve the capacity, and admit nobody for `seconds` (`PAUSE` if None), after a rate-limit error.
 
-        Those who were let in together are refused together, which counts once.
+        Requests that were admitted at the same capacity usually fail together; that counts once.
         """
         self._closed_until = max(self._closed_until, self._clock.now() + (PAUSE if seconds is None else seconds))
         if number == self._backed_off:
@@ -175,7 +175,7 @@ class AdaptiveSemaphore:
             self.allowed = max(1.0, min(self.in_use, self.allowed or self.in_use) / 2)
 
     def recover(self) -> None:
-        """It went well: one more for each full round of those who are allowed."""
+        """Grow by one place per full round of successful requests."""
         if self.allowed is None:
             return
         self.allowed += 1 / self.allowed
@@ -192,7 +192,7 @@ class AdaptiveSemaphore:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # let in and cancelled at the same moment: on to the next
+            if turn.done() and not turn.cancelled():  # admitted and cancelled at the same moment: pass it on
                 self.in_use -= 1
                 self._wake_waiting()
             elif turn in self._waiting:
@@ -211,7 +211,7 @@ class AdaptiveSemaphore:
 
 
 class TokenBucket:
-    """Lets so much through a minute. Who takes more than there is waits until it has come in."""
+    """A fair token bucket: allows `per_minute` units a minute, with bursts of up to `BURST_SECONDS` worth of them."""
 
     def __init__(self, per_minute: float, clock: Clock) -> None:
         self._per_second = per_minute / 60
@@ -221,7 +221,7 @@ class TokenBucket:
         self._looked = clock.now()
 
     async def acquire(self, amount: float) -> None:
-        """Take so much, and wait until it is there; given back if the waiting is cancelled."""
+        """Take an amount, waiting until it is available; a cancelled wait gives it back."""
         self._fill()
         self._level -= amount
         if self._level >= 0:
@@ -233,7 +233,7 @@ class TokenBucket:
             raise
 
     def try_acquire(self, amount: float) -> float:
-        """Take so much if it is there; else take nothing, and give the seconds until it will be."""
+        """Take an amount if it is available and return 0; otherwise take nothing and return the seconds until it is."""
         self._fill()
         if self._level < amount:
             return (amount - self._level) / self._per_second
@@ -241,7 +241,7 @@ class TokenBucket:
         return 0.0
 
     def adjust(self, more: float) -> None:
-        """It was so much more, or less, than was taken."""
+        """Take more, or give back (if negative), after the real amount is known."""
         self._level = min(self._most, self._level - more)
 
     def _fill(self) -> None:

@@ -1,8 +1,8 @@
-"""A wrapper that keeps what a provider streamed, and may read the rest of a response that was cut.
+"""Record: a wrapper that records a provider's responses, and can read the rest of a response that was cut.
 
-An exchange is one response as it came: its chunks with their times, how it ended, and, with `drain`, the chunks that
-came after the cut. What a cut has saved can be shown only if somebody pays for reading the rest; that is what
-`drain` is for, and it is off by default.
+An exchange is one response as it arrived: its chunks with their times, how it ended, and, with `drain`, the chunks
+after a cut. What a cut saved can only be measured by paying for the rest, which is what `drain` does; it is off by
+default.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class RecordedError(Struct, frozen=True, kw_only=True):
 
 
 class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One response of a provider, as it came."""
+    """One response of a provider, as it arrived."""
 
     attempt: str
     model: str
@@ -45,13 +45,13 @@ class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: Literal["finished", "cut", "failed", "cancelled"] = "finished"
     failure: RecordedError | None = None
     after_cut: tuple[AnyChunk, ...] = ()
-    """What came after the cut, if it was drained."""
+    """Chunks after the cut, if it was drained."""
 
 
 class Record(Wrapper):
-    """Wraps a provider and keeps each exchange: in a file of JSON Lines, or by calling a function.
+    """Wraps a provider and records each exchange, to a file of JSON Lines or with a function.
 
-    `drain` reads the rest of a response that was left early, for at most `deadline` seconds.
+    `drain` reads the rest of a response that was cut, for at most `deadline` seconds.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Record(Wrapper):
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
-        """Open the wrapped provider's response and keep what comes of it."""
+        """Open the wrapped provider's response and record it. Raises ProviderError."""
         recorder = _ExchangeRecorder(request.attempt, self.model)
         try:
             async with self.provider.stream(request) as chunks:
@@ -108,7 +108,7 @@ class _ExchangeRecorder:
             async for chunk in chunks:
                 self._after.append(chunk)
         except ProviderError as error:
-            self._failure = record_error(error)  # the rest is a bonus: its loss is noted, not raised
+            self._failure = record_error(error)  # nobody waits for the rest: recorded, not raised
 
     def failed(self, error: ProviderError) -> None:
         self.ended = "failed"

@@ -1,4 +1,4 @@
-"""A provider that answers with recorded exchanges, in the order in which they were made."""
+"""Replay: a provider that plays recorded exchanges in their order."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .record import Exchange, RecordedError
 
 
 class Replay:
-    """Plays exchanges from a file that `Record` wrote, or from anywhere else.
+    """Plays exchanges from a file that `Record` wrote, or from an iterable. Raises Exhausted after the last one.
 
-    `pace` waits between chunks as long as the record did; `sleep` is what it waits with (seconds). A response that
-    was cancelled from outside stops where it did then and waits for `cancelled`, which by default never returns.
+    `pace` keeps the recorded time between chunks, by calling `sleep` with seconds. A response that was cancelled stops
+    where it did then and awaits `cancelled`, which by default never returns.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class Replay:
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
-        """Answer with the next exchange."""
+        """Play the next exchange. Raises ProviderError."""
         exchange = next(self._left, None)
         if exchange is None:
-            raise Exhausted(f"the record holds {self._given} responses, and a request more was made")
+            raise Exhausted(f"the record has {self._given} responses, and one more was requested")
         chunks = self._play(exchange)
         try:
             yield chunks
@@ -68,7 +68,7 @@ class Replay:
 
 
 def rebuild_error(failure: RecordedError) -> ProviderError:
-    """The error that was recorded."""
+    """Rebuild the error that was recorded."""
     if failure.kind == Degenerate.kind:
         return Degenerate(failure.message, text=failure.text)
     leaf = KINDS.get(failure.kind, ProviderError)
@@ -76,7 +76,7 @@ def rebuild_error(failure: RecordedError) -> ProviderError:
 
 
 def read_exchanges(path: str | os.PathLike[str]) -> list[Exchange]:
-    """The exchanges of a file; a torn last line is left out. Raises WrongUse if it is none."""
+    """Read the exchanges of a file; an incomplete last line is skipped. Raises WrongUse for any other invalid line."""
     lines = Path(path).read_bytes().split(b"\n")
     exchanges: list[Exchange] = []
     for number, line in enumerate(lines, 1):
@@ -87,5 +87,5 @@ def read_exchanges(path: str | os.PathLike[str]) -> list[Exchange]:
         except msgspec.DecodeError as error:
             if number == len(lines):
                 break
-            raise WrongUse(f"{path}, line {number}: no recorded exchange ({error})") from None
+            raise WrongUse(f"{path}, line {number}: not a recorded exchange ({error})") from None
     return exchanges

@@ -1,4 +1,4 @@
-"""Asking the same provider again when it fails in a way that may pass."""
+"""Retry: repeats a request to the same provider after a transient error."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from .provider import Provider, Request
 DEFAULT_RETRIES: Mapping[str, int] = MappingProxyType(
     {"rate_limit": 5, "server": 3, "connection": 3, "timeout": 2, "interrupted": 2, "protocol": 1}
 )
-"""How often each kind of error is tried again. What is not named is not: it would fail the same way."""
+"""Retries by kind of error. Other kinds are not retried: they would fail the same way."""
 
 
 class Retry(Wrapper):
-    """Asks again after errors that may pass, each kind so many times for one response.
+    """Retries transient errors with exponential backoff and full jitter.
 
-    times: retries by kind of error (`providers.errors.KINDS`), `DEFAULT_RETRIES` by default.
-    first_wait, longest_wait: seconds. The wait doubles from the one to the other; the actual one is random between
-    nothing and that (full jitter), so that many clients do not come back at once. A provider that says how long to
-    wait is believed, if that is not longer than `longest_wait`; if it is, its error stands.
-    after_output: whether to ask again when part of the response had been shown. The stream then declares it void;
-    False for readers who cannot take back what they have read.
+    times: retries per response by kind of error (`providers.errors.KINDS`), `DEFAULT_RETRIES` by default.
+    first_wait, longest_wait: seconds. The upper bound of the wait doubles from the one to the other; the wait itself is
+    random between 0 and that bound, so that many clients do not return at the same moment. If the provider says how
+    long to wait, that is used, unless it exceeds `longest_wait`: then its error is raised.
+    after_output: whether to retry even if part of the response had been emitted, which is then retracted. Use False for
+    readers that cannot discard what they have read.
+
+    Raises WrongUse for an unknown kind of error, or waits that are not 0 <= first_wait <= longest_wait.
     """
 
     def __init__(
@@ -44,10 +46,10 @@ class Retry(Wrapper):
         super().__init__(provider)
         unknown = sorted(set(times) - set(KINDS))
         if unknown:
-            raise WrongUse(f"Retry: times names {', '.join(unknown)}, and the kinds are {', '.join(sorted(KINDS))}")
+            raise WrongUse(f"Retry: times has unknown kinds {', '.join(unknown)}: use {', '.join(sorted(KINDS))}")
         if not 0 <= first_wait <= longest_wait:
             raise WrongUse(
-                f"Retry: first_wait is {first_wait} and longest_wait {longest_wait}: use 0 <= first <= longest"
+                f"Retry: first_wait is {first_wait}, longest_wait {longest_wait}: use 0 <= first_wait <= longest_wait"
             )
         self._times = dict(times)
         self._waits = (first_wait, longest_wait)
@@ -57,7 +59,7 @@ class Retry(Wrapper):
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
-        """Open a response, and another one if it fails."""
+        """Open a response, and retry if it fails. Raises ProviderError."""
         left = dict(self._times)
         made = 0
 
@@ -77,7 +79,7 @@ class Retry(Wrapper):
             await attempts.aclose()
 
     def _wait(self, error: ProviderError, made: int) -> float | None:
-        """Seconds until the next attempt; None if that is too long."""
+        """Seconds until the next attempt; None if the provider asks for more than `longest_wait`."""
         first, longest = self._waits
         if error.retry_after is not None:
             return error.retry_after if error.retry_after <= longest else None

@@ -1,4 +1,4 @@
-"""A provider without a model: it says what the script says. For tests, examples and demos.
+"""Scripted: a provider without a model, which plays a script. For tests, examples and demos.
 
     provider = Scripted(
         [call("read_file", path="a.txt")],          # one response with one call
@@ -7,9 +7,9 @@
         RateLimited("slow down", retry_after=3),    # raised instead of a response
     )
 
-A response is a list of chunks, lists of chunks, exceptions and things with an async `wait()` (an `anyio.Event`
-makes a stall that the test ends). Responses are used up in order over all requests; a function from the request to a
-response instead makes a script that needs no order, for many runs at once.
+A response is a list of chunks, lists of chunks, exceptions and objects with an async `wait()` (an `anyio.Event` makes
+the stream stall until the test sets it). Each request takes the next response; where many runs share a script, pass a
+function from the request to a response instead.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from .errors import Exhausted
 from .provider import Request
 
 Response = Any
-"""A string, an exception, or an iterable of chunks, iterables of chunks, exceptions and things with `wait()`."""
+"""A string, an exception, or an iterable of chunks, nested iterables, exceptions and objects with `wait()`."""
 
 _ids = count(1)
 
 
 def say(text: str, pieces: int = 1) -> list[AnyChunk]:
-    """Text as a model streams it, in so many pieces."""
+    """Text as a model streams it, in this many pieces."""
     size = max(1, -(-len(text) // pieces))
     return [TextDelta(text[i : i + size]) for i in range(0, len(text), size)]
 
 
 def call(name: str, /, *, id: str | None = None, pieces: int = 1, **arguments: Any) -> list[AnyChunk]:
-    """A tool call as a model streams it: its head, then the arguments in so many pieces."""
+    """A tool call as a model streams it: first the name, then the arguments in this many pieces."""
     text = msgspec.json.encode(arguments).decode()
     size = max(1, -(-len(text) // pieces))
     number = next(_ids)
@@ -48,13 +48,16 @@ def call(name: str, /, *, id: str | None = None, pieces: int = 1, **arguments: A
 
 
 class Scripted:
-    """A provider that plays a script. `requests` and `sent` tell what was asked and how far each answer came."""
+    """Plays a script. Raises Exhausted when there are no more responses.
+
+    `requests` holds the requests so far, `sent` the number of chunks that were read of each response.
+    """
 
     def __init__(self, *responses: Response, model: str = "scripted", usage: Usage | None = None) -> None:
         self.model = model
         self.requests: list[Request] = []
         self.sent: list[int] = []
-        """Chunks of each response that were taken: a cut shows here."""
+        """Chunks read of each response; fewer than the script has if the response was cut."""
         self._usage = usage or Usage(input_tokens=10, output_tokens=5)
         self._function: Callable[[Request], Response] | None = None
         self._responses: Iterator[Response] = iter(responses)
@@ -65,7 +68,7 @@ class Scripted:
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
         """Play the next response."""
         number = len(self.requests)
-        self.requests.append(replace(request, messages=tuple(request.messages)))  # as it is now: it goes on growing
+        self.requests.append(replace(request, messages=tuple(request.messages)))  # the list keeps growing
         self.sent.append(0)
         chunks = self._play(self._response(request), number)
         try:
@@ -80,7 +83,7 @@ class Scripted:
             return next(self._responses)
         except StopIteration:
             used = len(self.requests) - 1
-            raise Exhausted(f"the script has {used} responses, and a request more was made") from None
+            raise Exhausted(f"the script has {used} responses, and one more was requested") from None
 
     async def _play(self, response: Response, number: int) -> Any:
         finished = reported = False

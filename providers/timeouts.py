@@ -1,4 +1,4 @@
-"""Bounds on how long a response may take, from the connection to its last chunk."""
+"""Timeouts on responses: the wrapper `Timeouts`, and the watchdog that the adapters use for their own timeouts."""
 
 from __future__ import annotations
 
@@ -13,27 +13,21 @@ from .clock import Clock, SystemClock
 from .errors import TimedOut
 from .provider import Provider, Request
 
-# Giving up a wait that takes too long, where there are very many waits.
-#
-# A deadline of its own for each chunk costs as much as the engine does for it. So one timer serves all waits of a
-# stream: it looks now and then whether the present one is overdue, and is set anew only then.
-#
-# What counts is content, not bytes: a server that sends comments or empty chunks to keep a connection open says
-# nothing.
-
 FIRST_SECONDS = 600.0
-"""How long the first content of a response may take: silent reasoning, and a long prompt on a local machine."""
+"""Default timeout for the first content of a response: reasoning may be silent, and a local model may be slow."""
 BETWEEN_SECONDS = 120.0
-"""How long each further content may take."""
+"""Default timeout for each further piece of content."""
 T = TypeVar("T")
 
 
 class Timeouts(Wrapper):
-    """Gives up a response that takes too long, as `TimedOut` (kind `timeout`). All in seconds, None for no bound.
+    """Fails a response that takes too long with `TimedOut` (kind `timeout`). All values in seconds, None for no limit.
 
-    connect: until the provider answers at all. first: from there to the first content. between: from one piece of
-    content to the next; a report of usage is none, and an attempt that takes over begins anew with `first`. total: all
-    of it; the only bound on a model that never ends its response.
+    connect: until the provider answers. first: from the answer to the first content. between: from one piece of content
+    to the next; a usage report is not content, and a new attempt starts with `first` again. total: the whole response;
+    the only limit on a model that never stops.
+
+    Raises WrongUse for a value that is not above 0.
     """
 
     def __init__(
@@ -56,7 +50,7 @@ class Timeouts(Wrapper):
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
-        """Open a response within its bounds."""
+        """Open a response within its timeouts. Raises ProviderError."""
         ends = None if self._total is None else self._clock.now() + self._total
         async with AsyncExitStack() as stack:
             with self._clock.deadline(self._left(self._connect, ends)) as scope:
@@ -90,7 +84,7 @@ class Timeouts(Wrapper):
         raise self._late(None, ends, what)
 
     def _left(self, bound: float | None, ends: float | None) -> float | None:
-        """Seconds until the nearer of the two."""
+        """Seconds until the earlier of the two timeouts."""
         if ends is None:
             return bound
         left = max(0.0, ends - self._clock.now())
@@ -103,16 +97,19 @@ class Timeouts(Wrapper):
 
 
 class Watchdog:
-    """Bounds the waits for content: so many seconds, above 0, for the first, and for each further one.
+    """Times out waits for content: `first` seconds for the first content, `between` seconds for each further one.
 
-    Without `between` each wait has `first` seconds of its own, whatever it brings. For one wait at a time; `heard`
-    when it brought content; `close` it at the end. The time between two waits, in which the caller does something
-    else, does not count.
+    Content counts, not bytes: a server that only sends comments or empty chunks to keep a connection open times out.
+    Call `content_received` when a wait brought content, and `close` at the end. Without `between`, each wait has
+    `first` seconds, whatever it brings. One wait at a time; time between waits does not count. Seconds are above 0.
+
+    A timeout per chunk would cost as much as everything else the engine does for a chunk. So one timer serves all
+    waits of a stream: it fires now and then, checks whether the current wait is overdue, and is set again only then.
     """
 
     def __init__(self, first: float, between: float | None = None) -> None:
         self._left = self.seconds = first
-        """`seconds`: the bound of the present waits."""
+        """`seconds`: the timeout of the current wait, for messages."""
         self._between = between
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -121,7 +118,7 @@ class Watchdog:
         self._expired = False
 
     async def wait_for(self, awaited: Awaitable[T]) -> T:
-        """Wait for it. Raises TimeoutError once it takes too long; a cancellation from outside goes through."""
+        """Wait for `awaited`. Raises TimeoutError when it takes too long; a cancellation from outside is passed on."""
         task = asyncio.current_task()
         assert task is not None
         before = task.cancelling()
@@ -132,7 +129,7 @@ class Watchdog:
         try:
             return await awaited
         except asyncio.CancelledError:
-            if self._expired and task.uncancel() <= before:  # ours alone, as in `asyncio.timeout`
+            if self._expired and task.uncancel() <= before:  # only our own cancellation, as in `asyncio.timeout`
                 raise TimeoutError from None
             raise
         finally:
@@ -140,11 +137,11 @@ class Watchdog:
             self._left = self.seconds if self._between is None else max(0.0, self._due - self._loop.time())
 
     def content_received(self) -> None:
-        """What came was content: the next may take its own time."""
+        """The latest wait brought content: the timeout for the next content starts."""
         self._left = self.seconds = self.seconds if self._between is None else self._between
 
     def close(self) -> None:
-        """Put the timer away."""
+        """Cancel the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
