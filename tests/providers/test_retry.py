@@ -129,7 +129,10 @@ async def test_a_cancelled_wait_passes_the_cancellation_on() -> None:
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"times": {"rate": 1}}, "times has unknown kinds rate"), ({"first_wait": 9, "longest_wait": 1}, "first_wait is 9")],
+    [
+        ({"times": {"rate": 1}}, "times has unknown kinds rate"),
+        ({"first_wait": 9, "longest_wait": 1}, "first_wait is 9"),
+    ],
 )
 def test_settings_that_cannot_work_are_refused(options: Any, words: str) -> None:
     with pytest.raises(WrongUse, match=words):
