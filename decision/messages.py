@@ -108,7 +108,7 @@ class Image(Struct, frozen=True, omit_defaults=True):
             ("url", self.url, str),
         ):
             if not isinstance(value, kind):
-                raise WrongUse(f"Image({name}=...) is a {type(value).__name__}: use {kind.__name__}")
+                raise WrongUse(f"Image({name}=...) is a value of type {type(value).__name__}: use {kind.__name__}")
 
 
 class ToolResult(Struct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):

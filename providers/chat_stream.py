@@ -1,7 +1,7 @@
-"""OpenAI's streamed chat completions: bytes in, chunks out.
+"""Parser for OpenAI's streamed chat completions: bytes in, chunks out.
 
-Servers differ, so every field may be missing, null or of another type than the reference says. What is left is a
-list of chunks, or a ProviderError. Source: OpenAI API reference, "The chat completion chunk object".
+Servers differ, so any field may be missing, null or of another type than documented. The result is always a list of
+chunks or a ProviderError. Source: OpenAI API reference, "The chat completion chunk object".
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .sse_decoder import ErrorEvent, SSEDecoder
 
 NULL = len(b"null")
 TICKS = 10**10
-"""What xAI counts a dollar as."""
+"""Ticks per US dollar, xAI's unit of cost (xAI documentation, "Cost Tracking")."""
 
 
 class _Wire(Struct, gc=False):
-    """What is read from the wire and dropped again: no work for the garbage collector."""
+    """Short-lived objects decoded from the wire, not tracked by the garbage collector."""
 
 
 class _Function(_Wire):
@@ -56,14 +56,14 @@ class _Delta(_Wire):
     reasoning: Any = None
     refusal: str | None = None
     tool_calls: list[_Call] | None = None
-    function_call: _Function | None = None  # what calls were before there could be several
+    function_call: _Function | None = None  # the older form, for a single call
 
 
 class _Choice(_Wire):
     index: Any = None
     delta: _Delta | None = None
     message: _Delta | None = None
-    text: str | None = None  # the older completions endpoint, which some servers put under this path
+    text: str | None = None  # the older completions endpoint, which some servers serve at this path
     finish_reason: str | None = None
 
 
@@ -78,7 +78,7 @@ class _Usage(_Wire):
     total_tokens: int | None = None
     prompt_tokens_details: _Details | None = None
     completion_tokens_details: _Details | None = None
-    prompt_cache_hit_tokens: int | None = None  # DeepSeek's word for cached tokens
+    prompt_cache_hit_tokens: int | None = None  # DeepSeek's name for cached tokens
     cost: Any = None
     cost_details: Any = None
     is_byok: Any = None
@@ -91,7 +91,7 @@ class _Groq(_Wire):
 
 class _Chunk(_Wire):
     choices: list[_Choice] | None = None
-    usage: msgspec.Raw = msgspec.Raw()  # read apart: numbers in another form are no reason to lose the answer
+    usage: msgspec.Raw = msgspec.Raw()  # decoded separately: numbers of another type must not cost the answer
     x_groq: _Groq | None = None
     error: Any = None
 
@@ -101,25 +101,25 @@ _decode_usage = msgspec.json.Decoder(_Usage | None, strict=False).decode
 
 
 class ChatStream:
-    """Bytes of a streamed response in, chunks out. `words`: finish words beside those of the table."""
+    """Parses one streamed response. `words`: finish words in addition to the table's."""
 
     def __init__(self, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
         self._words = words
         self._events = SSEDecoder()
         self.begun = False
-        """Whether anything but white space has come."""
+        """Whether anything but white space has been received."""
         self._choice: Any = None
-        """The number of the answer that is read: the first that came."""
+        """Index of the choice that is read, the first one received."""
         self._has_choices = False
         self._foreign = b""
         self._error: ProviderError | None = None
         self.refused = False
         self.finished = False
-        """Whether the finish reason has come: after it only the usage can be lost."""
+        """Whether the finish reason has been received: only the usage can still be missing."""
         self.done = False
 
     def feed(self, block: bytes) -> list[AnyChunk]:
-        """The chunks that this block of bytes completes. An error behind some of them is left to `end`."""
+        """Return the chunks that this block completes. An error after some chunks is raised by `end`."""
         chunks: list[AnyChunk] = []
         self.begun = self.begun or bool(block.strip())
         try:
@@ -132,17 +132,20 @@ class ChatStream:
         return chunks
 
     def end(self) -> list[AnyChunk]:
-        """What is left at the end of the body. Raises Interrupted if the response has no end, Broken if it is none."""
+        """End of the body: return the last chunks.
+
+        Raises Interrupted if the response is incomplete, ProtocolError if it is not a chat completion.
+        """
         if self._error is not None:
             raise self._error
         chunks: list[AnyChunk] = []
         for data in self._events.end():
-            with suppress(ProtocolError):  # half a chunk: whether the response is whole is seen below
+            with suppress(ProtocolError):  # half a chunk; completeness is checked below
                 self._feed_event(data, chunks)
         if not self.finished:
             if self._foreign and not self._has_choices:
                 shown = self._foreign[:200].decode("utf-8", "replace")
-                raise ProtocolError(f"the stream is none of chat completions, but of another format: {shown!r}")
+                raise ProtocolError(f"the stream is not in the chat completions format: {shown!r}")
             if not self.done:
                 raise Interrupted("the stream ended without a finish reason")
             chunks.append(FinishReport("other"))
@@ -155,7 +158,7 @@ class ChatStream:
             self.done = True
             return
         if type(data) is ErrorEvent:
-            if not self.finished:  # after the finish nothing can be lost but the usage
+            if not self.finished:  # after the finish only the usage can be missing
                 raise build_error(parse_error_body(data), where="error in the stream: ")
             return
         try:
@@ -178,7 +181,7 @@ class ChatStream:
         for choice in choices or ():
             if choice.index != self._choice and choice.index is not None:
                 if self._choice is not None:
-                    continue  # a second answer beside the first one, which nobody asked for
+                    continue  # a second choice, which was not requested
                 self._choice = choice.index
             if (delta := choice.delta) is not None:
                 self.add_delta(delta, chunks)
@@ -193,7 +196,7 @@ class ChatStream:
             chunks += _usage_report(chunk.usage) or (_usage_report(chunk.x_groq.usage) if chunk.x_groq else [])
 
     def add_delta(self, delta: _Delta, chunks: list[AnyChunk]) -> None:
-        """Add what a delta, or a whole message, says."""
+        """Add the chunks of a delta, or of a whole message."""
         content = delta.content
         if content:
             if type(content) is str:
@@ -221,7 +224,7 @@ class ChatStream:
 
 
 def _content_parts(content: Any) -> list[AnyChunk]:
-    """Content that is a list of parts: Mistral sends text and thinking this way."""
+    """Chunks of content that is a list of parts, as Mistral sends text and thinking."""
     chunks: list[AnyChunk] = []
     for part in content if isinstance(content, list) else [content]:
         if not isinstance(part, dict):
@@ -249,7 +252,7 @@ def _usage(usage: _Usage) -> Usage:
     input, output = usage.prompt_tokens or 0, usage.completion_tokens or 0
     reasoning = (completion.reasoning_tokens if completion else None) or 0
     if usage.total_tokens == input + output + reasoning:
-        output += reasoning  # xAI counts its reasoning beside the output, all others within it
+        output += reasoning  # xAI counts reasoning separately from output, all others as a part of it
     return Usage(
         input_tokens=input,
         output_tokens=output,
@@ -260,11 +263,11 @@ def _usage(usage: _Usage) -> Usage:
 
 
 def reported_cost(usage: Any) -> float | None:
-    """What a response cost in US dollars, where its usage says so; a cost of nothing says nothing.
+    """The reported cost of a response in US dollars; None if its usage has none, or a cost of 0.
 
-    OpenRouter gives a number, and with a key of one's own only its fee: what the vendor takes stands beside it
-    (OpenRouter documentation, "Usage Accounting"). Perplexity gives parts with a `total_cost`, xAI ticks (xAI
-    documentation, "Cost Tracking").
+    OpenRouter reports a number. If the vendor is paid with the user's own key, that number is only OpenRouter's fee,
+    and the vendor's price is a separate field (OpenRouter documentation, "Usage Accounting"). Perplexity reports an
+    object with `total_cost`, xAI ticks (xAI documentation, "Cost Tracking").
     """
     cost, details = getattr(usage, "cost", None), getattr(usage, "cost_details", None)
     if isinstance(cost, Mapping):
@@ -280,7 +283,7 @@ def _dollars(value: Any) -> float:
 
 
 def parse_whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS) -> list[AnyChunk]:
-    """A reply that was not streamed, as chunks. `words`: finish words beside those of the table."""
+    """Parse a response that was not streamed. `words`: finish words in addition to the table's."""
     try:
         reply = _decode(body)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
@@ -289,7 +292,7 @@ def parse_whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS)
             raise _in_stream(value) from None
         if loose is None:
             shown = body[:200].decode("utf-8", "replace")
-            raise ProtocolError(f"the answer is neither a stream nor a completion ({error}): {shown!r}") from error
+            raise ProtocolError(f"the response is neither a stream nor a completion ({error}): {shown!r}") from error
         reply = loose
     if reply.error or (not reply.choices and _is_error(_value(body))):
         raise _in_stream(_value(body))
@@ -305,9 +308,10 @@ def parse_whole_reply(body: bytes, words: Mapping[str, FinishReason] = NO_WORDS)
 
 
 def _loosely(data: bytes) -> _Chunk | None:
-    """A chunk that is not quite one: bytes that are no UTF-8, numbers that are no JSON, fields of another type.
+    """Decode a malformed chunk: invalid UTF-8, numbers that are not JSON, fields of another type.
 
-    What nobody needs is passed over, whatever it is. None if it is no JSON object at all.
+    Fields that are not needed are ignored, whatever they are. None if the data is not a JSON object, or if a needed
+    field cannot be read.
     """
     try:
         value = json.loads(data.decode("utf-8", "replace"))
@@ -326,7 +330,7 @@ def _loosely(data: bytes) -> _Chunk | None:
 
 
 def _is_readable(choice: Any) -> bool:
-    """Whether what it says stands where it belongs: a part of the answer that cannot be read is not passed over."""
+    """Whether a choice has the documented structure: an unreadable part of the answer must not be ignored."""
     return isinstance(choice, dict) and all(
         choice.get(name) is None or isinstance(choice[name], dict) for name in ("delta", "message")
     )
@@ -384,7 +388,7 @@ def _number(value: Any) -> int | None:
 
 
 def _text(value: Any) -> str | None:
-    """A text that UTF-8 can hold: halves of a pair of surrogates are put together, and replaced where one is alone."""
+    """A text that can be encoded in UTF-8: surrogate pairs are joined, and lone surrogates replaced."""
     if not isinstance(value, str):
         return None
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -395,7 +399,7 @@ def _encoded(value: Any) -> bytes:
 
 
 def _value(data: bytes) -> Any:
-    """What this JSON is, whatever it is; None if it is none."""
+    """Decode any JSON value; None if the data is not JSON."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError):
@@ -403,12 +407,12 @@ def _value(data: bytes) -> Any:
 
 
 def _in_stream(value: Any) -> ProviderError:
-    """The error that some servers send in the place of a chunk."""
+    """The error that some servers send instead of a chunk."""
     return build_error(parse_error_value(value), where="error in the stream: ")
 
 
 def _is_error(value: Any) -> bool:
-    """Whether what came in the place of a chunk is an error: vLLM and Anthropic say so, others only name one."""
+    """Whether a value in place of a chunk is an error: vLLM and Anthropic mark it, others only have its fields."""
     if isinstance(value, list):
         return any(_is_error(part) for part in value)
     if not isinstance(value, dict) or value.get("choices"):

@@ -1,9 +1,9 @@
-"""What a provider says when it refuses or fails, as a ProviderError: from a reply, from a stream, or from litellm.
+"""Classifies error replies as ProviderErrors: from HTTP responses, from streams, and from litellm's exceptions.
 
-Vendors agree on little: the same failure comes as another status, under another code, as a word of its type, or in
-the message alone; and the body is an object, an object in a list, a text or a web page. So all words that a body holds
-are gathered whatever its shape, and a table says what they mean, the most telling first. Sources: the error pages of
-the vendors' API references, and replies in public issue trackers.
+Vendors report the same failure with different statuses, codes and types, or only in the message, and the body may be an
+object, a list, plain text or a web page. So all words of a body are collected whatever its structure, and tables map
+them to errors, the most specific first. Sources: the error pages of the vendors' API references, and replies in public
+issue trackers.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from .errors import (
 LONGEST = 2000
 """Characters of a provider's error message that are kept."""
 LONGEST_WAIT = 86_400.0
-"""Seconds: a provider that asks to wait longer is taken to have asked for a day."""
+"""Longest wait in seconds: a longer one is reduced to a day."""
 MOST_PARTS = 500
-"""So many values of a body are looked at."""
+"""Values of a body that are examined."""
 
-# ---- what the words mean
+# ---- classification
 
 _CODES: dict[type[ProviderError], str] = {
     ContextOverflow: """
@@ -81,13 +81,13 @@ _CODES: dict[type[ProviderError], str] = {
     """,
 }
 _MEANING: dict[str, type[ProviderError]] = {code: leaf for leaf, codes in _CODES.items() for code in codes.split()}
-"""What a code, type, status or reason means, in lower case."""
+"""Error by code, type, status or reason, in lower case."""
 _IN_TEXT = {
     code: leaf
     for code, leaf in _MEANING.items()
     if leaf in (ContextOverflow, QuotaExceeded, Unauthorized) and "_" in code
 }
-"""Those that mean the same where they stand in a message, as in one that another server has wrapped."""
+"""Codes that also count inside a message, as when a gateway wraps another server's error."""
 
 _INPUT = r"(?:prompt|input|inputs|request|request body|payload|messages?|conversation|history|content)"
 _LENGTH = r"(?:context|prompt|input|model)[ _-]?(?:length|window|size|len)|max_seq_len|max_model_len"
@@ -109,7 +109,7 @@ _NO_OVERFLOW = r"""(?ix)
     | requests?[ ]per | (?:please[ ])?wait[ ]before | tool[ _]?names? | function\.name
     | context[ ](?:window|size|length)[^.]{0,20}too[ ]small
     """
-"""What is too large is something else, or too much came in too short a time: a shorter conversation mends neither."""
+"""Something else is too large, or there were too many requests: a shorter conversation does not help."""
 _OUTPUT_ALONE = r"(?i)completion tokens, whereas|allowed number of output tokens|tokens you requested exceed"
 _WAIT_MENDS = r"(?i)try again in|retry (?:in|after)|, used \d|wait before|too many requests|per[- ]minute|rate[- ]limit"
 _TOO_LARGE = r"(?i)too large|must be reduced|reduce your (?:message|prompt)"
@@ -155,22 +155,22 @@ _PER_DAY = r"(?i)per[ _-]?day|daily"
 
 
 class ErrorReply(NamedTuple):
-    """What a body holds that tells of an error."""
+    """What the body of an error reply says."""
 
     message: str
-    """The provider's own words, for people."""
+    """The provider's message, for people."""
     text: str
     """All texts of the body."""
     codes: tuple[str, ...]
     """Codes, types, statuses and reasons, in lower case."""
     status: int | None
-    """The HTTP status that the body names, for errors in the middle of a stream."""
+    """The HTTP status in the body, for errors in mid-stream."""
     retry_after: float | None
-    """Seconds to wait, where the body says any."""
+    """Seconds to wait before a retry, if the body says so."""
 
 
 def classify(status: int | None, said: ErrorReply) -> type[ProviderError]:
-    """The kind of error. `status`: of the reply; None where it had begun well."""
+    """The class of error. `status`: the HTTP status; None if the response began successfully."""
     status = status if status is not None and status >= 400 else said.status
     codes = {_MEANING[code] for code in said.codes if code in _MEANING}
     codes |= {leaf for code, leaf in _IN_TEXT.items() if code in said.text}
@@ -203,7 +203,7 @@ def classify(status: int | None, said: ErrorReply) -> type[ProviderError]:
 
 
 def _refused(status: int, said: ErrorReply, codes: set[type[ProviderError]]) -> type[ProviderError]:
-    """401, 403 and 404: no money, no leave or no model."""
+    """Classify 401, 403 and 404: no credit, no permission or no model."""
     if QuotaExceeded in codes or re.search(_TEXTS[0][1], said.text):
         return QuotaExceeded
     if status == 404:
@@ -222,7 +222,7 @@ def _overflows(text: str) -> bool:
 
 
 def _out_of_quota(said: ErrorReply, codes: set[type[ProviderError]], status: int | None) -> bool:
-    """Google says of each minute's limit that the quota is exceeded; that passes, a day's limit does not."""
+    """Whether the quota is used up. Google also says so of limits per minute, which are rate limits."""
     if status is not None and status >= 500:
         return False
     if re.search(_PER_DAY, said.text) and (RateLimited in codes or status == 429):
@@ -233,7 +233,7 @@ def _out_of_quota(said: ErrorReply, codes: set[type[ProviderError]], status: int
 def build_error(
     said: ErrorReply, *, status: int | None = None, headers: Mapping[str, str] | None = None, where: str = ""
 ) -> ProviderError:
-    """The error that was said. `where` comes before its message."""
+    """Build the error for a reply. `where` is put before its message."""
     leaf = classify(status, said)
     retry_after = _from_headers(headers) if headers else None
     if retry_after is None:
@@ -244,7 +244,7 @@ def build_error(
     return leaf(f"{where}{said.message}", status=known, retry_after=retry_after)
 
 
-# ---- what a body holds
+# ---- reading a body
 
 _MESSAGES = ("message", "msg", "detail", "error_message", "errormessage", "status_msg", "error", "description", "title")
 _CODE_NAMES = frozenset(
@@ -256,7 +256,7 @@ _WAITS = {"retrydelay": 1.0, "retry_after": 1.0, "retryafter": 1.0, "retry_after
 
 
 def parse_error_body(body: bytes | str, headers: Mapping[str, str] | None = None) -> ErrorReply:
-    """What the body of a reply says, whatever its form."""
+    """Parse the body of an error reply: JSON, plain text or HTML."""
     text = body.decode("utf-8", "replace") if isinstance(body, bytes) else body
     try:
         value = msgspec.json.decode(text)
@@ -266,7 +266,7 @@ def parse_error_body(body: bytes | str, headers: Mapping[str, str] | None = None
 
 
 def parse_error_value(value: Any, headers: Mapping[str, str] | None = None) -> ErrorReply:
-    """The same of a value that is decoded."""
+    """Parse a decoded JSON value, or a text, as the body of an error reply."""
     messages: dict[str, str] = {}
     texts: list[str] = []
     codes: list[str] = []
@@ -300,7 +300,7 @@ def parse_error_value(value: Any, headers: Mapping[str, str] | None = None) -> E
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """The values of a body with their names in lower case, from the outside in; JSON in texts is looked into, too."""
+    """Yield all values with their names in lower case, breadth first; JSON inside strings is parsed, too."""
     waiting: list[tuple[str, Any]] = [("", value)]
     for number, (name, part) in enumerate(waiting):
         if number >= MOST_PARTS:
@@ -336,11 +336,11 @@ _IN_WORDS = (
 
 
 def _bounded(seconds: float) -> float | None:
-    return min(max(0.0, seconds), LONGEST_WAIT) if seconds == seconds else None  # NaN is no number of seconds
+    return min(max(0.0, seconds), LONGEST_WAIT) if seconds == seconds else None  # not NaN
 
 
 def _seconds(text: str, unit: float = 1.0) -> float | None:
-    """`7`, `1.5`, `31s`, `6m0s`, `20ms`."""
+    """Parse a duration such as `7`, `1.5`, `31s`, `6m0s` or `20ms`; a plain number counts `unit` seconds each."""
     text = text.strip().lower()
     try:
         return _bounded(float(text) * unit)
@@ -352,7 +352,7 @@ def _seconds(text: str, unit: float = 1.0) -> float | None:
 
 
 def _from_headers(headers: Mapping[str, str]) -> float | None:
-    """Retry-After in seconds or as a date (RFC 9110, 10.2.3), and OpenAI's and Azure's in milliseconds."""
+    """Retry-After in seconds or as a date (RFC 9110, section 10.2.3), and its variants in milliseconds."""
     for name in ("retry-after-ms", "x-ms-retry-after-ms"):
         if (found := _seconds(headers.get(name, ""), 0.001)) is not None:
             return found
@@ -375,7 +375,7 @@ def _aware(at: datetime) -> datetime:
 
 
 def _from_limits(headers: Mapping[str, str]) -> float | None:
-    """When a limit that is used up is open again: `x-ratelimit-reset-*` and Anthropic's names for it."""
+    """Seconds until a used-up rate limit is reset: `x-ratelimit-reset-*` and Anthropic's names for it."""
     waits: list[float] = []
     for name, value in headers.items():
         name = name.lower()
@@ -388,7 +388,7 @@ def _from_limits(headers: Mapping[str, str]) -> float | None:
 
 
 def _until(value: str) -> float | None:
-    """A duration, an epoch in seconds or milliseconds, or a date of RFC 3339."""
+    """Seconds until a time: a duration, a Unix time in seconds or milliseconds, or a date (RFC 3339)."""
     value, now = value.strip(), datetime.now(UTC)
     try:
         number = float(value)

@@ -13,7 +13,7 @@
     ├── Cancelled           cancelled: the caller cancelled the request
     ├── Degenerate          degenerate: the response repeated itself, and the engine cut it
     ├── Exhausted           exhausted: a script or a record has no more responses
-    └── Broken              protocol: the response violates the protocol
+    └── ProtocolError       protocol: the response violates the protocol
         └── Interrupted         interrupted: the stream ended before the response did
 
 The loop turns an error that remains after all retries into the outcome `provider_error`.

@@ -1,7 +1,7 @@
-"""litellm: every provider it knows, behind one adapter. The only module that imports it, when first used.
+"""Adapter for litellm and all providers it supports. The only module that imports litellm, on first use.
 
-litellm takes four seconds to import, asks the network for prices unless told not to, prints on errors and retries by
-itself; all of that is turned off here. What it lets through wrongly is named in `docs/providers.md`.
+litellm takes four seconds to import, fetches prices from the network, prints on errors and retries by itself; all of
+that is switched off here. `docs/providers.md` lists the problems in litellm that cannot be fixed here.
 """
 
 from __future__ import annotations
@@ -38,31 +38,36 @@ from .provider import Request, check_model, check_settings
 from .timeouts import BETWEEN_SECONDS, FIRST_SECONDS, Watchdog
 
 CLOSING_SECONDS = 2.0
-"""How long closing a stream may take before it is left behind."""
+"""Seconds that closing a stream may take before it is abandoned."""
 SLICE_SECONDS = 0.002
-"""How long one response may be read on without giving way: some fifteen chunks of litellm."""
+"""Seconds of reading one response before other tasks get a turn: about fifteen chunks of litellm."""
 OTHER_KEYS = frozenset({"azure", "bedrock", "ollama", "ollama_chat", "sagemaker", "vertex_ai"})
-"""Providers that may find their credentials elsewhere: nothing is said of theirs before a request."""
+"""Providers that may find credentials elsewhere: a missing key is not reported before a request."""
 OPENROUTER = "openrouter/"
 COUNTING = ("anthropic.chat.transformation", "bedrock.chat.converse_transformation")
-"""Modules of litellm that count tokens only to make up those of the reasoning (seen in 1.103.0 to 1.109.1)."""
+"""litellm modules that count tokens only to estimate reasoning tokens (seen in 1.103.0 to 1.109.1)."""
 LARGEST_RESPONSE = 32 * 1024 * 1024
-"""Characters that a response may have."""
+"""Default limit on a response, in characters."""
 
 
 class LiteLLM:
-    """A model by its litellm name, as `anthropic/claude-sonnet-4-5`.
+    """A model by its litellm name, such as `anthropic/claude-sonnet-4-5`.
 
-    With `api_base` it is taken for an OpenAI-compatible endpoint unless its name says otherwise, and no key is
-    required. `first_timeout` is seconds to the first content of a response (default 600), `timeout` from one piece of
-    content to the next (default 120); given alone, `timeout` bounds the first, too. `largest_response` is characters
-    of a response; a larger one is `protocol`. A redirect to another host is not followed. `settings` go into every
-    request (`temperature`, `max_tokens`, ...). `cache` marks what stays of a session for the provider's prompt cache,
-    where a model takes such marks (Claude). `images`: whether the model can see the pictures of tools' results; by
-    default what litellm knows of it. `finish_words`: what finish words of the provider mean that the table does not
-    know, or knows otherwise, as `{"done": "stop"}`. `reports_cost`: whether the usage of its responses names their
-    cost, so that a limit on cost needs no known price; by default OpenRouter's does. Entering it raises WrongUse if
-    litellm does not know the provider, or if a key is missing (it names the environment variable).
+    - `api_base`: URL of an endpoint, taken as OpenAI-compatible unless the model's name says otherwise. No key is
+      required then. A redirect to another host is not followed.
+    - `first_timeout`: seconds to the first content of a response (default 600). `timeout`: seconds from one piece of
+      content to the next (default 120); given alone, it also applies to the first.
+    - `largest_response`: characters of a response; a larger one is an error of kind `protocol`.
+    - `settings`: sent in every request (`temperature`, `max_tokens`, ...).
+    - `cache`: whether to mark the stable part of a session for the provider's prompt cache, where the model supports
+      such marks (Claude).
+    - `images`: whether the model can see images of tool results; by default as litellm says.
+    - `finish_words`: finish words of the provider that the table lacks or interprets differently: `{"done": "stop"}`.
+    - `reports_cost`: whether usage includes the cost, so that a limit on cost works without a known price; by default
+      True for OpenRouter.
+
+    Raises WrongUse for an argument that cannot work. Entering it raises WrongUse if litellm does not know the provider,
+    or if a key is missing; the message names the environment variable.
     """
 
     def __init__(
@@ -107,7 +112,7 @@ class LiteLLM:
 
     @property
     def endpoint(self) -> str:
-        """The `api_base`, as records show it; empty where litellm knows the address by itself."""
+        """The `api_base` without secrets, for records; empty if litellm knows the URL."""
         return public_url(self._api_base or "")
 
     async def __aenter__(self) -> LiteLLM:
@@ -116,7 +121,7 @@ class LiteLLM:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        """Nothing to close: litellm keeps its clients for the whole process, and others may be using them."""
+        """Nothing to close: litellm's clients belong to the whole process, and others may be using them."""
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[AsyncIterator[AnyChunk]]:
@@ -125,7 +130,7 @@ class LiteLLM:
             litellm = _import()
             reader = LiteLLMReader(signs=self._thinking in ("signed", "details"), words=self._finish_words)
             watchdog = Watchdog(*self._timeouts)
-            CURRENT_STREAM.set(reader.rewritten)  # where it cannot stream, the whole answer is read in here
+            CURRENT_STREAM.set(reader.rewritten)  # without streaming, the whole response is read here
             try:
                 response = await watchdog.wait_for(litellm.acompletion(**self._arguments(request)))
             except TimeoutError as error:
@@ -144,17 +149,17 @@ class LiteLLM:
                 closing = asyncio.ensure_future(_close(chunks, response))
                 await wait_shielded(closing, CLOSING_SECONDS)
                 if closing.done() and not closing.cancelled():
-                    closing.exception()  # seen: a stream that cannot be closed is no fault of the response
+                    closing.exception()  # retrieved: a stream that cannot be closed is not an error
 
     def _check(self, litellm: Any) -> dict[str, Any]:
-        """The arguments that every request has. Raises WrongUse for what can never work."""
+        """The arguments that all requests share. Raises WrongUse if the provider is unknown or its key is missing."""
         fixed: dict[str, Any] = {
             "stream": True,
             "stream_options": {"include_usage": True},
             "max_retries": 0,
             "num_retries": 0,
             "drop_params": True,
-            "timeout": max(self._timeouts),  # its own, between two reads; content is waited for here
+            "timeout": max(self._timeouts),  # litellm's own, between two reads; waits for content are timed here
         }
         model = self.model
         try:
@@ -176,7 +181,7 @@ class LiteLLM:
             if missing and self._api_base is None:
                 raise WrongUse(f"model {model!r} needs a key: set {' or '.join(missing)}")
             if missing:
-                fixed["api_key"] = "none"  # it insists on one; see pitfalls. A key that is set it finds by itself
+                fixed["api_key"] = "none"  # litellm requires a key; one that is set it finds by itself
         return fixed
 
     def _arguments(self, request: Request) -> dict[str, Any]:
@@ -220,12 +225,14 @@ class LiteLLM:
                         size += chunk_length(part)
                     if size > self._largest:
                         raise ProtocolError(
-                            f"{self.model}: the response is larger than {self._largest} characters: if it is meant to "
-                            "be, allow more with largest_response"
+                            f"{self.model}: the response is larger than {self._largest} characters: "
+                            "if that is intended, raise largest_response"
                         )
                     yield part
                 if monotonic() - gave_way > SLICE_SECONDS:
-                    await asyncio.sleep(0)  # it never waits while data is there, and so starves everybody else
+                    await asyncio.sleep(
+                        0
+                    )  # litellm never yields while data is buffered, which would starve other tasks
                     gave_way = monotonic()
         except StopAsyncIteration:
             return
@@ -237,7 +244,7 @@ class LiteLLM:
             raise TimedOut(f"{self.model} sent no content for {watchdog.seconds:g} s") from error
         except Exception as error:
             if reader.finished:
-                return  # the connection broke after the end (1.109 raises then): the response is whole
+                return  # the connection failed after the end (raised since 1.109): the response is complete
             for part in reader.stated(_kept_chunks(response)):
                 yield part
             raise translate_error(error, self.model, self._api_key, streaming=True) from None  # it quotes the key
@@ -247,11 +254,11 @@ class LiteLLM:
     def _missing_finish(self, reader: LiteLLMReader) -> ProviderError:
         if reader.has_content:
             return Interrupted(f"{self.model}: the stream ended without a finish reason")
-        return Interrupted(f"{self.model}: the answer ended before anything was said, or it is no stream at all")
+        return Interrupted(f"{self.model}: the response ended without content, or it is not a stream")
 
     @property
     def _pictures(self) -> PicturePlacement:
-        """Where the pictures of a result go: inside of it for Claude only, but OpenRouter speaks the chat format."""
+        """Where images of a result are sent: inside it for Claude, except through OpenRouter, whose format cannot."""
         sees = bool(_import().supports_vision(model=self.model)) if self._images is None else self._images
         if not sees:
             return "none"
@@ -259,25 +266,25 @@ class LiteLLM:
 
     @property
     def _thinking(self) -> ReasoningFormat:
-        """How the model wants its reasoning back. Where none is signed, litellm puts a dummy on every piece."""
+        """How reasoning is sent back. For unsigned reasoning, litellm makes up a signature on every fragment."""
         if any(name in self.model for name in ("anthropic", "claude", "bedrock")):
             return "details" if self.model.startswith(OPENROUTER) else "signed"
         return "text" if self.model.startswith(("deepseek/", "moonshot/")) else "none"
 
 
 def _is_invented_finish(response: Any) -> bool:
-    """Whether a finish reason is litellm's own: it says `stop` where a body ended early (seen in 1.105.3)."""
+    """Whether litellm made up the finish reason: it reports `stop` for a body that ended early (seen in 1.105.3)."""
     known = getattr(response, "received_finish_reason", ""), getattr(response, "intermittent_finish_reason", None)
     return known == (None, None)
 
 
 def _kept_chunks(response: Any) -> Sequence[Any]:
-    """The chunks that litellm keeps of a response, with the usage that it hands out at the end alone."""
+    """The chunks that litellm keeps of a response; their usage is otherwise available only at the end."""
     return getattr(response, "chunks", None) or ()
 
 
 def _blank_keys(litellm: Any, model: str) -> list[str]:
-    """The variables for this provider's key that are exported but empty, which litellm takes for keys."""
+    """Variables for this provider's key that are set but empty, which litellm would take as keys."""
     own = "".join(sign for sign in litellm.get_llm_provider(model=model)[1].upper() if sign.isalnum())
     names = ("GEMINI", "GOOGLE") if own == "GEMINI" else (own,)
     keys = [n for n in os.environ if n.endswith("KEY") and n.replace("_", "").upper().startswith(names)]
@@ -285,14 +292,14 @@ def _blank_keys(litellm: Any, model: str) -> list[str]:
 
 
 def _import() -> Any:
-    # Before the import, or it asks the network for prices, and loads any `.env` above its own folder.
+    # Set before the import: otherwise it fetches prices from the network, and loads any `.env` above its folder.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     os.environ.setdefault("LITELLM_MODE", "PRODUCTION")
     litellm: Any = importlib.import_module("litellm")
-    litellm.suppress_debug_info = True  # or it prints to stdout on every error
-    litellm.REPEATED_STREAMING_CHUNK_LIMIT = 10**9  # or 100 equal pieces of text are an error
+    litellm.suppress_debug_info = True  # otherwise it prints to stdout on every error
+    litellm.REPEATED_STREAMING_CHUNK_LIMIT = 10**9  # otherwise 100 equal fragments are an error
     _refuse_redirects_to_other_hosts()
-    litellm.disable_hf_tokenizer_download = True  # or some names make it ask a model hub, for most of a minute
+    litellm.disable_hf_tokenizer_download = True  # otherwise some names make it query a model hub
     _record_finish_words(importlib.import_module("litellm.litellm_core_utils.core_helpers"))
     for module in COUNTING:
         _mute_token_counter(importlib.import_module(f"litellm.llms.{module}"))
@@ -300,28 +307,28 @@ def _import() -> Any:
 
 
 def _record_finish_words(helpers: Any) -> None:
-    """Replace litellm's table of finish words by a `RecordingFinishMap`, once; it answers everybody as before."""
+    """Replace litellm's map of finish reasons by a `RecordingFinishMap`, once. Its results stay the same."""
     table = getattr(helpers, "_FINISH_REASON_MAP", None)
     if type(table) is dict:
         helpers._FINISH_REASON_MAP = RecordingFinishMap(table)
 
 
 def _mute_token_counter(module: Any) -> None:
-    """Replace a module's token counter by a `MutedTokenCounter`, once; it answers everybody else as before."""
+    """Replace a module's token counter by a `MutedTokenCounter`, once. For other callers its results stay the same."""
     count = getattr(module, "token_counter", None)
     if count is not None and not isinstance(count, MutedTokenCounter):
         module.token_counter = MutedTokenCounter(count)
 
 
 class RedirectToOtherHost(Exception):
-    """A redirect would send the conversation to another host."""
+    """A redirect would send the conversation to another host, which is refused."""
 
 
 def _refuse_redirects_to_other_hosts() -> None:
-    """Have httpx, inside of litellm, refuse a redirect of our requests that leaves scheme, host or port.
+    """Make litellm's httpx refuse redirects of our requests to another scheme, host or port.
 
-    litellm takes no setting for it, and httpx sends body and foreign key headers along. Requests of others in the same
-    process are left as they are. Where a version of httpx has no such method, its own twenty redirects stay.
+    litellm has no setting for it, and httpx would send the body, and key headers that it does not know, to the other
+    host. Other requests in the process are not affected. If httpx no longer has the patched method, nothing changes.
     """
     httpx: Any = importlib.import_module("httpx")
     build: Any = getattr(httpx.AsyncClient, "_build_redirect_request", None)
@@ -344,7 +351,7 @@ def _refuse_redirects_to_other_hosts() -> None:
 
 
 async def _close(chunks: AsyncGenerator[AnyChunk], response: Any) -> None:
-    """Close the connection, whatever holds it: litellm's own `aclose` leaves some open (up to 1.105)."""
+    """Close the connection wherever it is held: litellm's own `aclose` leaves some open (up to 1.105)."""
     await chunks.aclose()
     inner = getattr(response, "completion_stream", None)
     holders: tuple[Any, ...] = (response, getattr(inner, "streaming_response", None))
@@ -354,18 +361,14 @@ async def _close(chunks: AsyncGenerator[AnyChunk], response: Any) -> None:
 
 
 def _provider_hint(model: str, litellm: Any) -> str:
-    """A hint for a misspelt provider before the model's name."""
+    """A hint for a misspelt provider in the model's name."""
     name, slash, _ = model.partition("/")
     known = [str(getattr(one, "value", one)) for one in getattr(litellm, "provider_list", ())]
     hint = did_you_mean(name, known) if slash and name not in known else ""
     return hint if "did you mean" in hint else ""
 
 
-# What litellm raises, as ProviderErrors. It imports nothing of litellm: names and attributes are enough.
-#
-# Statuses map well. A refused connection comes as an InternalServerError, and after the headers nearly everything is
-# a MidStreamFallbackError with the cause in `original_exception`; some providers' errors escape as ValueError or
-# KeyError. So everything that comes out of a stream is caught.
+# ---- litellm's exceptions
 
 _PREFIX = re.compile(r"^(litellm\.\w+: *|\w+Error: *|\w+Exception - *)+")
 _SSL = re.compile(r" ssl:(<[^>]*>|\w+)")
@@ -374,7 +377,12 @@ _REFUSED = {"ConnectError", "ClientConnectorError", "ClientConnectorDNSError", "
 
 
 def translate_error(error: Exception, model: str, key: str | None, *, streaming: bool) -> ProviderError:
-    """The ProviderError for anything that litellm raised. `streaming`: the response had already begun."""
+    """Translate an exception of litellm into a ProviderError. `streaming`: whether the response had begun.
+
+    Classes are compared by name, so nothing of litellm is imported. A refused connection is an InternalServerError
+    there. In a stream nearly everything is a MidStreamFallbackError with the cause in `original_exception`, and some
+    providers' errors escape as ValueError or KeyError, so every exception is translated.
+    """
     cause: BaseException = getattr(error, "original_exception", None) or error
     names = {type(link).__name__ for link in _chain(error)}
     message = f"{model}: {_clean(str(getattr(cause, 'message', None) or cause), key)}"
@@ -405,19 +413,19 @@ def translate_error(error: Exception, model: str, key: str | None, *, streaming:
 
 
 def _status(error: BaseException) -> int | None:
-    """The status of the reply itself, which is told last: litellm gives its own errors a status of their own."""
+    """The status of the reply, which is the last in the chain: litellm's own errors have statuses of their own."""
     statuses = [getattr(link, "status_code", None) for link in _chain(error)]
     return next((s for s in reversed(statuses) if isinstance(s, int) and 400 <= s <= 599), None)
 
 
 def _body(error: BaseException) -> Any:
-    """What the provider said: OpenAI's client, inside of litellm, keeps it as `body`. None if it did not."""
+    """The reply's body, which the OpenAI client inside litellm keeps as `body`; None if there is none."""
     bodies = (getattr(link, "body", None) for link in _chain(error))
     return next((body for body in bodies if isinstance(body, dict | list | str) and body), None)
 
 
 def _parse_message(text: str) -> ErrorReply:
-    """What a message says; where it quotes the provider's reply, that."""
+    """Parse an error message, or the provider's reply that it quotes."""
     for begin in ("{", "["):
         quoted = parse_error_body(text[text.find(begin) :]) if begin in text else None
         if quoted is not None and quoted.codes:
@@ -426,7 +434,7 @@ def _parse_message(text: str) -> ErrorReply:
 
 
 def _was_answered(cause: BaseException) -> bool:
-    """Whether the provider itself said what is wrong: an error object in the stream, not a broken stream."""
+    """Whether the provider sent an error object in the stream, rather than the stream being cut off."""
     return type(cause).__name__ in {
         "AuthenticationError",
         "BadRequestError",
@@ -464,7 +472,7 @@ def _headers_of(link: BaseException) -> Mapping[str, str] | None:
 
 
 def _clean(text: str, key: str | None) -> str:
-    """The provider's message, without litellm's own prefixes, tracebacks and any key of this environment."""
+    """The provider's message without litellm's prefixes and tracebacks, and without any key of the environment."""
     text = _PREFIX.sub("", text.split("\nTraceback", 1)[0].strip())
     text = _SSL.sub("", text)
     for name, value in os.environ.items():
@@ -473,34 +481,35 @@ def _clean(text: str, key: str | None) -> str:
     return redact(text, key)[:_LONGEST]
 
 
-# Marks for a provider's prompt cache: what comes before one is kept there, and read again for a tenth of the price.
-#
-# Anthropic takes four marks in a request (Anthropic API reference, "Prompt caching"): the last tool, the system
-# prompt and two messages. A mark stands on the latest message that stays, never on one that is shown only once, and
-# the one of the request before stays where it was: what was written then is found again, however many blocks have
-# come since.
+# ---- marks for the prompt cache
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 WIRES = ("anthropic", "bedrock", "vertex_ai", "openrouter")
-"""litellm's names for the ways to a Claude that know marks; any other might refuse them."""
+"""litellm's names of Claude's providers that support marks; others might reject them."""
 
 
 def supports_cache_marks(model: str) -> bool:
-    """Whether this model, by its litellm name, takes marks."""
+    """Whether a model, by its litellm name, supports marks for the prompt cache."""
     wire, _, name = model.partition("/")
     return wire in WIRES and (wire == "anthropic" or "claude" in name)
 
 
 class CacheMarks:
-    """The marks of one session. They go to copies: what was encoded stays as it is."""
+    """Marks a session's messages for the provider's prompt cache, which is read at a tenth of the price.
+
+    Anthropic allows four marks per request (Anthropic API reference, "Prompt caching"): the last tool, the system
+    prompt and two messages. One mark is on the latest message that stays in the session, never on an ephemeral one.
+    The previous request's mark stays too, so what was cached then is found however many blocks have been added. Marks
+    are set on copies of the encoded messages.
+    """
 
     def __init__(self) -> None:
         self._edition = 0
         self._last: tuple[int, ...] = ()
-        """Where the messages of the latest request were marked."""
+        """Indexes of the messages marked in the latest request."""
 
     def mark_messages(self, messages: list[dict[str, Any]], stable: int, edition: int) -> list[dict[str, Any]]:
-        """The messages with marks; `stable` of them stay in the session, those after it are shown once."""
+        """Mark the messages; the first `stable` of them stay in the session, the others are ephemeral."""
         if edition != self._edition:
             self._edition, self._last = edition, ()
         latest = next((at for at in reversed(range(stable)) if messages[at]["role"] in ("user", "tool")), None)
@@ -512,5 +521,5 @@ class CacheMarks:
 
 
 def mark_last_tool(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The tools with a mark on the last one."""
+    """Mark the last tool."""
     return [*tools[:-1], *({**tool, **MARK} for tool in tools[-1:])]

@@ -1,4 +1,4 @@
-"""litellm's chunks to ours. It imports nothing of litellm: attributes are enough."""
+"""Converts litellm's chunks to ours, by their attributes: nothing of litellm is imported."""
 
 from __future__ import annotations
 
@@ -24,39 +24,39 @@ from ..decision.finish_words import NO_WORDS, parse_finish_reason
 from .chat_stream import reported_cost
 
 SERVER_TOOL = "srvtoolu_"
-"""Ids of tools that Anthropic runs itself begin with this (Anthropic API reference, "server tools")."""
+"""Prefix of ids of tools that Anthropic runs itself (Anthropic API reference, "server tools")."""
 REMOTE_TOOL = "mcptoolu_"
-"""Ids of tools behind MCP that Anthropic calls itself (Anthropic API reference, "MCP connector")."""
+"""Prefix of ids of MCP tools that Anthropic calls itself (Anthropic API reference, "MCP connector")."""
 
 
 class RewrittenWords:
-    """The finish words of one stream that litellm rewrote, each with what it made of it."""
+    """Finish words of one stream that litellm replaced by others."""
 
     def __init__(self) -> None:
         self._words: dict[str, str] = {}
 
     def note(self, word: str, became: str) -> None:
-        """Keep a word with what litellm made of it."""
+        """Remember the provider's word and its replacement."""
         self._words[became] = word
 
     def raw(self, word: str) -> str:
-        """The provider's word that litellm made this one of; the same if it did not."""
+        """The provider's original word; the same word if litellm did not replace it."""
         return self._words.get(word, word)
 
 
 CURRENT_STREAM: ContextVar[RewrittenWords | None] = ContextVar("endstop_litellm_finish_words", default=None)
-"""Who wants to know what litellm rewrites while it reads a chunk: nobody but a stream of ours."""
+"""The stream of ours that litellm is reading for in this context; None for other callers of litellm."""
 
 
 class RecordingFinishMap(dict[str, str]):
-    """litellm's own table of finish words, which answers as it did and tells the stream that is being read.
+    """litellm's map of finish reasons, unchanged except that it reports each lookup to the current stream.
 
-    litellm makes OpenAI's words of all others, and of those that it does not know a `stop`, so that a response which
-    the provider gave up would look whole. It looks them all up in one table, and keeps the raw word nowhere.
+    litellm replaces all finish words by OpenAI's, and unknown ones by `stop`, so a response that the provider aborted
+    would look complete. It looks them all up in this one map and does not keep the original word.
     """
 
     def get(self, word: str, default: Any = None) -> Any:
-        """What litellm makes of a word."""
+        """Return litellm's replacement for a word."""
         became = super().get(word, default)
         stream = CURRENT_STREAM.get()
         if stream is not None and isinstance(word, str) and word and became != word:
@@ -65,28 +65,31 @@ class RecordingFinishMap(dict[str, str]):
 
 
 class MutedTokenCounter:
-    """litellm's counter of tokens, which answers as it did, but counts nothing in a stream of ours.
+    """litellm's token counter, except that it returns 0 while a stream of ours is read.
 
-    In its modules for Claude it is there to make up the reasoning tokens, which nobody stated, from the summary of the
-    reasoning that is shown.
+    litellm's modules for Claude use it to make up the reasoning tokens, which were not reported, from the summary of
+    the reasoning.
     """
 
     def __init__(self, count: Callable[..., int]) -> None:
         self._count = count
 
     def __call__(self, *given: Any, **named: Any) -> int:
-        """How many tokens litellm takes a text for; 0 while a stream of ours is read."""
+        """Return litellm's count of a text's tokens; 0 while a stream of ours is read."""
         return self._count(*given, **named) if CURRENT_STREAM.get() is None else 0
 
 
 class LiteLLMReader:
-    """litellm's chunks (OpenAI's, as pydantic objects) to ours. `words`: finish words beside those of the table."""
+    """Converts litellm's chunks (OpenAI's, as pydantic objects) to ours.
+
+    `signs`: whether reasoning is signed. `words`: finish words in addition to the table's.
+    """
 
     def __init__(self, *, signs: bool, words: Mapping[str, FinishReason] = NO_WORDS) -> None:
         self.rewritten = RewrittenWords()
-        """What litellm made of the provider's finish words."""
+        """The finish words that litellm replaced."""
         self.has_content = False
-        """Whether any text, reasoning or call has come."""
+        """Whether any text, reasoning or call has been received."""
         self.finished = False
         self._signs = signs
         self._words = words
@@ -98,11 +101,10 @@ class LiteLLMReader:
         self._looked_at = 0
 
     def stated(self, chunks: Sequence[Any]) -> list[AnyChunk]:
-        """The usage that the provider has reported so far, as one `UsageReport`; empty if the last call gave the same.
+        """The usage reported so far, as a `UsageReport`; empty if it has not changed since the last call.
 
-        `chunks` are all that litellm has kept of the stream. litellm itself hands out their sum only at the end of the
-        stream. Claude reports the input tokens, and how many of them were cached, at the beginning: without this a
-        stream that is cut would lose them.
+        `chunks`: all chunks that litellm has kept of the stream. litellm reports their usage only at the end, but
+        Claude reports input and cached tokens at the beginning, and a stream that is cut would lose them.
         """
         before = self._stated
         for chunk in chunks[self._looked_at :]:
@@ -113,13 +115,13 @@ class LiteLLMReader:
         return [] if self._stated is None or self._stated == before else [UsageReport(self._stated)]
 
     def _whole(self, sum: Usage) -> Usage:
-        """The sum at the end, without what litellm made up: reasoning tokens, or everything if nothing was reported."""
+        """The usage at the end, without reasoning tokens that litellm made up; estimated if nothing was reported."""
         if self._stated is None:
             return replace(sum, estimated=True)
         return replace(sum, reasoning_tokens=self._stated.reasoning_tokens, cost_usd=self._stated.cost_usd)
 
     def read(self, chunk: Any) -> list[AnyChunk]:
-        """The chunks that one of litellm's holds."""
+        """Convert one chunk of litellm's."""
         parts: list[AnyChunk] = []
         for choice in chunk.choices:
             self._delta(choice.delta, parts)
@@ -132,12 +134,12 @@ class LiteLLMReader:
         usage = _extra(chunk, "usage")
         if usage is not None:
             whole = self._whole(_usage(usage))
-            if whole != self._stated:  # which is told already
+            if whole != self._stated:  # else it has been reported
                 parts.append(UsageReport(whole))
         return parts
 
     def _finish(self, raw: str) -> FinishReason:
-        """From 1.108 on litellm says tool_calls also where the provider has run all that was called."""
+        """The finish reason. Since 1.108 litellm says tool_calls even if the provider itself ran all the tools."""
         finish = parse_finish_reason(raw, self._words)
         return "stop" if finish == "tool_calls" and self._shown and not self._called else finish
 
@@ -145,7 +147,7 @@ class LiteLLMReader:
         reasoning = _extra(delta, "reasoning_content") or ""
         blocks = _blocks(delta) if self._signs else []
         signature = "".join(block.get("signature") or "" for block in blocks)
-        if reasoning or signature:  # never the block's own text: up to 1.105 it comes again with the signature
+        if reasoning or signature:  # not the block's text, which up to 1.105 is repeated with the signature
             parts.append(ReasoningDelta(reasoning, signature))
         for block in blocks:
             if block.get("data"):
@@ -171,7 +173,7 @@ class LiteLLMReader:
             parts.append(ToolCallDelta(index, id, name, arguments))
 
     def _remote_results(self, delta: Any, parts: list[AnyChunk]) -> None:
-        """Of tools behind MCP that Anthropic calls by itself, litellm shows the results alone, again and again."""
+        """Report MCP tools that Anthropic calls itself: litellm shows only their results, repeatedly."""
         fields = _extra(delta, "provider_specific_fields") or {}
         for result in fields.get("tool_results") or ():
             id = str(result.get("tool_use_id", ""))
@@ -180,7 +182,7 @@ class LiteLLMReader:
                 parts.append(ProviderToolReport(id, "mcp", result=json.dumps(result.get("content"))))
 
     def _report_server_tool(self, parts: list[AnyChunk]) -> None:
-        """Tell of a tool that the provider ran itself, now that its arguments are whole."""
+        """Report a tool that the provider ran itself, once its arguments are complete."""
         if self._server_tool is not None:
             parts.append(self._server_tool)
             self._shown.add(self._server_tool.id)
@@ -188,13 +190,13 @@ class LiteLLMReader:
 
 
 def _blocks(delta: Any) -> list[dict[str, Any]]:
-    """The signed blocks, by Anthropic's name for them or by OpenRouter's; their parts have the same names."""
+    """The signed blocks, under Anthropic's name or OpenRouter's; their fields have the same names."""
     given = _extra(delta, "thinking_blocks") or _extra(delta, "reasoning_details") or ()
     return [block for block in given if isinstance(block, dict)]
 
 
 def _extra(model: Any, name: str) -> Any:
-    """A field that may not be there. Asking pydantic for one that is missing builds an error message: 3 us each."""
+    """A field that may be missing. Not `getattr`: for a missing field pydantic builds an error message, 3 µs each."""
     fields = model.__dict__
     return fields[name] if name in fields else (model.__pydantic_extra__ or {}).get(name)
 
@@ -212,7 +214,7 @@ def _usage(usage: Any) -> Usage:
 
 
 def chunk_length(chunk: AnyChunk) -> int:
-    """How much this chunk holds."""
+    """Characters of content in a chunk."""
     match chunk:
         case TextDelta(text=text) | ReasoningDelta(text=text):
             return len(text)

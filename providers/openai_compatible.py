@@ -1,8 +1,8 @@
-"""The direct path: any endpoint that speaks OpenAI's chat completions, over aiohttp and msgspec.
+"""Adapter for any endpoint with OpenAI's chat completions API, directly over aiohttp and msgspec.
 
-A request body is joined from messages that were encoded once, and a chunk is decoded straight into the few fields
-that matter, because this is what a step costs. Servers differ, so every field may be missing, null or of another
-type than the reference says; what is left is a stream of chunks, or a ProviderError.
+For speed, a request body is joined from messages that were encoded once, and chunks are decoded straight into the few
+fields that matter. Servers differ, so any field may be missing, null or of another type than documented; the result
+is always a stream of chunks or a ProviderError.
 """
 
 from __future__ import annotations
@@ -35,40 +35,42 @@ if TYPE_CHECKING:
 
 
 OPENROUTER = "openrouter.ai"
-"""The host that names what a response cost if asked to (OpenRouter documentation, "Usage Accounting")."""
+"""Host that reports the cost of a response on request (OpenRouter documentation, "Usage Accounting")."""
 LARGEST_RESPONSE = 32 * 1024 * 1024
-"""Bytes that a response may have, unpacked: some hundred times what the longest ones have."""
+"""Default limit on a response, in bytes after decompression: about a hundred times the longest real ones."""
 LARGE_BODY = 1024 * 1024
-"""Bytes of a request from which on aiohttp wants it as a file, to send it in pieces."""
+"""Bytes of a request above which aiohttp wants a file object, to send it in pieces."""
 MOST_REDIRECTS = 5
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 LARGEST_REFUSAL = 64 * 1024
-"""Bytes of an error's body that are read."""
+"""Bytes read of an error's body."""
 SHORTEST_SECRET = 6
-"""Keys shorter than this are placeholders (`x`, `none`, `EMPTY`), and no secret."""
+"""Keys shorter than this are placeholders (`x`, `none`, `EMPTY`) and not secret."""
 TELLING_PART = 12
-"""Characters from which on the beginning of a key is a secret, too: a clipped message may end inside the key."""
+"""Characters from which the beginning of a key is secret, too: a truncated message may end inside the key."""
 
 
 class OpenAICompatible:
-    """A model behind an endpoint that speaks OpenAI's chat completions.
+    """A model behind an endpoint with OpenAI's chat completions API.
 
-    `api_base` is the URL up to and without `/chat/completions`. `api_key` defaults to `OPENAI_API_KEY` if that is
-    set; without one no key is sent. A user and password in the URL are sent in the place of a key.
-    `connect_timeout` is seconds to a connection, `first_timeout` to the first content of a response (default 600) and
-    `read_timeout` from one piece of content to the next (default 120); given alone, `read_timeout` bounds the first,
-    too. Comments and empty chunks that keep a connection open are no content. `largest_response` is bytes of a
-    response, unpacked; a larger one is `protocol`. A redirect is followed only where it keeps the request as it is
-    (307, 308) and stays on the same scheme, host and port; `redirects_to_other_hosts` allows others, which get the
-    conversation but not the key. `settings` go into every request (`temperature`, `max_tokens`, ...).
-    `send_reasoning`: whether reasoning goes back with the calls that it
-    led to; by default only to models of DeepSeek and Moonshot, which insist on it. `images`: whether the model can
-    see; the pictures of tools' results then follow them in a message of their own. `finish_words`: what finish words
-    of this server mean that the table does not know, or knows otherwise, as `{"done": "stop"}`. `reports_cost`:
-    whether the usage of its responses names their cost, so that a limit on cost needs no known price; by default
-    OpenRouter's does, which is asked for it.
+    - `api_base`: the URL without `/chat/completions`. A user and password in it are sent instead of a key.
+    - `api_key`: by default `OPENAI_API_KEY` from the environment; without either, no key is sent.
+    - `connect_timeout`: seconds to connect. `first_timeout`: seconds to the first content of a response (default 600).
+      `read_timeout`: seconds from one piece of content to the next (default 120); given alone, it also applies to the
+      first. Comments and empty chunks, which keep a connection open, are not content.
+    - `largest_response`: bytes of a response after decompression; a larger one is an error of kind `protocol`.
+    - `redirects_to_other_hosts`: a redirect is followed only if it keeps the request (307, 308) and stays on the same
+      scheme, host and port. True allows other hosts, which get the conversation but not the key.
+    - `settings`: sent in every request (`temperature`, `max_tokens`, ...).
+    - `send_reasoning`: whether reasoning is sent back with the calls it led to; by default only to models of DeepSeek
+      and Moonshot, which require it.
+    - `images`: whether the model can see. Images of tool results are then sent in a message after them.
+    - `finish_words`: finish words of this server that the table lacks or interprets differently: `{"done": "stop"}`.
+    - `reports_cost`: whether usage includes the cost, so that a limit on cost works without a known price; by default
+      True for OpenRouter, which is asked for it.
 
-    Use it as an async context manager to keep its connections from one run to the next.
+    Use it as an async context manager to keep its connections between runs. Raises WrongUse for an argument that
+    cannot work.
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class OpenAICompatible:
         reports_cost: bool | None = None,
     ) -> None:
         if not _is_url(api_base):
-            raise WrongUse(f"api_base {mask_url(api_base)!r} is no URL: write it as http://host:port/v1")
+            raise WrongUse(f"api_base {mask_url(api_base)!r} is not a URL: use the form http://host:port/v1")
         if urlsplit(api_base).path.rstrip("/").endswith("/chat/completions"):
             raise WrongUse(f"api_base {mask_url(api_base)!r}: leave out /chat/completions, which is added")
         self.model = check_model(model, "OpenAICompatible('NAME', 'http://host:port/v1')")
@@ -97,9 +99,11 @@ class OpenAICompatible:
         self._place = urlsplit(place)
         self.url = self._place._replace(path=self._place.path.rstrip("/") + "/chat/completions", fragment="").geturl()
         if login and api_key:
-            raise WrongUse("there is an api_key, and a user in api_base: only one of them can be sent, leave one out")
+            raise WrongUse(
+                "there is an api_key and a user in api_base, but only one of them can be sent: leave one out"
+            )
         key = api_key if api_key is not None or login else os.environ.get("OPENAI_API_KEY")
-        self._key = (key or "").strip()  # keys are often read from a file that ends in a line feed
+        self._key = (key or "").strip()  # a key read from a file often ends in a line feed
         self._login = base64.b64encode(login.encode()).decode()
         self._secrets = (self._key, self._login, login.partition(":")[2])
         between = BETWEEN_SECONDS if read_timeout is None else read_timeout
@@ -127,7 +131,7 @@ class OpenAICompatible:
 
     @property
     def endpoint(self) -> str:
-        """The `api_base`, as records show it."""
+        """The `api_base` without secrets, for records."""
         return public_url(self._place.geturl())
 
     async def __aenter__(self) -> OpenAICompatible:
@@ -214,7 +218,7 @@ class OpenAICompatible:
             raise Unreachable(self._hide(f"{where} closed the connection before an answer: {error}")) from error
 
     async def _send(self, body: bytes) -> aiohttp.ClientResponse:
-        """Send the request, and again where a redirect sends it elsewhere on the same host."""
+        """Send the request, following redirects."""
         url = self.url
         for _ in range(MOST_REDIRECTS + 1):
             response = await self._send_once(url, body)
@@ -222,10 +226,10 @@ class OpenAICompatible:
                 return response
             response.close()
             url = self._redirected(url, response)
-        raise NotFound(f"{_place(self.url)} redirects without an end ({MOST_REDIRECTS} times): check api_base")
+        raise NotFound(f"{_place(self.url)} redirects more than {MOST_REDIRECTS} times: check api_base")
 
     def _redirected(self, url: str, response: aiohttp.ClientResponse) -> str:
-        """Where a redirect leads. Raises NotFound if it would not keep the request, or leaves the host."""
+        """The target of a redirect. Raises NotFound if it would lose the request, or leads to another host."""
         status = response.status
         try:
             to = urljoin(url, response.headers.get("location", ""))
@@ -244,10 +248,10 @@ class OpenAICompatible:
         return to
 
     async def _send_once(self, url: str, body: bytes) -> aiohttp.ClientResponse:
-        """Send the request; once more where it went into a kept connection that the server had just closed.
+        """Send the request, again if it went to a reused connection that the server had just closed.
 
-        llama.cpp announces keep-alive and closes all the same, so the next request of a run meets a dead connection.
-        Each that is met is gone for good, and on a fresh one nothing is repeated.
+        llama.cpp announces keep-alive but closes the connection, so the next request meets a dead one. Each dead
+        connection is dropped, and a request on a new connection is never repeated.
         """
         import aiohttp
 
@@ -301,8 +305,8 @@ class OpenAICompatible:
                     break
             for chunk in reader.end():
                 yield chunk
-            if not response.content.at_eof():  # the end of the body often follows as a packet of its own:
-                with anyio.move_on_after(0.05):  # with it read, the connection can be used again
+            if not response.content.at_eof():  # the end of the body is often a separate packet:
+                with anyio.move_on_after(0.05):  # once it is read, the connection can be reused
                     await response.content.readany()
         except ProviderError as error:
             message = self._hide(f"{self.model} at {where}: {error.message}")
@@ -318,24 +322,23 @@ class OpenAICompatible:
                 raise ProtocolError(self._hide(f"the stream from {where} cannot be read: {error}")) from error
 
     async def _rest(self, response: aiohttp.ClientResponse, watchdog: Watchdog, begun: bytes) -> bytes:
-        """The whole body, whose first block has come."""
+        """Read the rest of a body that starts with `begun`; return all of it."""
         body = bytearray(begun)
         while block := await self._block(response, watchdog, len(body)):
             body += block
         return bytes(body)
 
     async def _block(self, response: aiohttp.ClientResponse, watchdog: Watchdog, taken: int) -> bytes:
-        """The next block of the body, unpacked; empty at its end. Raises Broken if the body is too large."""
+        """The next decompressed block of the body; empty at its end. Raises ProtocolError if the body is too large."""
         block = await watchdog.wait_for(response.content.readany())
         if taken + len(block) > self._largest:
             raise ProtocolError(
-                f"the response is larger than {self._largest} bytes: if it is meant to be, allow more with "
-                "largest_response"
+                f"the response is larger than {self._largest} bytes: if that is intended, raise largest_response"
             )
         return block
 
     def _hide(self, text: str) -> str:
-        """`text` without the key, and without the larger part of it; the same for the URL's password."""
+        """Remove keys and passwords from a text, also where only their beginning is left."""
         for secret in self._secrets:
             whole = len(secret)
             if whole >= SHORTEST_SECRET:
@@ -345,7 +348,7 @@ class OpenAICompatible:
 
 
 def _is_json(block: bytes) -> bool:
-    """Whether a body that begins so is one JSON value, whatever its label says: no event of a stream begins so."""
+    """Whether a body is a JSON value, whatever its content type: an event stream cannot begin like this."""
     return block.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
 
 
@@ -353,7 +356,7 @@ def _is_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, or too large
+    except ValueError:  # an invalid port
         return False
 
 
@@ -362,10 +365,10 @@ async def _note_reuse(session: aiohttp.ClientSession, context: SimpleNamespace, 
 
 
 def _is_proxied(url: str) -> bool:
-    """Whether the environment names a proxy for this URL.
+    """Whether the environment has a proxy for this URL.
 
-    Only then is aiohttp to look there: it does so before every request, in two threads, which takes longer than all
-    else that a step does, and it takes a line of ~/.netrc for a second authorization, which fails.
+    Only then may aiohttp read the environment. It does so before every request, in two threads, which takes longer
+    than the rest of a step, and it takes a matching line of ~/.netrc as a second authorization, which fails.
     """
     from urllib.request import getproxies, proxy_bypass
 
@@ -374,7 +377,7 @@ def _is_proxied(url: str) -> bool:
 
 
 def _place(url: str) -> str:
-    """The host and port of a URL: what people need to find the culprit, without credentials in it."""
+    """Host and port of a URL, for messages: without credentials."""
     parts = urlsplit(url)
     return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
 

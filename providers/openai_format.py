@@ -1,4 +1,4 @@
-"""The OpenAI chat format, which most providers and litellm speak: messages and tools out.
+"""Encoder for the OpenAI chat format, which most providers and litellm use: messages and tools.
 
 Source: OpenAI API reference, "Chat Completions" (create, and the chunk object).
 """
@@ -24,20 +24,18 @@ from ..decision.call_arguments import count_members
 from .provider import Request
 
 NO_OUTPUT = "(no output)"
-"""What is sent where a result has no text: some servers drop an empty one, and the call is then unanswered."""
+"""Sent for a result without text: some servers drop an empty result, which leaves the call unanswered."""
 ReasoningFormat = Literal["none", "text", "signed", "details"]
-"""How a model wants its reasoning back: not at all, as text beside calls, in blocks that bear its signature, or in
-such blocks as OpenRouter writes them."""
-
-
+"""How reasoning is sent back to a model: not at all, as text beside calls, in signed blocks, or in signed blocks of
+OpenRouter's format."""
 PicturePlacement = Literal["none", "inside", "after"]
-"""Where a model sees the pictures of a tool's result: nowhere, inside of the result, or in a message after it."""
+"""Where the images of a tool's result are sent: not at all, inside the result, or in a message after it."""
 
 
 def encode_message(
     message: Message, thinking: ReasoningFormat = "none", pictures: PicturePlacement = "none"
 ) -> dict[str, Any]:
-    """One message as the chat format wants it."""
+    """Encode one message."""
     match message:
         case SystemMessage(text):
             return {"role": "system", "content": text}
@@ -64,12 +62,12 @@ def encode_message(
 
 
 def _reasoning_out(message: AssistantMessage, thinking: ReasoningFormat) -> dict[str, Any]:
-    """The reasoning that goes back with a message.
+    """Encode the reasoning that is sent back with a message.
 
-    Signed: whole blocks, unchanged. One that was cut has no signature, and every later request of the session would
-    be refused for it (Anthropic API reference, "Extended thinking"). Text: beside calls only, which is where DeepSeek
-    and Moonshot refuse a request without it (DeepSeek API docs, "Thinking Mode"). Details: OpenRouter API docs,
-    "Reasoning Tokens".
+    signed: complete blocks, unchanged. A block that was cut has no signature and is left out: with it, every later
+    request of the session would be rejected (Anthropic API reference, "Extended thinking"). text: beside calls only,
+    where DeepSeek and Moonshot reject a request without it (DeepSeek API docs, "Thinking Mode"). details: OpenRouter
+    API docs, "Reasoning Tokens".
     """
     signed = [block for block in message.reasoning if block.signature]
     if thinking == "signed":
@@ -94,7 +92,7 @@ def _detail_out(index: int, block: Reasoning) -> dict[str, Any]:
 
 
 def encode_pictures(results: Sequence[ToolResult]) -> dict[str, Any]:
-    """The pictures of results, in the user's role: the chat format has only text in a tool's message."""
+    """Encode the images of results in a message in the user's role: a tool's message can only hold text."""
     content: list[dict[str, Any]] = []
     for result in results:
         content += [_text(f"What {result.name} ({result.call_id}) shows:"), *map(_picture, result.images)]
@@ -111,10 +109,10 @@ def _picture(image: Image) -> dict[str, Any]:
 
 
 def encode_arguments(arguments: str) -> str:
-    """A call's arguments as every provider takes them back: one JSON object.
+    """Encode a call's arguments as a JSON object, which every provider accepts.
 
-    What a model wrote is not always one (a response cut off in the middle of a call, a slip), and servers answer each
-    later request of the session with an error if it comes back to them. The model still reads what it wrote.
+    The arguments that a model wrote are not always valid JSON (a response that was cut off, a mistake), and servers
+    then reject every later request of the session. The model still sees what it wrote, under `invalid_json`.
     """
     if not arguments.strip():
         return "{}"
@@ -122,7 +120,7 @@ def encode_arguments(arguments: str) -> str:
 
 
 def encode_tools(tools: Sequence[ToolSpec]) -> list[dict[str, Any]]:
-    """Tools as the chat format wants them: kinds and other private fields stay here."""
+    """Encode tools, without the fields that only the engine uses."""
     return [
         {
             "type": "function",
@@ -137,7 +135,7 @@ T = TypeVar("T")
 
 
 class EncodedSession(Generic[M, T]):
-    """What a provider made of a session: each message encoded once, the tools once. Lives in `Request.memo`."""
+    """Cache of a session's encoded messages and tools, kept in `Request.memo`: each is encoded once."""
 
     def __init__(
         self,
@@ -154,7 +152,7 @@ class EncodedSession(Generic[M, T]):
         self._tools: tuple[tuple[ToolSpec, ...], T] | None = None
 
     def messages(self, request: Request) -> list[M]:
-        """The encoded messages of this request, the ephemeral ones last."""
+        """The encoded messages of a request, ephemeral ones last."""
         if request.edition != self._edition or len(request.messages) < self._taken:
             self._edition, self._taken, self._pieces = request.edition, 0, []
         self._add(request.messages[self._taken :])
@@ -162,7 +160,7 @@ class EncodedSession(Generic[M, T]):
         return self._pieces + [self._encode_message(message) for message in request.ephemeral]
 
     def _add(self, messages: Sequence[Message]) -> None:
-        """Encode these. Pictures come after the last result of a response: no result may be parted from its call."""
+        """Encode new messages; images follow the last result, since nothing may come between calls and results."""
         waiting: list[ToolResult] = []
         for number, message in enumerate(messages, 1):
             self._pieces.append(self._encode_message(message))
@@ -175,7 +173,7 @@ class EncodedSession(Generic[M, T]):
                 waiting = []
 
     def tools(self, request: Request) -> T:
-        """The encoded tools of this request."""
+        """The encoded tools of a request."""
         if self._tools is None or self._tools[0] is not request.tools:
             self._tools = (request.tools, self._encode_tools(request.tools))
         return self._tools[1]

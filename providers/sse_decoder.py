@@ -1,26 +1,26 @@
-"""Server-sent events out of raw blocks of bytes, however they were cut (WHATWG HTML, section 9.2)."""
+"""Decoder for server-sent events: blocks of bytes in, the events' data out (WHATWG HTML, section 9.2)."""
 
 from __future__ import annotations
 
 from .errors import ProtocolError
 
 LARGEST_EVENT = 32 * 1024 * 1024
-"""Bytes that one event may hold before the stream counts as broken."""
+"""Bytes that one event may have; a larger one is an error."""
 
 
 class ErrorEvent(bytes):
-    """The data of an event that is an error: `event: error`, or a field named `error`, as llama.cpp writes it."""
+    """Data of an event that reports an error: `event: error`, or a field named `error`, as llama.cpp sends it."""
 
 
 class SSEDecoder:
-    """Feed it blocks of bytes; it gives back the `data` of each event that became whole."""
+    """Feed it blocks of bytes, cut anywhere; it returns the data of each complete event."""
 
     def __init__(self) -> None:
         self._tail = b""
         self._seen_field = False
 
     def feed(self, block: bytes) -> list[bytes]:
-        """The data of each event that this block completes. Raises Broken if this is no event stream."""
+        """Return the data of the events completed by this block. Raises ProtocolError for another format."""
         data = self._tail + block if self._tail else block
         if not self._seen_field:
             data = data.removeprefix(b"\xef\xbb\xbf")
@@ -32,19 +32,21 @@ class SSEDecoder:
         if not self._seen_field:
             start = next(filter(bytes.strip, events), b"")
             self._check_start(start or self._tail, whole=bool(start))
-        one_line_each = data.count(b"\n") == 2 * len(events)  # asked once a block, as asking each event costs more
+        one_line_each = data.count(b"\n") == 2 * len(
+            events
+        )  # checked per block, because checking each event costs more
         found = [event[6:] if one_line_each and event[:6] == b"data: " else _data(event) for event in events]
         return [data for data in found if data]
 
     def end(self) -> list[bytes]:
-        """What the stream held when it ended without a blank line."""
+        """End of the stream: return the data of a last event without its blank line."""
         rest, self._tail = self._tail, b""
         if not self._seen_field:
             self._check_start(rest, whole=True)
         return [found] if (found := _data(rest.replace(b"\r", b"\n"))) else []
 
     def _newlines(self, data: bytes) -> bytes:
-        held = b"\r" if data.endswith(b"\r") else b""  # the next block may begin with its line feed
+        held = b"\r" if data.endswith(b"\r") else b""  # the next block may start with its line feed
         body = data[:-1] if held else data
         return body.replace(b"\r\n", b"\n").replace(b"\r", b"\n") + held
 
@@ -55,7 +57,7 @@ class SSEDecoder:
         name = text.split(b"\n", 1)[0].split(b":", 1)[0]
         if name not in (b"", b"data", b"event", b"id", b"retry", b"error"):
             shown = text[:200].decode("utf-8", "replace")
-            raise ProtocolError(f"the answer is no event stream; it begins with: {shown!r}")
+            raise ProtocolError(f"the response is not an event stream; it begins with: {shown!r}")
         self._seen_field = True
 
 

@@ -258,7 +258,7 @@ async def test_a_kept_connection_that_the_server_has_closed_costs_nothing_but_a_
 
 @pytest.mark.parametrize("url", ["localhost:8000", "", "ftp://x/v1", "http://", "http://:80", "http://host:port/v1"])
 def test_an_api_base_that_is_no_url_is_wrong_use(url: str) -> None:
-    with pytest.raises(WrongUse, match="no URL"):
+    with pytest.raises(WrongUse, match="is not a URL"):
         OpenAICompatible("m", url)
 
 
@@ -268,7 +268,7 @@ def test_an_api_base_that_is_no_url_is_wrong_use(url: str) -> None:
 async def test_html_with_status_200_is_no_event_stream_and_its_beginning_is_shown() -> None:
     error = await failure(body(b"<!DOCTYPE html><title>Sign in</title>", content_type="text/html"))
     assert type(error) is ProtocolError
-    assert "no event stream" in str(error)
+    assert "not an event stream" in str(error)
     assert "<!DOCTYPE html>" in str(error)
 
 
@@ -286,7 +286,7 @@ async def test_a_chunk_that_cannot_be_read_is_an_error_that_shows_it(data: str) 
 async def test_a_stream_in_another_format_is_named_as_such() -> None:
     error = await failure(stream({"type": "message_start", "message": {"id": "msg_1"}}, done=False))
     assert type(error) is ProtocolError
-    assert "another format" in str(error)
+    assert "not in the chat completions format" in str(error)
     assert "message_start" in str(error)
 
 

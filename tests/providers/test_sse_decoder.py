@@ -110,7 +110,7 @@ def test_an_event_is_its_data_and_nothing_else(body: bytes, events: list[bytes])
 def test_a_body_that_is_no_event_stream_is_an_error_that_shows_its_beginning(
     body: bytes, beginning: str, size: int
 ) -> None:
-    with pytest.raises(ProtocolError, match="no event stream; it begins with") as error:
+    with pytest.raises(ProtocolError, match="not an event stream; it begins with") as error:
         events_of(*(body[at : at + size] for at in range(0, len(body), size)))
     assert beginning in str(error.value)
 

@@ -338,7 +338,7 @@ WRONG = {
     "a price of one number": (lambda folder: ["Hi", "--price", "3"], "--price 3: write IN,OUT"),
     "a price below zero": (lambda folder: ["Hi", "--price", "3,-1"], "--price 3,-1: write IN,OUT"),
     "an unknown provider": (lambda folder: ["Hi", "--provider", "gemini"], "'gemini'"),
-    "an api-base that is no URL": (lambda folder: ["Hi", "--api-base", "localhost:80"], "is no URL"),
+    "an api-base that is no URL": (lambda folder: ["Hi", "--api-base", "localhost:80"], "is not a URL"),
     "a workspace that is missing": (lambda folder: ["Hi", "--workspace", folder / "none"], "does not exist"),
     "a workspace that is a file": (lambda folder: ["Hi", "--workspace", _policy(folder, "")], "not a folder"),
     "commands without a workspace": (lambda folder: ["Hi", "--allow-run"], "--workspace DIR"),
