@@ -32,7 +32,7 @@ def _invalid_calls(facts: Facts, policy: Policy) -> Decision | None:
 def _stuck(facts: Facts, policy: Policy) -> Decision | None:
     settings = policy.repetition
     if settings.stop_at is not None and facts.repeats >= settings.stop_at:
-        detail = f"the same calls with the same results came round {facts.repeats} times"
+        detail = f"the same calls with the same results were repeated {facts.repeats} times"
         return Stop(rule="stuck", reason="stuck", detail=detail)
     if settings.monologue is not None and facts.monologue >= settings.monologue:
         return Stop(rule="stuck", reason="stuck", detail=f"{facts.monologue} steps in a row without any call")

@@ -126,8 +126,8 @@ def _unfinished(facts: Facts, policy: Policy, rule: str) -> Decision | None:
     if facts.finish == "other":
         word = facts.raw_finish[:LONGEST_WORD]
         detail += (
-            ", a finish word that nobody knows here, so it is no success by itself. "
-            f'If it means that the response is whole, say so: finish_words={{{word!r}: "stop"}}'
+            ", which is not a known finish word and so does not count as a success. "
+            f'If it means that the response is complete, pass finish_words={{{word!r}: "stop"}}'
         )
     if facts.unfinished > 1:
         detail += f" ({facts.unfinished} responses in a row ended so)"

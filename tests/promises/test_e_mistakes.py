@@ -189,7 +189,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     # providers
     "an address without a scheme": (lambda: OpenAICompatible("m", "127.0.0.1:9/v1"), ("http://host:port/v1",)),
     "an address with too much": (lambda: OpenAICompatible("m", f"{URL}/chat/completions"), ("leave out",)),
-    "model and address the wrong way round": (lambda: OpenAICompatible(URL, "m"), ("no URL", "http://host:port/v1")),
+    "model and address the wrong way round": (
+        lambda: OpenAICompatible(URL, "m"),
+        ("is not a URL", "http://host:port/v1"),
+    ),
     "no model": (lambda: LiteLLM(""), ("model is ''", "LiteLLM('openai/gpt-4o')")),
     # sessions and runs
     "an unknown way to be busy": (lambda: engine().session(busy="queu"), ("did you mean 'queue'",)),  # type: ignore
