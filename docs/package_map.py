@@ -18,11 +18,12 @@ ROOT = Path(__file__).parent.parent
 PICTURE = ROOT / "docs" / "pictures" / "packages.svg"
 FOLDERS = ("decision", "providers", "engine")
 
-LOOP = (
-    *("durability", "budget", "event_bus", "event_log", "connections", "side_request", "hooks", "hard_limits"),
-    *("validation", "resume_point", "context", "checkpoint", "hook_runner", "tool_execution", "tool_calls"),
-    *("compaction", "response", "evaluation", "prompts", "loop", "run", "config", "session", "tasks", "batch"),
-    *("race", "engine", "_exports", "__init__"),
+LOOP = tuple(
+    """
+    durability budget event_bus event_log connections side_request hooks hard_limits cancel_scope validation
+    resume_point context checkpoint hook_runner tool_execution tool_calls compaction response evaluation prompts
+    loop run config session tasks batch race engine _exports __init__
+    """.split()
 )
 """The modules of `engine/` itself that make a run, from the lowest to `Engine`."""
 

@@ -15,7 +15,7 @@ from .context import Context
 from .decision import Message, SystemMessage, ToolResult, UserMessage
 from .decision.events import ContextCompacted
 from .decision.transcript import estimate_tokens, message_size, shorten_results
-from .hook_runner import ask
+from .hook_runner import run_hook
 from .hooks import Verdict
 from .side_request import NO_ANSWER, complete_text, render_message
 
@@ -65,7 +65,7 @@ async def _summarise(context: Context) -> ContextCompacted | Literal["refused"] 
     if not old:
         return None
     tokens = estimate_tokens(sum(message_size(message) for message in old))
-    verdict = await ask(context, "compactor", _summary_of, (context, old), _read_summary, tokens=tokens)
+    verdict = await run_hook(context, "compactor", _summary_of, (context, old), _read_summary, tokens=tokens)
     if verdict.said != "summarised":
         return "refused" if verdict.said == "refused" else None
     summary = UserMessage(f"Summary of the conversation so far:\n{verdict.detail}")

@@ -18,7 +18,7 @@ from .decision.events import RunFinished
 from .decision.finish_words import check_finish_words
 from .evaluation import Evaluator
 from .event_bus import DEFAULT_CAPACITY, Lagged
-from .hooks import Gate, Judge, PromptHandler, ReplaySource, TextRule, qualified
+from .hooks import Gate, Judge, PromptHandler, ReplaySource, TextRule, qualified_name
 from .prompts import system_prompt
 from .providers import Prices, Provider, ToolChoice
 from .providers._wrapper import iter_leaf_providers
@@ -226,7 +226,7 @@ class RunConfig:
         one = {"text_rule": hooks.text_rule, "judge": hooks.judge, "evaluator": hooks.evaluate, "redaction": redact}
         many = {"gate": hooks.gates, "handler": hooks.prompt_handlers}
         all_of = {**many, **{role: (function,) for role, function in one.items() if function is not None}}
-        return {role: tuple(map(qualified, functions)) for role, functions in all_of.items() if functions}
+        return {role: tuple(map(qualified_name, functions)) for role, functions in all_of.items() if functions}
 
     def known_prices(self) -> dict[str, Price]:
         """The prices of the provider's models, by their names, as far as they are known."""

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from .context import Context
 from .decision import Outcome, Status, Verdict
 from .decision.events import EvaluationFinished, StageFinished, StageStatus
-from .hooks import qualified, run_command
+from .hooks import qualified_name, run_command
 from .tools.results import to_jsonable
 from .tools.user_functions import call_user_function, describe_error, run_in_own_task
 
@@ -102,7 +102,7 @@ async def run_evaluation(context: Context, evaluator: Evaluator | None, outcome:
         context.stage(StageFinished(stage="evaluate", status=status, detail=f"the run is {outcome.status}"))
         return outcome
     began = context.clock.now()
-    finished = context.before_kill(EvaluationFinished) or await _evaluate(context, evaluator, outcome)
+    finished = context.take_recorded(EvaluationFinished) or await _evaluate(context, evaluator, outcome)
     duration = round((context.clock.now() - began) * 1000)
     status = "ok"
     if finished.verdict == "not_run":
@@ -117,7 +117,7 @@ async def _evaluate(context: Context, evaluator: Evaluator, outcome: Outcome) ->
     with context.cancellable():
         await context.flush()
         verdict, details = await _call_evaluator(context, evaluator, outcome)
-    return context.log.append(EvaluationFinished(verdict=verdict, name=qualified(evaluator), details=details))
+    return context.log.append(EvaluationFinished(verdict=verdict, name=qualified_name(evaluator), details=details))
 
 
 RUN_STAGE_STATUS: dict[Status, StageStatus] = {
@@ -137,7 +137,7 @@ async def _call_evaluator(context: Context, evaluator: Evaluator, outcome: Outco
         try:
             looked_at = EvaluationInput(outcome=outcome, record=context.record_path, started_at=context.started_at)
             work = call_user_function(evaluator, looked_at)
-            said = await run_in_own_task(work, qualified(evaluator), run_id=context.run_id, role="evaluator")
+            said = await run_in_own_task(work, qualified_name(evaluator), run_id=context.run_id, role="evaluator")
         except Exception as error:
             return "not_run", {"error": describe_error(error)}
     if deadline.cancelled_caught:

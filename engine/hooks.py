@@ -170,7 +170,7 @@ async def run_command(
         return code, output.read().decode("utf-8", "replace")
 
 
-def qualified(function: Any) -> str:
+def qualified_name(function: Any) -> str:
     """The name of a function in records: `module:qualified name`."""
     name = getattr(function, "__qualname__", None) or type(function).__qualname__
     return f"{getattr(function, '__module__', None) or type(function).__module__}:{name}"

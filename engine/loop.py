@@ -1,4 +1,10 @@
-"""The outer layer: a round of steps, one decision, and acting on what it says."""
+"""The loop, in two layers.
+
+The outer layer runs a round of steps, asks `decide` and does what the decision says. The inner layer runs the steps
+of one round inside one shared cancel scope. After each step it asks the same `decide`: a bare "go on" lets it make the
+next step itself, up to `max_inner_steps`; anything else goes back to the outer layer, which decides again by the same
+facts, records the decision and acts on it.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +14,11 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
+from .cancel_scope import RoundScope
 from .checkpoint import checkpoint_response
 from .compaction import compact
 from .connections import read_stream
-from .context import Context, RoundScope, hear
+from .context import Context, deliver_messages
 from .decision import (
     AnyChunk,
     AssistantMessage,
@@ -41,7 +48,7 @@ from .decision.events import (
 )
 from .decision.transcript import UNANSWERED
 from .durability import RunLost
-from .hook_runner import ask, ask_text_rule, check_text, progress, read_judge
+from .hook_runner import check_final_text, parse_judge, progress, run_hook, run_text_rule
 from .hooks import ModelJudge
 from .providers import Cancelled, Interrupted, ProtocolError, ProviderError, Request, ToolChoice
 from .response import ResponseBuilder
@@ -49,20 +56,20 @@ from .resume_point import PartialStep
 from .tool_calls import ToolCalls
 from .tools.results import NOT_RUN_WHILE_CLOSING
 
-LOOKED_BACK = 3
-"""The next-step prompt is not added while it is among so many of the user's latest messages."""
+RECENT_MESSAGES = 3
+"""The next-step prompt is not added again while it is among so many of the user's latest messages."""
 
 
 async def run_rounds(context: Context) -> Outcome:
-    """Drive a run to its outcome."""
-    decision = _taken_up(context)
+    """Run rounds until a decision ends or pauses the run; returns the outcome."""
+    decision = _initial_decision(context)
     while True:
         if decision is None:
             await _round(context)
             if context.cancelled is None or context.log.facts.accepted is not None:
                 decision = _decide(context)
         if decision is None or _cancelled_before_its_end(context, decision):
-            return cancelled(context)
+            return cancelled_outcome(context)
         match decision:
             case Stop() | Pause():
                 if _wants_closing(context, decision):
@@ -70,7 +77,7 @@ async def run_rounds(context: Context) -> Outcome:
                 return build_outcome(context.log.facts, context.policy, decision)
             case GoOn():
                 await _prepare(context, decision)
-        context.interrupted = decision = None
+        context.resume_point = decision = None
 
 
 def _decide(context: Context) -> Decision:
@@ -79,31 +86,31 @@ def _decide(context: Context) -> Decision:
     return decision
 
 
-def _taken_up(context: Context) -> Decision | None:
-    """What is decided before any round: by the run's beginning, or where its process was killed."""
-    facts, killed = context.log.facts, context.interrupted
+def _initial_decision(context: Context) -> Decision | None:
+    """The decision before the first round, if there is one: at the run's start, or where its process was killed."""
+    facts, killed = context.log.facts, context.resume_point
     if killed is not None and (killed.decision is not None or killed.in_round):
         return killed.decision
     if facts.accepted is not None or facts.handled is not None or facts.questions:
         return _decide(context)
     if facts.before == Carried() and facts.steps == 0:
         return None
-    # Limits that an earlier run has used up end this one before it costs anything, and a context that is too large is
-    # made smaller before it is sent.
-    decision = context.look_ahead(facts, context.policy)
+    # Limits that an earlier run used up end this one before it costs anything; a context that is too large is compacted
+    # before it is sent.
+    decision = context.decide_untraced(facts, context.policy)
     return _decide(context) if applies_before_first_step(decision) else None
 
 
 def _cancelled_before_its_end(context: Context, decision: Decision) -> bool:
-    """A stop that was decided stays one, and so does what an accepted completion has come to."""
+    """Whether the run was cancelled. A stop that was decided stays, and so does an accepted completion."""
     if isinstance(decision, GoOn):
         return context.cancelled is not None
     ended = isinstance(decision, Stop) or context.log.facts.accepted is not None
     return context.cancelled is not None and not ended
 
 
-def cancelled(context: Context) -> Outcome:
-    """The outcome of a run that was ended from outside."""
+def cancelled_outcome(context: Context) -> Outcome:
+    """The outcome of a run that was cancelled from outside."""
     cause = context.cancelled.detail if context.cancelled is not None else "shutdown"
     context.log.append(CancelRequested(cause=cause))
     stop = Stop(rule="cancelled", reason="cancelled", detail=f"cancelled from outside: {cause}")
@@ -112,24 +119,24 @@ def cancelled(context: Context) -> Outcome:
 
 
 async def _round(context: Context) -> None:
-    killed = context.interrupted
+    killed = context.resume_point
     if killed is None or not killed.in_round:
         context.log.append(RoundStarted(round=context.log.facts.rounds + 1))
-    if context.halfway is None:
+    if context.partial_step is None:
         _add_next_step_prompt(context)
     await run_round(context)
     if context.judge is not None and context.cancelled is None and _would_go_on(context):
         with context.cancellable():
             tokens = context.tokens_now() if isinstance(context.judge, ModelJudge) else None
-            await ask(context, "judge", context.judge, (progress(context),), read_judge, tokens=tokens)
+            await run_hook(context, "judge", context.judge, (progress(context),), parse_judge, tokens=tokens)
 
 
 def _would_go_on(context: Context) -> bool:
-    return isinstance(context.look_ahead(context.log.facts, context.policy), GoOn)
+    return isinstance(context.decide_untraced(context.log.facts, context.policy), GoOn)
 
 
 def _wants_closing(context: Context, decision: Decision) -> bool:
-    if context.interrupted is not None and context.interrupted.closed:
+    if context.resume_point is not None and context.resume_point.closed:
         return False
     return isinstance(decision, Stop) and needs_closing_step(context.log.facts, context.policy, decision)
 
@@ -142,37 +149,30 @@ def _add_next_step_prompt(context: Context) -> None:
     for message in reversed(context.transcript.messages):
         if isinstance(message, UserMessage):
             latest.append(message.text)
-            if len(latest) == LOOKED_BACK:
+            if len(latest) == RECENT_MESSAGES:
                 break
     if prompt not in latest:
         context.log.append(MessageAdded(text=prompt, origin="next_step"))
 
 
 async def _prepare(context: Context, decision: GoOn) -> None:
-    """Do what a go-on asks for before the next request."""
-    for call in context.transcript.open_calls:  # only where the rule that pauses was taken out of the policy
+    """What the decision to go on asks for before the next request: compaction, a nudge, a reminder."""
+    for call in context.transcript.open_calls:  # only if the policy leaves out the rule that pauses
         context.log.append(ToolCallResult(call_id=call.id, name=call.name, content=UNANSWERED, status="unanswered"))
-    if decision.compact and context.before_kill(ContextCompacted) is None:
+    if decision.compact and context.take_recorded(ContextCompacted) is None:
         with context.cancellable():
             await compact(context)
-    if decision.say and context.before_kill(MessageAdded, origin="nudge") is None:
+    if decision.say and context.take_recorded(MessageAdded, origin="nudge") is None:
         context.log.append(MessageAdded(text=decision.say, origin="nudge"))
-    if decision.remind and context.before_kill(MessageAdded, origin="reminder") is None:
+    if decision.remind and context.take_recorded(MessageAdded, origin="reminder") is None:
         context.ephemeral.append(UserMessage(decision.remind))
         context.log.append(
             MessageAdded(text=decision.remind, origin="reminder", ephemeral=True, topics=decision.topics)
         )
 
 
-# The inner layer: steps of one round, inside one shared cancel scope.
-#
-# After each step it asks the same `decide` as the outer loop. For a bare "go on" it goes on by itself, up to
-# `max_inner_steps`; anything else goes back to the outer loop, which decides again by the same facts, records and
-# acts.
-
-
 class _Step:
-    """One step as far as it has come, for those who must tidy up after a cancellation."""
+    """The state of one step, for cleaning up after a cancellation."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -182,44 +182,44 @@ class _Step:
 
 
 async def run_round(context: Context) -> None:
-    """Make steps until the outer loop must look, or the shared scope is cancelled.
+    """Run steps until the outer layer must decide, or the shared scope is cancelled.
 
-    However a step ends, by an error of ours as well: each of its calls has one result, and it is closed.
+    However a step ends, also by an error of ours, each of its calls gets one result and the step is closed.
     """
     step, scope = _Step(0), RoundScope()
     try:
         with context.cancellable() as scope:
             try:
-                halfway = context.halfway
+                halfway = context.partial_step
                 if halfway is not None:
                     step = _Step(halfway.step)
-                    await _enter_again(context, scope, step, halfway)
-                while _goes_on(context) and await _affords(context):
+                    await _resume_step(context, scope, step, halfway)
+                while _may_continue(context) and await _can_afford_step(context):
                     await scope.settled()
-                    await scope.checkpoint()  # so that no step begins after a cancel
-                    hear(context)
+                    await scope.checkpoint()  # no step begins after a cancel
+                    deliver_messages(context)
                     step = _Step(context.log.facts.steps + 1)
                     await _run_step(context, scope, step)
                     if not step.finished:
-                        break  # the provider gave up: what began early ends, and then the step
+                        break  # the provider failed: calls that began early end, then the step
             except RunLost as lost:
-                context.log.close(lost)  # before the calls that still run are given up, which may not like it
+                context.log.close(lost)  # first: cancelled calls may still want to write
                 raise
             finally:
                 await scope.end()
     finally:
         if step.number and not step.finished and not context.log.finished:
-            _close(context, scope, step)
+            _close_step(context, scope, step)
 
 
-def _goes_on(context: Context) -> bool:
-    """Whether the inner layer may make another step by itself; the first of a round always."""
+def _may_continue(context: Context) -> bool:
+    """Whether the inner layer may make another step by itself; always true for the first of a round."""
     facts = context.log.facts
-    return facts.inner_steps == 0 or continues_round(facts, context.policy, context.look_ahead)
+    return facts.inner_steps == 0 or continues_round(facts, context.policy, context.decide_untraced)
 
 
-async def _affords(context: Context) -> bool:
-    """Whether there is time for one more step, and a budget that other runs share has room for it."""
+async def _can_afford_step(context: Context) -> bool:
+    """Whether there is time, and room in a shared budget, for one more step."""
     step = context.log.facts.steps + 1
     if context.limits.replay(step, begun=False):
         return False
@@ -236,7 +236,7 @@ async def _affords(context: Context) -> bool:
 
 
 async def _refused(context: Context, step: int) -> BudgetRefused | None:
-    """What a budget that other runs share says to one more step; waits while it may yet have room."""
+    """The shared budget's refusal of one more step; waits while other runs may still free room."""
     if context.replay is not None:
         return context.replay.refused(step)
     return None if context.share is None else await context.share.reserve(step, context.tokens_now())
@@ -250,32 +250,32 @@ async def _run_step(context: Context, scope: RoundScope, step: _Step) -> None:
     response = await _respond(context, scope, step.number, calls)
     if response is not None:
         context.log.append(response)
-        await _settle(context, scope, step, response)
+        await _finish_response(context, scope, step, response)
 
 
-async def _enter_again(context: Context, scope: RoundScope, step: _Step, halfway: PartialStep) -> None:
-    """Go on with a step whose response had come whole when the process was killed."""
+async def _resume_step(context: Context, scope: RoundScope, step: _Step, halfway: PartialStep) -> None:
+    """Continue a step whose response was complete when the process was killed."""
     assert halfway.response is not None
     step.calls, step.message = ToolCalls(context, scope), halfway.response.message
     step.calls.restore(halfway)
     await scope.checkpoint()
     step.calls.restart_early(halfway)
-    await _settle(context, scope, step, halfway.response)
+    await _finish_response(context, scope, step, halfway.response)
 
 
-async def _settle(context: Context, scope: RoundScope, step: _Step, response: ResponseFinished) -> None:
-    """All that follows from a response that stands in the log."""
+async def _finish_response(context: Context, scope: RoundScope, step: _Step, response: ResponseFinished) -> None:
+    """Everything that follows a response that is in the log: text rule, calls, gates, the end of the step."""
     assert step.calls is not None
     step.message = response.message
     step.calls.cancel_changed(response.message)
     cut_off = context.limits.reached
     if not cut_off:
-        await ask_text_rule(context, response.message)
+        await run_text_rule(context, response.message)
     if response.message.calls:
         broken_off = {*response.without_arguments, response.truncated or ""}
         await step.calls.run_all(response.message, broken_off)
     if not cut_off:
-        await check_text(context, response.message)
+        await check_final_text(context, response.message)
     await scope.checkpoint()
     step.finished = True
     context.limits.replay(step.number)
@@ -283,10 +283,10 @@ async def _settle(context: Context, scope: RoundScope, step: _Step, response: Re
 
 
 async def run_closing_step(context: Context) -> None:
-    """One more response at a limit, without tools: what was done and what is missing, for the user.
+    """One more response at a limit, without tools: it tells the user what was done and what is missing.
 
-    The list of tools stays as it is, because some providers refuse a history with calls without it; a call that comes
-    nevertheless is not run. It has its own deadline and counts as no step.
+    The request still lists the tools, because some providers refuse a history with calls without them; a call that
+    comes nevertheless is not run. The closing step has its own deadline and does not count as a step.
     """
     number, refused = context.log.facts.steps + 1, None
     with context.cancellable(), context.clock.deadline(context.policy.deadlines.closing) as deadline:
@@ -312,8 +312,8 @@ async def run_closing_step(context: Context) -> None:
     context.log.append(StepFinished(step=number))
 
 
-def _close(context: Context, scope: RoundScope, step: _Step) -> None:
-    """Leave a step that did not come to its end with one result for each call."""
+def _close_step(context: Context, scope: RoundScope, step: _Step) -> None:
+    """Close a step that was broken off: one result for each of its calls."""
     if step.calls is not None:
         step.calls.cancel_rest(step.message)
     context.limits.replay(step.number)
@@ -323,21 +323,21 @@ def _close(context: Context, scope: RoundScope, step: _Step) -> None:
 async def _respond(
     context: Context, scope: RoundScope, step: int, calls: ToolCalls | None, tool_choice: ToolChoice | None = None
 ) -> ResponseFinished | None:
-    """One response; None if the provider gave up. Without `calls` no call is taken up."""
+    """One response; None if the provider failed. Without `calls`, calls in the response are ignored."""
     if context.steps is None:
         return await _stream(context, scope, step, calls, tool_choice)
-    offer = _leave if calls is None else calls.start_early
+    offer = _ignore_call if calls is None else calls.start_early
     return await checkpoint_response(context, partial(_stream, context, scope, step, calls, tool_choice), offer)
 
 
-def _leave(call: ToolCall) -> None:
-    """Take no call up."""
+def _ignore_call(call: ToolCall) -> None:
+    """Start no call."""
 
 
 async def _stream(
     context: Context, scope: RoundScope, step: int, calls: ToolCalls | None, tool_choice: ToolChoice | None
 ) -> ResponseFinished | None:
-    """The response, as soon as it is whole or cut: nobody waits for its stream to be closed, which may hang."""
+    """The response as soon as it is complete or cut; its stream may still be closing, which can hang."""
     attempts, limits = ResponseBuilder(context, step, calls), context.limits
     request = _request(context, attempts.attempt, tool_choice)
     failed: ProviderError | None = None
@@ -355,7 +355,7 @@ async def _stream(
         raise
     except RunLost:
         raise
-    except Exception as error:  # a provider that breaks its word: what it had said is kept
+    except Exception as error:  # a provider that breaks the protocol: keep what came before
         attempts.record_failure(ProtocolError(f"{type(error).__name__}: {error}"))
         raise
     if not (attempts.finished or attempts.cut):
@@ -374,7 +374,7 @@ async def _stream(
 async def _hear_out(
     context: Context, scope: RoundScope, attempts: ResponseBuilder, request: Request
 ) -> ProviderError | None:
-    """Read a response to its end, or until it is to be cut; the error by which the provider gave up, if it did."""
+    """Read a response until it ends or is to be cut; returns the provider's error, if it failed."""
 
     def take(chunk: AnyChunk) -> bool:
         attempts.feed(chunk)
@@ -392,7 +392,7 @@ async def _hear_out(
 async def _drain(
     context: Context, attempts: ResponseBuilder, chunks: AsyncIterator[AnyChunk], heard: asyncio.Future[None]
 ) -> None:
-    """Where the policy wants it: read on after the cut until the provider says what the response cost."""
+    """If the policy says so, read on after the cut until the provider reports the usage."""
     if context.policy.drain_seconds is None or attempts.cut_at is None:
         return
     with context.clock.deadline(context.policy.drain_seconds), suppress(ProviderError):

@@ -6,8 +6,29 @@
     print(run.outcome.stop_reason)
 
 The run's task owns everything that waits: scopes, task groups, connections, context variables. The user's side only
-reads numbers from a bus, so it may stall, raise or leave without harm. Leaving the block ends a run that is still
-going; a cancellation of the user's task ends it too and is passed on once the run has tidied up.
+reads from a bus, so it may stall, raise or leave without harm. Leaving the block ends a run that is still going; a
+cancellation of the user's task ends it too and is passed on once the run has cleaned up.
+
+Subscribers are called with every event, each in a task of its own, so that none can harm a run:
+
+    def on_event(event: Event | Lagged, run: Run) -> None: ...      # or async
+
+One that raises is logged and gets the next event; one that is slow gets a `Lagged` in place of the events that it
+missed; one that never returns is left behind when the run ends.
+
+Middleware surrounds a whole run, in the run's own task: tracing, a logging context, a transaction.
+
+    @asynccontextmanager
+    async def tenant(run: Run) -> AsyncIterator[None]:
+        token = TENANT.set("a")          # seen by tools, provider, hooks and subscribers of this run
+        yield
+        TENANT.reset(token)
+
+    engine = Engine(provider, observers=Observers(middleware=[tenant]))
+
+One task enters and leaves it, so a context variable or a span that it sets belongs to this run only. On entering,
+`run.context` is there; on leaving, the run has its outcome. If it raises on entering, the run does not begin, and
+whoever starts the run gets the error.
 """
 
 from __future__ import annotations
@@ -21,24 +42,33 @@ from typing import Any
 from uuid import uuid4
 
 from ._logging import log_warning
-from .context import Context, Said, said
+from .context import Context, QueuedMessage, new_message
 from .decision import Event, Facts, Outcome, Stop, WrongUse, build_outcome
 from .decision.errors import error_text
 from .decision.events import DecisionMade, RunFinished
 from .durability import RunLost
 from .evaluation import Evaluator, run_evaluation
 from .event_bus import Bus, Lagged
-from .hook_runner import ask_handlers
+from .hook_runner import run_prompt_handlers
 from .hooks import PromptHandler
 from .loop import run_rounds
 from .providers._wrapper import wait_shielded
 
+Subscriber = Callable[[Any, "Run"], Awaitable[None] | None]
+"""Called with an `Event` or `Lagged`, and its run."""
+
+Middleware = Callable[["Run"], AbstractAsyncContextManager[None]]
+"""Makes a context manager for one run."""
+
 TIDY_SECONDS = 10.0
-"""How long a run that was cancelled may take to tidy up before it is left behind."""
+"""How long a cancelled run may take to clean up before it is left behind."""
+
+CATCH_UP_SECONDS = 1.0
+"""How long the end of a run waits for its subscribers."""
 
 
 def new_run_id() -> str:
-    """A name that no other run has."""
+    """A new, unique id of a run."""
     return f"run_{uuid4().hex[:12]}"
 
 
@@ -50,7 +80,7 @@ class Run:
         self.session_id = session_id
         self.bus = bus
         self.context: Context | None = None
-        """The run's parts, once it has started."""
+        """What the parts of the run share, once it has started."""
         self._body = body
         self._outcome: Outcome | None = None
         self._lost: RunLost | None = None
@@ -59,7 +89,7 @@ class Run:
         self._cancel_early: str | None = None
         self._prompt_handlers: tuple[PromptHandler, ...] = ()
         self._evaluate: Evaluator | None = None
-        self._inbox: deque[Said] = deque()
+        self._inbox: deque[QueuedMessage] = deque()
 
     @property
     def outcome(self) -> Outcome:
@@ -77,12 +107,12 @@ class Run:
 
     @property
     def begun(self) -> bool:
-        """Whether it has begun, and so has something to tidy up."""
+        """Whether it has begun, so that there is something to clean up."""
         return self.context is not None
 
     @property
     def facts(self) -> Facts:
-        """What is known now."""
+        """The facts so far."""
         return self.context.log.facts if self.context is not None else Facts()
 
     async def __aenter__(self) -> Run:
@@ -121,19 +151,19 @@ class Run:
             self._cancel_early = self._cancel_early or cause
 
     def say(self, text: str, *, id: str | None = None) -> str:
-        """Say something to the run while it is going; gives the message's id.
+        """Send the run a message of the user; returns the message's id.
 
-        It is heard before the next request. Raises WrongUse if the run has finished, or the text is empty.
+        The message is part of the next request. Raises WrongUse if the run has finished, or the text is empty.
         """
-        message = said(text, id)
+        message = new_message(text, id)
         if self._outcome is not None:
             raise WrongUse(f"run {self.id} has finished: start another one in its session")
         self._inbox.append(message)
         return message.id
 
     @property
-    def unheard(self) -> tuple[Said, ...]:
-        """What was said and not heard (yet): the run went on to its end before another request."""
+    def undelivered(self) -> tuple[QueuedMessage, ...]:
+        """Messages that no request has held: the run may end before it sends another one."""
         return tuple(self._inbox)
 
     async def wait(self) -> Outcome:
@@ -162,11 +192,11 @@ class Run:
 
     def _attached(self) -> Context:
         if self.context is None:
-            raise WrongUse(f"run {self.id} has no parts yet: its session gives them to it when it begins")
+            raise WrongUse(f"run {self.id} has not begun")
         return self.context
 
     def attach(self, context: Context, prompt_handlers: Sequence[PromptHandler], evaluate: Evaluator | None) -> None:
-        """Give the run its parts; called by its session, in the run's own task."""
+        """Called by the session in the run's own task, when the run begins."""
         self.context = context
         self._prompt_handlers = tuple(prompt_handlers)
         self._evaluate = evaluate
@@ -175,19 +205,19 @@ class Run:
             context.cancel(self._cancel_early)
 
     def ready(self) -> None:
-        """Tell who entered the run that it has begun."""
+        """Let whoever entered the run continue: it has begun."""
         if self._started is not None and not self._started.done():
             self._started.set_result(None)
 
     async def drive(self) -> None:
         """Run to the outcome and write the terminal event, whatever happens.
 
-        A cancellation of the run's own task (the event loop shuts down, or somebody did that) ends it as `run.cancel`
-        does, and is passed on after that.
+        A cancellation of the run's own task, for example at the end of the event loop, ends it as `run.cancel` does and
+        is raised again after that.
         """
         context = self._attached()
         try:
-            await ask_handlers(context, self._prompt_handlers)
+            await run_prompt_handlers(context, self._prompt_handlers)
             outcome = await run_rounds(context)
             outcome = await run_evaluation(context, self._evaluate, outcome)
         except BaseException as error:
@@ -230,9 +260,9 @@ class Run:
                     self._started.set_exception(error)
                 return
             if self._lost is not None:
-                return  # told to whoever waits, asks for the outcome or leaves
+                return  # raised to whoever waits, asks for the outcome or leaves
             if isinstance(error, Exception) and self._outcome is not None:
-                return  # told as the outcome `internal_error`
+                return  # the outcome is `internal_error`
             raise
 
     async def _leave(self) -> None:
@@ -240,13 +270,13 @@ class Run:
         if task is None or task.done():
             return
         if self.context is None:
-            task.cancel()  # it has not begun (it waits for its turn, or for the provider): nothing to tidy up
+            task.cancel()  # it waits for its turn or for the provider: nothing to clean up
         self.cancel("caller")
         await wait_shielded(task, TIDY_SECONDS)
 
 
 def _lost_in(error: BaseException) -> RunLost | None:
-    """The RunLost that this is, or that is among what several tasks have raised at once."""
+    """The `RunLost` that the error is, or that an exception group holds."""
     if isinstance(error, RunLost):
         return error
     if isinstance(error, BaseExceptionGroup):
@@ -262,24 +292,9 @@ def _crashed(context: Context, error: BaseException) -> Outcome:
     return build_outcome(context.log.facts, context.policy, stop)
 
 
-# Subscribers: functions that are told every event, each in a task of its own, so that none can hurt a run.
-#
-#     def on_event(event: Event | Lagged, run: Run) -> None: ...      # or async
-#
-# A subscriber that raises is logged and gets the next event; one that is slow gets a `Lagged` where it missed events;
-# one that never returns is left behind when the run ends.
-
-Subscriber = Callable[[Any, "Run"], Awaitable[None] | None]
-"""Takes an `Event` or `Lagged`, and the run it belongs to."""
-
-
-CATCH_UP_SECONDS = 1.0
-"""How long the end of a run waits for its subscribers."""
-
-
 @asynccontextmanager
 async def notify_subscribers(subscribers: Sequence[Subscriber], run: Run) -> AsyncIterator[None]:
-    """Let the subscribers follow a run; they get a moment to catch up at its end, and no more."""
+    """Call the subscribers with the run's events. At its end they have one second to catch up."""
     tasks = [asyncio.create_task(deliver(subscriber, run)) for subscriber in subscribers]
     try:
         yield
@@ -297,7 +312,7 @@ async def _let_catch_up(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 async def deliver(subscriber: Subscriber, run: Run) -> None:
-    """Tell a subscriber every event of a run."""
+    """Call a subscriber with every event of a run."""
     async for event in run:
         try:
             told = subscriber(event, run)
@@ -317,26 +332,9 @@ def _complain(subscriber: Subscriber, event: Event | Lagged, run: Run, error: Ex
     )
 
 
-# What goes on around a whole run, in the run's own task: tracing, a logging context, a transaction of yours.
-#
-#     @asynccontextmanager
-#     async def tenant(run: Run) -> AsyncIterator[None]:
-#         token = TENANT.set("a")          # seen by tools, provider, gates, evaluator and subscribers of this run
-#         yield
-#         TENANT.reset(token)
-#
-#     engine = Engine(provider, observers=Observers(middleware=[tenant]))
-#
-# One task enters and leaves it, so that a context variable or a span that it sets is the run's, and nobody else's.
-# The run is attached when it is entered (`run.context` is there) and has its outcome when it is left. One that raises
-# when it is entered keeps the run from beginning, and whoever starts the run gets the error.
-
-Middleware = Callable[["Run"], AbstractAsyncContextManager[None]]
-
-
 @asynccontextmanager
 async def enter_middleware(each: Sequence[Middleware], run: Run) -> AsyncIterator[None]:
-    """Enter all of them, the first outermost."""
+    """Enter all middleware, the first outermost."""
     async with AsyncExitStack() as stack:
         for middleware in each:
             await stack.enter_async_context(middleware(run))

@@ -1,7 +1,9 @@
-"""A session: one conversation, many runs, one run at a time.
+"""A session: one conversation of many runs, one at a time.
 
-Each run starts with fresh facts, so what ended an earlier run never ends a later one; only the transcript goes on.
-A second run on a busy session is refused or queued, by the session's `busy` setting.
+Each run starts with new facts, so what ended an earlier run never ends a later one; only the transcript continues. A
+second run on a busy session is refused or queued, as the session's `busy` says.
+
+A run begins with a prompt, with the answer to a question of a paused run, or where a killed process left it.
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ from .validation import check_prompt
 class Session:
     """One conversation. Made by `Engine.session`.
 
-    `busy`: what a second run does while one is going: `refuse` raises WrongUse, `queue` waits for its turn.
+    busy: what a second run does while one is going: `refuse` raises WrongUse, `queue` waits for its turn.
     """
 
     def __init__(
@@ -76,31 +78,31 @@ class Session:
         self.id = session_id
         self.transcript = Transcript()
         self.questions: tuple[Question, ...] = ()
-        """Questions of a paused run that wait for `answer`."""
+        """The open questions of a paused run; see `answer`."""
         self._config = config
         self._busy: Literal["refuse", "queue"] = busy
         self._turn = asyncio.Lock()
         self.record = record
-        """Where the events of the next run are kept."""
+        """Where the events of the next run go."""
         self.steps: Steps | None = None
-        """A durable engine that keeps what responses and calls of the next run give, beside the record; None: none."""
+        """A durable engine that keeps responses and results of calls of the next run; None for none."""
         self._drain = drain
         self.cut_off: Mapping[int, CutOff] = {}
-        """In a replay: what the record knows of what came after cuts in the next run, by step."""
+        """In a replay, by step: what came after the cuts of responses in the next run."""
         self._taken: set[str] = set()
         self._memo: dict[Any, Any] = {}
         self._latest: Facts | None = None
-        """What was known at the end of the latest run."""
+        """The facts at the end of the latest run."""
         self._before = Carried()
-        """What the runs had used that came before the latest one."""
-        self._interrupted: ResumePoint | None = None
+        """What all runs before the latest one used."""
+        self._resume_point: ResumePoint | None = None
         self._functions: Mapping[str, Sequence[str]] = {}
-        """The functions of the latest run that was recalled from a record."""
+        """The hooks of the latest run that was loaded from a record."""
         self._tools: Sequence[ToolSpec] = ()
-        """What it offered its model."""
+        """The tools that this run offered its model."""
 
     def start(self, prompt: str, *, run_id: str | None = None) -> Run:
-        """A run that answers `prompt`. Enter it with `async with`. run_id: what it is called, which no other run is."""
+        """A run that answers `prompt`. Enter it with `async with`. run_id: a unique id of your own."""
         if self._config.runtime.replay is None:
             check_prompt(prompt)
         return self._new_run(PromptGiven(prompt), run_id)
@@ -111,9 +113,10 @@ class Session:
             return await run.wait()
 
     def start_answer(self, call_id: str, text: str, *, run_id: str | None = None) -> Run:
-        """A run that goes on from a paused one with the user's answer to this question.
+        """A run that continues a paused one with the user's answer to this question.
 
-        Where several questions are open, the run pauses again until the last one is answered.
+        If several questions are open, the run pauses again until the last one is answered. Raises WrongUse if the
+        question is not open.
         """
         question = next((question for question in self.questions if question.call_id == call_id), None)
         if question is None:
@@ -125,35 +128,35 @@ class Session:
         return self._new_run(AnswerGiven(question, text), run_id)
 
     async def answer(self, call_id: str, text: str) -> Outcome:
-        """Answer an open question and wait for the outcome of the run that goes on."""
+        """Answer an open question and wait for the outcome."""
         async with self.start_answer(call_id, text) as run:
             return await run.wait()
 
     @property
     def usage(self) -> Usage:
-        """What all runs have used up to the end of the latest one that has ended."""
+        """The usage of all runs that have ended."""
         if self._latest is None:
             return self._before.usage
-        return added(self._before, carried(self._latest)).usage
+        return add_usage(self._before, usage_of(self._latest)).usage
 
     @property
     def interrupted(self) -> bool:
-        """Whether the latest run has no end, because its process was killed."""
-        return self._interrupted is not None
+        """Whether the latest run has no end because its process was killed."""
+        return self._resume_point is not None
 
     def start_resumed(self) -> Run:
-        """The run that was killed, going on under its own id: finished responses and calls are not repeated.
+        """The run whose process was killed, continued under its own id: no finished response or call is repeated.
 
-        It offers its model the tools that it began with. Raises WrongUse if one of them, or a function that had a say,
-        is not there any more.
+        It offers its model the tools that it began with. Raises WrongUse if no run was killed, or if one of these
+        tools or a hook of the run is missing now.
         """
-        if self._interrupted is None:
+        if self._resume_point is None:
             raise WrongUse(f"session {self.id} has no interrupted run: its latest run has an end")
         self._check_what_is_brought()
-        return self._new_run(self._interrupted, run_id=self._interrupted.facts.run_id)
+        return self._new_run(self._resume_point, run_id=self._resume_point.facts.run_id)
 
-    def recall(self, runs: Iterable[RecordedRun]) -> None:
-        """Take in runs of a record: the session then stands where they ended."""
+    def load(self, runs: Iterable[RecordedRun]) -> None:
+        """Load the runs of a record: the session then stands where they ended."""
         for run in runs:
             facts = Facts()
             for event in run.events:
@@ -165,29 +168,27 @@ class Session:
             self._count_up(continues=run.started.continues is not None)
             self._remember(facts)
             self._functions, self._tools = run.started.functions, run.started.tools
-            self._interrupted = None if run.finished is not None else ResumePoint.at(run.events, facts)
+            self._resume_point = None if run.finished is not None else ResumePoint.at(run.events, facts)
 
-    def go_on_from(self, other: Session) -> None:
-        """Stand where another session of this conversation stands, whatever becomes of that one afterwards."""
+    def copy_from(self, other: Session) -> None:
+        """Take over the state of another session of this conversation, independent of it from then on."""
         self.transcript, self._taken = other.transcript.copy(), set(other._taken)
         self.questions, self._functions, self._tools = other.questions, other._functions, other._tools
-        self._latest, self._before, self._interrupted = other._latest, other._before, other._interrupted
+        self._latest, self._before, self._resume_point = other._latest, other._before, other._resume_point
 
     def _check_what_is_brought(self) -> None:
         if self._config.runtime.replay is None:
             check_recorded_functions(self._functions, self._config.functions)
             check_recorded_tools(self._tools, self._config.toolbox)
 
-    # ---- one run
-
     def _new_run(self, opening: Opening, run_id: str | None = None) -> Run:
         bus = Bus(self._config.observers.buffer)
         return Run(run_id or new_run_id(), self.id, bus, partial(self._body, opening=opening))
 
     async def _body(self, run: Run, opening: Opening) -> None:
-        """A run from its first to its last event, in the run's own task."""
+        """The whole run, in its own task."""
         options, clock = self._config.record_options, self._config.runtime.clock
-        async with self._lease(), connected(self._config.provider):
+        async with self._hold_turn(), connected(self._config.provider):
             with open_journal(
                 self.record, self.id, clock, redact=options.redact, attach_above=options.attach_above
             ) as journal:
@@ -202,7 +203,7 @@ class Session:
             try:
                 await context.flush()
             except asyncio.CancelledError as error:
-                context.shut_down(error)  # it has begun, and comes to its end
+                context.shut_down(error)  # the run has begun, so it gets an end
             run.ready()
             try:
                 await run.drive()
@@ -212,27 +213,27 @@ class Session:
                 self._remember(run.facts)
 
     def _open(self, context: Context, opening: Opening, run_id: str) -> None:
-        """Write the first events of the run."""
+        """Append the first events of the run."""
         if isinstance(opening, ResumePoint):
             resume(context, opening)
-            self._interrupted = None
+            self._resume_point = None
             return
         paused = self._latest if isinstance(opening, AnswerGiven) else None
         self._count_up(continues=paused is not None)
         start(context, self._config, opening, RunIds(run_id, self.id), paused, self._before)
 
     def _count_up(self, *, continues: bool) -> None:
-        """Add what the latest run has used to what stands before the next one, unless that goes on from it."""
+        """Add the latest run's usage to that of all earlier runs, unless the next run continues it."""
         if self._latest is not None and not continues:
-            self._before, self._latest = added(self._before, carried(self._latest)), None
+            self._before, self._latest = add_usage(self._before, usage_of(self._latest)), None
 
     def _remember(self, facts: Facts) -> None:
-        """Where a run has left the session."""
+        """Keep the state in which a run has left the session."""
         self._latest = facts
         self.questions = facts.questions
 
     @asynccontextmanager
-    async def _lease(self) -> AsyncIterator[None]:
+    async def _hold_turn(self) -> AsyncIterator[None]:
         if self._turn.locked() and self._busy == "refuse":
             raise WrongUse(f"session {self.id} is busy with another run: wait for it, or make it with busy='queue'")
         async with self._turn:
@@ -271,7 +272,7 @@ class Session:
             toolbox=toolbox,
             policy=config.policy,
             decide=config.decide,
-            look_ahead=config.decide_untraced,
+            decide_untraced=config.decide_untraced,
             execute=runtime.execute,
             clock=runtime.clock,
             price_list=config.prices,
@@ -301,23 +302,21 @@ def _keep_rest(journal: Journal, cut_off: dict[int, CutOff], exchange: Exchange)
         journal.write(DrainedChunk(attempt=exchange.attempt, chunk=chunk))
 
 
-# How a run begins: with a prompt, with the answer to a question, or where a killed process left it.
-
-ASKED_AGAIN = 2
-"""How often the user is asked again whose reply to a confirmation is neither yes nor no. The next such reply hands the
-completion back to the model, with what the user said."""
+ASK_AGAIN = 2
+"""How often the user is asked again whose reply to a confirmation is neither yes nor no. After that, such a reply
+rejects the completion, and the model gets the reply."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptGiven:
-    """The user says something new."""
+    """A run begins with a new prompt."""
 
     prompt: str
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerGiven:
-    """The user answers an open question."""
+    """A run begins with the answer to an open question."""
 
     question: Question
     text: str
@@ -328,7 +327,7 @@ Opening = PromptGiven | AnswerGiven | ResumePoint
 
 @dataclass(frozen=True, slots=True)
 class RunIds:
-    """Who the run is."""
+    """The ids of a run and its session."""
 
     run: str
     session: str
@@ -342,7 +341,7 @@ def start(
     paused: Facts | None,
     before: Carried,
 ) -> None:
-    """Write the first events of a new run. `paused`: the run that it goes on from."""
+    """Append the first events of a new run. paused: the facts of the run that it continues."""
     context.started_at = context.clock.wall().isoformat(timespec="milliseconds")
     context.log.append(
         RunStarted(
@@ -360,7 +359,7 @@ def start(
             prices=dict(context.prices),
             functions=config.functions,
             continues=paused.run_id if paused else None,
-            carried=carried(paused) if paused else None,
+            carried=usage_of(paused) if paused else None,
             before=before if before != Carried() else None,
             started_at=context.started_at,
             engine=__version__,
@@ -371,12 +370,12 @@ def start(
 
 
 def resume(context: Context, interrupted: ResumePoint) -> None:
-    """Go on with a run that was killed.
+    """Continue a run whose process was killed.
 
-    A response that was not whole is asked for again. Else the round enters its step again, where it stood.
+    An incomplete response is requested again; after a complete one the round continues the step where it stood.
     """
     facts, halfway = interrupted.facts, interrupted.partial_step
-    context.interrupted = interrupted
+    context.resume_point = interrupted
     context.started_at = interrupted.started_at
     context.skip_next_step = interrupted.skip_next_step
     context.ephemeral += [UserMessage(text) for text in interrupted.ephemeral]
@@ -386,7 +385,7 @@ def resume(context: Context, interrupted: ResumePoint) -> None:
     context.log.append(RunResumed(interrupted_step=halfway.step if halfway is not None and unfinished else None))
     if interrupted.answered is not None:
         question, text, says = interrupted.answered
-        if says is None and question.confirms is not None:  # an answer that no version wrote the meaning of
+        if says is None and question.confirms is not None:  # recorded before the meaning of an answer was
             says = "yes" if parse_reply(text) == "yes" else "no"
         _settle_confirmation(context, question, text, says)
     if halfway is not None and not unfinished and not interrupted.in_round:
@@ -394,15 +393,15 @@ def resume(context: Context, interrupted: ResumePoint) -> None:
 
 
 def _close(context: Context, halfway: PartialStep) -> None:
-    """End a step outside of the rounds, in which nothing runs any more: the closing one, or one that was cancelled."""
+    """Close a step outside of a round, in which nothing runs any more: the closing step, or a cancelled one."""
     asked = {question.call_id for question in context.log.facts.questions}
     for call in context.transcript.open_calls:
         if call.id not in asked:
-            context.log.append(_given_up(call, halfway, closing=context.log.facts.closing))
+            context.log.append(_result_without_run(call, halfway, closing=context.log.facts.closing))
     context.log.append(StepFinished(step=halfway.step))
 
 
-def _given_up(call: ToolCall, halfway: PartialStep, *, closing: bool) -> ToolCallResult:
+def _result_without_run(call: ToolCall, halfway: PartialStep, *, closing: bool) -> ToolCallResult:
     if closing:
         return ToolCallResult(call_id=call.id, name=call.name, content=NOT_RUN_WHILE_CLOSING, status="skipped")
     if call.id in halfway.started_calls:
@@ -417,16 +416,16 @@ def _answer(context: Context, question: Question, text: str) -> None:
 
 
 def _said(context: Context, question: Question, text: str) -> Reply:
-    """What a reply to a confirmation says; in a replay, what was made of it then."""
+    """What a reply to a confirmation means; in a replay, how it was understood then."""
     recorded = None if context.replay is None else context.replay.reply(question.call_id)
     if recorded is not None:
         return recorded
     says = parse_reply(text)
-    return "no" if says == "unclear" and question.unclear >= ASKED_AGAIN else says
+    return "no" if says == "unclear" and question.unclear >= ASK_AGAIN else says
 
 
 def _settle_confirmation(context: Context, question: Question, text: str, says: Reply | None) -> None:
-    """Accept or hand back the completion that the user was asked to confirm, if that was the question."""
+    """Accept or reject the completion, if the question was to confirm one."""
     if says is None or says == "unclear" or question.confirms is None:
         return
     name = _name_of(context, question.call_id)
@@ -441,28 +440,28 @@ def _settle_confirmation(context: Context, question: Question, text: str, says: 
 
 
 def check_recorded_functions(recorded: Mapping[str, Sequence[str]], brought: Mapping[str, Sequence[str]]) -> None:
-    """Refuse to go on without a role that had a say when the run began: it would end by other rules unnoticed.
+    """Refuse to continue a run without a hook of a role that it began with: its ending would differ unnoticed.
 
-    Another function in that role will do, as functions get new names.
+    Any function in that role will do, since functions get new names.
     """
     for role, names in recorded.items():
         if role not in brought:
             raise WrongUse(
-                f"the run began with a {role.replace('_', ' ')}, {', '.join(names)}, which no record can hold: "
-                "bring it, or another one in its place"
+                f"the run began with a {role.replace('_', ' ')}, {', '.join(names)}, which a record cannot hold: "
+                "give it to the engine again, or another one in its place"
             )
 
 
 def check_recorded_tools(recorded: Sequence[ToolSpec], brought: Toolbox) -> None:
-    """Refuse to go on with other tools than the run was offered: the model has read them, and may have called them.
+    """Refuse to continue a run with other tools than it began with: the model has seen them and may have called them.
 
-    Another description will do, and so will tools that were added.
+    A new description and additional tools are fine.
     """
     missing = [spec.name for spec in recorded if spec.name not in brought]
     if missing:
         raise WrongUse(
-            f"the run was offered tools that are not there now: {', '.join(missing)}: bring them, or tools of these "
-            "names that take the same parameters"
+            f"the run began with tools that are missing now: {', '.join(missing)}: give them to the engine again, "
+            "or tools of these names with the same parameters"
         )
     for spec in recorded:
         now = brought[spec.name].spec
@@ -470,19 +469,19 @@ def check_recorded_tools(recorded: Sequence[ToolSpec], brought: Toolbox) -> None
         changed = [name for name in kept if getattr(now, name) != getattr(spec, name)]
         if changed:
             raise WrongUse(
-                f"tool {spec.name!r} has changed since the run was offered it, in its {' and '.join(changed)}: "
-                "bring it as it was"
+                f"tool {spec.name!r} has changed since the run began, in its {' and '.join(changed)}: "
+                "give it to the engine as it was"
             )
 
 
 def _name_of(context: Context, call_id: str) -> str:
-    """The tool that a call of the transcript names; looked for from its end."""
+    """The name of the tool that a call in the transcript calls."""
     latest = (message for message in reversed(context.transcript.messages) if isinstance(message, AssistantMessage))
     return next((call.name for message in latest for call in message.calls if call.id == call_id), "")
 
 
-def carried(facts: Facts) -> Carried:
-    """What a run has used, for the one that goes on from it."""
+def usage_of(facts: Facts) -> Carried:
+    """What a run has used, for the run that continues it."""
     return Carried(
         steps=facts.steps,
         rounds=facts.rounds,
@@ -498,8 +497,8 @@ def carried(facts: Facts) -> Carried:
     )
 
 
-def added(one: Carried, other: Carried) -> Carried:
-    """What both have used, for limits of the session."""
+def add_usage(one: Carried, other: Carried) -> Carried:
+    """The sum of both, for limits of the session."""
     return Carried(
         steps=one.steps + other.steps,
         rounds=one.rounds + other.rounds,

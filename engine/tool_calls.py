@@ -15,7 +15,8 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from .context import Cause, Context, RoundScope
+from .cancel_scope import Cause, RoundScope
+from .context import Context
 from .decision import AssistantMessage, Image, ToolCall
 from .decision.events import (
     CompletionAccepted,
@@ -28,7 +29,7 @@ from .decision.events import (
 from .decision.messages import ResultStatus
 from .decision.rules import rejection_message
 from .durability import RunLost
-from .hook_runner import ask_gates
+from .hook_runner import run_gates
 from .resume_point import PartialStep
 from .tool_execution import UNLIMITED_KINDS, execute_call
 from .tools.results import (
@@ -181,7 +182,7 @@ class ToolCalls:
             return self._context.policy.mixed != "all" or kind == "completion"
         if not alone or kind != "ordinary":
             return False
-        return call.id not in self._running and not self._context.began_before(call.id)
+        return call.id not in self._running and not self._context.was_started(call.id)
 
     def _out_of_time(self) -> bool:
         """Whether a limit of the run is reached, so that no further call starts."""
@@ -396,7 +397,7 @@ class CompletionCalls:
 
     async def _check_gates(self, call: ToolCall, completion: Completion) -> None:
         """Ask the gates, then the user if a confirmation is wanted, and accept or reject."""
-        objection = await ask_gates(self._context, completion, call.id)
+        objection = await run_gates(self._context, completion, call.id)
         if objection is not None:
             self._reject(call, *objection)
             return
@@ -448,7 +449,7 @@ def phase_reply(percentage: int, next_phase: str | None) -> str:
 def record_acceptance(context: Context, call_id: str, name: str, completion: Completion) -> None:
     """Log that a completion is accepted; if the tool reports phases, also the last phase."""
     log = context.log
-    if completion.percentage is not None and context.before_kill(PhaseReported, call_id=call_id) is None:
+    if completion.percentage is not None and context.take_recorded(PhaseReported, call_id=call_id) is None:
         log.append(PhaseReported(call_id=call_id, percentage=completion.percentage, summary=completion.answer))
     log.append(
         CompletionAccepted(

@@ -14,13 +14,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from .cancel_scope import RoundScope
 from .checkpoint import checkpoint_value
-from .context import Context, RoundScope
+from .context import Context
 from .decision import ToolCall, WrongUse
 from .decision.events import ToolExecutionStarted, VerdictGiven
 from .decision.messages import ResultStatus
 from .durability import StepKey
-from .hooks import qualified
+from .hooks import qualified_name
 from .tools.results import (
     LIMIT_REACHED,
     PROCESS_DIED,
@@ -87,7 +88,7 @@ def this_call() -> ThisCall:
 def identify_call(context: Context, call_id: str) -> ThisCall:
     """The identity of a call of the current step."""
     facts = context.log.facts
-    return ThisCall(facts.session_id, facts.run_id, facts.steps, call_id, context.began_before(call_id))
+    return ThisCall(facts.session_id, facts.run_id, facts.steps, call_id, context.was_started(call_id))
 
 
 async def execute_call(
@@ -103,7 +104,7 @@ async def execute_call(
     try:
         if context.steps is not None:
             value = await _run_durably(context, tool, call, arguments, here.again)
-        elif context.interrupted is not None:
+        elif context.resume_point is not None:
             value = _parse_returned(tool, await _run_or_resolve(context, tool, call, arguments, here.again), arguments)
         else:
             value = _parse_returned(tool, await _run(context, tool, call, arguments), arguments)
@@ -129,7 +130,7 @@ def _parse_returned(tool: Tool, value: Any, arguments: Mapping[str, Any]) -> Any
 async def _run_or_resolve(
     context: Context, tool: Tool, call: ToolCall, arguments: Mapping[str, Any], again: bool
 ) -> Any:
-    if context.altered(call):
+    if context.is_redacted(call):
         return CallOutcome(content=PROCESS_DIED, status="unknown")
     if again:
         value = await resolve_interrupted_call(context, tool, call, arguments)
@@ -215,7 +216,7 @@ async def _run_check(
     with context.clock.deadline(tool.timeout):
         try:
             work = call_user_function(tool.check, **arguments)
-            said = await run_in_own_task(work, qualified(tool.check), run_id=context.run_id, call_id=call.id)
+            said = await run_in_own_task(work, qualified_name(tool.check), run_id=context.run_id, call_id=call.id)
             failed = not isinstance(said, Happened | NotHappened | Unclear)
             if failed:
                 said = Unclear(f"a check answers Happened, NotHappened or Unclear, not {type(said).__name__}")
@@ -224,7 +225,7 @@ async def _run_check(
     context.log.append(
         VerdictGiven(
             role="check",
-            name=qualified(tool.check),
+            name=qualified_name(tool.check),
             said="failed" if failed else _CHECK_WORDS[type(said)],
             detail=said.why if isinstance(said, Unclear) else "",
             call_id=call.id,

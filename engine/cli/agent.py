@@ -177,7 +177,7 @@ class ResumedSession:
             ended = self.last.finished
             how = ended.outcome.stop_reason if ended is not None else ""
             raise WrongUse(f"{path}: its last run has ended ({how}): write a PROMPT to go on with")
-        session.recall(self.record.runs)
+        session.load(self.record.runs)
         starts: list[Start] = [session.start_resumed] if self.killed else []
         starts += [partial(session.start_answer, call_id, text) for call_id, text in answered]
         return starts if prompt is None else [*starts, partial(session.start, prompt)]

@@ -47,7 +47,7 @@ from ..decision.events import (
 from ..decision.finish_words import parse_finish_reason
 from ..decision.messages import ResultStatus
 from ..evaluation import RUN_STAGE_STATUS
-from ..session import added, carried
+from ..session import add_usage, usage_of
 from ..tool_calls import SKIPPED
 from ..tools.results import ANSWER_FIELDS, Completion, Continue, Phase, fingerprint, parse_completion
 from .imported_session import ImportedMessage, ImportedSession, ImportOptions, tool_specs
@@ -160,7 +160,7 @@ class _EventWriter:
     def _start_run(self, prompt: str | None, t: float | None, paused: Facts | None = None) -> ImportLog:
         session = self._session
         if paused is None and self._latest is not None:
-            self._before, self._latest = added(self._before, carried(self._latest)), None
+            self._before, self._latest = add_usage(self._before, usage_of(self._latest)), None
         self.runs += 1
         continues, self._run_id = self._run_id, self._new_run_id()
         self._run_steps = 0
@@ -176,7 +176,7 @@ class _EventWriter:
                 tools=self._tools,
                 settings=session.settings,
                 continues=continues if paused else None,
-                carried=carried(paused) if paused else None,
+                carried=usage_of(paused) if paused else None,
                 before=self._before if self._before != ev.Carried() else None,
                 started_at="" if t is None else format_time(t),
                 engine=f"import:{self._format}",

@@ -133,10 +133,10 @@ async def replay_runs(
         player = Player(recorded, follower, live=tools if live_tools else None, rules=rules)
         past = past or player.engine.session(record.header.session_id)
         session = player.engine.session(record.header.session_id)
-        session.go_on_from(past)
+        session.copy_from(past)
         session.cut_off = _cut_off(recorded)
         yield await follower.follow(recorded, player.start(session))
-        past.recall([recorded])
+        past.load([recorded])
 
 
 def _cut_off(recorded: RecordedRun) -> dict[int, CutOff]:

@@ -22,7 +22,7 @@ async def load_session(store: Store, engine: Engine, session_id: str) -> Session
     for run in await store.runs(session_id):
         pages = await _all_pages(store, run.id)
         runs.append(await to_thread.run_sync(_read, pages))
-    await to_thread.run_sync(session.recall, [run for run in runs if run.events])
+    await to_thread.run_sync(session.load, [run for run in runs if run.events])
     return session
 
 

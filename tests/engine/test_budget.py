@@ -249,7 +249,7 @@ async def test_a_run_that_was_killed_after_its_refusal_comes_to_an_end(tmp_path:
     path.write_bytes(b"".join(lines[: at + 1]))
     record = read_record(path)
     session = engine(Budget(cost_usd=1), "done").session(record.header.session_id, record=path)
-    session.recall(record.runs)
+    session.load(record.runs)
     async with session.start_resumed() as run:
         outcome = await run.wait()
     assert outcome.stop_reason == "cost_limit"
@@ -268,7 +268,7 @@ async def test_a_run_that_was_killed_between_its_refusal_and_its_end_may_go_on_b
     path.write_bytes(b"".join(lines[: at + 1]))
     record = read_record(path)
     session = engine(Budget(cost_usd=1), "done").session(record.header.session_id, record=path)
-    session.recall(record.runs)
+    session.load(record.runs)
     async with session.start_resumed() as run:
         outcome = await run.wait()
     assert (outcome.stop_reason, outcome.steps) == ("text_final", 1)

@@ -122,7 +122,7 @@ async def test_a_session_knows_what_all_its_runs_have_used_and_counts_a_paused_o
     outcome = await session.answer(question.call_id, "this")
     assert (outcome.usage.cost_usd, session.usage.cost_usd) == (4.0, 6.0), "a run that goes on includes the paused one"
     again = Engine(model, presets=[ask_user]).session()
-    again.recall(read_record(path).runs)
+    again.load(read_record(path).runs)
     assert again.usage == session.usage
     async with session.start("go"):
         assert session.usage.cost_usd == 6.0
@@ -207,7 +207,7 @@ async def test_a_killed_run_goes_on_by_the_price_that_it_began_with(tmp_path: Pa
     path.write_bytes(b"".join(lines[: at + 1]))
     record = read_record(path)
     session = Engine(Scripted("done", usage=usage), tools=[note]).session(record.header.session_id, record=path)
-    session.recall(record.runs)
+    session.load(record.runs)
     async with session.start_resumed() as run:
         outcome = await run.wait()
     assert outcome.usage.cost_usd == 4.0

@@ -78,7 +78,7 @@ def again(path: Path, events: Sequence[Event], engine: Engine) -> Session:
         writer.write(event)
     writer.close()
     session = engine.session("s", record=path)
-    session.recall(read_record(path).runs)
+    session.load(read_record(path).runs)
     return session
 
 

@@ -135,9 +135,9 @@ async def test_a_run_does_not_go_on_without_the_functions_that_it_began_with(tmp
     started = read_record(path).runs[0].started
     assert [name.rpartition(".")[2] for name in started.functions["gate"]] == ["gate"]
     session = Engine(Scripted(DONE), presets=presets).session()
-    session.recall(read_record(path).runs)
+    session.load(read_record(path).runs)
     with pytest.raises(WrongUse, match=r"began with a gate, .*gate, which no record can hold"):
         await session.answer("q", "yes")
     other = Engine(Scripted(DONE), presets=presets, hooks=Hooks(gates=[lambda completion, run: True])).session()
-    other.recall(read_record(path).runs)
+    other.load(read_record(path).runs)
     assert (await other.answer("q", "yes")).status == "completed"

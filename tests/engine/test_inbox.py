@@ -29,10 +29,10 @@ async def test_it_is_heard_before_the_next_request_after_the_results_of_the_step
     async with Engine(model, tools=[held.tool]).start("Set the port", record=record) as run:
         await held.called.wait()
         first, second = run.say("to 8080, please"), run.say("and be quick", id="mine")
-        assert [said.id for said in run.unheard] == [first, second] == [first, "mine"]
+        assert [said.id for said in run.undelivered] == [first, second] == [first, "mine"]
         held.go.set()
         outcome = await run.wait()
-        assert run.unheard == ()
+        assert run.undelivered == ()
     assert outcome.status == "completed"
     assert users(model, 0) == ["Set the port"]
     messages = model.requests[1].messages
@@ -64,7 +64,7 @@ async def test_what_is_said_too_late_keeps_no_run_from_its_end_and_is_not_lost()
                 run.say("and the host")
                 gate.set()
     assert run.outcome.answer == "Done."
-    assert [said.text for said in run.unheard] == ["and the host"]
+    assert [said.text for said in run.undelivered] == ["and the host"]
 
 
 async def test_nothing_and_words_to_a_finished_run_are_refused() -> None:
@@ -89,7 +89,7 @@ async def test_a_killed_run_that_goes_on_still_knows_what_was_said(tmp_path: Pat
     record.write_bytes(b"".join(lines[: cut + 1]))
     again = Scripted("Done again.")
     session = Engine(again, tools=[held.tool]).session("s", record=record)
-    session.recall(read_record(record).runs)
+    session.load(read_record(record).runs)
     async with session.start_resumed() as run:
         await run.wait()
     assert users(again, 0) == ["Set the port", "to 8080"]

@@ -142,7 +142,7 @@ async def killed_after(path: Path, lines: Sequence[bytes], script: Script, optio
     record = read_record(path)
     engine = script.engine(finished_responses(lines), **options)
     session = engine.session(record.header.session_id, record=path)
-    session.recall(record.runs)
+    session.load(record.runs)
     async with session.start_resumed() as run:
         outcome = await run.wait()
     return outcome, session
@@ -260,7 +260,7 @@ async def test_the_resumed_request_shows_the_reminder_that_the_killed_one_had(tm
     provider = Scripted([call("finish_task", summary="done")])
     engine = script.engine(0, **options).with_provider(provider)
     session = engine.session(record=path)
-    session.recall(read_record(path).runs)
+    session.load(read_record(path).runs)
     async with session.start_resumed() as run:
         await run.wait()
     assert "5 of 6 steps" in provider.requests[0].ephemeral[0].text  # type: ignore[union-attr]
@@ -270,7 +270,7 @@ async def test_a_session_whose_latest_run_has_an_end_has_nothing_to_resume(tmp_p
     path = tmp_path / "r.jsonl"
     await Engine(Scripted("fine")).run("go", record=path)
     session = Engine(Scripted()).session()
-    session.recall(read_record(path).runs)
+    session.load(read_record(path).runs)
     assert not session.interrupted
     with pytest.raises(WrongUse, match="no interrupted run"):
         session.start_resumed()
@@ -305,7 +305,7 @@ async def test_a_question_is_answered_in_another_process_from_the_record(tmp_pat
     session = Engine(Scripted([call("finish_task", summary="this")]), presets=[finish_task, ask_user]).session(
         record=path
     )
-    session.recall(read_record(path).runs)
+    session.load(read_record(path).runs)
     outcome = await session.answer("q1", "this one")
     assert (outcome.answer, outcome.steps) == ("this", 2)
     assert read_record(path).runs[1].started.continues == read_record(path).runs[0].started.run_id
@@ -347,7 +347,7 @@ async def test_the_limits_of_a_session_count_over_several_runs_and_after_it_is_r
     assert [outcome.limits["session_steps"].used for outcome in outcomes] == [1, 2]
     provider = Scripted([call("nobody")], "never asked for")
     recalled = Engine(provider, policy=policy).session(record=path)
-    recalled.recall(read_record(path).runs)
+    recalled.load(read_record(path).runs)
     third = await recalled.run("go")
     assert (third.stop_reason, third.limits["session_steps"].used) == ("step_limit", 3)
     fourth = await recalled.run("go")

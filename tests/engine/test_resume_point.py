@@ -80,7 +80,7 @@ class Shop:
         self.path.write_bytes(b"".join(lines))
         engine = self.engine(*then)
         session = engine.session(read_record(self.path).header.session_id, record=self.path)
-        session.recall(read_record(self.path).runs)
+        session.load(read_record(self.path).runs)
         async with session.start_resumed() as run:
             outcome = await run.wait()
         report = await replay(str(self.path))
@@ -287,7 +287,7 @@ async def test_a_resumed_run_that_is_cancelled_at_once_runs_nothing(tmp_path: Pa
     lines = up_to(await shop.whole(), "RESPONSE_FINISHED")
     shop.path.write_bytes(b"".join(lines))
     session = shop.engine().session(record=shop.path)
-    session.recall(read_record(shop.path).runs)
+    session.load(read_record(shop.path).runs)
     run = session.start_resumed()
     run.cancel("caller")
     async with run:
@@ -385,7 +385,7 @@ async def test_the_user_is_asked_where_the_policy_wants_it_and_the_answer_is_the
 
     engine = shop.engine(END)
     session = engine.session(session.id, record=shop.path)
-    session.recall(read_record(shop.path).runs)
+    session.load(read_record(shop.path).runs)
     assert (await session.answer("w2", "It is written.")).status == "completed"
     told = {m.call_id: m.content for m in session.transcript.messages if hasattr(m, "call_id")}
     assert told["w2"] == "It is written."
@@ -429,7 +429,7 @@ async def test_a_tool_that_is_gone_or_changed_is_refused_by_name(tmp_path: Path)
     for words, tools in brought.items():
         engine = Engine(Scripted(), tools=tools, presets=[finish_task, task_done, ask_user, think])
         session = engine.session(record=shop.path)
-        session.recall(read_record(shop.path).runs)
+        session.load(read_record(shop.path).runs)
         with pytest.raises(WrongUse, match=words):
             session.start_resumed()
 
@@ -438,12 +438,12 @@ async def test_a_paused_run_refuses_changed_tools_and_offers_added_ones_to_the_r
     path = tmp_path / "r.jsonl"
     await Engine(Scripted([call("ask_user", question="?", id="q")]), presets=[ask_user]).run("go", record=path)
     session = Engine(Scripted(), presets=[think]).session(record=path)
-    session.recall(read_record(path).runs)
+    session.load(read_record(path).runs)
     with pytest.raises(WrongUse, match="not there now: ask_user"):
         session.start_answer("q", "yes")
     provider = Scripted("fine")
     session = Engine(provider, presets=[ask_user, think]).session(record=path)
-    session.recall(read_record(path).runs)
+    session.load(read_record(path).runs)
     await session.answer("q", "yes")
     assert [spec.name for spec in provider.requests[0].tools] == ["ask_user", "think"]
 
@@ -462,7 +462,7 @@ async def test_a_killed_run_goes_on_with_the_tools_that_it_began_with(tmp_path: 
     provider = Scripted(END)
     engine = Engine(provider, tools=[added, *shop.tools()], presets=[finish_task, task_done, ask_user, think])
     session = engine.session(record=shop.path)
-    session.recall(read_record(shop.path).runs)
+    session.load(read_record(shop.path).runs)
     async with session.start_resumed() as run:
         await run.wait()
     assert [spec.name for spec in provider.requests[0].tools] == began_with

@@ -384,7 +384,7 @@ async def _killed_after(path: Path, lines: list[bytes], *left: Any, steps: Memor
     path.write_bytes(b"".join(lines))
     record = read_record(path)
     session = engine(Scripted(*left)).session(record.header.session_id, record=path)
-    session.recall(record.runs)
+    session.load(record.runs)
     session.steps = steps
     with anyio.fail_after(60):
         async with session.start_resumed() as run:

@@ -12,8 +12,8 @@ from typing import Any
 
 import anyio
 import pytest
-from endstop import Engine, Run, Tool, context, tool
-from endstop.context import Cause, RoundScope
+from endstop import Engine, Run, Tool, cancel_scope, tool
+from endstop.cancel_scope import Cause, RoundScope
 from endstop.decision import AnyChunk, Limits, Policy
 from endstop.decision import events as ev
 from endstop.providers import Hedge, Provider, Race, Request, Scripted, call
@@ -35,7 +35,7 @@ def cancels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
                 cancel(self, cause)
 
         monkeypatch.setattr(RoundScope, "cancel", keep)
-        monkeypatch.setattr(context, "CLOSING_SECONDS", 600.0)  # or the end of the round does it
+        monkeypatch.setattr(cancel_scope, "CLOSING_SECONDS", 600.0)  # or the end of the round does it
     return bool(request.param)
 
 

@@ -173,6 +173,6 @@ def test_a_run_with_a_budget_that_is_killed_anywhere_goes_on_to_an_end_that_can_
 async def _resumed(world: World, path: Path) -> Outcome:
     record = read_record(path)
     session = world.engine.session(record.header.session_id, record=path)
-    session.recall(record.runs)
+    session.load(record.runs)
     async with session.start_resumed() as run:
         return await run.wait()

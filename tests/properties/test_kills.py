@@ -133,7 +133,7 @@ def resumed(lived: Life, survivors: list[Event], path: Path, durable: bool) -> t
     writer.close()
     life = Life(lived.script, lived.policy)
     session = life.world.engine.session("s", record=path)
-    session.recall(read_record(path).runs)
+    session.load(read_record(path).runs)
     kept = dict(value for kind, value in lived.done if kind == "kept")
     session.steps = MemorySteps(kept) if durable else None
     return life, drive(session, life, resumed=True), session

@@ -189,7 +189,7 @@ def test_a_run_that_is_killed_anywhere_goes_on_to_one_end(script: Any, policy: P
 async def _resumed(world: World, path: Path) -> Any:
     record = read_record(path)
     session = world.engine.session(record.header.session_id, record=path)
-    session.recall(record.runs)
+    session.load(record.runs)
     async with session.start_resumed() as run:
         await run.wait()
     return session

@@ -379,7 +379,7 @@ async def test_a_run_that_is_killed_in_the_middle_of_a_response_goes_on(tmp_path
     record = read_record(tmp_path / "killed.jsonl")
     again = Engine(Scripted("All is well."), record_options=RecordOptions(redact=redact))
     session = again.session(record.header.session_id, record=tmp_path / "killed.jsonl")
-    session.recall(record.runs)
+    session.load(record.runs)
     async with session.start_resumed() as resumed:
         outcome = await resumed.wait()
     assert outcome.answer == "All is well."

@@ -196,7 +196,7 @@ def test_a_run_that_was_killed_and_resumed_is_one_run_in_the_stream(script: Any,
 async def _resumed(world: World, path: Path) -> None:
     record = read_record(path)
     session = world.engine.session(record.header.session_id, record=path)
-    session.recall(record.runs)
+    session.load(record.runs)
     async with session.start_resumed() as run:
         await run.wait()
 
