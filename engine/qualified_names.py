@@ -17,6 +17,8 @@ _MOVED = {
     "endstop.engine.durable.steps": "endstop.durability",
     "endstop.engine.fleet": "endstop.batch",
     "endstop.engine.hosts.web": "endstop.web",
+    "endstop.engine.intents": "endstop.hooks",
+    "endstop.engine.judge": "endstop.hooks",
     "endstop.engine.mcp_connection": "endstop.tools.mcp",
     "endstop.engine.presets": "endstop.tools",
     "endstop.engine.presets.command": "endstop.tools.shell",

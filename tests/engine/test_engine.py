@@ -136,7 +136,7 @@ async def test_a_run_does_not_go_on_without_the_functions_that_it_began_with(tmp
     assert [name.rpartition(".")[2] for name in started.functions["gate"]] == ["gate"]
     session = Engine(Scripted(DONE), presets=presets).session()
     session.load(read_record(path).runs)
-    with pytest.raises(WrongUse, match=r"began with a gate, .*gate, which no record can hold"):
+    with pytest.raises(WrongUse, match=r"began with a gate, .*gate, which a record cannot hold"):
         await session.answer("q", "yes")
     other = Engine(Scripted(DONE), presets=presets, hooks=Hooks(gates=[lambda completion, run: True])).session()
     other.load(read_record(path).runs)

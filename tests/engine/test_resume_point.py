@@ -418,7 +418,7 @@ async def test_a_tool_that_is_gone_or_changed_is_refused_by_name(tmp_path: Path)
         return ""
 
     brought: dict[str, list[Tool]] = {
-        "not there now: write, read": [],
+        "missing now: write, read": [],
         "'write' has changed .* parameters": [
             Tool(write, description="Write."),
             Tool(read, description="Read.", reads=True),
@@ -439,7 +439,7 @@ async def test_a_paused_run_refuses_changed_tools_and_offers_added_ones_to_the_r
     await Engine(Scripted([call("ask_user", question="?", id="q")]), presets=[ask_user]).run("go", record=path)
     session = Engine(Scripted(), presets=[think]).session(record=path)
     session.load(read_record(path).runs)
-    with pytest.raises(WrongUse, match="not there now: ask_user"):
+    with pytest.raises(WrongUse, match="missing now: ask_user"):
         session.start_answer("q", "yes")
     provider = Scripted("fine")
     session = Engine(provider, presets=[ask_user, think]).session(record=path)
