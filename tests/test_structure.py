@@ -49,7 +49,6 @@ MIRRORS = {
     "report": "command, view and analysis of one subject",
     "run": "a run, and the command that makes one",
     "worker": "what works off a queue: the service's own, each durable engine's, the command",
-    "writer": "what writes records, and what writes to the store",
 }
 """Base names that several modules have, and what they mirror."""
 
@@ -69,7 +68,7 @@ SMALL = {
     "engine.records.entropy": "one measure, used by two rules of redaction",
     "engine.service.errors": "errors of the service, which HTTP maps to answers",
     "engine.service.history": "loads a stored session for those that start a run in it",
-    "engine.web.dependencies": "imports FastAPI, which only its users have",
+    "engine.testing.conformance.nonconformance": "the two exceptions that both kits raise",
     "providers.clock": "the clock that tests replace",
     "providers.endpoint_url": "masks secrets in a URL, for the wires and for the command line",
     "providers.fallback": "one wrapper, one file",

@@ -22,7 +22,6 @@ from ..replay.diff import EventAddress
 from ..tools.tool import Tool
 from .factory import build_workspace_tools, load_tools
 from .options import add_command, add_output, add_tools
-from .views.base import RunView
 from .views.plain import WIDTH
 from .views.replay import ReplayNotes, as_json, as_text, is_same
 from .views.replay_stepper import (
@@ -34,6 +33,7 @@ from .views.replay_stepper import (
     event_id,
     find_event,
 )
+from .views.run_view import RunView
 from .views.select import choose_view
 from .views.text import Recorded
 

@@ -25,7 +25,7 @@ from .options import (
     add_output,
     add_redaction,
 )
-from .views.base import RunView
+from .views.run_view import RunView
 from .views.select import choose_view
 from .views.text import Recorded, Savings, savings_of
 

@@ -30,7 +30,7 @@ from .base import (
     StoreError,
 )
 from .leases import now
-from .schema import MESSAGES, PAGES, PROCESSES, QUEUED, RUNNING, RUNS, SESSIONS
+from .tables import MESSAGES, PAGES, PROCESSES, QUEUED, RUNNING, RUNS, SESSIONS
 
 ENDED = ("completed", "exhausted", "failed", "cancelled")
 """The statuses of sessions that may be deleted by age or number."""

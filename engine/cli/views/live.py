@@ -22,9 +22,9 @@ from ...decision.events import RunStarted
 from ...decision.messages import ResultStatus
 from ...event_bus import Lagged
 from ...process.streams import StdStreams
-from .base import Call, Kind, RunView
 from .narrator import EventNarrator
 from .rounds import Round
+from .run_view import Call, Kind, RunView
 from .styled_lines import Line, Shade
 from .terminal import SHADES, ScreenView, spinner, wrap_line, wrap_text
 from .text import (

@@ -18,8 +18,8 @@ from ...decision.decide import complete_outcome
 from ...decision.limit_usage import limit_statuses
 from ...decision.messages import ToolKind
 from ...event_bus import Lagged
-from .base import Call, RunView, ViewSnapshot
 from .rounds import Round, takes_plans
+from .run_view import Call, RunView, ViewSnapshot
 from .styled_lines import Shade
 from .text import Recorded, call_summary, cut_words, ending_of, failure_words, last_lines, short_name, usage_parts
 

@@ -10,9 +10,9 @@ from ..._sanitize import one_line, sanitize
 from ...decision import Decision, Event, Outcome
 from ...decision.events import RunStarted
 from ...event_bus import Lagged
-from .base import Call, Kind, RunView
 from .narrator import EventNarrator
 from .rounds import Round
+from .run_view import Call, Kind, RunView
 from .styled_lines import Line, Shade, plain_text
 from .text import (
     EndingText,

@@ -11,8 +11,8 @@ from ...decision import Event, Outcome, Usage
 from ...event_bus import Lagged
 from ...race import RaceResult
 from ...tasks import TaskResult
-from .base import View
 from .plain import PlainView
+from .run_view import View
 from .text import cost, duration, tokens
 
 NAME = 40

@@ -20,10 +20,10 @@ from ...decision import Event, Outcome
 from ...event_bus import Lagged
 from ...process.streams import StdStreams
 from ...race import RaceResult
-from .base import Call, Kind, RunView
 from .narrator import EventNarrator
 from .race import NAME, RaceView, race_table, race_verdict
 from .rounds import Round
+from .run_view import Call, Kind, RunView
 from .styled_lines import Shade
 from .terminal import SHADES, ScreenView, spinner, wrap_text
 from .text import EndingText, Tone, arguments, counted, duration, first_lines

@@ -23,8 +23,8 @@ from ...records.reader import RecordedRun, SessionRecord
 from ...replay import Watcher
 from ...replay.diff import Divergence, EventAddress, latest_recorded_seq
 from ...run import Run
-from .base import RunView
 from .replay import divergence_lines
+from .run_view import RunView
 from .styled_lines import Line, Shade, wrap
 from .text import Savings, arguments, counted, first_lines, savings_of
 

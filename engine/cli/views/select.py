@@ -10,9 +10,9 @@ import sys
 from collections.abc import Sequence
 
 from ...process.streams import StdStreams
-from .base import RunView, fault_tolerant
 from .plain import PlainView
 from .race import PlainRaceView, RaceView
+from .run_view import RunView, fault_tolerant
 from .text import Recorded, Saved
 
 

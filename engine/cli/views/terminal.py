@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleDimensions, ConsoleOptions, RenderableT
 from rich.live import Live
 
 from ...process.streams import StdStreams
-from .base import View
+from .run_view import View
 from .styled_lines import Shade
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"

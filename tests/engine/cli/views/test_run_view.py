@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from endstop.cli.views.base import RunView, fault_tolerant
+from endstop.cli.views.run_view import RunView, fault_tolerant
 from endstop.decision.events import AttemptFailed
 
 
