@@ -20,7 +20,7 @@ from sqlalchemy.exc import TimeoutError as NoConnection
 
 from ..decision import WrongUse
 from .base import StoreError
-from .tables import VERSION_TABLE
+from .database_schema import VERSION_TABLE
 
 READERS = 4
 """The number of reads at the same time."""

@@ -27,7 +27,7 @@ from sqlalchemy import ColumnElement, Connection, Integer, delete, insert, liter
 from .._version import __version__
 from .base import LEASE, Process, Store, StoredProcess, StoreError
 from .database import DATABASE_ERRORS, LEASE_TIMEOUT_SECONDS, Database
-from .tables import PROCESSES
+from .database_schema import PROCESSES
 
 T = TypeVar("T")
 

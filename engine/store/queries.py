@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Integer, Row, Select, bindparam, exists, func
 
 from ..decision import Outcome, Question, WrongUse
 from .base import Orphan, Page, SessionFilter, StoredMessage, StoredRun, StoredSession
+from .database_schema import MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
 from .leases import now
-from .tables import MESSAGES, PAGES, PROCESSES, RUNNING, RUNS, SESSIONS
 from .transaction import ENDED, LAST_SEQ
 
 MAX_ROWS = 1000

@@ -29,8 +29,8 @@ from .base import (
     StoredMessage,
     StoreError,
 )
+from .database_schema import MESSAGES, PAGES, PROCESSES, QUEUED, RUNNING, RUNS, SESSIONS
 from .leases import now
-from .tables import MESSAGES, PAGES, PROCESSES, QUEUED, RUNNING, RUNS, SESSIONS
 
 ENDED = ("completed", "exhausted", "failed", "cancelled")
 """The statuses of sessions that may be deleted by age or number."""

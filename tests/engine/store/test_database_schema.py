@@ -12,8 +12,8 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from endstop.decision import WrongUse
+from endstop.store.database_schema import METADATA, VERSION_TABLE
 from endstop.store.sql import SqlStore
-from endstop.store.tables import METADATA, VERSION_TABLE
 from endstop.store.url import store_at
 from sqlalchemy import text
 
