@@ -54,7 +54,7 @@ def preview(value: Any) -> str:
     try:
         text = repr(value)
     except Exception:
-        text = "something that cannot be shown"
+        text = f"a {type(value).__name__} without a repr"
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -80,17 +80,17 @@ def check_tools(role: str, tools: Any) -> None:
 
 
 def check_provider(provider: Any) -> None:
-    """Refuse a provider that is none."""
+    """A provider must be an object with a method `stream`."""
     if isinstance(provider, str):
         raise WrongUse(f"provider: {provider!r} is a name: write LiteLLM({provider!r}), or OpenAICompatible(name, URL)")
     if isinstance(provider, type):
-        raise WrongUse(f"provider: {provider.__name__} is a class: make one of it, as in {provider.__name__}(...)")
+        raise WrongUse(f"provider: {provider.__name__} is a class: create an instance, as in {provider.__name__}(...)")
     if not callable(getattr(provider, "stream", None)):
         raise WrongUse(f"provider: {provider!r} has no method `stream`; see endstop.providers")
 
 
 def check_policy(policy: Any) -> None:
-    """Refuse a policy that is none."""
+    """A policy must be a `Policy`."""
     if not isinstance(policy, Policy):
         hint = ""
         if isinstance(policy, str):
@@ -98,52 +98,52 @@ def check_policy(policy: Any) -> None:
         elif isinstance(policy, Mapping):
             hint = ": write policy_from({...}), or Policy(...)"
         elif policy is Policy:
-            hint = " but its class: write Policy()"
-        raise WrongUse(f"policy: {policy!r} is no Policy{hint}")
+            hint = " but the class itself: write Policy()"
+        raise WrongUse(f"policy: {policy!r} is not a Policy{hint}")
 
 
 def check_tool_choice(tool_choice: Any) -> None:
-    """Refuse a tool choice that no provider knows."""
+    """A tool choice must be one that providers know."""
     if tool_choice not in get_args(ToolChoice):
         raise WrongUse(f"tool_choice is {tool_choice!r}: use one of {', '.join(get_args(ToolChoice))}")
 
 
 def check_buffer(buffer: Any) -> None:
-    """Refuse what is no number of events."""
+    """The buffer is a whole number of events, 1 or more."""
     if type(buffer) is not int or buffer < 1:
         raise WrongUse(f"buffer is {buffer!r}: use a whole number of events, 1 or more")
 
 
 def check_size(name: str, size: Any) -> None:
-    """Refuse what is no number of bytes."""
+    """A size is a whole number of bytes, 0 or more, or None."""
     if size is not None and (type(size) is not int or size < 0):
         raise WrongUse(f"{name} is {size!r}: use a whole number of bytes, 0 or more, or None for none")
 
 
 def check_prices(prices: Any) -> None:
-    """Refuse prices that are none."""
+    """Prices must be a `Prices`, or an object with its method `of`."""
     if prices is not None and not callable(getattr(prices, "of", None)):
         raise WrongUse(f"prices is {preview(prices)}: write prices=Prices({{'model': Price(input=..., output=...)}})")
 
 
 def check_clock(clock: Any) -> None:
-    """Refuse a clock that is none."""
+    """A clock must have the methods of `Clock`."""
     for method in ("now", "wall", "sleep", "deadline"):
         if not callable(getattr(clock, method, None)):
-            raise WrongUse(f"clock is {preview(clock)}, without {method}(): leave it out, or bring a Clock")
+            raise WrongUse(f"clock is {preview(clock)}, without {method}(): leave it out, or give a Clock")
 
 
 def check_rules(rules: Any) -> None:
-    """Refuse rules that are none."""
+    """Rules must be a sequence of `Rule`."""
     if isinstance(rules, str) or not isinstance(rules, Iterable):
         raise WrongUse(f"rules takes several rules: write rules=[{preview(rules)}]")
     for rule in rules:
         if not isinstance(rule, Rule):
-            raise WrongUse(f"rules: {preview(rule)} is no Rule: write Rule(name=..., says=..., ...)")
+            raise WrongUse(f"rules: {preview(rule)} is not a Rule: write Rule(name=..., says=..., ...)")
 
 
 def check_record(record: Any) -> None:
-    """Refuse a place for a session's events that is none."""
+    """A record must be the path of a file, a `Journal`, or None."""
     if record is None:
         return
     if isinstance(record, str | os.PathLike):
@@ -155,9 +155,9 @@ def check_record(record: Any) -> None:
 
 
 def check_combination(policy: Policy, judge: object, tools: Sequence[object], tool_choice: ToolChoice) -> None:
-    """Refuse what contradicts each other, with both names."""
+    """Settings must not contradict each other."""
     if judge is not None and "judged" not in policy.guards:
-        raise WrongUse("judge: policy.guards leaves out 'judged', so nobody would act on what the judge says")
+        raise WrongUse("judge: policy.guards leaves out 'judged', so the judge's verdict would have no effect")
     if tool_choice == "required" and not tools:
         raise WrongUse("tool_choice is 'required', but no tools are offered")
 
@@ -165,10 +165,10 @@ def check_combination(policy: Policy, judge: object, tools: Sequence[object], to
 def check_measurable(
     policy: Policy, budget: Budget | None, provider: Provider, known_prices: Callable[[], Mapping[str, object]]
 ) -> None:
-    """Refuse a limit on cost that could never be reached, because nobody knows what the model costs.
+    """A limit on cost needs a known price of each model, or a provider that reports the cost.
 
-    A provider says with `reports_cost = False` that its responses never name their cost; of one that says nothing it
-    is believed that they do.
+    A provider declares with `reports_cost = False` that its responses never name their cost; without that attribute it
+    is expected to report it.
     """
     sections = {"limits": policy.limits, "session_limits": policy.session_limits}
     limited = [f"{name}.cost_usd" for name, limits in sections.items() if limits.cost_usd is not None]
@@ -179,20 +179,20 @@ def check_measurable(
     unknown = sorted(set(silent) - set(known_prices()))
     if unknown:
         raise WrongUse(
-            f"{limited[0]} is set, and what model {unknown[0]!r} costs is not known: "
+            f"{limited[0]} is set, but the price of model {unknown[0]!r} is not known: "
             f"give its price with prices=Prices({{{unknown[0]!r}: Price(input=..., output=...)}}), or with "
             "--price IN,OUT on the command line; or limit tokens instead"
         )
 
 
 def check_budget(policy: Policy, budget: Any) -> None:
-    """Refuse a budget that is none, or one whose refusal would end no run."""
+    """A budget must be a `Budget` whose limits end a run under this policy."""
     if budget is None:
         return
     if not isinstance(budget, Budget):
-        raise WrongUse(f"budget: {budget!r} is no Budget, as in Budget(cost_usd=5)")
+        raise WrongUse(f"budget: {budget!r} is not a Budget, as in Budget(cost_usd=5)")
     for limit in budget.limits:
         if STOP_REASONS[limit] not in policy.guards:
             raise WrongUse(
-                f"budget: policy.guards leaves out {STOP_REASONS[limit]!r}, so no run would end when {limit} is used up"
+                f"budget: policy.guards leaves out {STOP_REASONS[limit]!r}, so no run would end when the budget's {limit} is used up"
             )

@@ -67,7 +67,7 @@ def check_variable_names(names: object) -> tuple[str, ...]:
         raise WrongUse(f"env takes several names of variables: write env=[{names!r}]")
     for name in names:
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
-            raise WrongUse(f"env: {name!r} is no name of a variable: write it as in env=['DATABASE_URL']")
+            raise WrongUse(f"env: {name!r} is not the name of a variable: write it as in env=['DATABASE_URL']")
     return tuple(names)
 
 

@@ -250,7 +250,7 @@ def _picture(data: str, kind: str, what: str) -> str | Image:
     try:
         return Image(base64.b64decode(data, validate=True), kind)
     except (binascii.Error, ValueError):
-        return f"[{what}: {kind}, which is no base64]"
+        return f"[{what}: {kind}, which is not base64]"
 
 
 @dataclass(eq=False)

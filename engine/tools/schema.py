@@ -117,9 +117,9 @@ class SchemaArguments(SignatureArguments):
         try:
             given = json.loads(text.strip() or "{}")
         except (ValueError, RecursionError) as error:
-            raise InvalidArguments(self._complaint(f"they are no JSON: {error}")) from None
+            raise InvalidArguments(self._complaint(f"they are not JSON: {error}")) from None
         if not isinstance(given, dict):
-            raise InvalidArguments(self._complaint("they are no JSON object"))
+            raise InvalidArguments(self._complaint("they are not a JSON object"))
         properties = self.schema["properties"]
         if not self.schema.get("additionalProperties", False) and "patternProperties" not in self.schema:
             given = {name: value for name, value in given.items() if name in properties}  # models add their own
@@ -156,11 +156,11 @@ def _checked_schema(tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     try:
         plain: dict[str, Any] = json.loads(json.dumps(schema, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
-        raise WrongUse(f"tool {tool!r}: parameters are no JSON: {error}") from None
+        raise WrongUse(f"tool {tool!r}: parameters are not JSON: {error}") from None
     try:
         Draft202012Validator.check_schema(plain)
     except SchemaError as error:
-        raise WrongUse(f"tool {tool!r}: parameters are no JSON schema: {_path_of(error)}: {error.message}") from None
+        raise WrongUse(f"tool {tool!r}: parameters are not a JSON schema: {_path_of(error)}: {error.message}") from None
     if plain.get("type", "object") != "object":
         raise WrongUse(f"tool {tool!r}: parameters must be of type object, not {plain['type']!r}")
     for reference in _references(plain):

@@ -198,7 +198,7 @@ def _check(function: Any, kind: Any, timeout: Any) -> None:
     if isinstance(function, Tool):
         raise WrongUse(f"{function!r} is a tool already: hand it on as it is, or under another name with renamed(...)")
     if not callable(function):
-        raise WrongUse(f"{function!r} is no function: put @tool on one")
+        raise WrongUse(f"{function!r} is not a function: put @tool on one")
     name = getattr(function, "__name__", type(function).__name__)
     if is_generator(function):
         raise WrongUse(
@@ -232,7 +232,7 @@ class Toolbox(Mapping[str, Tool]):
         self._tools: dict[str, Tool] = {}
         for tool in tools:
             if not isinstance(tool, Tool):
-                raise WrongUse(f"{tool!r} is no tool: put @tool on the function")
+                raise WrongUse(f"{tool!r} is not a tool: put @tool on the function")
             if tool.name in self._tools:
                 raise WrongUse(f"two tools are called {tool.name!r}: rename one, as in tool.renamed('other')")
             self._tools[tool.name] = tool

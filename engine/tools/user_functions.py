@@ -166,10 +166,10 @@ def check_functions(**roles: Any) -> None:
             if function is None:
                 continue
             if not callable(function):
-                raise WrongUse(f"{role}: {function!r} is no function and cannot be called")
+                raise WrongUse(f"{role}: {function!r} is not a function")
             if is_generator(function):
                 hint = "put @asynccontextmanager on it" if role == "middleware" else "write `return` instead of `yield`"
-                raise WrongUse(f"{role}: {function!r} yields, so calling it would run nothing of it: {hint}")
+                raise WrongUse(f"{role}: {function!r} is a generator, so a call would run none of its body: {hint}")
 
 
 def is_generator(function: Any) -> bool:

@@ -86,7 +86,7 @@ def _read(path: Path) -> Any:
             seen = set()
             for key, _ in node.value:
                 if not isinstance(key.value, str):
-                    raise yaml.constructor.ConstructorError(None, None, "a key that is no text", key.start_mark)
+                    raise yaml.constructor.ConstructorError(None, None, "a key that is not text", key.start_mark)
                 if key.value in seen and key.tag != "tag:yaml.org,2002:merge":
                     raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} twice", key.start_mark)
                 seen.add(key.value)
@@ -97,7 +97,7 @@ def _read(path: Path) -> Any:
     except OSError as error:
         raise WrongUse(f"{path} cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise WrongUse(f"{path} is no valid YAML: {' '.join(str(error).split())}") from None
+        raise WrongUse(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
 
 
 # ---- one tool
@@ -182,7 +182,7 @@ def _parameters(given: Any, where: str) -> dict[str, Any]:
     properties, required = {}, []
     for name, short in given.items():
         if not isinstance(name, str):
-            raise WrongUse(f"{where}: parameter {name!r} is no text: put it in quotes")
+            raise WrongUse(f"{where}: parameter {name!r} is not text: put it in quotes")
         properties[name], needed = _property(short, f"{where}: parameter {name!r}")
         if needed:
             required.append(name)
@@ -234,7 +234,7 @@ def _load_handler(
         there = [key for key, value in vars(module).items() if _is_handler(value) and not key.startswith("_")]
         raise WrongUse(f"{where}: there is no {name!r} in it{did_you_mean(name, there)}")
     if not callable(found) and not isinstance(found, Tool):
-        raise WrongUse(f"{where}: {name!r} is no function")
+        raise WrongUse(f"{where}: {name!r} is not a function")
     return found  # type: ignore[no-any-return]
 
 

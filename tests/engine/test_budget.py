@@ -282,14 +282,14 @@ async def test_a_run_that_was_killed_between_its_refusal_and_its_end_may_go_on_b
         (lambda: Budget(), "limits nothing: give cost_usd, input_tokens or output_tokens"),
         (lambda: Budget(cost_usd=0), "Budget.cost_usd is 0: use more than 0"),
         (lambda: Budget(output_tokens=-1), "Budget.output_tokens is -1"),
-        (lambda: Engine(Scripted("x"), budget=5), "5 is no Budget, as in Budget"),  # type: ignore[arg-type]
+        (lambda: Engine(Scripted("x"), budget=5), "5 is not a Budget, as in Budget"),  # type: ignore[arg-type]
         (
             lambda: Engine(Scripted("x"), budget=Budget(cost_usd=1), policy=Policy(guards=("step_limit",))),
             "policy.guards leaves out 'cost_limit'",
         ),
         (
             lambda: Engine(LiteLLM("ollama/llama3"), budget=Budget(cost_usd=1)),
-            "Budget.cost_usd is set, and what model 'ollama/llama3' costs is not known",
+            "Budget.cost_usd is set, but the price of model 'ollama/llama3' is not known",
         ),
     ],
 )

@@ -23,15 +23,15 @@ def broken(facts: Any, policy: Any) -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "a gate that is text": ({"gates": ["pytest"]}, "gates: 'pytest' is no function"),
+    "a gate that is text": ({"gates": ["pytest"]}, "gates: 'pytest' is not a function"),
     "one gate without a list": ({"gates": lambda c, r: True}, r"write gates=\["),
     "one intent without a list": ({"prompt_handlers": lambda p, r: None}, r"write prompt_handlers=\["),
-    "an evaluator that is text": ({"evaluate": "pytest"}, "evaluate: 'pytest' is no function"),
-    "a judge that is none": ({"judge": True}, "judge: True is no function"),
-    "a text rule that is none": ({"text_rule": "x"}, "text_rule: 'x' is no function"),
+    "an evaluator that is text": ({"evaluate": "pytest"}, "evaluate: 'pytest' is not a function"),
+    "a judge that is none": ({"judge": True}, "judge: True is not a function"),
+    "a text rule that is none": ({"text_rule": "x"}, "text_rule: 'x' is not a function"),
     "no provider": ({"provider": None}, "provider: None has no method `stream`"),
     "a policy's name": ({"policy": "strict"}, r"POLICIES\['strict'\]"),
-    "no policy": ({"policy": None}, "policy: None is no Policy"),
+    "no policy": ({"policy": None}, "policy: None is not a Policy"),
     "a tool choice": ({"tool_choice": "must"}, "tool_choice is 'must': use one of auto, required, none"),
     "required tools, and none": ({"tool_choice": "required", "presets": ()}, "no tools are offered"),
     "no buffer": ({"buffer": 0}, "buffer is 0"),

@@ -144,8 +144,8 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("'stop'", "JSON"),
     ),
     # tools
-    "an asynchronous generator as tool": (lambda: tool(asynchronous_parts), ("yields", "collect", "`return`")),
-    "a generator as tool": (lambda: tool(parts), ("yields", "collect", "`return`")),
+    "an asynchronous generator as tool": (lambda: tool(asynchronous_parts), ("generator", "collect", "`return`")),
+    "a generator as tool": (lambda: tool(parts), ("generator", "collect", "`return`")),
     "a question that acts": (
         lambda: tool(kind="question")(deploys),
         ("'deploys'", "body that acts", "`return question`", "kind 'ordinary'"),
@@ -175,8 +175,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "a mapping as limits": (lambda: Policy(limits={"steps": 3}), ("limits is", "Limits(...)")),  # type: ignore[arg-type]
     "a limit in quotes": (lambda: Limits(steps="3"), ("steps is '3'", "whole number")),  # type: ignore[arg-type]
     "a gate without a list": (lambda: engine(hooks=Hooks(gates=plain)), ("gates=[",)),
-    "a command as gate": (lambda: engine(hooks=Hooks(gates=["pytest"])), ("'pytest' is no function",)),
-    "a subscriber that yields": (lambda: engine(observers=Observers(subscribers=[parts])), ("subscribers", "yields")),
+    "a command as gate": (lambda: engine(hooks=Hooks(gates=["pytest"])), ("'pytest' is not a function",)),
+    "a subscriber that yields": (
+        lambda: engine(observers=Observers(subscribers=[parts])),
+        ("subscribers", "generator"),
+    ),
     "a mapping as prices": (lambda: engine(prices={"m": 1}), ("prices=Prices(",)),
     "a function as rule": (lambda: engine(hooks=Hooks(rules=[plain])), ("no Rule", "Rule(name=")),
     "an unknown tool choice": (lambda: engine(model_options=ModelOptions(tool_choice="any")), ("'any'", "required")),

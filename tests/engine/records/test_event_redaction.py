@@ -476,5 +476,5 @@ def test_nothing_is_redacted_without_being_asked(tmp_path: Path) -> None:
 def test_what_is_no_function_is_refused() -> None:
     from endstop.decision import WrongUse
 
-    with pytest.raises(WrongUse, match="redact: 'all' is no function"):
+    with pytest.raises(WrongUse, match="redact: 'all' is not a function"):
         Engine(Scripted("x"), record_options=RecordOptions(redact="all"))  # type: ignore[arg-type]

@@ -395,7 +395,8 @@ def test_results_that_are_odd_are_told_in_words() -> None:
     assert result_of(answered()) is None
     assert result_of(answered(block("hologram"))) == "[hologram: not shown]"
     assert (
-        result_of(answered(block("image", data="?", mime_type="image/png"))) == "[image: image/png, which is no base64]"
+        result_of(answered(block("image", data="?", mime_type="image/png")))
+        == "[image: image/png, which is not base64]"
     )
     failed = result_of(answered(error=True))
     assert (failed.status, failed.content) == ("error", "The tool failed without a word.")

@@ -80,7 +80,7 @@ def test_a_whole_json_schema_is_passed_on_and_checked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "what"), [("{", "no JSON"), ("[1]", "no JSON object"), ("{}", "'port' is a required")]
+    ("text", "what"), [("{", "not JSON"), ("[1]", "not a JSON object"), ("{}", "'port' is a required")]
 )
 def test_arguments_that_do_not_fit_are_explained_to_the_model(tmp_path: Path, text: str, what: str) -> None:
     with pytest.raises(InvalidArguments, match=what):
@@ -134,15 +134,15 @@ def test_modules_beside_the_file_can_be_imported(tmp_path: Path) -> None:
         ("description: [a]", "description is a list: write a text"),
         ("parameters: {port: int}", r"parameter 'port': unknown type 'int' \(did you mean 'integer'\?\)"),
         ("parameters: {port: }", "parameter 'port': unknown type None"),
-        ("parameters: {on: string}", "parameter True is no text"),
+        ("parameters: {on: string}", "parameter True is not text"),
         ("parameters: [port]", "parameters is a list"),
-        ("parameters: {type: object, properties: {a: {type: int}}}", "no JSON schema"),
-        ("parameters: {a: {type: string, default: 2026-01-01}}", "no JSON: "),
+        ("parameters: {type: object, properties: {a: {type: int}}}", "not a JSON schema"),
+        ("parameters: {a: {type: string, default: 2026-01-01}}", "not JSON: "),
         ("parameters: {a: {$ref: '#/$defs/b'}}", "leads nowhere"),
         ("parameters: {a: {$ref: 'http://example.com/x'}}", "leads nowhere"),
         ("handler: handlers.py", "write it as file.py:function"),
         ("handler: handlers.py:set_prot", r"no 'set_prot' in it \(did you mean 'set_port'\?\)"),
-        ("handler: handlers.py:number", "'number' is no function"),
+        ("handler: handlers.py:number", "'number' is not a function"),
         ("handler: nothing.py:set_port", "no file .*nothing.py"),
         ("handler: no_such_module:set_port", "no module 'no_such_module'"),
         ("handler: handlers.py:set_port\nparameters: {prot: integer}", r"no argument 'prot' \(did you mean 'port'\?\)"),
@@ -214,5 +214,5 @@ async def test_a_check_stands_beside_its_handler(tmp_path: Path) -> None:
 def test_a_check_that_is_not_there_is_refused_by_its_key(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match=r"check 'handlers.py:is_there': there is no 'is_there' in it"):
         one(tmp_path, "check: handlers.py:is_there")
-    with pytest.raises(WrongUse, match=r"check: .* is no function"):
+    with pytest.raises(WrongUse, match=r"check: .* is not a function"):
         one(tmp_path, "check: handlers.py:muse")
