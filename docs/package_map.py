@@ -30,8 +30,9 @@ LOOP = tuple(
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("decision",),
     ("providers",),
-    ("_logging", "_sanitize", "_version", "qualified_names"),
-    ("tools", "records"),
+    ("_sanitize", "_version"),
+    ("records",),
+    ("tools",),
     tuple(f"engine.{name}" for name in LOOP),
     ("analysis", "replay", "formats", "observers", "plan_execute_think"),
     ("store",),
@@ -100,7 +101,7 @@ def package_imports() -> dict[str, set[str]]:
 WIDTH, MARGIN, GAP = 960, 16, 30
 TITLE, LINE = 30, 15
 """Heights in a box: the name, and each line below it."""
-LEAVES = {"_logging", "_sanitize", "_version", "qualified_names"}
+LEAVES = {"_sanitize", "_version"}
 """Modules that nearly all packages import, and that import none of ours: left out, or the picture is all arrows."""
 
 

@@ -19,7 +19,7 @@ import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 from msgspec import Struct
 
-from ._logging import log_warning
+from .providers._logging import log_warning
 from .providers._wrapper import wait_shielded
 
 SETTLING_SECONDS = 2.0

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ._logging import log_warning
 from .context import Context
 from .decision import Event, Image, ToolCall
 from .decision.events import (
@@ -32,6 +31,7 @@ from .decision.events import (
 )
 from .decision.messages import ResultStatus
 from .durability import ResultNotStored, StepKey
+from .providers._logging import log_warning
 from .tools.results import CallOutcome, Completion, Continue, NeedsUserInput, Phase, images_in, render_result, truncate
 
 CHECKPOINTED_EVENTS: frozenset[type] = frozenset(

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
-from ._logging import log_warning
 from .decision import AnyChunk
 from .providers import Interrupted, Provider, Request
+from .providers._logging import log_warning
 from .tools.user_functions import describe_error
 
 StartTask = Callable[[Coroutine[Any, Any, None], str], "asyncio.Task[None]"]

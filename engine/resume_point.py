@@ -39,7 +39,7 @@ from .decision.events import (
     ToolExecutionStarted,
     VerdictGiven,
 )
-from .qualified_names import current_name
+from .records.qualified_names import current_name
 
 OUR_REDACTION = "endstop.records.redaction:Redaction"
 REDACTION_MARK = "[redacted:"

@@ -41,7 +41,6 @@ from inspect import isawaitable
 from typing import Any
 from uuid import uuid4
 
-from ._logging import log_warning
 from .context import Context, QueuedMessage, new_message
 from .decision import Event, Facts, Outcome, Stop, WrongUse, build_outcome
 from .decision.errors import error_text
@@ -52,6 +51,7 @@ from .event_bus import Bus, Lagged
 from .hook_runner import run_prompt_handlers
 from .hooks import PromptHandler
 from .loop import run_rounds
+from .providers._logging import log_warning
 from .providers._wrapper import wait_shielded
 
 Subscriber = Callable[[Any, "Run"], Awaitable[None] | None]

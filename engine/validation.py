@@ -194,5 +194,5 @@ def check_budget(policy: Policy, budget: Any) -> None:
     for limit in budget.limits:
         if STOP_REASONS[limit] not in policy.guards:
             raise WrongUse(
-                f"budget: policy.guards leaves out {STOP_REASONS[limit]!r}, so no run would end when the budget's {limit} is used up"
+                f"budget: policy.guards leaves out {STOP_REASONS[limit]!r}, so no run would end at the budget's {limit}"
             )

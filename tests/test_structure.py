@@ -55,7 +55,7 @@ MIRRORS = {
 SMALL = {
     "decision.cost": "prices of tokens, pure; which model has which price is in providers/prices.py",
     "decision.errors": "WrongUse, which everything raises and which must import nothing",
-    "engine._logging": "imports structlog when there is something to log, and not before",
+    "providers._logging": "imports structlog when there is something to log, and not before",
     "engine._sanitize": "what is safe to show in a terminal, a page or a header; imports nothing",
     "engine._version": "read by records, exports and the command line without importing the engine",
     "engine.cli.exit_codes": "the documented table of exit codes",
@@ -64,7 +64,7 @@ SMALL = {
     "engine.cli.worker": "one command, one file",
     "engine.observers.structlog": "one integration, one file",
     "engine.prompts": "texts for the model, apart from the code that sends them",
-    "engine.qualified_names": "the one table of old names in records",
+    "engine.records.qualified_names": "the one table of old names in records",
     "engine.records.entropy": "one measure, used by two rules of redaction",
     "engine.service.errors": "errors of the service, which HTTP maps to answers",
     "engine.service.history": "loads a stored session for those that start a run in it",

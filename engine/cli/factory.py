@@ -28,7 +28,7 @@ from ..hooks import CommandGate
 from ..providers import LiteLLM, OpenAICompatible, Prices, Provider, Retry, Timeouts
 from ..providers.retry import DEFAULT_RETRIES
 from ..providers.timeouts import BETWEEN_SECONDS, FIRST_SECONDS
-from ..qualified_names import current_module
+from ..records.qualified_names import current_module
 from ..tools import ask_user, finish_task
 from ..tools.tool import Tool
 from ..tools.workspace import workspace_tools

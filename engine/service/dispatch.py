@@ -15,9 +15,9 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from .._logging import log_warning
 from ..durability import Job, Queue
 from ..engine import Engine
+from ..providers._logging import log_warning
 from ..records.format import encode_line
 from ..run import Run, new_run_id
 from ..session import Session

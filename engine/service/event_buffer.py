@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
-from .._logging import log_warning
 from ..decision import Event
 from ..decision.events import MessageAdded, RunFinished, RunResumed, RunStarted
 from ..durability import RunLost
+from ..providers._logging import log_warning
 from ..records.event_redaction import Redact, StreamRedactor
 from ..records.format import DrainedChunk, encode_line
 from ..store.base import EventBatch, SequenceConflict, SessionLocked, Store

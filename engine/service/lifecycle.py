@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanag
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
-from .._logging import log_warning
 from ..decision import WrongUse
 from ..durability import Queue
 from ..engine import Engine
+from ..providers._logging import log_warning
 from ..store.base import Orphan, Store, StoreError
 from .active import ActiveSessions
 from .dispatch import QueueDispatcher

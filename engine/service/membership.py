@@ -15,9 +15,9 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
-from .._logging import log_warning
 from ..decision.errors import error_text
 from ..durability import RunLost
+from ..providers._logging import log_warning
 from ..store.base import Orphan, Process, Store, StoreError
 from ..store.leases import evict_dead, this_process
 

@@ -9,10 +9,10 @@ from contextlib import suppress
 from time import monotonic
 from typing import Any
 
-from .._logging import log_warning
 from ..decision import WrongUse
 from ..durability import Job, RunLost, StepKey, Steps
 from ..engine import Engine
+from ..providers._logging import log_warning
 from ..session import Session
 from ..store.base import GOING, SessionLocked, Store, StoredSession, StoreError
 from .active import ActiveSession, ActiveSessions

@@ -8,10 +8,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from .._logging import log_warning
 from ..decision.errors import error_text
 from ..durability import RunLost
 from ..engine import Engine
+from ..providers._logging import log_warning
 from ..run import Run
 from ..session import Session
 from ..store.base import Store, StoredMessage, StoredSession, StoreError

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from time import monotonic, sleep
 from typing import Any
 
-from .._logging import log_warning
+from ..providers._logging import log_warning
 
 BLOCKED_SECONDS = 1.0
 """How long a loop may be blocked before the warning."""

@@ -20,9 +20,9 @@ from typing import Any, TypeVar
 
 import anyio.to_thread
 
-from .._logging import log_warning
 from ..decision import WrongUse
 from ..decision.errors import error_text
+from ..providers._logging import log_warning
 from ..providers._wrapper import wait_shielded
 from .loop_watchdog import watch
 

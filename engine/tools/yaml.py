@@ -28,7 +28,7 @@ from typing import Any, get_args
 
 from ..decision import ToolKind, WrongUse
 from ..decision.errors import did_you_mean, error_text
-from ..qualified_names import current_module
+from ..records.qualified_names import current_module
 from .tool import TOOL_TIMEOUT, Tool
 
 KEYS = ("name", "description", "parameters", "kind", "reads", "polls", "timeout", "handler", "check")

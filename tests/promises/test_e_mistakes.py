@@ -181,7 +181,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("subscribers", "generator"),
     ),
     "a mapping as prices": (lambda: engine(prices={"m": 1}), ("prices=Prices(",)),
-    "a function as rule": (lambda: engine(hooks=Hooks(rules=[plain])), ("no Rule", "Rule(name=")),
+    "a function as rule": (lambda: engine(hooks=Hooks(rules=[plain])), ("not a Rule", "Rule(name=")),
     "an unknown tool choice": (lambda: engine(model_options=ModelOptions(tool_choice="any")), ("'any'", "required")),
     "redaction switched on by True": (
         lambda: engine(record_options=RecordOptions(redact=True)),

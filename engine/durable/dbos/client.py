@@ -17,10 +17,10 @@ from dbos import DBOS, DBOSClient, Serializer, WorkflowStatus, error
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as NoConnection
 
-from ..._logging import log_warning
 from ..._sanitize import one_line
 from ...decision import WrongUse
 from ...durability import Job
+from ...providers._logging import log_warning
 from ...store.database import map_db_error
 from .database_url import DatabaseUrl
 

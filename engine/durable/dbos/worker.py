@@ -17,9 +17,9 @@ import msgspec
 from dbos import DBOS, error
 from sqlalchemy.exc import DBAPIError
 
-from ..._logging import log_warning
 from ...decision import WrongUse
 from ...durability import Job, ResultNotStored, RunLost, StepKey, Work
+from ...providers._logging import log_warning
 from .client import (
     APPLICATION,
     IDLE_IN_TRANSACTION,

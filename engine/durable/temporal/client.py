@@ -31,8 +31,8 @@ from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, Tele
 from temporalio.service import PayloadLimitsConfig, RetryConfig, RPCError, RPCStatusCode
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from ..._logging import log_warning
 from ...decision import WrongUse
+from ...providers._logging import log_warning
 
 _T = TypeVar("_T")
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..._logging import log_warning
 from ...durability import Job, RunLost, Work
+from ...providers._logging import log_warning
 
 if TYPE_CHECKING:
     from .client import ActivityPoller, ActivityTask

@@ -12,10 +12,10 @@ from contextlib import contextmanager, suppress
 from contextvars import Token
 from typing import TYPE_CHECKING, Any
 
-from ..._logging import log_warning
 from ..._version import __version__
 from ...decision import WrongUse
 from ...decision.errors import error_text
+from ...providers._logging import log_warning
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider as TracerProvider

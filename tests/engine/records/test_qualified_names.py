@@ -9,7 +9,7 @@ import pytest
 from endstop import Policy, WrongUse, tools_from_yaml
 from endstop.decision import Facts
 from endstop.decision.events import RunStarted, VerdictGiven
-from endstop.qualified_names import current_module, current_name
+from endstop.records.qualified_names import current_module, current_name
 from endstop.resume_point import OUR_REDACTION, ResumePoint
 
 BEFORE = {
