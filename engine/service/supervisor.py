@@ -77,7 +77,7 @@ class RunSupervisor:
         """
         run = begin()
         before = await self._store.run(run.id) if session.interrupted or self._shared else None
-        unheard = await self._store.undelivered_messages(session.id)
+        undelivered = await self._store.undelivered_messages(session.id)
         resumed = len(before.resumed_at) + 1 if before is not None and session.interrupted else 0
         now = clock_of(engine)
         buffer = EventBuffer(
@@ -95,7 +95,7 @@ class RunSupervisor:
         active.attach_run(session, engine, run, buffer)
         if before is not None and before.cancel is not None:
             active.cancel(before.cancel)
-        for message in unheard:
+        for message in undelivered:
             if message.id in message_ids:
                 active.message_texts[message.id] = message.text
             else:
