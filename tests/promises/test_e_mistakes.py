@@ -144,14 +144,14 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
         ("'stop'", "JSON"),
     ),
     # tools
-    "an asynchronous generator as tool": (lambda: tool(asynchronous_parts), ("generator", "collect", "`return`")),
-    "a generator as tool": (lambda: tool(parts), ("generator", "collect", "`return`")),
+    "an asynchronous generator as tool": (lambda: tool(asynchronous_parts), ("yields", "collect", "`return`")),
+    "a generator as tool": (lambda: tool(parts), ("yields", "collect", "`return`")),
     "a question that acts": (
         lambda: tool(kind="question")(deploys),
         ("'deploys'", "body that acts", "`return question`", "kind 'ordinary'"),
     ),
     "a question that asks by itself": (lambda: tool(kind="question")(asks_by_itself), ("body that acts", "paused")),
-    "a plain function as tool": (lambda: engine(tools=[plain]), ("is no tool", "@tool")),
+    "a plain function as tool": (lambda: engine(tools=[plain]), ("is not a tool", "@tool")),
     "one tool without a list": (lambda: engine(tools=look), ("tools=[look]",)),
     "two tools of one name": (lambda: engine(tools=[look, look]), ("'look'", "renamed(")),
     "a tool without a description": (lambda: tool(lambda: 1, name="one"), ("'one'", "docstring")),
@@ -185,7 +185,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "an unknown tool choice": (lambda: engine(model_options=ModelOptions(tool_choice="any")), ("'any'", "required")),
     "redaction switched on by True": (
         lambda: engine(record_options=RecordOptions(redact=True)),
-        ("redact", "no function"),
+        ("redact", "not a function"),
     ),
     "one word as words of a redaction": (lambda: Redaction(words="Jane"), ("words=['Jane']",)),
     "a budget that limits nothing": (lambda: Budget(), ("cost_usd",)),

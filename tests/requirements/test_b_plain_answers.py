@@ -422,7 +422,7 @@ async def test_B7_a_judge_that_raises_or_hangs_never_loses_the_run() -> None:
 def test_B7_each_of_these_ends_is_off_by_default() -> None:
     limits = Policy().limits
     assert (limits.output_tokens, limits.seconds, limits.cost_usd, limits.tool_calls) == (None, None, None, None)
-    assert (Policy().session_limits, Engine(Scripted()).judge) == (SessionLimits(), None)
+    assert (Policy().session_limits, Engine(Scripted()).config.hooks.judge) == (SessionLimits(), None)
 
 
 # ---- B8

@@ -247,8 +247,7 @@ def engine_of(script: list[Any], **options: Any) -> Engine:
         Scripted(*script),
         tools=[look, fail, think, finish_task, ask_user],
         presets=(),
-        record_options=RecordOptions(redact=redact),
-        **options,
+        **{"record_options": RecordOptions(redact=redact), **options},
     )
 
 
@@ -436,8 +435,7 @@ def test_marks_of_results_cannot_be_guessed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("broken", [lambda text: None, lambda text: 1 / 0, lambda text: text.encode()])
 def test_a_function_that_fails_leaves_nothing(broken: Any, tmp_path: Path) -> None:
     script = [[say(SECRET), call("look", path=SECRET)], [call("finish_task", summary=SECRET)]]
-    engine = engine_of(script)
-    engine.config.record_options.redact = broken
+    engine = engine_of(script, record_options=RecordOptions(redact=broken))
     outcome = asyncio.run(engine.run(SECRET, record=tmp_path / "r.jsonl"))
     assert outcome.answer == SECRET
     assert leaks((tmp_path / "r.jsonl").read_bytes()) == []

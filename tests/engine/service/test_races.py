@@ -151,16 +151,18 @@ async def test_a_session_that_begins_as_the_service_stops_is_waited_for() -> Non
 async def test_who_has_read_the_end_of_a_run_may_go_on_and_delete_at_once() -> None:
     store = Stage()
     async with Service(engine_of(FINISH, FINISH), store=store, grace=0) as service:
+        came, go = store.hold("undelivered_messages", 2)  # a run asks as it begins and as it ends
         session = await service.start("Hi")
         for again in (lambda: service.start_run(session.id, "more"), lambda: service.delete(session.id)):
             run = (await service.runs(session.id))[-1]
-            came, go = store.hold("undelivered_messages")
             await to_end(service.follow_run(run))
             await came.wait()
+            of_the_next_run = store.hold("undelivered_messages", 2)
             work = asyncio.create_task(again())  # type: ignore[arg-type]
             await asyncio.wait({work, asyncio.create_task(store.settle())}, return_when="FIRST_COMPLETED")
             go.set()
             await work
+            came, go = of_the_next_run
         assert await refused(service.session(session.id)) == "session"
 
 

@@ -167,14 +167,14 @@ def test_a_bad_tool_is_refused_with_its_file_its_name_and_what_is_wrong(tmp_path
         ("tools: [{name: t, handlr: x}]", "tool 't': unknown key 'handlr'"),
         ("tools: [{name: t, description: d}]", "tool 't': key 'handler' is missing"),
         ("tools: [{name: two words, handler: 'a:b'}]", "name 'two words': use"),
-        ("tools: {t: {description: a, description: b}}", "no valid YAML: key 'description' twice"),
-        ("tools: [", "no valid YAML"),
+        ("tools: {t: {description: a, description: b}}", "not valid YAML: key 'description' twice"),
+        ("tools: [", "not valid YAML"),
         ("tools: [{name: t, handler: 'handlers.py:set_port'}]", "tool 't' has no description"),
         (
             "- &a {name: t, description: d, parameters: {}, handler: 'handlers.py:anything'}\n- *a",
             "two tools of this name",
         ),
-        ("!!python/object/apply:os.getcwd []", "no valid YAML"),
+        ("!!python/object/apply:os.getcwd []", "not valid YAML"),
     ],
 )
 def test_a_bad_file_is_refused(tmp_path: Path, text: str, what: str) -> None:

@@ -165,7 +165,7 @@ def test_A11_the_completion_is_a_card_of_its_own_and_a_thought_is_none(page: Any
     assert "50 %: Found it. (next: write it)" in told
     assert "4 of 12 steps" in told
     assert count(page, ".card") == 1
-    assert "nobody knows" in page.text_content(".note:has-text('Cut here')")
+    assert "is unknown" in page.text_content(".note:has-text('Cut here')")
     assert count(page, ".call:has-text('never.txt')") == 0
 
 
