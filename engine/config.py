@@ -39,33 +39,33 @@ from .validation import (
     check_policy,
     check_prices,
     check_provider,
-    check_rules,
     check_size,
     check_system,
     check_tool_choice,
     check_tools,
+    checked_rules,
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hooks:
-    """Functions of yours that have a say in a run; see `hooks.py`. What each says is recorded.
+    """Functions of yours that take part in decisions about a run; see `hooks.py`. Their answers are recorded.
 
     Raises WrongUse for what cannot be called.
     """
 
     gates: Sequence[Gate] = ()
-    """Asked in order whether a completion is good; the first that rejects hands it back to the model."""
+    """Check a completion, in order; the first that rejects it hands it back to the model."""
     text_rule: TextRule | None = None
-    """Says whether a response without a completion call ends the run."""
+    """Decides whether a response without a completion call ends the run."""
     judge: Judge | None = None
-    """Asked after each round that would go on whether the task is complete."""
+    """Asked after each round, unless the run ends anyway, whether the task is complete."""
     evaluate: Evaluator | None = None
-    """Says whether the work was good, at the end of every run but failed, cancelled and paused ones."""
+    """Evaluates the work at the end of every run, except failed, cancelled and paused ones."""
     prompt_handlers: Sequence[PromptHandler] = ()
-    """May answer or prepare a prompt before the model is asked."""
+    """See a prompt before the model does: each may answer it or add a message."""
     rules: Sequence[Rule] = ()
-    """Rules and guards of yours, for the names in the policy that are not built in."""
+    """Rules and guards of your own, which the policy names beside the built-in ones."""
 
     def __post_init__(self) -> None:
         _as_tuples(self, "gates", "prompt_handlers")
@@ -76,12 +76,12 @@ class Hooks:
             evaluate=self.evaluate,
             prompt_handlers=self.prompt_handlers,
         )
-        check_rules(self.rules)
+        object.__setattr__(self, "rules", checked_rules(self.rules))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOptions:
-    """What each request says beside its messages and tools, and how its end is read. Raises WrongUse."""
+    """Settings of requests to the model, and the meaning of unknown finish words. Raises WrongUse for wrong values."""
 
     tool_choice: ToolChoice = "auto"
     """`auto`, `required` (the model must call a tool) or `none`."""
@@ -98,12 +98,12 @@ class ModelOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordOptions:
-    """How events are written into a record. Raises WrongUse."""
+    """How events are written to a record. Raises WrongUse for wrong values."""
 
     redact: Redact | None = None
-    """Applied to each text of a user, a model or a tool; see `records/redaction.py`."""
+    """Applied to each text of a user, a model or a tool before it is written; see `records/redaction.py`."""
     attach_above: int | None = ATTACH_ABOVE
-    """Bytes from which on a text or a picture gets a file of its own beside the record; None: never."""
+    """A text or picture of at least this many bytes gets a file of its own beside the record; None: never."""
 
     def __post_init__(self) -> None:
         check_functions(redact=self.redact)
@@ -112,10 +112,10 @@ class RecordOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observers:
-    """Who follows a run, and what goes on around it. None of them has a say in it. Raises WrongUse."""
+    """What observes or surrounds a run without influencing its decisions. Raises WrongUse for wrong values."""
 
     subscribers: Sequence[Subscriber] = ()
-    """Called with each event and its run, each from a task of its own: one that is slow or raises hurts no run."""
+    """Called with each event and its run. Each has its own task, so a slow or failing one harms no run."""
     on_completed: Callable[[Outcome], Awaitable[None] | None] | None = None
     """Called with the outcome of each run that completed."""
     middleware: Sequence[Middleware] = ()
@@ -137,17 +137,20 @@ class Observers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """What a run stands on. A replay and tests replace it; an engine in production rarely does. Raises WrongUse."""
+    """Clock, decision function and tool executor: replaced by replays and tests, rarely in production.
+
+    Raises WrongUse for a clock without the methods of `Clock`.
+    """
 
     clock: Clock = field(default_factory=SystemClock)
     decide: Decide | None = None
-    """Asked after each step and round; None for the built-in `decide` with the rules in `Hooks.rules`."""
+    """Called after each step and round; None for the built-in `decide` with the rules in `Hooks.rules`."""
     decide_untraced: Decide | None = None
-    """The same decision without its trace, where the loop only looks ahead; None for `decide`."""
+    """Called where the loop only looks ahead, so without a trace; None for `decide`."""
     execute: Execute = execute_here
-    """Runs a call: the place to run tools elsewhere, or to answer them from a record."""
+    """Executes a tool call; replace it to run tools elsewhere, or to answer calls from a record."""
     replay: ReplaySource | None = None
-    """In a replay, what the record knows of the run."""
+    """In a replay, the source of what is recorded about the run; None in a live run."""
 
     def __post_init__(self) -> None:
         check_clock(self.clock)
@@ -155,7 +158,7 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """All that a run is made from, checked. Made by `Engine`; shared by its sessions and never changed."""
+    """Everything that a run is made from, checked. Made by `Engine`, shared by its sessions, never changed."""
 
     provider: Provider
     policy: Policy
@@ -173,49 +176,66 @@ class RunConfig:
     @classmethod
     def of(
         cls,
+        provider: Provider,
         *,
         tools: Sequence[Tool],
         presets: Sequence[Tool],
+        policy: Policy,
         system: str | None,
         prices: Prices | None,
-        **parts: Any,
+        budget: Budget | None,
+        hooks: Hooks,
+        model_options: ModelOptions,
+        record_options: RecordOptions,
+        observers: Observers,
+        runtime: Runtime,
     ) -> RunConfig:
-        """The configuration from what `Engine` is given. Raises WrongUse."""
-        check_provider(parts["provider"])
-        check_policy(parts["policy"])
+        """The configuration from the arguments of `Engine`. Raises WrongUse."""
+        check_provider(provider)
+        check_policy(policy)
         check_system(system)
         check_prices(prices)
-        for name, group in GROUPS.items():
-            if not isinstance(parts[name], group):
-                raise WrongUse(f"{name} is {parts[name]!r}: write {name}={group.__name__}(...)")
-        in_replay = parts["runtime"].replay is not None
-        if not in_replay:
+        _check_groups(
+            hooks=hooks,
+            model_options=model_options,
+            record_options=record_options,
+            observers=observers,
+            runtime=runtime,
+        )
+        if runtime.replay is None:
             check_tools("tools", tools)
             check_tools("presets", presets)
         own = Toolbox(tools)
         extra = [preset for preset in presets if not (preset.kind == "completion" and own.can_complete)]
-        toolbox = Toolbox([*tools, *extra]).for_policy(parts["policy"])
+        toolbox = Toolbox([*tools, *extra]).for_policy(policy)
         config = cls(
+            provider=provider,
+            policy=policy,
             toolbox=toolbox,
             system=system_prompt(toolbox.can_complete) if system is None else system,
             prices=Prices() if prices is None else prices,
-            **parts,
+            budget=budget,
+            hooks=hooks,
+            model_options=model_options,
+            record_options=record_options,
+            observers=observers,
+            runtime=runtime,
         )
-        check_combination(config.policy, config.hooks.judge, toolbox.specs, config.model_options.tool_choice)
-        check_budget(config.policy, config.budget)
-        if not in_replay:
-            check_measurable(config.policy, config.budget, config.provider, config.known_prices)
-        config.decide(Facts(), config.policy)  # a policy that names unknown rules fails here, not in a run
+        check_combination(policy, hooks.judge, toolbox.specs, model_options.tool_choice)
+        check_budget(policy, budget)
+        if runtime.replay is None:
+            check_measurable(policy, budget, provider, config.known_prices)
+        config.decide(Facts(), policy)  # a policy that names unknown rules fails here, not in a run
         return config
 
     @property
     def decide(self) -> Decide:
-        """What is asked after each step and round."""
+        """The decision after each step and round."""
         return self.runtime.decide or partial(built_in_decide, user_rules=tuple(self.hooks.rules))
 
     @property
     def decide_untraced(self) -> Decide:
-        """The same for the loop's looks ahead: nothing of them is recorded, and so they need no trace."""
+        """The same decision without its trace, for looks ahead, which are not recorded."""
         looks = self.runtime.decide_untraced or self.runtime.decide
         return looks or partial(built_in_decide, user_rules=tuple(self.hooks.rules), traced=False)
 
@@ -254,17 +274,28 @@ GROUPS = {
 }
 """The parameters of `Engine` that hold a group of settings."""
 
+GROUP_OF = {setting.name: parameter for parameter, group in GROUPS.items() for setting in fields(group)}
+"""For each setting in a group, the parameter of `Engine` that holds the group."""
+
 _RENAMED = {"intents": "prompt_handlers", "around": "middleware", "recalled": "replay"}
 
 
 def refuse_ungrouped(names: Sequence[str]) -> None:
-    """Say where settings went that `Engine` once took one by one. Raises WrongUse, or TypeError for what never was."""
+    """Refuse keywords that `Engine` does not take. Raises WrongUse if one is a setting of a group, else TypeError."""
     for name in names:
-        today = _RENAMED.get(name, name)
-        for parameter, group in GROUPS.items():
-            if today in {one.name for one in fields(group)}:
-                raise WrongUse(f"{name} is set in a group now: Engine(..., {parameter}={group.__name__}({today}=...))")
+        setting = _RENAMED.get(name, name)
+        if setting in GROUP_OF:
+            parameter = GROUP_OF[setting]
+            group = GROUPS[parameter].__name__
+            raise WrongUse(f"{name} is set in a group now: Engine(..., {parameter}={group}({setting}=...))")
     raise TypeError(f"Engine() got an unexpected keyword argument {names[0]!r}")
+
+
+def _check_groups(**given: object) -> None:
+    for parameter, value in given.items():
+        group = GROUPS[parameter]
+        if not isinstance(value, group):
+            raise WrongUse(f"{parameter} is {value!r}: write {parameter}={group.__name__}(...)")
 
 
 def _as_tuples(group: Any, *names: str) -> None:

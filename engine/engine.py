@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from copy import copy
 from typing import Literal, Never
 from uuid import uuid4
@@ -69,7 +69,7 @@ class Engine:
         if ungrouped:
             refuse_ungrouped(list(ungrouped))
         self.config = RunConfig.of(
-            provider=provider,
+            provider,
             tools=tools,
             presets=presets,
             policy=policy,
@@ -82,15 +82,15 @@ class Engine:
             observers=observers,
             runtime=runtime,
         )
-        """All that its runs are made from."""
+        """Everything that its runs are made from."""
 
     async def __aenter__(self) -> Engine:
-        self._open = AsyncExitStack()
-        await self._open.enter_async_context(self.connected())
+        self._connections = self.connected()
+        await self._connections.__aenter__()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        await self._open.aclose()
+        await self._connections.__aexit__(None, None, None)
 
     def session(
         self,
@@ -161,11 +161,9 @@ class Engine:
         """An engine like this one whose runs enter this middleware, too, inside of what is there."""
         return self._with(self.config.with_middleware(*middleware))
 
-    @asynccontextmanager
-    async def connected(self) -> AsyncIterator[None]:
-        """Hold the provider's connections open."""
-        async with connected(self.config.provider):
-            yield
+    def connected(self) -> AbstractAsyncContextManager[None]:
+        """A context manager that keeps the provider's connections open."""
+        return connected(self.config.provider)
 
     def _with(self, config: RunConfig) -> Engine:
         other = copy(self)

@@ -133,13 +133,15 @@ def check_clock(clock: Any) -> None:
             raise WrongUse(f"clock is {preview(clock)}, without {method}(): leave it out, or give a Clock")
 
 
-def check_rules(rules: Any) -> None:
-    """Rules must be a sequence of `Rule`."""
+def checked_rules(rules: Any) -> tuple[Rule, ...]:
+    """The rules as a tuple. They must be a sequence of `Rule`."""
     if isinstance(rules, str) or not isinstance(rules, Iterable):
         raise WrongUse(f"rules takes several rules: write rules=[{preview(rules)}]")
-    for rule in rules:
+    checked: tuple[Rule, ...] = tuple(rules)
+    for rule in checked:
         if not isinstance(rule, Rule):
             raise WrongUse(f"rules: {preview(rule)} is not a Rule: write Rule(name=..., says=..., ...)")
+    return checked
 
 
 def check_record(record: Any) -> None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
-from endstop.config import GROUPS
-
-GROUP_OF = {field.name: name for name, group in GROUPS.items() for field in fields(group)}
+from endstop.config import GROUP_OF, GROUPS
 
 
 def grouped(**options: Any) -> dict[str, Any]:
