@@ -11,12 +11,12 @@ ARGS    ?=
 # One more than there are cores, as tests wait for processes now and then; no more than four.
 JOBS    ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -lt 4 ] && echo $$((n + 1)) || echo 4)
 
-ROOMS   := decision providers engine
-PARTS   := $(ROOMS) pyproject.toml README.md LICENSE
+FOLDERS := decision providers engine
+PARTS   := $(FOLDERS) pyproject.toml README.md LICENSE
 BIN     := $(VENV)/bin
 PIP     := $(BIN)/python -m pip --disable-pip-version-check --no-input
 VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || echo none)
-SOURCES := $(shell find $(ROOMS) -name __pycache__ -prune -o -print)
+SOURCES := $(shell find $(FOLDERS) -name __pycache__ -prune -o -print)
 
 .PHONY: help demo system test tests check lint types bench bench-serve bench-durable bench-fleet bench-peers kill soak test-long test-all test-litellm docs clean
 .DELETE_ON_ERROR:
@@ -133,7 +133,7 @@ docs: $(VENV)/.ready ## write the tables in the documentation anew, from the cod
 
 clean: ## remove the environments and what tools left behind
 	rm -rf .venv .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	find $(ROOMS) tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
+	find $(FOLDERS) tests docs -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Another interpreter than last time means another stamp, and so a new environment.
 $(VENV)/.python-$(VERSION):

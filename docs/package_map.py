@@ -27,10 +27,13 @@ LOOP = tuple(
 )
 """The modules of `engine/` itself that make a run, from the lowest to `Engine`."""
 
+LEAVES = ("_sanitize", "_version")
+"""Modules that nearly all packages import, and that import none of ours. The picture leaves them out."""
+
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("decision",),
     ("providers",),
-    ("_sanitize", "_version"),
+    LEAVES,
     ("records",),
     ("tools",),
     tuple(f"engine.{name}" for name in LOOP),
@@ -55,24 +58,85 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def imports(known: dict[str, Path]) -> dict[str, set[str]]:
-    """Which module imports which of ours, imports for types and inside functions included."""
-    return {name: set(_imports_of(name, path, known)) - {name} for name, path in known.items()}
+class Import(NamedTuple):
+    """One import statement's module, by its absolute name: `endstop.store.sql` for ours."""
+
+    file: str
+    """The path below the repository's root."""
+    line: int
+    module: str
+    names: tuple[str, ...]
+    """What is imported from the module; empty where the module itself is imported."""
+    in_function: bool
+    for_types: bool
+    """Whether it stands under `if TYPE_CHECKING`."""
+    relative: bool
+
+    @property
+    def folder(self) -> str:
+        """The top folder of the file."""
+        return self.file.partition("/")[0]
+
+    @property
+    def top(self) -> str:
+        """The package at the top of what is imported."""
+        return self.module.partition(".")[0]
+
+    @property
+    def target(self) -> str:
+        """One of our modules by the path of its file: `endstop.store.sql` is `engine.store.sql`."""
+        _, _, below = self.module.partition("endstop.")
+        return below if below.startswith(("decision", "providers")) else f"engine.{below}"
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} imports {self.module}"
 
 
-def _imports_of(name: str, path: Path, known: dict[str, Path]) -> Iterator[str]:
-    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if not isinstance(node, ast.ImportFrom) or not node.level:
-            continue
-        base = package[: len(package) - node.level + 1]
-        target = ".".join([*base, *(node.module or "").split(".")]).rstrip(".")
-        if target.startswith(("engine.decision", "engine.providers")):  # `engine` is the package `endstop` itself
-            target = target.removeprefix("engine.")
-        for item in node.names:
-            whole = f"{target}.{item.name}"
-            if whole in known or target in known:
-                yield whole if whole in known else target
+def imports_of(path: Path) -> Iterator[Import]:
+    """The imports of a file, those for types and inside functions included."""
+    file = path.relative_to(ROOT).as_posix()
+    package = ["endstop", *file.removeprefix("engine/").split("/")[:-1]]
+
+    def walk(node: ast.AST, in_function: bool, for_types: bool) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            match child:
+                case ast.Import():
+                    for name in child.names:
+                        yield Import(file, child.lineno, name.name, (), in_function, for_types, False)
+                case ast.ImportFrom(level=0):
+                    names = tuple(name.name for name in child.names)
+                    yield Import(file, child.lineno, child.module or "", names, in_function, for_types, False)
+                case ast.ImportFrom(module=None):
+                    base = package[: len(package) - child.level + 1]
+                    for name in child.names:
+                        module = ".".join([*base, name.name])
+                        yield Import(file, child.lineno, module, (), in_function, for_types, True)
+                case ast.ImportFrom():
+                    module = ".".join([*package[: len(package) - child.level + 1], str(child.module)])
+                    names = tuple(name.name for name in child.names)
+                    yield Import(file, child.lineno, module, names, in_function, for_types, True)
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
+                    yield from walk(child, True, for_types)
+                case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                    yield from walk(child, in_function, True)
+                case _:
+                    yield from walk(child, in_function, for_types)
+
+    yield from walk(ast.parse(path.read_text(encoding="utf-8")), False, False)
+
+
+def module_imports(known: dict[str, Path]) -> dict[str, set[str]]:
+    """Which module imports which of ours."""
+    return {
+        name: {target for one in imports_of(path) if one.relative for target in _targets(one, known)} - {name}
+        for name, path in known.items()
+    }
+
+
+def _targets(one: Import, known: dict[str, Path]) -> Iterator[str]:
+    """The modules behind an import: `from .store import sql` means `engine.store.sql`, not its package."""
+    for name in [f"{one.target}.{name}" for name in one.names] or [one.target]:
+        yield name if name in known else name.rpartition(".")[0]
 
 
 def package_of(module: str) -> str:
@@ -90,7 +154,7 @@ def package_of(module: str) -> str:
 def package_imports() -> dict[str, set[str]]:
     """Which package imports which; the modules that make a run are one, `engine`."""
     merged: dict[str, set[str]] = {}
-    for module, targets in imports(modules()).items():
+    for module, targets in module_imports(modules()).items():
         name = package_of(module).partition(".")[0]
         merged.setdefault(name, set()).update(package_of(target).partition(".")[0] for target in targets)
     return {name: targets - {name} for name, targets in merged.items()}
@@ -101,8 +165,6 @@ def package_imports() -> dict[str, set[str]]:
 WIDTH, MARGIN, GAP = 960, 16, 30
 TITLE, LINE = 30, 15
 """Heights in a box: the name, and each line below it."""
-LEAVES = {"_sanitize", "_version"}
-"""Modules that nearly all packages import, and that import none of ours: left out, or the picture is all arrows."""
 
 
 class Box(NamedTuple):
@@ -117,12 +179,12 @@ class Box(NamedTuple):
 
 def _rows() -> list[list[str]]:
     """The packages in rows, the highest first."""
-    rows: list[list[str]] = []
-    for layer in reversed(LAYERS):
-        names = list(dict.fromkeys(name.partition(".")[0] for name in layer if name not in LEAVES))
-        if names:
-            rows.append(names)
-    return rows
+    return [_names(layer) for layer in reversed(LAYERS) if layer != LEAVES]
+
+
+def _names(layer: tuple[str, ...]) -> list[str]:
+    """A layer's packages; the modules that make a run are one, `engine`."""
+    return list(dict.fromkeys(name.partition(".")[0] for name in layer))
 
 
 def _says(package: str) -> str:
@@ -135,34 +197,37 @@ def _says(package: str) -> str:
     return text.split("\n\n")[0].split(". ")[0].replace("\n", " ").rstrip(".")
 
 
-def _direct(edges: dict[str, set[str]]) -> Iterator[tuple[str, str]]:
-    """The imports without those that another path says already."""
-
-    def reaches(start: str, goal: str) -> bool:
-        return any(step == goal or reaches(step, goal) for step in edges.get(start, ()))
-
-    for name, targets in sorted(edges.items()):
-        for target in sorted(targets):
-            if not any(reaches(other, target) for other in targets - {target}):
-                yield name, target
+def _direct(edges: dict[str, set[str]]) -> dict[str, list[str]]:
+    """What each package imports, without what it reaches through another of its imports (transitive reduction)."""
+    below = dict.fromkeys(edges, frozenset[str]())
+    for name in sorted(edges, key=[name for layer in LAYERS for name in _names(layer)].index):  # lowest first
+        below[name] = frozenset(edges[name]).union(*(below[target] for target in edges[name]))
+    return {
+        name: sorted(target for target in targets if not any(target in below[other] for other in targets))
+        for name, targets in edges.items()
+    }
 
 
 def drawn() -> str:
     """The picture as SVG."""
-    edges = {name: targets - LEAVES for name, targets in package_imports().items() if name not in LEAVES}
+    imports = {name: targets - {*LEAVES} for name, targets in package_imports().items() if name not in LEAVES}
     boxes: dict[str, Box] = {}
     rows = _rows()
+    row_of = {name: number for number, names in enumerate(rows) for name in names}
+    near: dict[str, list[str]] = {}  # in the next row: an arrow
+    far: dict[str, list[str]] = {}  # further down: named in the box, or arrows would cross half the picture
+    for name, targets in sorted(_direct(imports).items()):
+        near[name] = [target for target in targets if row_of[target] == row_of[name] + 1]
+        far[name] = [target for target in targets if target not in (*near[name], "decision", "providers")]
     top = MARGIN
     for names in rows:
         wide = (WIDTH - 2 * MARGIN - (len(names) - 1) * MARGIN) // len(names)
-        texts = {name: _lines(name, edges, rows, wide) for name in names}
+        texts = {name: _lines(name, far[name], wide) for name in names}
         tall = TITLE + LINE * max(map(len, texts.values())) + 6
         for place, name in enumerate(names):
             boxes[name] = Box(MARGIN + place * (wide + MARGIN), top, wide, tall, texts[name])
         top += tall + GAP
-    row_of = {name: number for number, names in enumerate(rows) for name in names}
-    near = [(name, target) for name, target in _direct(edges) if row_of[target] == row_of[name] + 1]
-    lines = [_arrow(boxes[name], boxes[target]) for name, target in near]
+    lines = [_arrow(boxes[name], boxes[target]) for name, targets in near.items() for target in targets]
     height = top - GAP + MARGIN
     style = (
         "text{font-family:system-ui,sans-serif;fill:#1c2330}.n{font-weight:600;font-size:15px}.d{font-size:12px;"
@@ -182,22 +247,14 @@ def drawn() -> str:
     )
 
 
-def _further(name: str, edges: dict[str, set[str]], rows: list[list[str]]) -> list[str]:
-    """What a package imports beyond the next row: written into its box, or arrows would cross half the picture."""
-    below = next(number for number, names in enumerate(rows) if name in names) + 1
-    near = rows[below] if below < len(rows) else []
-    return sorted(target for source, target in _direct(edges) if source == name and target not in near)
-
-
-def _lines(name: str, edges: dict[str, set[str]], rows: list[list[str]], wide: int) -> list[str]:
-    """What a box says below its title, in lines that fit."""
-    others = [target for target in _further(name, edges, rows) if target not in ("decision", "providers")]
-    says = _says(name) + (f" (also imports {', '.join(others)})" if others else "")
-    return wrap(says, max(18, wide * 10 // 64))
+def _lines(package: str, imported: list[str], wide: int) -> list[str]:
+    """What a box says below its title, in lines that fit its width."""
+    also = f" (also imports {', '.join(imported)})" if imported else ""
+    return wrap(_says(package) + also, max(18, wide * 10 // 64))
 
 
 def _drawn_box(name: str, box: Box) -> str:
-    title = {"engine": "engine/*.py", "decision": "decision", "providers": "providers"}.get(name, name)
+    title = "engine/*.py" if name == "engine" else name
     texts = [f'<text class="n" x="{box.left + 10}" y="{box.top + 21}">{escape(title)}</text>']
     for number, line in enumerate(box.lines):
         texts.append(

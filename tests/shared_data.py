@@ -6,9 +6,7 @@ folder is absent.
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,23 +15,17 @@ from typing import Any
 
 import pytest
 
+from . import scripts
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 STREAMS = SHARED / "data" / "streams"
 SESSIONS = SHARED / "data" / "sessions"
 ABSENT = pytest.mark.skipif(not STREAMS.is_dir(), reason=f"the recorded material is not here: no folder {STREAMS}")
 
 
-@cache
 def serve_fixture() -> Any:
     """The module that serves recordings on loopback, loaded from its place in ../shared/tools."""
-    path = SHARED / "tools" / "serve_fixture.py"
-    spec = importlib.util.spec_from_file_location("serve_fixture", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["serve_fixture"] = module  # its dataclasses look themselves up there
-    spec.loader.exec_module(module)
-    return module
+    return scripts.load(SHARED / "tools" / "serve_fixture.py")
 
 
 def recorded(paths: Iterable[Path]) -> list[Any]:

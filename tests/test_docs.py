@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import importlib.util
 import re
 import subprocess
 import tomllib
@@ -17,6 +16,7 @@ import msgspec
 import pytest
 from endstop.decision import GUARDS, RULES, STATUS_OF, Policy, policy_from
 
+from . import scripts
 from .console import endstop, python
 
 ROOT = Path(__file__).parent.parent
@@ -52,12 +52,7 @@ def _blocks(language: str) -> list[Any]:
 
 
 def _tables() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tables)
-    return tables
+    return scripts.load(scripts.DOCS / "tables.py")
 
 
 @pytest.mark.parametrize("page", _tables().PAGES)
@@ -209,8 +204,8 @@ def test_no_file_says_where_packages_come_from() -> None:
 
 def test_no_file_is_longer_than_its_limit() -> None:
     lengths = {}
-    for room in ("decision", "providers", "engine"):
-        for path in (ROOT / room).rglob("*.py"):
+    for folder in ("decision", "providers", "engine"):
+        for path in (ROOT / folder).rglob("*.py"):
             lengths[path.relative_to(ROOT).as_posix()] = len(path.read_text(encoding="utf-8").splitlines())
     long = {name for name, lines in lengths.items() if lines > LONG_AT}
     assert not long

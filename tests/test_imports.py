@@ -1,4 +1,4 @@
-"""Who may import whom, read from the source with `ast`: tests -> engine -> providers -> decision -> msgspec."""
+"""Who may import whom: tests, engine, providers, decision, in this order; and which packages are imported late."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import ast
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pytest
 
+from . import scripts
+
 ROOT = Path(__file__).parent.parent
-ROOMS = {"decision": set(), "providers": {"decision"}, "engine": {"decision", "providers"}}
-"""Each room, and the rooms that it may import."""
+FOLDERS = {"decision": set(), "providers": {"decision"}, "engine": {"decision", "providers"}}
+"""Each top folder, and those that it may import."""
 
 IMPURE = {
     "asyncio": "waits", "concurrent": "waits", "sched": "waits", "selectors": "waits", "threading": "waits",
@@ -89,95 +90,45 @@ LATE = {
 """Other imports inside a function: (file, module) -> why. None may be there to walk round a cycle."""
 
 
-class Import(NamedTuple):
-    """One import statement's module; `module` is absolute, with a leading `endstop.` for ours."""
-
-    file: str
-    line: int
-    module: str
-    in_function: bool
-    for_types: bool
-    relative: bool
-
-    @property
-    def room(self) -> str:
-        return self.file.split("/", 1)[0]
-
-    @property
-    def top(self) -> str:
-        return self.module.split(".", 1)[0]
-
-    @property
-    def to_room(self) -> str | None:
-        parts = self.module.split(".")
-        if parts[0] != "endstop":
-            return None
-        return parts[1] if parts[1:2] in (["decision"], ["providers"]) else "engine"  # `engine` is `endstop` itself
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line} imports {self.module}"
-
-
-def _files() -> Iterator[Path]:
-    for room in ROOMS:
-        yield from sorted((ROOT / room).rglob("*.py"))
-
-
 @cache
-def _imports() -> list[Import]:
-    """All imports of the rooms. Read when the first test asks: each worker of pytest-xdist imports this module."""
-    return [found for path in _files() for found in _imports_of(path)]
+def _imports() -> list[Any]:
+    """All imports (`package_map.Import`). Read when a test asks, as each worker of pytest-xdist loads this module."""
+    package_map = scripts.load(scripts.DOCS / "package_map.py")
+    return [
+        found
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+        for found in package_map.imports_of(path)
+    ]
 
 
-def _imports_of(path: Path) -> Iterator[Import]:
-    file = path.relative_to(ROOT).as_posix()
-    package = ["endstop", *file.removeprefix("engine/").split("/")[:-1]]
-
-    def walk(node: ast.AST, in_function: bool, for_types: bool) -> Iterator[Import]:
-        for child in ast.iter_child_nodes(node):
-            match child:
-                case ast.Import():
-                    for name in child.names:
-                        yield Import(file, child.lineno, name.name, in_function, for_types, False)
-                case ast.ImportFrom(level=0):
-                    yield Import(file, child.lineno, child.module or "", in_function, for_types, False)
-                case ast.ImportFrom():
-                    base = package[: len(package) - child.level + 1]
-                    names = [child.module] if child.module else [name.name for name in child.names]
-                    for name in names:
-                        yield Import(file, child.lineno, ".".join([*base, name]), in_function, for_types, True)
-                case ast.FunctionDef() | ast.AsyncFunctionDef():
-                    yield from walk(child, True, for_types)
-                case ast.If(test=ast.Name(id="TYPE_CHECKING")):
-                    yield from walk(child, in_function, True)
-                case _:
-                    yield from walk(child, in_function, for_types)
-
-    yield from walk(ast.parse(path.read_text(encoding="utf-8")), False, False)
+def _goal(one: Any) -> str | None:
+    """The top folder of what is imported, if it is ours."""
+    return one.target.partition(".")[0] if one.relative else None
 
 
-def test_the_arrow_each_room_imports_only_the_rooms_below_it() -> None:
-    wrong = [i for i in _imports() if i.to_room and i.to_room != i.room and i.to_room not in ROOMS[i.room]]
+def test_each_folder_imports_only_those_below_it() -> None:
+    wrong = [i for i in _imports() if _goal(i) and _goal(i) != i.folder and _goal(i) not in FOLDERS[i.folder]]
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def test_imports_between_modules_of_the_rooms_are_relative() -> None:
+def test_imports_between_our_modules_are_relative() -> None:
     wrong = [i for i in _imports() if i.top == "endstop" and not i.relative]
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def test_the_mind_imports_nothing_but_the_standard_library_and_msgspec() -> None:
+def test_the_decision_imports_nothing_but_the_standard_library_and_msgspec() -> None:
     allowed = sys.stdlib_module_names | {"msgspec", "endstop"}
-    wrong = [i for i in _imports() if i.room == "decision" and i.top not in allowed]
+    wrong = [i for i in _imports() if i.folder == "decision" and i.top not in allowed]
     assert not wrong, "\n".join(map(str, wrong))
 
 
-def test_the_mind_imports_nothing_that_waits_tells_time_throws_dice_or_touches_the_world() -> None:
-    wrong = [f"{i}: {IMPURE[i.top]}" for i in _imports() if i.room == "decision" and i.top in IMPURE]
+def test_the_decision_imports_no_clock_no_chance_and_no_input_or_output() -> None:
+    wrong = [f"{i}: {IMPURE[i.top]}" for i in _imports() if i.folder == "decision" and i.top in IMPURE]
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_mind_neither_awaits_nor_opens_nor_prints() -> None:
+def test_the_decision_neither_awaits_nor_opens_nor_prints() -> None:
     waiting = (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith)
     wrong = []
     for path in sorted((ROOT / "decision").rglob("*.py")):
@@ -188,7 +139,7 @@ def test_the_mind_neither_awaits_nor_opens_nor_prints() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_nothing_imports_a_host() -> None:
+def test_nothing_imports_the_command_line() -> None:
     wrong = [i for i in _imports() if "endstop.cli" in i.module and not i.file.startswith("engine/cli/")]
     assert not wrong, "\n".join(map(str, wrong))
 

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from types import ModuleType
 
 from endstop.cli.main import MODULES
+
+from . import scripts
 
 ROOT = Path(__file__).parent.parent
 
 
-def _package_map() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("package_map", ROOT / "docs" / "package_map.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-MAP = _package_map()
+MAP = scripts.load(scripts.DOCS / "package_map.py")
 FILES: dict[str, Path] = MAP.modules()
-IMPORTS: dict[str, set[str]] = MAP.imports(FILES)
-LINES = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in FILES.items()}
 LONGEST, SHORT = 600, 60
-PATHS = [path.relative_to(ROOT).as_posix() for path in FILES.values()]
 MOST_HITS = 10
 """A search that finds more files than this has not found one."""
 
@@ -186,6 +175,25 @@ GLOSSARY = {
 """Terms of the field, and the file in which an engineer would look for each."""
 
 
+# Read when a test asks, as each worker of pytest-xdist loads this module.
+
+
+@cache
+def _imports() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = MAP.module_imports(FILES)
+    return found
+
+
+@cache
+def _syntax(module: str) -> ast.Module:
+    return ast.parse(FILES[module].read_text(encoding="utf-8"))
+
+
+@cache
+def _lines(module: str) -> int:
+    return len(FILES[module].read_text(encoding="utf-8").splitlines())
+
+
 def _circles(edges: dict[str, set[str]]) -> list[list[str]]:
     """Groups of nodes that reach each other (Tarjan's algorithm)."""
     index: dict[str, int] = {}
@@ -223,7 +231,7 @@ def test_every_module_has_its_place_in_the_order_of_packages() -> None:
 def test_a_package_imports_only_packages_below_it_types_included() -> None:
     rank = {name: number for number, layer in enumerate(MAP.LAYERS) for name in layer}
     wrong = []
-    for module, targets in IMPORTS.items():
+    for module, targets in _imports().items():
         here = MAP.package_of(module)
         for target in targets:
             there = MAP.package_of(target)
@@ -239,14 +247,14 @@ def test_the_modules_of_a_run_import_only_those_below_them() -> None:
     wrong = [
         f"{module} imports {target}"
         for module in loose
-        for target in IMPORTS[module]
+        for target in _imports()[module]
         if target in loose and rank[loose[target]] >= rank[loose[module]]
     ]
     assert not wrong, "\n".join(sorted(wrong))
 
 
 def test_no_modules_and_no_packages_import_each_other_in_a_circle() -> None:
-    assert _circles(IMPORTS) == []
+    assert _circles(_imports()) == []
     assert _circles(MAP.package_imports()) == []
 
 
@@ -261,10 +269,8 @@ def test_no_base_name_stands_for_two_subjects() -> None:
 
 
 def _classes() -> Iterator[tuple[str, str]]:
-    for name, path in FILES.items():
-        if name == AG_UI_EVENTS:
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for name in FILES.keys() - {AG_UI_EVENTS}:
+        for node in ast.walk(_syntax(name)):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 yield node.name, name
 
@@ -278,7 +284,7 @@ def test_a_class_name_stands_for_one_class() -> None:
 
 
 def test_no_file_is_longer_than_a_reader_takes_in() -> None:
-    assert {name: lines for name, lines in LINES.items() if lines > LONGEST} == {}
+    assert {name: _lines(name) for name in FILES if _lines(name) > LONGEST} == {}
 
 
 def _is_private_data(name: str, path: Path) -> bool:
@@ -286,17 +292,17 @@ def _is_private_data(name: str, path: Path) -> bool:
 
 
 def test_a_small_file_has_its_reason() -> None:
-    small = {name for name, lines in LINES.items() if lines < SHORT and not _is_private_data(name, FILES[name])}
+    small = {name for name, path in FILES.items() if _lines(name) < SHORT and not _is_private_data(name, path)}
     assert small == set(SMALL)
 
 
 def test_a_module_that_one_other_imports_has_its_reason() -> None:
     importers = defaultdict(set)
-    for module, targets in IMPORTS.items():
+    for module, targets in _imports().items():
         for target in targets:
             importers[target].add(module)
     public = {name for name, path in FILES.items() if path.name == "__init__.py"} | {"engine._exports"}
-    commands = {f"engine.cli.{name}" for name in _command_modules()}  # imported by name, when the command is called
+    commands = {f"engine.cli.{name}" for name in MODULES.values()}  # imported by name, when the command is called
     single = {
         name
         for name, path in FILES.items()
@@ -306,10 +312,6 @@ def test_a_module_that_one_other_imports_has_its_reason() -> None:
         and name not in commands
     }
     assert single == set(ONE_IMPORTER)
-
-
-def _command_modules() -> set[str]:
-    return set(MODULES.values())
 
 
 def test_the_wheel_has_the_folders_as_packages() -> None:
@@ -331,8 +333,9 @@ def test_an_engineer_finds_a_term_of_the_field_by_a_files_name() -> None:
 
 def _found_by_name(term: str, path: str) -> bool:
     """Whether a search for files by one of the term's words finds it, among few others."""
+    paths = [file.relative_to(ROOT).as_posix() for file in FILES.values()]
     for word in term.lower().replace("-", " ").split():
-        hits = [file for file in PATHS if any(_same(word, part) for part in _words_of(file))]
+        hits = [file for file in paths if any(_same(word, part) for part in _words_of(file))]
         if path in hits and len(hits) <= MOST_HITS:
             return True
     return False
@@ -352,5 +355,4 @@ def test_the_picture_of_the_packages_is_what_the_code_says() -> None:
 
 
 def test_every_module_says_what_is_in_it() -> None:
-    texts = {name: path.read_text(encoding="utf-8") for name, path in FILES.items()}
-    assert [name for name, text in texts.items() if text.strip() and not ast.get_docstring(ast.parse(text))] == []
+    assert [name for name in FILES if _syntax(name).body and not ast.get_docstring(_syntax(name))] == []

@@ -1,6 +1,5 @@
 """Row E8: recommended limits by kind of task, as named presets, checked against records."""
 
-import importlib.util
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +9,7 @@ from endstop import Engine, tool
 from endstop.decision import RECOMMENDED, Policy, WrongUse, policy_from
 from endstop.providers import Scripted, call
 
+from .. import scripts
 from ..shared_data import ABSENT
 
 
@@ -55,12 +55,7 @@ def test_E8_a_policy_file_names_the_kind_of_task_and_its_own_limits_are_laid_ove
 
 
 def _steps() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("steps", Path(__file__).parents[2] / "docs" / "steps.py")
-    assert spec is not None
-    assert spec.loader is not None
-    steps = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(steps)
-    return steps
+    return scripts.load(scripts.DOCS / "steps.py")
 
 
 def test_E8_every_golden_record_that_ended_by_itself_is_within_the_soft_limit_of_its_kind() -> None:
