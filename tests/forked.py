@@ -3,7 +3,7 @@
 An interpreter takes half a second to import what `endstop` needs, and four more for litellm; the suite runs several
 hundred commands. A fork begins with the imports done, and is in all else what a new process is: its arguments,
 environment, folder and streams are its own, and it ends as an interpreter ends. That the imports themselves work, and
-how much each command imports, is tested elsewhere with real starts (`tests/console.py`, `tests/test_rooms.py`).
+how much each command imports, is tested elsewhere with real starts (`tests/console.py`, `tests/test_imports.py`).
 """
 
 from __future__ import annotations
