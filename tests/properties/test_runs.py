@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio.lowlevel
 import msgspec
 from endstop import Lagged, read_record
-from endstop.decision import Event, Facts, Policy, fold
+from endstop.decision import Event, Facts, Outcome, Policy, fold
 from endstop.decision import events as ev
 from endstop.replay import replay
 from endstop.testing import check_transcript
@@ -20,6 +20,25 @@ from hypothesis import strategies as st
 from .scripts import FAULTS, POLICIES, SCRIPTS, World
 
 examples = settings(max_examples=150, deadline=None)
+
+
+class Played(NamedTuple):
+    """One run, what it told, and what was recorded of it."""
+
+    policy: Policy
+    events: list[Any]
+    run: Any
+    session: Any
+    record: Path
+
+    @property
+    def outcome(self) -> Outcome:
+        outcome: Outcome = self.run.outcome
+        return outcome
+
+    @property
+    def accepted(self) -> list[ev.CompletionAccepted]:
+        return [event for event in self.events if isinstance(event, ev.CompletionAccepted)]
 
 
 def drive(world: World, **options: Any) -> tuple[list[Any], Any, Any]:
@@ -35,27 +54,36 @@ def drive(world: World, **options: Any) -> tuple[list[Any], Any, Any]:
 
 
 @examples
-@given(SCRIPTS, POLICIES, FAULTS)
-def test_every_call_id_has_exactly_one_result_in_every_transcript(script: Any, policy: Policy, faults: Any) -> None:
-    _, run, session = drive(World(script, policy, faults))
-    check_transcript(session.transcript.messages, [question.call_id for question in run.outcome.questions])
+@given(SCRIPTS, POLICIES, FAULTS, st.randoms(use_true_random=False))
+def test_what_holds_for_every_run(script: Any, policy: Policy, faults: Any, random: Any) -> None:
+    """All that is said of one run is checked on the same runs: to play one costs most of the time."""
+    with tempfile.TemporaryDirectory() as folder:
+        record = Path(folder) / "r.jsonl"
+        played = Played(policy, *drive(World(script, policy, faults), record=record), record)
+        every_call_id_has_exactly_one_result_in_the_transcript(played)
+        there_is_one_terminal_event_and_it_is_the_last(played)
+        it_ends_within_its_limit_and_its_trace_explains_why(played)
+        completed_means_an_accepted_completion_and_the_other_way_round(played)
+        no_tool_starts_after_an_accepted_completion(played)
+        the_fold_over_the_record_equals_the_facts_of_the_live_run(played)
+        the_order_in_which_parallel_calls_end_changes_no_fact(played, random)
+        a_replay_of_the_record_decides_the_same(played)
 
 
-@examples
-@given(SCRIPTS, POLICIES, FAULTS)
-def test_there_is_one_terminal_event_and_it_is_the_last(script: Any, policy: Policy, faults: Any) -> None:
-    events, run, _ = drive(World(script, policy, faults))
+def every_call_id_has_exactly_one_result_in_the_transcript(played: Played) -> None:
+    check_transcript(played.session.transcript.messages, [question.call_id for question in played.outcome.questions])
+
+
+def there_is_one_terminal_event_and_it_is_the_last(played: Played) -> None:
+    events = played.events
     terminal = [number for number, event in enumerate(events) if isinstance(event, ev.RunFinished)]
     assert terminal == [len(events) - 1]
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    assert events[-1].outcome == run.outcome
+    assert events[-1].outcome == played.outcome
 
 
-@examples
-@given(SCRIPTS, POLICIES, FAULTS)
-def test_a_run_ends_within_its_limit_and_its_trace_explains_why(script: Any, policy: Policy, faults: Any) -> None:
-    events, run, _ = drive(World(script, policy, faults))
-    outcome = run.outcome
+def it_ends_within_its_limit_and_its_trace_explains_why(played: Played) -> None:
+    outcome, policy = played.outcome, played.policy
     assert outcome.steps <= policy.limits.hard_steps
     assert outcome.rounds <= (policy.limits.rounds or outcome.rounds)
     assert outcome.requests <= outcome.steps + policy.closing, "the closing step is one request more"
@@ -63,54 +91,56 @@ def test_a_run_ends_within_its_limit_and_its_trace_explains_why(script: Any, pol
         assert outcome.status == "exhausted"
         assert any(use.used >= use.allowed for use in outcome.limits.values())
     assert outcome.stop_reason != "internal_error", outcome.detail
-    last = [event for event in events if isinstance(event, ev.DecisionMade)][-1].decision
+    last = [event for event in played.events if isinstance(event, ev.DecisionMade)][-1].decision
     assert last.trace[-1].said == str(last)
     assert outcome.stop_reason == getattr(last, "reason", "awaiting_input")
 
 
-@examples
-@given(SCRIPTS, POLICIES, FAULTS)
-def test_completed_means_an_accepted_completion_and_the_other_way_round(
-    script: Any, policy: Policy, faults: Any
-) -> None:
-    events, run, _ = drive(World(script, policy, faults))
-    accepted = [event for event in events if isinstance(event, ev.CompletionAccepted)]
-    assert len(accepted) <= 1
-    assert (run.outcome.stop_reason == "completed") == bool(accepted), "no limit overrules a completion"
-    if accepted:
-        assert run.outcome.answer == accepted[0].answer
+def completed_means_an_accepted_completion_and_the_other_way_round(played: Played) -> None:
+    assert len(played.accepted) <= 1
+    assert (played.outcome.stop_reason == "completed") == bool(played.accepted), "no limit overrules a completion"
+    if played.accepted:
+        assert played.outcome.answer == played.accepted[0].answer
 
 
-@examples
-@given(SCRIPTS, POLICIES, FAULTS)
-def test_no_tool_starts_after_an_accepted_completion(script: Any, policy: Policy, faults: Any) -> None:
-    events, _, _ = drive(World(script, policy, faults))
-    accepted = next((e.seq for e in events if isinstance(e, ev.CompletionAccepted)), None)
-    if accepted is not None and policy.mixed != "all":  # which asks for just that
-        assert not [e for e in events if e.seq > accepted and isinstance(e, ev.ToolExecutionStarted | ev.StepStarted)]
+def no_tool_starts_after_an_accepted_completion(played: Played) -> None:
+    accepted = next((event.seq for event in played.accepted), None)
+    if accepted is not None and played.policy.mixed != "all":  # which asks for just that
+        late = [
+            e for e in played.events if e.seq > accepted and isinstance(e, ev.ToolExecutionStarted | ev.StepStarted)
+        ]
+        assert not late
 
 
-@examples
-@given(SCRIPTS, POLICIES, FAULTS)
-def test_the_fold_over_the_record_equals_the_facts_of_the_live_run(script: Any, policy: Policy, faults: Any) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "r.jsonl"
-        events, run, _ = drive(World(script, policy, faults), record=path)
-        (recorded,) = read_record(path).runs
+def the_fold_over_the_record_equals_the_facts_of_the_live_run(played: Played) -> None:
+    (recorded,) = read_record(played.record).runs
     facts = Facts()
     for event in recorded.events:
         facts = fold(facts, event)
-    assert facts == run.facts
-    assert recorded.events == msgspec.json.decode(msgspec.json.encode(events), type=list[Event])
+    assert facts == played.run.facts
+    assert recorded.events == msgspec.json.decode(msgspec.json.encode(played.events), type=list[Event])
 
 
-@settings(max_examples=80, deadline=None)
-@given(SCRIPTS, POLICIES, FAULTS)
-def test_a_replay_of_the_record_decides_the_same(script: Any, policy: Policy, faults: Any) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "r.jsonl"
-        drive(World(script, policy, faults), record=path)
-        report = asyncio.run(replay(str(path)))
+def the_order_in_which_parallel_calls_end_changes_no_fact(played: Played, random: Any) -> None:
+    events = played.events
+    shuffled = list(events)
+    begin = 0
+    for number, event in enumerate(events):
+        if isinstance(event, ev.StepStarted):
+            begin = number
+        if isinstance(event, ev.StepFinished):
+            places = [i for i in range(begin, number) if isinstance(events[i], ev.ToolCallResult)]
+            mixed = random.sample(places, len(places))
+            for place, source in zip(places, mixed, strict=True):
+                shuffled[place] = events[source]
+    facts = Facts()
+    for event in shuffled:
+        facts = fold(facts, event)
+    assert facts == played.run.facts
+
+
+def a_replay_of_the_record_decides_the_same(played: Played) -> None:
+    report = asyncio.run(replay(str(played.record)))
     assert report.same, [run.divergence for run in report.runs]
     assert [run.difference for run in report.runs if run.difference is not None] == []
 
@@ -140,26 +170,6 @@ def test_a_subscriber_that_lags_raises_or_never_reads_changes_nothing(script: An
 
 def _comparable(event: ev.RunFinished) -> Any:
     return msgspec.structs.replace(event.outcome, run_id="", session_id="", duration_ms=0, questions=())
-
-
-@examples
-@given(SCRIPTS, POLICIES, st.randoms(use_true_random=False))
-def test_the_order_in_which_parallel_calls_end_changes_no_fact(script: Any, policy: Policy, random: Any) -> None:
-    events, run, _ = drive(World(script, policy))
-    shuffled = list(events)
-    begin = 0
-    for number, event in enumerate(events):
-        if isinstance(event, ev.StepStarted):
-            begin = number
-        if isinstance(event, ev.StepFinished):
-            places = [i for i in range(begin, number) if isinstance(events[i], ev.ToolCallResult)]
-            mixed = random.sample(places, len(places))
-            for place, source in zip(places, mixed, strict=True):
-                shuffled[place] = events[source]
-    facts = Facts()
-    for event in shuffled:
-        facts = fold(facts, event)
-    assert facts == run.facts
 
 
 @settings(max_examples=80, deadline=None)
