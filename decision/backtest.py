@@ -60,7 +60,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cut: bool = False
     """True if the policy ends before the step in which the work was reported as done."""
     goes_on: bool = False
-    """True if the policy continues after that step."""
+    """True if the policy continues after the step in which the work was reported as done."""
 
 
 class BacktestResult(Struct, frozen=True, kw_only=True):
@@ -118,9 +118,10 @@ class PolicySimulation:
         self._hook_roles = frozenset(role for role, names in started.functions.items() if names)
         self._facts = facts
         self._pending: Facts | None = facts if facts.before != ev.Carried() or facts.steps else None
-        """The facts to decide by, once it is known what the record did next."""
+        """The facts by which the simulated policy decides, as soon as the next event shows what the recorded run did.
+        None if there is nothing to decide."""
         self._deciding = True
-        """Whether events still update `_pending`: the record has not decided yet."""
+        """Whether events still update `_pending`: the recorded run has not made its decision yet."""
         self._at_start = True
         self._rounds, self._inner, self._reminded = facts.rounds, 0, facts.reminded
         self._recorded_prompts: list[str] = []
@@ -136,11 +137,11 @@ class PolicySimulation:
         self._stopped: tuple[ResourceUse, Decision] | None = None
         alike = policy.degeneration == started.policy.degeneration
         self._degeneration = None if alike else policy.degeneration
-        """Its settings for cutting repetitive responses, where they differ from the recorded ones."""
+        """The simulated policy's settings for cutting repetitive responses; None if they equal the recorded ones."""
         self._same_limits = _limits_within_step(policy) == _limits_within_step(started.policy)
         """Whether the limits that can end a step in progress are the recorded ones."""
         self._used_up = ""
-        """The simulated policy's limit that the latest response used up, if any."""
+        """Name of the simulated policy's limit that the latest response used up; empty if none."""
         self._cannot_start = policy.completion == "required" and not self._completion_tools
 
     def feed(self, event: ev.Event, facts: Facts) -> None:
@@ -180,7 +181,7 @@ class PolicySimulation:
     def _compare_with_record(
         self, digest: RunSummary, stops: ResourceUse | None, decision: Decision | None
     ) -> tuple[Parting, int | None, str]:
-        """Where the policy's run leaves the recorded one, and why."""
+        """How the policy's run compares with the recorded one, the step after which the two differ, and the reason."""
         if self._cannot_start:
             return "refused", 0, "it needs a completion tool, and none was offered"
         if self._divergence is not None:
@@ -203,7 +204,7 @@ class PolicySimulation:
     # ---- what the record did
 
     def _run_event(self, event: ev.Event) -> None:
-        """An event between the end of a step and the decision, which sees it."""
+        """Update the facts to decide by: this event came between the end of a step and the decision about the step."""
         if self._deciding and (self._pending is not None or self._at_start):
             self._pending = self._facts
 
@@ -335,7 +336,11 @@ class PolicySimulation:
     # ---- asking
 
     def _ask(self, *, went_on: bool, ended_outside: bool = False) -> None:
-        """Decide where the record went on or ended, and compare."""
+        """Let the simulated policy decide at a point where the recorded run decided, and note where the two differ.
+
+        `went_on`: the recorded run made another step. `ended_outside`: it was cancelled from outside at this point, so
+        a policy that would continue does not differ.
+        """
         pending, self._pending = self._pending, None
         if pending is None or self._cannot_start:
             return

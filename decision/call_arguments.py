@@ -2,10 +2,10 @@
 
 Arguments are complete with the brace that closes an object with at least one member; only white space may follow.
 
-- Before them some servers send the placeholder `{}`. It is held back, and dropped once the arguments follow.
-- After them some servers send the same once more, with the finish. It is dropped.
-- Anything else after them is part of the arguments and makes them invalid, so a call never runs on a part of what was
-  sent.
+- Some servers send the placeholder `{}` before the arguments. It is held back, and dropped once the arguments follow.
+- Some servers send the whole arguments a second time, with the finish reason. The repetition is dropped.
+- Any other text after the closing brace is part of the arguments and makes them invalid, so a call never runs on a part
+  of what was sent.
 - Arguments that were encoded twice (a JSON string that holds the object) are unwrapped.
 
 The result does not depend on how the text was cut, and each character is scanned once.
@@ -40,7 +40,8 @@ class ArgumentsBuffer:
         self.whole = False
         """Whether the arguments are a closed object with members."""
         self.doubtful = False
-        """Whether the closing fragment held more that differs so far; only the finish shows if it is a repetition."""
+        """Whether the fragment with the closing brace held further text that does not (yet) repeat the arguments. The
+        call is then not reported as complete before the response ends: until then the text may become a repetition."""
         self._mode: Literal["begins", "object", "string", "other"] = "begins"
         self._parts: list[str] = []
         """Emitted text."""
@@ -80,12 +81,12 @@ class ArgumentsBuffer:
         return self._show("")
 
     def add(self, piece: str) -> str:
-        """Add a fragment unchanged, where the sender says when the arguments are complete."""
+        """Add a fragment without looking for the end of the arguments: the chunk's `whole` says where that is."""
         self._mode = "other"
         return self._show(piece)
 
     def finish(self) -> str:
-        """End of the arguments; return what was held back."""
+        """Call it when no more fragments come. Returns the text that was held back, to be emitted now."""
         if self.whole:
             return self.settle()
         if self._mode == "begins" and self._empty:
@@ -99,7 +100,7 @@ class ArgumentsBuffer:
         return "" if not late or _repeats(late, self._raw.strip(JSON_WHITESPACE)) else late
 
     def settle(self) -> str:
-        """Emit the trailing text."""
+        """Return the trailing text, to be emitted now, and add it to the emitted text."""
         late, self._late = self.trailing(), []
         return self._show(late) if late else ""
 
@@ -132,7 +133,10 @@ class ArgumentsBuffer:
         return "" if self._mode == "string" or rest.strip(JSON_WHITESPACE) == "{" else self._show("")
 
     def _close(self, piece: str, rest: str) -> str:
-        """The outermost object or string ends with `piece`; `rest` follows it."""
+        """Handle the end of the outermost object or string, which is the end of `piece`; return what to emit.
+
+        `rest` is the text after it in the same fragment.
+        """
         self._raw = self._shown() + self._held + piece
         text = self._raw if self._mode == "object" else _unwrapped(self._raw)
         count = count_members(text)

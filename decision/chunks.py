@@ -70,9 +70,10 @@ class ModelSelected(Chunk, frozen=True, tag="voice"):
 
 
 class AttemptEnded(Chunk, frozen=True, omit_defaults=True, kw_only=True):
-    """An attempt at this response that failed. What the stream held of it is retracted.
+    """An attempt at this response failed, and the chunks that the stream had of it are void.
 
-    `beside`: it ran in parallel with the attempt that was chosen (a race), whose chunks stay valid.
+    If `beside` is true, the failed attempt ran in parallel with the one that was chosen (a race): the chunks in the
+    stream are those of the chosen one and stay valid.
     """
 
     model: str

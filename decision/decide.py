@@ -1,4 +1,4 @@
-"""From facts to a decision, and from the last decision to the outcome of the run.
+"""Makes a decision from the facts, and the outcome of a run from its last decision.
 
 `decide` evaluates the rules in order, then the guards, and traces what each one saw and said. It is an ordinary
 function over frozen data: O(1) however long the run is, and the same in a live run, a replay and a backtest.
@@ -129,7 +129,10 @@ def build_outcome(facts: Facts, policy: Policy, decision: Stop | Pause) -> Outco
 
 
 def complete_outcome(outcome: Outcome, facts: Facts) -> Outcome:
-    """Fill in what older versions did not write into an outcome; `facts` are those at the end of its run."""
+    """Fill in `accepted_by` and `failed_calls`, which older versions did not write into an outcome.
+
+    `facts` are those at the end of its run.
+    """
     accepted_by = facts.accepted_by if outcome.status == "completed" else ()
     return replace(outcome, accepted_by=accepted_by, failed_calls=facts.failures.names)
 

@@ -16,7 +16,7 @@ class TraceEntry(Struct, frozen=True, omit_defaults=True):
     rule: str
     saw: dict[str, Any] = {}
     said: str = ""
-    """Empty if the rule did not fire."""
+    """The result as text, such as `stop(completed)`; empty if the rule did not apply."""
 
 
 class _BaseDecision(Struct, frozen=True, kw_only=True, tag_field="do", omit_defaults=True):
@@ -32,7 +32,8 @@ class GoOn(_BaseDecision, frozen=True, tag="go_on", kw_only=True, omit_defaults=
     why: str = ""
     compact: bool = False
     hand_back: bool = False
-    """True if the outer loop must decide before the next step, though there is nothing to say."""
+    """If true, the inner loop returns to the outer one after this step, which then decides and records its decision,
+    even if nothing is sent to the model: for example after a rejected completion, or when a limit cut the step off."""
     remind: str = ""
     """A reminder for the next request only; it never becomes part of the transcript."""
     topics: tuple[str, ...] = ()
@@ -40,14 +41,14 @@ class GoOn(_BaseDecision, frozen=True, tag="go_on", kw_only=True, omit_defaults=
 
     @property
     def bare(self) -> bool:
-        """True if the inner loop may continue without the outer one: nothing to say, remind, compact or hand back."""
+        """True if the inner loop may make the next step itself: nothing to send or compact, and no `hand_back`."""
         return not (self.say or self.compact or self.hand_back or self.remind)
 
     def __str__(self) -> str:
         return "go on" + (f" ({self.why})" if self.why else "")
 
     def combine(self, other: GoOn) -> GoOn:
-        """Both decisions in one: everything that either would say or do first."""
+        """Return one decision with the messages and reminders of both, which compacts or hands back if either does."""
         return replace(
             self,
             say="\n".join(part for part in (self.say, other.say) if part),
@@ -68,7 +69,7 @@ class Pause(_BaseDecision, frozen=True, tag="pause", kw_only=True, omit_defaults
 
 
 class Stop(_BaseDecision, frozen=True, tag="stop", kw_only=True, omit_defaults=True):
-    """End the run. `status` follows from `reason`; only a reason `custom:<name>` must bring its own.
+    """End the run. `status` follows from `reason` (`STATUS_OF`); it must be given only for a reason `custom:<name>`.
 
     Raises ValueError for an unknown reason, or for a custom one without a status.
     """

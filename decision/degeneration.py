@@ -10,10 +10,10 @@ The thresholds are for what a person would call endless, not for a little repeti
 - *The same* text: at least `characters` of it, at least `periods` times.
 - A drawing (a filled area, rows of zeros): a line of few different characters must be `DRAWING_FACTOR` times as long.
 - *Counting*: the same but for digits, and the numbers go on by the same amount each time ("Step 17: checking... Step
-  18: checking..."). `CHANGING_FACTOR` times as many characters. Other digits are data, in a table or in a log, and are
-  left alone; only one number without an end is not.
+  18: checking..."). `CHANGING_FACTOR` times as many characters. Text whose numbers change in another way is data, such
+  as a table or a log, and is not cut; a single number that never ends is.
 - *Circling*: passages come back with small changes or in another order, and of the latest characters at most
-  `MAX_NEW_SHARE` are new. `CHANGING_FACTOR` times as many, and only where it is written and not drawn.
+  `MAX_NEW_SHARE` are new. `CHANGING_FACTOR` times as many characters, and only if the text consists mostly of words.
 """
 
 from __future__ import annotations
@@ -214,13 +214,13 @@ class _PartDetector:
         self._latest = ""
         self._same = _Period()
         self._counting = _Period()
-        """The same with every digit masked."""
+        """The period of the text with every digit replaced by 0."""
         self._near = 0
-        """Characters in blocks that ended with repeated text, less those that did not."""
+        """Characters in blocks that ended with repeated text, less those in blocks that did not; at least 0."""
         self._near_from = 0
         self._near_wanted = CHANGING_FACTOR * characters
-        """Value of `_near` at which the share of new text is measured. That is expensive, so it doubles, up to a
-        bound."""
+        """Value of `_near` at which the share of new text is measured. Measuring is expensive, so after each
+        measurement that finds no circling this value is doubled, up to four times its first value."""
 
     def feed(self, piece: str) -> RepeatedText | None:
         """Add a piece of the part; return the repetition if there is one by now."""
@@ -368,7 +368,10 @@ def _counts(text: str, period: str) -> bool:
 
 
 def _first_counted(whole: str, start: int, period: int) -> int:
-    """Where counting began that was recognised from `start` on: earlier numbers may have fewer digits."""
+    """Index at which the counting really began, at or before `start`, where it was recognised.
+
+    The first numbers may have fewer digits, so that the text with masked digits repeats only from a later place on.
+    """
     while start < len(whole) and whole[start].isdigit():
         start += 1
     pattern = _DIGITS.sub("0", whole[start : start + period])

@@ -1,4 +1,6 @@
-"""The errors by whose fault they are. A limit, a refusal or a provider's error is an outcome, never an exception.
+"""The two kinds of errors: those that the caller caused and those of the provider.
+
+A run that a limit, a refusal or a provider's error ends has an outcome that says so, and raises no exception.
 
 Exception
 ├── WrongUse(ValueError)      the caller's: a setting, a name or a file that cannot work; exit code 2

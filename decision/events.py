@@ -51,7 +51,7 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="RUN_STARTED"):
     prices: dict[str, Price] = {}
     """Prices used for the run's costs, by model; empty where no price is known, and in older records."""
     functions: dict[str, tuple[str, ...]] = {}
-    """The user functions of the run, by role (`gate`, `judge`, ...) and qualified name."""
+    """Qualified names of the user functions of the run, by role (`gate`, `judge`, ...)."""
     continues: str | None = None
     """Id of the paused run that this one continues; its usage is in `carried`."""
     carried: Carried | None = None
@@ -170,14 +170,17 @@ class AttemptRetracted(_Event, frozen=True, kw_only=True, tag="ATTEMPT_RETRACTED
 
 
 class CutOff(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the model wrote after a cut, where it was read for the record alone (`drain`)."""
+    """What the model wrote after its response was cut.
+
+    It is read only in a session with `drain=True`, for the record.
+    """
 
     output_tokens: int = 0
     """Estimated at 4 characters per token."""
     calls: tuple[str, ...] = ()
     """Names of the tools called after the cut."""
     whole: bool = True
-    """False if it was not read to the end."""
+    """False if the rest of the response was not read to its end."""
 
 
 class ResponseFinished(_Event, frozen=True, kw_only=True, tag="RESPONSE_FINISHED"):
@@ -313,7 +316,8 @@ class ToolCallResult(_Event, frozen=True, kw_only=True, tag="TOOL_CALL_RESULT"):
     not count as repetition."""
     images: tuple[Image, ...] = ()
     attached: str = ""
-    """In a record: the attachment with the whole content, of which `content` is the beginning."""
+    """In a record: hash of the whole content, under which it is kept as an attachment; `content` is then only its
+    beginning. Empty if `content` is whole."""
 
 
 class CompletionAccepted(_Event, frozen=True, kw_only=True, tag="COMPLETION_ACCEPTED"):
@@ -500,4 +504,5 @@ Event = (
 STREAM_PARTS: frozenset[type] = frozenset(
     {TextMessageContent, ReasoningMessageContent, ToolCallStart, ToolCallArgs, ToolCallEnd, ProviderToolReported}
 )
-"""Stream parts, which are most of all events. They change neither facts nor transcript; ResponseFinished does."""
+"""Types of events that are parts of a streamed response. Most events of a run are stream parts. They change neither the
+facts nor the transcript, because `ResponseFinished` holds the whole response."""

@@ -268,7 +268,7 @@ NO_WORDS: Mapping[str, FinishReason] = {}
 
 
 def parse_finish_reason(raw: str, taught: Mapping[str, FinishReason] = NO_WORDS) -> FinishReason:
-    """The finish reason for a vendor's word: from `taught`, else from the table, else `other`."""
+    """The finish reason for a vendor's word: from `taught` (given by the user), else from the table, else `other`."""
     return taught.get(raw) or _DOES.get(raw) or _DOES.get(raw.casefold(), "other")
 
 

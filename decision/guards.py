@@ -62,7 +62,7 @@ def _limit(reason: str) -> Callable[[Facts, Policy], Decision | None]:
 
 
 def _was_cut_off(facts: Facts, status: LimitStatus) -> bool:
-    """Whether this limit, or a wider one of its kind, ended the step in the middle.
+    """Whether the latest step was cut off in the middle at this limit, or at a higher value of the same limit.
 
     Comparing used with allowed is not enough: times are rounded, and tokens and cost were estimates at that moment.
     """

@@ -1,7 +1,7 @@
 """Policies: when a run continues, pauses and stops, as the user configured it.
 
 A policy is data. Each record holds the run's whole policy with every default written out, so a later change of a
-default changes no old record. Comments below a setting say its range; `None` is "off" in a file.
+default changes no old record. The docstring below a setting says its range; `None` is written as "off" in a file.
 """
 
 from __future__ import annotations
@@ -327,4 +327,5 @@ POLICIES: dict[str, Policy] = {
     "agent": Policy(),
     "strict": Policy(name="strict", text="nudge", completion="required"),
 }
-"""The shipped policies: text ends the run; text or a completion does; only an accepted completion does."""
+"""The shipped policies, by name. With `chat` a plain text ends the run, and no completion tool is offered; with `agent`
+a text or an accepted completion ends it; with `strict` only an accepted completion does."""

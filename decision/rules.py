@@ -295,7 +295,10 @@ def _words(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def _vocabulary(phrases: tuple[str, ...]) -> dict[str, tuple[tuple[tuple[str, ...], str], ...]]:
-    """What an echo may consist of, by first word and longest first, each with its kind."""
+    """The word sequences that an echo may consist of, each with its kind (`filler`, `answer` or `phrase`).
+
+    They are grouped by their first word; in each group the longest sequence comes first.
+    """
     kinds = {_words(word): "filler" for word in _FILLER.split("|")}
     kinds |= {_words(word): "answer" for word in _ANSWER.split("|")}
     kinds |= {words: "phrase" for phrase in phrases if (words := _words(phrase))}

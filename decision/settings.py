@@ -45,8 +45,9 @@ def setting_types(group: type[Struct]) -> dict[str, Any]:
 
 
 def settings_from_record(group: type[_Group], data: Any) -> _Group:
-    """Build settings from the plain data of a record. A missing setting means what it meant when it was written.
+    """Build settings from the plain data of a record.
 
+    A setting that the data lacks gets its value from `legacy_defaults`, or its default if it is not listed there.
     Raises msgspec.ValidationError for data of another form, WrongUse for a value out of range.
     """
     return msgspec.convert(_with_old_meaning(group, data), group)

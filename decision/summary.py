@@ -106,7 +106,7 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     failed_calls: tuple[str, ...] = ()
     """Tools whose calls failed before the work was reported as done, with no success after them (`failures.py`)."""
     reward: float | None = None
-    """The `reward` that the evaluation reported, where it did."""
+    """The number `reward` in the details of the evaluation; None if there is none."""
     exceeded_limit: bool = False
     allowed: int = 0
     """The hard limit on steps."""
@@ -126,7 +126,7 @@ class RunSummary(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False
     """Completion calls, accepted or not."""
     rejections: int = 0
     repeats: int = 0
-    """The longest row of the same calls with the same results; 1 if nothing was repeated."""
+    """Most times in a row that the same calls had the same results (`Repetitions`); 1 if nothing was repeated."""
     repeated_steps: int = 0
     """Steps that only repeated earlier calls with the same results."""
     nudges: int = 0
@@ -303,9 +303,9 @@ _CHANGES: dict[type, Callable[[SummaryBuilder, Any], None]] = {
 class DoneClaim:
     """Finds the step in which the model first said that it was done, without doing any work after it.
 
-    A claim is a plain text or a completion call, accepted or not. Any later call but a think call withdraws it.
-    Whether the work really was done then, only the end of the run can tell: if the result is good, nothing was added
-    to it since the claim. Feed it each event of the run, from RUN_STARTED on, with the facts after it.
+    A claim is a plain text or a completion call, accepted or not. Any later call of another tool withdraws it, except a
+    think call. If the result is good at the end of the run, the work was already done at the claim, because nothing was
+    added to it since. Feed it each event of the run, from RUN_STARTED on, with the facts after it.
     """
 
     def __init__(self, started: ev.RunStarted) -> None:

@@ -23,7 +23,7 @@ RAN_EARLY = (
 )
 """Added to the result of a reading call that ran before its arguments turned out to be invalid."""
 UNANSWERED = "The user did not answer this and said something else."
-"""Result of a question call that the user passed over."""
+"""Content of the result of a question call that got no answer, because the user sent a new prompt instead."""
 
 
 class Transcript:
