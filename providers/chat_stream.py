@@ -91,7 +91,7 @@ class _Groq(_Wire):
 
 class _Chunk(_Wire):
     choices: list[_Choice] | None = None
-    usage: msgspec.Raw = msgspec.Raw()  # decoded separately: numbers of another type must not cost the answer
+    usage: msgspec.Raw = msgspec.Raw()  # decoded separately: an invalid number in it must not make the chunk unreadable
     x_groq: _Groq | None = None
     error: Any = None
 
@@ -109,7 +109,7 @@ class ChatStream:
         self.begun = False
         """Whether anything but white space has been received."""
         self._choice: Any = None
-        """Index of the choice that is read, the first one received."""
+        """Index of the choice that was received first; chunks of any other choice are ignored."""
         self._has_choices = False
         self._foreign = b""
         self._error: ProviderError | None = None
@@ -132,7 +132,7 @@ class ChatStream:
         return chunks
 
     def end(self) -> list[AnyChunk]:
-        """End of the body: return the last chunks.
+        """Call it when the body has ended. Returns the last chunks.
 
         Raises Interrupted if the response is incomplete, ProtocolError if it is not a chat completion.
         """

@@ -25,7 +25,7 @@ class Clock(Protocol):
         ...
 
     def deadline(self, seconds: float | None) -> anyio.CancelScope:
-        """A cancel scope that times out after this many seconds; never for None."""
+        """A cancel scope that times out after this many seconds; with None it never does."""
         ...
 
 
@@ -44,5 +44,5 @@ class SystemClock:
         await anyio.sleep(seconds)
 
     def deadline(self, seconds: float | None) -> anyio.CancelScope:
-        """A cancel scope that times out after this many seconds; never for None."""
+        """A cancel scope that times out after this many seconds; with None it never does."""
         return anyio.move_on_after(seconds)

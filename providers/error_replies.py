@@ -34,7 +34,7 @@ LONGEST = 2000
 LONGEST_WAIT = 86_400.0
 """Longest wait in seconds: a longer one is reduced to a day."""
 MOST_PARTS = 500
-"""Values of a body that are examined."""
+"""Most values of a body that are examined; further ones are ignored."""
 
 # ---- classification
 
@@ -109,7 +109,8 @@ _NO_OVERFLOW = r"""(?ix)
     | requests?[ ]per | (?:please[ ])?wait[ ]before | tool[ _]?names? | function\.name
     | context[ ](?:window|size|length)[^.]{0,20}too[ ]small
     """
-"""Something else is too large, or there were too many requests: a shorter conversation does not help."""
+"""Pattern for messages that match `_OVERFLOW` but mean something else: a file is too large, or there were too many
+requests. A shorter conversation would not help."""
 _OUTPUT_ALONE = r"(?i)completion tokens, whereas|allowed number of output tokens|tokens you requested exceed"
 _WAIT_MENDS = r"(?i)try again in|retry (?:in|after)|, used \d|wait before|too many requests|per[- ]minute|rate[- ]limit"
 _TOO_LARGE = r"(?i)too large|must be reduced|reduce your (?:message|prompt)"
@@ -352,7 +353,10 @@ def _seconds(text: str, unit: float = 1.0) -> float | None:
 
 
 def _from_headers(headers: Mapping[str, str]) -> float | None:
-    """Retry-After in seconds or as a date (RFC 9110, section 10.2.3), and its variants in milliseconds."""
+    """Seconds to wait according to the header Retry-After or its variants in milliseconds; None without such a header.
+
+    Retry-After is a number of seconds or a date (RFC 9110, section 10.2.3).
+    """
     for name in ("retry-after-ms", "x-ms-retry-after-ms"):
         if (found := _seconds(headers.get(name, ""), 0.001)) is not None:
             return found

@@ -509,7 +509,11 @@ class CacheMarks:
         """Indexes of the messages marked in the latest request."""
 
     def mark_messages(self, messages: list[dict[str, Any]], stable: int, edition: int) -> list[dict[str, Any]]:
-        """Mark the messages; the first `stable` of them stay in the session, the others are ephemeral."""
+        """Return the messages of one request, some of them replaced by copies with a cache mark.
+
+        The first `stable` of them stay in the session, the others are ephemeral. `edition` is the request's: if it has
+        changed, earlier messages have too, and marks of earlier requests are not set again.
+        """
         if edition != self._edition:
             self._edition, self._last = edition, ()
         latest = next((at for at in reversed(range(stable)) if messages[at]["role"] in ("user", "tool")), None)
@@ -521,5 +525,5 @@ class CacheMarks:
 
 
 def mark_last_tool(tools: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Mark the last tool."""
+    """Return the tools, the last one replaced by a copy with a cache mark, which covers all tools before it."""
     return [*tools[:-1], *({**tool, **MARK} for tool in tools[-1:])]

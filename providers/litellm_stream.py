@@ -45,11 +45,12 @@ class RewrittenWords:
 
 
 CURRENT_STREAM: ContextVar[RewrittenWords | None] = ContextVar("endstop_litellm_finish_words", default=None)
-"""The stream of ours that litellm is reading for in this context; None for other callers of litellm."""
+"""Collects the finish words of the `LiteLLM` stream for which litellm is running in this context. None where other code
+of the process calls litellm, whose behaviour must then not change."""
 
 
 class RecordingFinishMap(dict[str, str]):
-    """litellm's map of finish reasons, unchanged except that it reports each lookup to the current stream.
+    """litellm's map of finish reasons, unchanged except that it reports each lookup to `CURRENT_STREAM`.
 
     litellm replaces all finish words by OpenAI's, and unknown ones by `stop`, so a response that the provider aborted
     would look complete. It looks them all up in this one map and does not keep the original word.
@@ -65,7 +66,7 @@ class RecordingFinishMap(dict[str, str]):
 
 
 class MutedTokenCounter:
-    """litellm's token counter, except that it returns 0 while a stream of ours is read.
+    """litellm's token counter, except that it returns 0 while litellm runs for a `LiteLLM` stream (`CURRENT_STREAM`).
 
     litellm's modules for Claude use it to make up the reasoning tokens, which were not reported, from the summary of
     the reasoning.
@@ -75,7 +76,7 @@ class MutedTokenCounter:
         self._count = count
 
     def __call__(self, *given: Any, **named: Any) -> int:
-        """Return litellm's count of a text's tokens; 0 while a stream of ours is read."""
+        """Return litellm's count of a text's tokens; 0 while litellm runs for a `LiteLLM` stream."""
         return self._count(*given, **named) if CURRENT_STREAM.get() is None else 0
 
 

@@ -43,11 +43,12 @@ LARGE_BODY = 1024 * 1024
 MOST_REDIRECTS = 5
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 LARGEST_REFUSAL = 64 * 1024
-"""Bytes read of an error's body."""
+"""Most bytes that are read of the body of an error reply."""
 SHORTEST_SECRET = 6
 """Keys shorter than this are placeholders (`x`, `none`, `EMPTY`) and not secret."""
 TELLING_PART = 12
-"""Characters from which the beginning of a key is secret, too: a truncated message may end inside the key."""
+"""Fewest characters of a key's beginning that are removed from messages: a message that a server truncated may end with
+a part of the key."""
 
 
 class OpenAICompatible:

@@ -32,7 +32,8 @@ VENDORS = {
 }
 """Hosts with the vendor's own prices, and the vendor's name in the table."""
 _TELLING = re.compile(r"[-/.\d]")
-"""A name without any of these (`qwen`, `scripted`) is not in the table, which then need not be read."""
+"""Characters of which a model's name must have one to be looked up: a name without any (`qwen`, `scripted`) is not in
+the table, which then need not be read."""
 _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
 

@@ -239,7 +239,7 @@ class _Runner:
         self.provider = provider
         self.begun = False
         self.over = asyncio.Event()
-        """Set when it has failed, won or ended."""
+        """Set when the provider's task has ended: after its whole response, by an error, or cancelled."""
         self.buffered: list[AnyChunk] = []
         self.task: asyncio.Task[None] | None = None
 

@@ -167,7 +167,8 @@ class AdaptiveSemaphore:
     def back_off(self, number: int, seconds: float | None) -> None:
         """Halve the capacity, and admit nobody for `seconds` (`PAUSE` if None), after a rate-limit error.
 
-        Requests that were admitted at the same capacity usually fail together; that counts once.
+        `number`: what `acquire` yielded to the request that failed. Requests that were admitted since the same
+        reduction usually fail together, and only the first of them reduces the capacity.
         """
         self._closed_until = max(self._closed_until, self._clock.now() + (PAUSE if seconds is None else seconds))
         if number == self._backed_off:
@@ -175,7 +176,7 @@ class AdaptiveSemaphore:
             self.allowed = max(1.0, min(self.in_use, self.allowed or self.in_use) / 2)
 
     def recover(self) -> None:
-        """Grow by one place per full round of successful requests."""
+        """Grow the capacity after a successful request: by one place after about as many calls as there are places."""
         if self.allowed is None:
             return
         self.allowed += 1 / self.allowed

@@ -31,7 +31,7 @@ class RecordedError(Struct, frozen=True, kw_only=True):
     status: int | None = None
     retry_after: float | None = None
     text: str = ""
-    """Of a response that was cut because it repeated itself: its text before that."""
+    """For a response that was cut because it repeated itself: its text before the repetition."""
 
 
 class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,7 +45,7 @@ class Exchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: Literal["finished", "cut", "failed", "cancelled"] = "finished"
     failure: RecordedError | None = None
     after_cut: tuple[AnyChunk, ...] = ()
-    """Chunks after the cut, if it was drained."""
+    """Chunks that arrived after the reader had left the stream; empty without `drain`."""
 
 
 class Record(Wrapper):

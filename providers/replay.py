@@ -20,8 +20,8 @@ from .record import Exchange, RecordedError
 class Replay:
     """Plays exchanges from a file that `Record` wrote, or from an iterable. Raises Exhausted after the last one.
 
-    `pace` keeps the recorded time between chunks, by calling `sleep` with seconds. A response that was cancelled stops
-    where it did then and awaits `cancelled`, which by default never returns.
+    `pace` keeps the recorded time between chunks, by calling `sleep` with seconds. A response that was cancelled is
+    played to its last recorded chunk; then `cancelled` is awaited, which by default never returns.
     """
 
     def __init__(

@@ -39,7 +39,7 @@ class SSEDecoder:
         return [data for data in found if data]
 
     def end(self) -> list[bytes]:
-        """End of the stream: return the data of a last event without its blank line."""
+        """Call it when the stream has ended. Returns the data of a last event that no blank line has ended."""
         rest, self._tail = self._tail, b""
         if not self._seen_field:
             self._check_start(rest, whole=True)

@@ -137,7 +137,7 @@ class Watchdog:
             self._left = self.seconds if self._between is None else max(0.0, self._due - self._loop.time())
 
     def content_received(self) -> None:
-        """The latest wait brought content: the timeout for the next content starts."""
+        """Call it when a wait brought content: the next wait then has the timeout between two pieces of content."""
         self._left = self.seconds = self.seconds if self._between is None else self._between
 
     def close(self) -> None:
