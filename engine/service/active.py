@@ -22,27 +22,29 @@ class ActiveSession:
     owner: str
     agent: str = ""
     answering: str | None = None
-    """Call id of the question whose answer starts the run."""
+    """Call id of the question whose answer starts the run; None: it starts with something else."""
     session: Session | None = None
     engine: Engine | None = None
     run: Run | None = None
     buffer: EventBuffer | None = None
     has_run: bool = False
-    """Whether a run has started, or is certain to."""
+    """If true, `RunSupervisor.release` keeps the session active: its run was made, and has not failed to start."""
     cancel_cause: str | None = None
     changed_elsewhere: bool = False
-    """Whether other processes changed the session (cancel, messages) before the run had started."""
+    """If true, another process changed the session in the store before `run` was made: look there for a request to
+    cancel the run and for messages to it."""
     give_up_reason: str | None = None
-    """Why this process leaves the run to others; None: it does not."""
+    """Why this process stops working on the run and leaves it to other processes; None: it does not."""
     lost_reason: str | None = None
     """Why this process no longer owns the run; None: it does."""
     message_texts: dict[str, str] = field(default_factory=dict)
-    """Messages to the run, by id, as they were sent: the store may have them redacted."""
+    """Texts of the messages that were passed to the run, by message id; the original ones as far as this process knows
+    them, because those in the store may be redacted."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the run is over and all of it is stored."""
 
     def attach_run(self, session: Session, engine: Engine, run: Run, buffer: EventBuffer) -> None:
-        """The run has been made; hand it what was asked for before."""
+        """Store the run that was made for this session, and cancel it if that was requested before."""
         self.session, self.engine, self.run, self.buffer, self.has_run = session, engine, run, buffer, True
         if self.cancel_cause is not None:
             run.cancel(self.cancel_cause)
@@ -50,7 +52,7 @@ class ActiveSession:
             self.give_up(self.give_up_reason)
 
     def deliver(self, message: StoredMessage, text: str | None = None) -> None:
-        """Send a message to the run, once. text: the original, if the stored message is redacted."""
+        """Pass a message to the run, unless it got it before. text: the original text; None: as in the store."""
         if message.id not in self.message_texts:
             self.message_texts[message.id] = message.text if text is None else text
             if self.run is not None and not self.run.finished:
@@ -61,7 +63,7 @@ class ActiveSession:
         return "\n\n".join(self.message_texts.get(message.id, message.text) for message in messages)
 
     def give_up(self, why: str) -> None:
-        """Leave the run to other processes, even if it is only about to start."""
+        """Stop the run in this process and leave it to other processes, also if it is only about to start."""
         self.give_up_reason = why
         if self.buffer is not None and self.run is not None:
             self.buffer.give_up(why)
@@ -83,7 +85,7 @@ class ActiveSessions:
         self._runs: dict[str, ActiveSession] = {}
         self._notifiers: WeakValueDictionary[str, Notifier] = WeakValueDictionary()
         self.stopping = False
-        """True once no more runs start."""
+        """True once the service is stopping: no more runs start in this process."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -109,17 +111,17 @@ class ActiveSessions:
         return sum(active.owner == owner for active in self._sessions.values())
 
     def add(self, active: ActiveSession) -> None:
-        """Make a session active. It must not be: a session has one run at a time."""
+        """Add a session, which must not be active yet: a session has one run at a time."""
         assert active.session_id not in self._sessions
         self._sessions[active.session_id] = active
 
     def run_started(self, active: ActiveSession, run: Run) -> None:
-        """The run has started; from now on readers find it."""
+        """Make a run that has started available to readers, and wake those who wait for a run of its session."""
         self._runs[run.id] = active
         self.notifier_of(active.session_id).notify()
 
     def remove(self, active: ActiveSession) -> None:
-        """The session is no longer active."""
+        """Remove a session whose run has ended or never started, and wake everybody who waits for either."""
         if self._sessions.get(active.session_id) is active:
             del self._sessions[active.session_id]
         if active.run is not None and self._runs.get(active.run.id) is active:
@@ -130,14 +132,17 @@ class ActiveSessions:
         self.notifier_of(active.session_id).notify()
 
     def notifier_of(self, session_id: str) -> Notifier:
-        """Notified when a run of this session starts or ends, and when the service stops."""
+        """The notifier of a session.
+
+        Notified when a run of it starts or ends, another process changes it, it is deleted, or the service stops.
+        """
         notifier = self._notifiers.get(session_id)
         if notifier is None:
             self._notifiers[session_id] = notifier = Notifier()
         return notifier
 
     def notify(self, session_ids: Collection[str] | None) -> None:
-        """Other processes have changed these sessions (None: possibly any)."""
+        """Wake those who wait for these sessions, because other processes have changed them. None: wake everybody."""
         for id in list(self._notifiers) if session_ids is None else session_ids:
             notifier = self._notifiers.get(id)
             if notifier is not None:

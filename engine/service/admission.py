@@ -14,7 +14,7 @@ from .active import ActiveSession, ActiveSessions
 from .errors import Conflict, ServiceUnavailable, TooMany, Unknown, busy, too_many_of_yours
 
 TITLE = 120
-"""Characters of the first prompt that become the title of its session."""
+"""How many characters of its first prompt become the title of a session, at most."""
 _ID = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
@@ -108,5 +108,5 @@ def title_of(prompt: str) -> str:
 
 
 def redacted(text: str, redact: Redact | None) -> str:
-    """The text as it may be stored."""
+    """The text as it may be stored: with its secrets redacted. redact: None: nothing is redacted."""
     return text if redact is None else TextRedactor(redact).text(text)

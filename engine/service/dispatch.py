@@ -41,7 +41,8 @@ from .supervisor import RunSupervisor, clock_of
 REST_SECONDS = 5.0
 """Seconds to wait until the end of a finished run is stored; after that the session counts as busy."""
 RESUBMIT_LIMIT = 50
-"""Queued runs that are resubmitted at a time, oldest first. A run may wait for long just because the queue is long."""
+"""How many runs `resubmit_lost` submits again in one call, oldest first. There is a limit because most runs that wait
+for long were not lost: the queue is just long."""
 
 
 class RunInput(Struct, frozen=True, kw_only=True):
@@ -94,9 +95,10 @@ class LocalDispatcher:
         return await self._supervisor.shielded(self._start_run(active, run_input))
 
     async def session_at_rest(self, session_id: str, owner: str | None) -> StoredSession:
-        """The session, once the store knows as much as readers do.
+        """The session; if its run has just finished, as it is once the end of the run is stored.
 
-        Readers may have seen the end of a run before it is stored; this waits for it, at most `REST_SECONDS`.
+        Readers see the end of a run before it is stored, and may ask for the next run at once. This waits until it is
+        stored, at most `REST_SECONDS`.
         """
         stored = await self._queries.session(session_id, owner=owner)
         active = self._active_sessions.by_session(session_id)
@@ -198,7 +200,7 @@ class QueueDispatcher:
                 await self._queue.drop(run.id)
 
     async def adopt(self, orphans: Sequence[Orphan]) -> None:
-        """Hand the runs of dead processes to other processes."""
+        """Put the runs of dead processes back into the queue, for any process to continue."""
         waiting = await self._store.requeue([orphan.session_id for orphan in orphans])
         for orphan in orphans:
             if orphan.session_id in waiting:
@@ -210,7 +212,7 @@ class QueueDispatcher:
                 await self._recover(orphan)
 
     async def hand_over(self, jobs: Sequence[Job]) -> None:
-        """Hand the unfinished runs of this process to other processes."""
+        """Put the unfinished runs of this process, which is stopping, back into the queue for other processes."""
         try:
             await self._store.requeue([job.session_id for job in jobs])
             for job in jobs:
@@ -219,7 +221,7 @@ class QueueDispatcher:
             log_warning("unfinished runs could not be put back into the queue yet", error=str(error))
 
     async def resubmit_lost(self, seconds: float) -> None:
-        """Resubmit runs that have been queued for `seconds`: their submission to the queue may have been lost."""
+        """Resubmit runs that have been queued for `seconds` or more: their submission to the queue may have failed."""
         for orphan in (await self._store.queued(seconds))[:RESUBMIT_LIMIT]:
             await self._recover(orphan)
 
@@ -250,7 +252,7 @@ class QueueDispatcher:
         )
 
     async def _put_admitted(self, job: Job, engine: Engine, new: NewSession | None = None) -> StoredSession:
-        """Queue a run, within the limit of its owner.
+        """Queue a run. Raises TooMany if its owner has as many sessions running or queued as allowed.
 
         A run that starts by itself (`start_run_for`) needs no limit: a run of the same owner has just ended.
         """

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 
 class Refusal(Exception):
-    """The service refuses. `code` is a short word for programs, `detail` a sentence for people."""
+    """The service refuses a request. `code` is a short word for programs, `detail` a sentence for people."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -20,11 +20,11 @@ class Refusal(Exception):
 
 
 class Unknown(Refusal):
-    """There is no such thing, or it belongs to another owner. Codes: `session`, `run`, `agent`."""
+    """The session, run or agent does not exist or belongs to another owner. Codes: `session`, `run`, `agent`."""
 
 
 class Conflict(Refusal):
-    """The state of the session does not allow it.
+    """The state of the session does not allow the request.
 
     Codes: `busy`, `running`, `not_running`, `interrupted`, `not_interrupted`, `no_open_question`, `answered`, `exists`.
     """
@@ -33,7 +33,7 @@ class Conflict(Refusal):
 class TooMany(Refusal):
     """A limit is reached. Codes: `sessions`, `subscribers`, `rate`.
 
-    after: seconds until it may work; None: not known.
+    after: seconds after which the caller may try again; None: not known.
     """
 
     def __init__(self, code: str, detail: str, after: float | None = None) -> None:
@@ -42,14 +42,14 @@ class TooMany(Refusal):
 
 
 class ServiceUnavailable(Refusal):
-    """The service cannot do it now. Codes: `stopping`, `not_open`, `no_model`."""
+    """The service is not ready for such a request. Codes: `stopping`, `not_open`, `no_model`."""
 
 
 def too_many_of_yours(most: int) -> TooMany:
-    """The owner has reached the limit of running sessions."""
+    """The error for an owner who already has `most` sessions running or queued."""
     return TooMany("sessions", f"{most} of your sessions are running or queued, and no more may: wait for one to end")
 
 
 def busy(session_id: str) -> Conflict:
-    """The session already has a run."""
+    """The error for a request to start a run in a session that already has one."""
     return Conflict("busy", f"session {session_id} is running: wait for its end, send it a message, or cancel it")

@@ -1,7 +1,8 @@
 """Event buffer of a run: each event is encoded once, for the store and for every reader.
 
-The run writes to it as to a record. A reader holds only the number of its last event. What is no longer in the buffer
-it reads from the store, so a slow reader costs nothing and misses nothing that was stored.
+The run writes its events to the buffer as to a record file. Of each reader only the number of its latest event is kept.
+Events that are no longer in the buffer are read from the store, so a slow reader takes no memory and misses nothing
+that was stored.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from ..records.format import DrainedChunk, encode_line
 from ..store.base import EventBatch, SequenceConflict, SessionLocked, Store
 
 RETRY_SECONDS = 0.5
-"""Seconds between attempts to store what a run waits for."""
+"""With `flush_interval`: seconds between attempts of `flush` to store events while the store fails."""
 MIN_FRAMES = 1024
-"""The latest events that always stay in the buffer."""
+"""How many of the latest events always stay in the buffer."""
 COMMIT_EVENTS = 256
-"""So many unstored events are committed at once, even without a flush."""
+"""Number of unstored events at which a commit begins, even without a flush."""
 READ_FRAMES = 256
 """The most frames that a reader gets at once. Those of a stuck reader stay in memory until it is dropped."""
 _INDEXED = (RunStarted, RunResumed, RunFinished, MessageAdded)
-"""Events from which the store fills columns besides the event itself."""
+"""Events from which follow changes of the session or run in the store, such as its status; see `_batch`."""
 
 
 class Frame(Struct, frozen=True):
@@ -47,7 +48,7 @@ class Frame(Struct, frozen=True):
 class EventBuffer:
     """The events of one run.
 
-    message_ids: ids of messages that are part of the prompt.
+    message_ids: ids of stored messages that are part of the prompt; the first commit marks them as delivered.
     resumed: how often the run has been resumed, this time included.
     check_ownership: waits until this process certainly owns the run; raises RunLost if it no longer does.
     flush_interval: seconds until an event is stored even without a flush. With it a flush waits for an unreachable
@@ -123,13 +124,17 @@ class EventBuffer:
         self.notifier.notify()
 
     def give_up(self, why: str) -> None:
-        """Take no more events, and start no more commits: another process owns the run."""
+        """Refuse further events and start no more commits, because another process owns the run or is to continue it.
+
+        why: text of the RunLost that `write` and `flush` raise from now on.
+        """
         self._lost_reason = why
 
     async def stop(self, why: str) -> None:
         """Give up, and wait until the commit under way is written or refused.
 
-        Until then nobody in this process may continue the run: the store could not tell the two apart.
+        Until then nothing else in this process may continue the run: the store knows which process writes, but could
+        not tell this buffer from a second one of the same process.
         """
         self.give_up(why)
         if self._commit_task is not None:
@@ -243,7 +248,7 @@ class EventBuffer:
 
 
 def _mark_retrieved(task: asyncio.Task[None]) -> None:
-    """Keep asyncio from warning of a failure that nobody awaited: the next flush meets it again."""
+    """Retrieve the exception of a failed commit, so that asyncio does not warn of it: the next flush tries again."""
     if not task.cancelled():
         task.exception()
 

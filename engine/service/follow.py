@@ -1,7 +1,7 @@
 """Following the events of a run or a session: each exactly once and in order.
 
 Events come from the event buffer of the run, older ones from the store; what neither has becomes a `Gap`. A reader gets
-all that is there at once, so a slow reader gets more events at a time.
+many events at a time if they are available, so a slow reader catches up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Gap(Struct, frozen=True):
 
 
 Frames = Sequence[Frame | Gap]
-"""What a reader gets at a time; empty after a while without events."""
+"""What a reader gets at a time; empty after `heartbeat` seconds without events."""
 
 
 class EventReader:
@@ -85,7 +85,7 @@ class EventReader:
                 yield ()
 
     async def _stored(self, run_id: str, seq: int) -> Frames:
-        """The next stored events; if there are none, the gap before the event buffer."""
+        """The stored events after number `seq`; if there are none, a `Gap` up to the oldest event in the buffer."""
         frames: list[Frame | Gap] = []
         pages = await self._store.pages(run_id, after=seq)
         run = await self._store.run(run_id) if pages else None

@@ -27,7 +27,7 @@ async def load_session(store: Store, engine: Engine, session_id: str) -> Session
 
 
 async def was_answered(store: Store, session_id: str, call_id: str) -> bool:
-    """Whether a run of this session started with a clear answer to this question."""
+    """Whether a run of this session started with an answer to this question that was understood (not `unclear`)."""
     for run in await store.runs(session_id):
         if run.prompt is not None:
             continue

@@ -1,4 +1,7 @@
-"""Lifecycle of a service: opens and closes store, queue, engines and lease, and does the chores in between."""
+"""Lifecycle of a service: opens and closes store, queue, engines and lease.
+
+While the service is open, it also deletes old sessions and resubmits runs that the queue may have lost.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ FORGET_SECONDS = 3600.0
 
 
 class Lifecycle:
-    """Opens and closes what a service consists of. The service makes one for itself."""
+    """Opens and closes the parts of a service. Made by `Service`."""
 
     def __init__(
         self,
@@ -58,7 +61,7 @@ class Lifecycle:
     def use_queue(self, queue: Queue, dispatcher: QueueDispatcher, worker: QueueWorker | None, at_once: int) -> None:
         """Let a queue distribute the runs.
 
-        worker: takes runs in this process, at most `at_once`; None: this process only submits runs.
+        worker: executes runs in this process, at most `at_once` at the same time; None: this process only submits runs.
         """
         self._queue, self._dispatcher, self._worker, self._at_once = queue, dispatcher, worker, at_once
 
@@ -87,7 +90,7 @@ class Lifecycle:
             self._stack = stack.pop_all()
 
     def check_peers(self) -> None:
-        """Look for dead processes now, and not only at the next renewal of the lease."""
+        """Look for dead processes now instead of at the next renewal of the lease. Returns at once."""
         self._lease_keeper.renew_now()
 
     async def close(self) -> None:
@@ -100,7 +103,10 @@ class Lifecycle:
 
     @asynccontextmanager
     async def _keep_membership(self) -> AsyncIterator[None]:
-        """Be a member of the processes on this store; join again, under a new id, whenever membership was lost."""
+        """Keep this process registered among those that share the store, until the block ends.
+
+        If another process evicts it, it registers again under a new id.
+        """
         joined: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         leaving = asyncio.Event()
         holding = asyncio.create_task(self._rejoin_forever(joined, leaving))
@@ -147,7 +153,10 @@ class Lifecycle:
             await self._store.interrupt_orphans([orphan.session_id for orphan in orphans])
 
     def _on_store_changes(self, session_ids: frozenset[str] | None) -> None:
-        """Other processes have changed these sessions (None: possibly any)."""
+        """Wake the readers of sessions that other processes have changed, and apply requests to their runs here.
+
+        session_ids: the changed sessions; None: any may have changed.
+        """
         self._active_sessions.notify(session_ids)
         self._supervisor.apply_changes(session_ids)
 
@@ -161,7 +170,7 @@ class Lifecycle:
                 log_warning("the store or the queue is unreachable", error=str(error))
 
     async def _drop_finished(self, older_than: float) -> None:
-        """Delete finished runs of this process from the queue; the store has all of them."""
+        """Delete from the queue the runs that ended here more than `older_than` seconds ago; the store keeps them."""
         if self._queue is None or self._worker is None:
             return
         finished = self._worker.finished
@@ -183,7 +192,7 @@ class Lifecycle:
             await asyncio.sleep(FORGET_SECONDS)
 
     def _oldest_to_keep(self) -> str | None:
-        """Sessions whose last event is before this time are deleted; None: none."""
+        """Sessions whose last event is before this time are deleted; None: no session is deleted for its age."""
         if self._keep_days is None:
             return None
         try:

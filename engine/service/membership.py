@@ -26,17 +26,18 @@ RENEWALS_PER_LEASE = 3
 RETRY_SECONDS = 0.1
 """Seconds between attempts to reach the store."""
 QUEUE = "queue"
-"""Key in `Process.about` of a process with a queue: it hands the runs of dead processes to the queue."""
+"""Key in `Process.about` of a process that has a queue; the value is the queue's class name. While there is such a
+process, those without a queue leave the runs of dead processes to it."""
 AdoptOrphans = Callable[[list[Orphan]], Awaitable[None]]
-"""Takes care of sessions whose process is dead."""
+"""Gets the sessions whose process is dead; puts their runs back into the queue or marks them as interrupted."""
 
 
 class LeaseKeeper:
     """Registers this process in the store, renews its lease, and evicts processes whose lease has expired.
 
-    kind: what the process is called for people.
+    kind: name of this kind of process, for people to read.
     lease: seconds until an unrenewed lease expires; more than 0.
-    about: what other processes may want to know of this one.
+    about: added to `Process.about`, which other processes can read.
     """
 
     def __init__(
@@ -57,7 +58,8 @@ class LeaseKeeper:
     async def join(self, adopt: AdoptOrphans) -> AsyncIterator[Process]:
         """Register this process under a new id, and renew its lease until the block ends.
 
-        adopt: takes care of what dead processes leave. Raises StoreError if the store is unreachable.
+        adopt: called with the sessions of dead processes, now and after renewals. Raises StoreError if the store is
+        unreachable.
         """
         began = monotonic()
         process = this_process(self._kind, lease_seconds=self.lease)
@@ -84,7 +86,7 @@ class LeaseKeeper:
             raise RunLost("this process was taken for dead, as its lease expired: its sessions are continued elsewhere")
 
     def renew_now(self) -> None:
-        """Renew the lease now, and look for dead processes."""
+        """Let the lease be renewed and dead processes be looked for now. Returns at once."""
         self._renew_requested.set()
 
     # ---- inside
@@ -121,7 +123,7 @@ class LeaseKeeper:
             log_warning("sessions of dead processes could not be taken over yet", error=error_text(error))
 
     async def _evict_dead(self, adopt: AdoptOrphans) -> None:
-        """Evict dead processes and adopt their sessions."""
+        """Evict dead processes, and pass the sessions that no member of the store holds to `adopt`."""
         for dead in await evict_dead(self._store, by_lease=monotonic() >= self._evicts_from):
             log_warning("evicted a dead process", process=dead.id, host=dead.host, pid=dead.pid)
         orphans = await self._store.orphans()

@@ -28,7 +28,7 @@ RETRY_SECONDS = 0.5
 
 
 class QueueWorker:
-    """Does the jobs that the queue hands to this process; any number of them at once."""
+    """Executes the jobs that the queue gives to this process, which may be several at the same time."""
 
     def __init__(
         self,
@@ -46,10 +46,14 @@ class QueueWorker:
         self.unfinished: list[Job] = []
         """Jobs that this process leaves to others because it is stopping."""
         self.finished: deque[tuple[float, str]] = deque()
-        """When runs ended, and their ids. The queue may drop them once it has noticed that itself."""
+        """Runs that ended in this process, each as the `monotonic` time of its end and its id. `Lifecycle` deletes them
+        from the queue a while later, when the queue has noticed their end."""
 
     async def run_job(self, job: Job, steps: Steps) -> None:
-        """Do the run of a job; returns once its end is stored. Raises RunLost if another process has to continue it."""
+        """Execute a job; returns once the end of its run is stored, or the run is interrupted until a user resumes it.
+
+        Raises RunLost if another process has to continue the run.
+        """
         while True:
             try:
                 if await self._run_once(job, steps):
@@ -63,7 +67,7 @@ class QueueWorker:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _run_once(self, job: Job, steps: Steps) -> bool:
-        """Try once; whether the run is over. An interrupted run is not: a user may resume it at any time."""
+        """Try once to execute a job; whether its run is over. An interrupted run is not: a user may resume it."""
         stored = await self._claim(job)
         if stored is None:
             found = await self._store.run(job.run_id)
@@ -104,7 +108,11 @@ class QueueWorker:
         raise RunLost("this process is stopping")
 
     async def _hand_back(self, job: Job) -> None:
-        """Leave a run to others. A process that is stopping does so once it takes no more jobs (`unfinished`)."""
+        """Mark a run that this process lost as queued in the store, for another process to continue.
+
+        A process that is stopping does that later, once it accepts no more jobs (`unfinished`). One that was evicted
+        cannot write to the store; a process that finds its orphans does it.
+        """
         if self._active_sessions.stopping:
             self.unfinished.append(job)
         elif not self._lease_keeper.evicted.is_set():

@@ -59,14 +59,17 @@ class Service(SessionQueries):
         processes together, and queued sessions count as well.
     keep_days: days after its last event when an ended session is deleted; None: never.
     keep_sessions: how many ended sessions are kept, the latest ones; None: all.
-    heartbeat: seconds without an event after which a reader gets an empty sequence.
+    heartbeat: seconds without an event after which `follow_run` and `follow_session` yield an empty sequence.
     queue: distributes runs to all processes that work for it; see `durable/`. None: runs start in this process.
-    works: whether this process takes runs from the queue, at most `max_running` at once.
-    lease: seconds without a sign of life after which other processes on the store take this one for dead; more than 0.
-    kind: what this process is called for people.
+    works: with a queue: if true, this process executes runs from it, at most `max_running` at once; if false, it only
+        submits runs.
+    lease: seconds after which other processes on the store treat this one as dead unless it has renewed its lease in
+        the store; more than 0.
+    kind: name of this kind of process in the list of processes on the store, for people to read.
 
-    `owner` in its methods is the owner that the session must belong to; None, for use in your own process: any.
-    Methods raise the refusals of `errors.py`, WrongUse for what can never work, and StoreError.
+    `owner` in its methods is the owner that the session must belong to; None, for use in your own process: any. In
+    `start` it is the owner of the new session. Methods raise the refusals of `errors.py`, WrongUse for what can never
+    work, and StoreError.
     """
 
     def __init__(
@@ -156,7 +159,10 @@ class Service(SessionQueries):
         return len(self._active_sessions)
 
     def begin_stopping(self) -> None:
-        """Start no more runs, and cancel those that have not ended after the grace. Returns at once."""
+        """Start no more runs; those that have not ended after `grace` seconds are cancelled. Returns at once.
+
+        With a queue they are not cancelled but left to other processes.
+        """
         if self._deadline is None:
             self._active_sessions.stop()
             self._deadline = asyncio.create_task(self._supervisor.stop(self._grace))
@@ -187,7 +193,10 @@ class Service(SessionQueries):
     async def answer(
         self, session_id: str, text: str, *, call_id: str | None = None, owner: str | None = None
     ) -> StoredSession:
-        """Answer an open question: the next run starts with it. `call_id`: which question, if there are several."""
+        """Answer an open question by starting the session's next run with the answer.
+
+        call_id: id of the tool call that asked the question; needed only if several questions are open.
+        """
         check_not_blank("answer", text)
         stored = await self._dispatcher.session_at_rest(session_id, owner)
         active = self._active_sessions.by_session(session_id)
@@ -246,9 +255,10 @@ class Service(SessionQueries):
         return id
 
     async def cancel(self, session_id: str, cause: str = "caller", *, owner: str | None = None) -> StoredSession:
-        """Cancel the run that is going on; again changes nothing.
+        """Cancel the current run of the session; a second call changes nothing.
 
-        If another process has the run, it is asked to cancel it; a queued run ends as soon as a process takes it.
+        If another process executes the run, the request is left in the store for that process; a queued run is
+        cancelled as soon as a process starts it. cause: stands in the run's CANCEL_REQUESTED event.
         """
         stored = await self.session(session_id, owner=owner)
         active = self._active_sessions.by_session(session_id)
@@ -276,7 +286,7 @@ class Service(SessionQueries):
         self._active_sessions.notifier_of(session_id).notify()
 
     def check_peers(self) -> None:
-        """Look for dead processes now, and not only at the next renewal of the lease."""
+        """Look for dead processes now instead of at the next renewal of the lease. Returns at once."""
         self._lifecycle.check_peers()
 
     # ---- inside

@@ -71,7 +71,7 @@ class SessionQueries:
         return active.run.outcome if active.run is not None and active.run.finished else None
 
     async def _stored_outcome(self, run: StoredRun, wait: float) -> Outcome | None:
-        """The outcome of a run that has ended, or that another process has."""
+        """The outcome of a run that has ended or that another process executes; None if it has none within `wait`."""
         deadline = asyncio.get_running_loop().time() + wait
         notifier = self._active_sessions.notifier_of(run.session_id)
         while True:

@@ -27,7 +27,7 @@ FIRST_RETRY, LONGEST_RETRY = 0.25, 10.0
 FLUSH_INTERVAL = 0.1
 """With a queue: seconds until an event is stored, so that readers in other processes see it."""
 CONTINUES_BY_ITSELF = frozenset({"completed", "exhausted"})
-"""Statuses of a run after which a message that it did not get starts the next run by itself."""
+"""If a run ended with one of these statuses, messages that it did not get start the next run of its session."""
 StartRun = Callable[[ActiveSession, list[StoredMessage]], Awaitable[None]]
 """Starts a run whose prompt is made of messages that the previous run of the session did not get."""
 
@@ -35,8 +35,8 @@ StartRun = Callable[[ActiveSession, list[StoredMessage]], Awaitable[None]]
 class RunSupervisor:
     """Runs each run of a service in a task of its own, so that it does not end with the request that started it.
 
-    shared: there is a queue, and other processes can continue the runs of this one. So a run may wait while the store
-        is unreachable, and is left as it is when this process stops.
+    shared: if true, there is a queue, and other processes can continue the runs of this one. So a run waits while the
+        store is unreachable instead of failing, and is left unfinished instead of cancelled when this process stops.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class RunSupervisor:
     ) -> None:
         """Start a run and return once its first event is stored.
 
-        begin: makes the run.
+        begin: makes the run in `session`, for example with `session.start(prompt)`.
         message_ids: ids of messages that are part of the prompt, and so are not delivered again.
         """
         run = begin()
@@ -107,16 +107,22 @@ class RunSupervisor:
         await first_stored
 
     def release(self, active: ActiveSession) -> None:
-        """Make room for another run of the session if this one never started."""
+        """Remove the session from the active ones if its run never started, so that another run can."""
         if not active.has_run:
             self._active_sessions.remove(active)
 
     def deliver_late(self, active: ActiveSession) -> None:
-        """A message arrived while this run was ending: make sure that a run gets it."""
+        """For a message that arrived while this run was ending: start the next run if this one did not get it.
+
+        Returns at once; a background task waits for the end of the run.
+        """
         self._spawn(self.late_messages.deliver_late(active))
 
     def deliver_late_elsewhere(self, session: StoredSession, message: StoredMessage, text: str) -> None:
-        """A message arrived for a run of another process, which may be ending: make sure that a run gets it."""
+        """For a message to a run of another process: start the next run if that one has ended without getting it.
+
+        session: as stored before the message was. text: the message, unredacted. Returns at once.
+        """
         self._spawn(self.late_messages.deliver_late_elsewhere(session, message, text))
 
     async def stop(self, grace: float) -> None:
@@ -135,13 +141,16 @@ class RunSupervisor:
         await self._wait_idle(CLEANUP_SECONDS)
 
     async def give_up_all(self, why: str) -> None:
-        """Leave every run to other processes."""
+        """Stop every run in this process and leave it to other processes. why: the reason, for people."""
         for active in self._active_sessions:
             active.give_up(why)
         await self._wait_idle(CLEANUP_SECONDS)
 
     def apply_changes(self, session_ids: Collection[str] | None) -> None:
-        """Cancel runs and deliver messages as other processes asked; session_ids: those changed, None: maybe all."""
+        """Cancel runs and deliver messages as other processes requested in the store.
+
+        session_ids: the sessions that other processes have changed; None: any may have changed.
+        """
         for active in self._active_sessions:
             if session_ids is None or active.session_id in session_ids:
                 self._spawn(self._apply_requests(active))
@@ -194,7 +203,10 @@ class RunSupervisor:
             await self.late_messages.start_run_for(active, messages)
 
     async def _lose(self, active: ActiveSession, buffer: EventBuffer, why: str, *, started: bool) -> None:
-        """Let go of a run that this process no longer owns. Without a queue nobody continues it: a user resumes it."""
+        """Stop storing a run that this process no longer owns.
+
+        With a queue another process continues it. Without one it is marked as interrupted, for a user to resume.
+        """
         await buffer.stop(why)
         active.lost_reason = why
         if started and not self._shared:
@@ -258,7 +270,7 @@ class RunSupervisor:
 class LateMessages:
     """Messages that arrived too late for the run they were sent to: the next run of the session starts for them.
 
-    begin: starts that run. elsewhere: other processes have runs of these sessions, too.
+    begin: starts that run. elsewhere: whether other processes execute runs of these sessions, too.
     """
 
     def __init__(self, store: Store, active_sessions: ActiveSessions, begin: StartRun, *, elsewhere: bool) -> None:
@@ -268,7 +280,11 @@ class LateMessages:
         self._elsewhere = elsewhere
 
     async def pending(self, active: ActiveSession) -> list[StoredMessage]:
-        """Messages that the ended run of this session did not get and that start the next one."""
+        """Messages that the ended run of this session did not get and that are to start the next one.
+
+        Empty if the status of the run is not in `CONTINUES_BY_ITSELF`, the service is stopping or the store fails: the
+        messages then wait for a run that somebody starts.
+        """
         run = active.run
         if (
             self._active_sessions.stopping
@@ -284,7 +300,7 @@ class LateMessages:
         return [] if self._active_sessions.stopping else messages
 
     async def start_run_for(self, before: ActiveSession, messages: list[StoredMessage]) -> None:
-        """Start a run for these messages."""
+        """Start a run whose prompt is these messages. If it cannot start, they wait in the store for the next run."""
         try:
             await self.begin(before, messages)
         except Exception as error:
