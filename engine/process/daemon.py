@@ -49,7 +49,7 @@ def log_to_stderr() -> Iterator[None]:
 
 
 class DaemonProcess:
-    """A long-running process, as `ShutdownSignals` stops it."""
+    """The service of a long-running process, as `ShutdownSignals` needs it: a `Cancellable` and a `ShutdownView`."""
 
     begun = True
 
@@ -61,7 +61,7 @@ class DaemonProcess:
         self._service = service
 
     def cancel(self, cause: str = "shutdown") -> None:
-        """Begin to stop the service."""
+        """Begin to stop the service, and set `exit_code` and `stop_requested`. Returns at once."""
         self.exit_code = INTERRUPT_EXIT_CODE if cause == "interrupt" else 0
         self._service.begin_stopping()
         self.stop_requested.set()

@@ -22,9 +22,9 @@ from typing import Any, Protocol
 from .streams import flush_std_streams
 
 CANCEL_SECONDS = 2.0
-"""How long tasks that are still running at the end may take to be cancelled."""
+"""Seconds that tasks which are still running at the end get to end after they are cancelled."""
 THREAD_SECONDS = 0.2
-"""How long threads may take to end before the process exits without them."""
+"""Seconds to wait for threads to end before the process exits without them."""
 INTERRUPT_EXIT_CODE = 130
 """The exit code of a process that was ended by Ctrl-C: 128 + SIGINT, as shells have it."""
 _CAUSES = {signal.SIGINT: "interrupt", signal.SIGTERM: "shutdown"}
@@ -49,7 +49,7 @@ def run_to_end(work: Coroutine[Any, Any, int], loop: asyncio.AbstractEventLoop |
 
 
 def exit_despite_hanging_threads(code: int, others: Collection[threading.Thread] = ()) -> None:
-    """Exit here and now if a thread would keep the process alive. Everything must have been written before.
+    """Exit at once if a thread would keep the process alive; otherwise return. All files must be written before.
 
     others: threads that existed before the command and belong to the caller; they are not waited for.
     """
@@ -88,7 +88,7 @@ class Cancellable(Protocol):
 
 
 class ShutdownView(Protocol):
-    """A view, as far as signals concern it."""
+    """What `ShutdownSignals` needs of the view that shows the run."""
 
     def show_stopping(self) -> None:
         """Show that the run is being stopped."""
@@ -102,7 +102,7 @@ class ShutdownView(Protocol):
 class ShutdownSignals:
     """Handles SIGINT and SIGTERM inside its `with` block, which must run in the event loop's thread.
 
-    The first signal cancels what was attached; before that it raises KeyboardInterrupt. The second one exits.
+    The first signal cancels what was attached; if nothing was, it raises KeyboardInterrupt. The second one exits.
     """
 
     def __init__(self, view: ShutdownView) -> None:
@@ -136,7 +136,7 @@ class ShutdownSignals:
             self._woken.close()
 
     def attach(self, run: Cancellable) -> None:
-        """Cancel this run at a signal from now on."""
+        """From now on, cancel this run at the first signal."""
         self._run = run
 
     def _handle(self, number: int, frame: FrameType | None) -> None:

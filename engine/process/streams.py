@@ -17,7 +17,7 @@ _STDOUT, _STDERR = 1, 2
 
 
 class StdStreams:
-    """Takes stdout away from the rest of the process, until the process ends."""
+    """Keeps stdout for the answer: whatever else the process prints goes to stderr, until the process ends."""
 
     def __init__(self) -> None:
         for stream in (sys.stdout, sys.stderr):
@@ -54,7 +54,7 @@ class StdStreams:
         self._reader.start()
 
     def stop_capture(self) -> None:
-        """End `capture`, after the lines that were printed before were passed on."""
+        """End `capture` once the lines that were printed before have been passed on; waits at most 0.3 seconds."""
         flush_std_streams()
         os.dup2(self.stderr, _STDOUT)
         os.dup2(self.stderr, _STDERR)
