@@ -36,12 +36,12 @@ __all__ = [
 SessionStatus = Literal[
     "queued", "running", "completed", "exhausted", "failed", "cancelled", "awaiting_input", "interrupted"
 ]
-"""The status of a run that has ended. Before that it is `queued` while the run waits for a process, `running`, and
-`interrupted` if the process that ran it died."""
+"""Status of a run, and of the session whose latest run it is. Before the run ends it is `queued` (waits for a process),
+`running`, or `interrupted` (its process died or gave up, and nothing continues the run by itself)."""
 GOING = ("queued", "running")
-"""A session with one of these has a run that has not ended."""
+"""A session with one of these statuses has a run that a process executes or is to execute."""
 LEASE = 15.0
-"""Seconds after its last heartbeat for which a process is believed to be alive, unless it asks for another time."""
+"""Default of `Process.lease_seconds`: for so many seconds after its last heartbeat a process counts as alive."""
 
 
 class StoreError(OSError):
@@ -91,13 +91,13 @@ class StoredSession(Struct, frozen=True, kw_only=True):
     created_at: str
     updated_at: str
     run_id: str | None
-    """The latest run."""
+    """Id of the latest run; None before the first."""
     runs: int
     """How many runs it has."""
     steps: int
-    """Of all its runs together."""
+    """How many steps all its runs have together."""
     questions: tuple[Question, ...] = ()
-    """The open ones."""
+    """The questions that are open."""
     holder: str | None = None
     """The process that holds it, while it runs or is about to. It may be dead: see `Store.orphans`."""
     trouble: str | None = None
@@ -113,7 +113,7 @@ class SessionFilter(Struct, frozen=True, kw_only=True):
     limit: int = 50
     """The largest number of sessions on the page."""
     before: str | None = None
-    """The cursor that the previous page ended with."""
+    """The cursor of the page, as returned with the previous page. None: the first page."""
 
 
 class StoredRun(Struct, frozen=True, kw_only=True):
@@ -136,9 +136,9 @@ class StoredRun(Struct, frozen=True, kw_only=True):
     """The sequence numbers of its RUN_RESUMED events. From each of them on, numbers may have been used before, for
     events that readers saw and the store never got."""
     cancel: str | None = None
-    """The cause given by whoever asked to cancel it, if anybody has."""
+    """The cause given with the first request to cancel it. None: nobody has requested it."""
     job: str | None = None
-    """The payload it was queued with, until it starts."""
+    """`QueuedRun.job`, until the run starts."""
 
 
 class QueuedRun(Struct, frozen=True, kw_only=True):
@@ -154,7 +154,8 @@ class QueuedRun(Struct, frozen=True, kw_only=True):
     new: NewSession | None = None
     """The session to create along with its first run."""
     job: str | None = None
-    """A payload that `Store.queued` returns until the run starts."""
+    """A text that the store only keeps and `Store.queued` returns until the run starts. The service puts the `Job` for
+    the queue here, as JSON."""
     owner_limit: int | None = None
     """How many sessions of its owner may be queued or running, this one included. None: any number."""
 
@@ -235,11 +236,14 @@ class Orphan(Struct, frozen=True, kw_only=True):
     """The latest run. None: its process died before it stored one."""
     agent: str
     job: str | None = None
-    """The payload a queued run was queued with."""
+    """For a queued run: its `QueuedRun.job`."""
 
 
 class Membership(Protocol):
-    """The part of a store that the processes sharing it need. All methods raise StoreError if it cannot be reached."""
+    """The part of a store for sharing it: which processes do, which sessions they hold, and the queue between them.
+
+    All methods raise StoreError if the store cannot be reached.
+    """
 
     async def join(self, process: Process) -> None:
         """Add this process to the members. From now on, until it is closed, this store object writes as that process.
@@ -295,7 +299,7 @@ class Membership(Protocol):
         ...
 
     async def request_cancel(self, session_id: str, cause: str) -> bool:
-        """Note on the session's run that it is to be cancelled, for the process that has it or gets it.
+        """Store on the session's run that it is to be cancelled, for the process that executes it or will.
 
         Only the first cause counts. False if the session is neither running nor queued.
         """
@@ -382,9 +386,9 @@ class Store(Membership, Protocol):
         ...
 
     async def claim(self, session_id: str, run_id: str) -> StoredSession:
-        """Make this process the holder of a session whose latest run is this one, and is to run.
+        """Make this process the holder of a session, in order to execute its latest run; returns the session.
 
-        The status stays until a batch changes it. Claiming a session that one holds changes nothing.
+        The status stays until a batch changes it. Claiming a session that this process holds already changes nothing.
         Raises SessionLocked if another member holds it, alive or not, or if the run is over or not the latest one.
         """
         ...

@@ -23,11 +23,11 @@ from .base import StoreError
 from .database_schema import VERSION_TABLE
 
 READERS = 4
-"""The number of reads at the same time."""
+"""How many reads can run at the same time, each in a thread and with a connection of its own."""
 TIMEOUT_SECONDS = 10.0
-"""How long to wait for another process's lock, or for the database server."""
+"""How long to wait for another process's lock (SQLite), or for a connection to the server (PostgreSQL)."""
 LEASE_TIMEOUT_SECONDS = 3.0
-"""The same for a lease, which must be renewed in time."""
+"""The same for the connection that renews the lease: it is shorter, so that there is time for another attempt."""
 KEEPALIVE_OPTIONS = {
     "keepalives_idle": "10",
     "keepalives_interval": "5",
@@ -39,7 +39,7 @@ PAGE_BYTES = 8192
 """Page size of a new SQLite file."""
 
 DATABASE_ERRORS = (DBAPIError, NoConnection, sqlite3.Error, OSError)
-"""What a database raises that cannot do what it was asked."""
+"""What SQLAlchemy and the drivers raise if the database cannot do what was asked."""
 
 _SQLITE = {
     "SQLITE_FULL": "no space left",
@@ -63,7 +63,7 @@ _POSTGRESQL = {
     "25006": "the database is read-only: is it a standby?",
     "42501": "this user lacks a permission in the database",
 }
-"""Meaning by SQLSTATE or its prefix; the first match counts."""
+"""What an error of PostgreSQL means, for people, by SQLSTATE or a prefix of it; the first match counts."""
 
 _FOLDER = Path(__file__).parent / "migrations"
 _LOCK = 0x656E6473746F70
@@ -80,12 +80,12 @@ class Database:
     read_engine: Engine
     lease_engine: Engine
     listen_engine: Engine | None = None
-    """For notifications of other processes; None where the database has none."""
+    """For notifications of other processes; None for SQLite, which has no notifications."""
     secrets: tuple[str, ...] = ()
-    """Passwords, which must not appear in any text."""
+    """Passwords, which are masked in error messages."""
 
     def prepare(self) -> None:
-        """Check that it can be used, and migrate its tables. Raises WrongUse or one of `DATABASE_ERRORS`."""
+        """Check that the database can be used, and migrate its tables. Raises WrongUse or one of `DATABASE_ERRORS`."""
         with self.write_engine.begin() as connection:
             migrate(connection, self.display_name)
 

@@ -37,7 +37,7 @@ class IdText(TypeDecorator[str]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> Any:
-        """PostgreSQL sorts by a language by default, SQLite never does."""
+        """Let PostgreSQL sort by code points as SQLite does; by default it sorts by the rules of a language."""
         return Text(collation="C") if dialect.name == "postgresql" else Text()
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
@@ -114,7 +114,7 @@ RUNS = Table(
     sqlite_autoincrement=True,  # a key is never reused, so a page cannot end up in another run
 )
 """`steps` does not include the steps of the paused run that a run continues (`carried_steps`). While a run is queued,
-`queued` is the time since when, and `job` the payload of whoever queued it."""
+`queued` is the time at which it was, and `job` is `QueuedRun.job`."""
 
 PAGES = Table(
     "endstop_pages",

@@ -1,10 +1,10 @@
-"""LeaseThread: which processes share the store, by the clock of the database, and which of them are dead.
+"""Leases: which processes share the store, by the clock of the database, and which of them are dead.
 
-LeaseThread have a connection and a thread of their own: a lease can be renewed while a large transaction is being
-written, and an outage of the database is noticed at once.
+Leases have a connection and a thread of their own: a lease can be renewed while a large transaction is being written,
+and an outage of the database is noticed at once.
 
-A lease tells that a process is dead only when it expires. On the same machine it is known at once: a process id
-together with the time at which the kernel started the process is unique until the next boot.
+A lease shows that a process is dead only when it expires. For a process on the same machine, `is_gone` knows at once:
+a process id together with the time at which the kernel started the process is unique until the next boot.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def now(connection: Connection) -> ColumnElement[int]:
 
 
 class LeaseThread:
-    """Runs changes of the list of processes one after another, each in a transaction of its own."""
+    """Reads and changes the list of processes in a thread, one call after another, each in its own transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -189,7 +189,7 @@ def _read(path: Path) -> str:
 
 
 def _may_exist(pid: int) -> bool:
-    """/proc may hide the processes of other users; the kernel answers for them all the same."""
+    """Asks the kernel whether there is a process with this id: /proc may hide the processes of other users."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -69,7 +69,7 @@ def session(connection: Connection, id: str) -> StoredSession | None:
 def sessions(
     connection: Connection, wanted: SessionFilter, limit: int, before: tuple[str, str] | None
 ) -> list[StoredSession]:
-    """Sessions, newest first. before: the position, in that order, after which they begin."""
+    """Sessions, newest first. before: `created_at` and id of the session after which they begin; None: the newest."""
     query: Select[Any] = _SESSIONS
     for name in ("owner", "status", "agent"):
         value = getattr(wanted, name)

@@ -216,7 +216,7 @@ class SqlStore:
         return await self._lease(partial(leases.evict, process_id, even_alive))
 
     def listen(self, on_change: OnChange) -> None:
-        """See `Membership`. On SQLite it is never called: processes on one file look for changes by themselves."""
+        """See `Membership`. On SQLite, which has no notifications, `on_change` is never called."""
         writer = self._open_writer
         if self._database.listen_engine is not None:
             self._listeners.append(Listener(self._database.listen_engine, on_change, lambda: writer.process_id))

@@ -49,12 +49,12 @@ _NOT_QUEUED = {"queued": None, "job": None}
 _RESUMED = b'{"type":"RUN_RESUMED"'
 
 CHANNEL = "endstop"
-"""The PostgreSQL channel of changed sessions. A notification: the id of the process that changed them, and their
-ids."""
+"""The PostgreSQL channel for notifications of changed sessions. A notification is the id of the process that changed
+them, followed by the ids of the sessions, separated by spaces."""
 ANY = "*"
-"""Stands for a session whose id a notification cannot hold."""
+"""Stands in a notification for a session whose id it cannot hold: receivers take any session for changed."""
 MAX_NOTIFY_BYTES = 7900
-"""The largest notification; PostgreSQL's limit is 8000."""
+"""The most bytes in a notification; PostgreSQL's limit is 8000."""
 _SAFE_ID = re.compile(r"[A-Za-z0-9._:-]{1,200}")
 
 _LOCKED_SESSION: Select[Any] = (
@@ -68,7 +68,8 @@ _IS_MEMBER_POSTGRESQL = (
     .where(PROCESSES.c.id == bindparam("of"))
     .with_for_update(read=True, key_share=True)
 )
-"""The same; and if this process is frozen in the middle, those that evict it wait no longer than its lease."""
+"""The same; it also makes PostgreSQL close the connection if this process sends nothing for `idle` milliseconds. So if
+it freezes inside the transaction, a process that evicts it waits for the lock no longer than that."""
 
 
 class RunTail(NamedTuple):
@@ -161,7 +162,7 @@ class Transaction:
             self._execute(_ADD_STEPS, [{"of": key, "more": more, "at": at} for key, (more, at) in steps.items()])
 
     def on_committed(self) -> None:
-        """To be called after the commit: remembers where the runs end."""
+        """To be called after the commit: adds the new ends of the runs to `tails`."""
         self._tails.update(self._new_tails)
 
     def _start(self, batch: EventBatch) -> RunTail:
@@ -187,29 +188,29 @@ class Transaction:
 
     def _resume(self, batch: EventBatch) -> None:
         self.ownership.begin(batch)
-        now = {"status": "running", "stop_reason": None, "updated_at": batch.at, **_NOT_QUEUED}
+        state = {"status": "running", "stop_reason": None, "updated_at": batch.at, **_NOT_QUEUED}
         before = self._execute(select(RUNS.c.resumed_at).where(RUNS.c.id == batch.run_id)).scalar_one()
         resumed_at = msgspec.json.decode(before)
         if batch.lines.startswith(_RESUMED):  # else it is stored already, and only the rest of the batch is new
             resumed_at.append(batch.first_seq)
         again = {"finished_at": None, "outcome": None, "resumed_at": encode_line(resumed_at)}
-        self._execute(update(RUNS).where(RUNS.c.id == batch.run_id).values(**now, **again))
+        self._execute(update(RUNS).where(RUNS.c.id == batch.run_id).values(**state, **again))
 
     def _finish(self, batch: EventBatch, key: int) -> None:
         outcome = batch.finished
         assert outcome is not None
         self._steps.pop(key, None)
-        now = {"status": outcome.status, "stop_reason": outcome.stop_reason, "updated_at": batch.at}
+        state = {"status": outcome.status, "stop_reason": outcome.stop_reason, "updated_at": batch.at}
         own = outcome.steps - RUNS.c.carried_steps
         self._execute(
             update(RUNS)
             .where(RUNS.c.key == key)
-            .values(**now, finished_at=batch.at, steps=own, outcome=encode_line(outcome))
+            .values(**state, finished_at=batch.at, steps=own, outcome=encode_line(outcome))
         )
         self._execute(
             update(SESSIONS)
             .where(SESSIONS.c.id == batch.session_id, SESSIONS.c.run_id == batch.run_id)
-            .values(**now, questions=encode_line(batch.questions), holder=None)
+            .values(**state, questions=encode_line(batch.questions), holder=None)
         )
 
     def _count_steps(self, batch: EventBatch, key: int) -> None:
@@ -257,11 +258,12 @@ class Transaction:
 
 
 class StartedRun(NamedTuple):
-    """A run that starts or continues."""
+    """What `Ownership.begin` returns: the run that it starts or resumes."""
 
     number: int
     """From 1 in its session."""
     was_queued: bool
+    """Whether it was queued, and so has a row in the table of runs already."""
 
 
 class Ownership:
@@ -301,7 +303,7 @@ class Ownership:
         self._execute(insert(SESSIONS), {**values, "holder": self._id if status == "running" else None})
 
     def begin(self, batch: EventBatch) -> StartedRun:
-        """Hold the session of a batch that starts or resumes a run. Raises SessionLocked."""
+        """Make this process the holder of the session of a batch that starts or resumes a run. Raises SessionLocked."""
         again: dict[str, Any] = {
             "status": "running",
             "stop_reason": None,
@@ -365,7 +367,7 @@ class Ownership:
         self.changed.add(run.session_id)
 
     def request_cancel(self, session_id: str, cause: str) -> bool:
-        """Note the cause on the latest run; False if that is neither queued nor running."""
+        """Store the cause on the latest run, unless it has one; False if the run is neither queued nor running."""
         latest = select(SESSIONS.c.run_id).where(SESSIONS.c.id == session_id).scalar_subquery()
         going = update(RUNS).where(RUNS.c.id == latest, RUNS.c.status.in_(GOING))
         asked = self._execute(going.values(cancel=func.coalesce(RUNS.c.cancel, cause))).rowcount

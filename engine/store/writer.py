@@ -23,7 +23,7 @@ from .database import DATABASE_ERRORS, Database
 from .transaction import RunTail, Transaction
 
 MAX_CHANGES = 1000
-"""Transaction in one transaction."""
+"""How many changes are committed in one transaction, at most."""
 MAX_BYTES = 16 << 20
 """Once the lines of a transaction have this many bytes, no more changes are added."""
 RETRY_SECONDS = 10.0
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class _Unreachable(StoreError):
-    """There is no connection: trying other changes is pointless."""
+    """No connection to the database can be made, so no other change can be written now either."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,10 @@ class _Write:
 
 
 class Writer:
-    """A thread with a connection of its own."""
+    """Commits changes in a thread with a connection of its own.
+
+    patience: seconds for which changes wait for a database that is away, before they fail.
+    """
 
     def __init__(self, database: Database, patience: float = RETRY_SECONDS) -> None:
         self._database = database
@@ -67,7 +70,7 @@ class Writer:
 
     @property
     def process_id(self) -> str | None:
-        """Its id."""
+        """The id of `process`; None until it has joined."""
         return None if self.process is None else self.process.id
 
     async def write(self, change: Callable[[Transaction], T], size: int = 0) -> T:
@@ -130,7 +133,11 @@ class Writer:
                 return
 
     def _write_all(self, left: deque[_Write], *, check_first: bool) -> None:
-        """Write all at once, or else one by one; removes those that succeeded or failed. Raises _Unreachable."""
+        """Write all in one transaction; if that fails, each in its own.
+
+        If the transactions are single ones, those that were written or failed are removed from `left`, so that after
+        _Unreachable only the others are tried again.
+        """
         try:
             self._write_in_one(left, check_first=check_first)
         except Exception as error:
@@ -172,7 +179,7 @@ class Writer:
 
 
 def _complete(writes: Iterable[_Write]) -> None:
-    """Wake the callers, with one call per event loop."""
+    """Pass results and errors to the waiting callers, with one call per event loop."""
     loops: dict[asyncio.AbstractEventLoop, list[_Write]] = {}
     for write in writes:
         loops.setdefault(write.future.get_loop(), []).append(write)

@@ -1,4 +1,4 @@
-"""Sessions, their runs, the runs' events, the messages that no run has heard, and the processes."""
+"""Sessions, their runs, the runs' events, the messages that no run has received, and the processes."""
 
 from __future__ import annotations
 
@@ -91,6 +91,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop them."""
+    """Drop the tables."""
     for table in ("endstop_processes", "endstop_messages", "endstop_pages", "endstop_runs", "endstop_sessions"):
         op.drop_table(table)
