@@ -7,8 +7,10 @@ that; the tests that interrupt `endstop` would then wait for nothing.
 import gc
 import os
 import re
+import shutil
 import signal
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,6 +63,13 @@ def pytest_unconfigure() -> None:
         for left in [one for one in gc.get_objects() if type(one) is kind]:
             left.detach()
 
+
+MEMORY = Path("/dev/shm")
+NEEDED_BYTES = 1 << 30
+"""Free memory that the tests' files may need: five times what they were measured to take."""
+if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > NEEDED_BYTES:
+    # On a disk each commit of SQLite waits for the disk, and no test is about a machine that loses its power.
+    os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)  # for the processes that tests start, and for this one
 
 settings.register_profile("untimed", deadline=None)  # how long an example takes is the machine's doing
 settings.load_profile("untimed")
