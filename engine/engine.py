@@ -24,9 +24,7 @@ from .session import Session
 from .tasks import Task
 from .tools import finish_task
 from .tools.tool import Tool
-from .validation import (
-    check_record,
-)
+from .validation import check_record
 
 
 class Engine:

@@ -18,16 +18,7 @@ import anyio
 from msgspec.structs import replace
 
 from .budget import BudgetShare
-from .decision import (
-    AnyChunk,
-    Policy,
-    ProviderToolReport,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
-    Usage,
-    UsageReport,
-)
+from .decision import AnyChunk, Policy, ProviderToolReport, ReasoningDelta, TextDelta, ToolCallDelta, Usage, UsageReport
 from .decision.events import LimitReached
 from .decision.limit_usage import LimitStatus, limit_statuses
 from .decision.limits import STOP_REASONS

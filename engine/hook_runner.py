@@ -11,10 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from .context import Context
-from .decision import (
-    AssistantMessage,
-    Stop,
-)
+from .decision import AssistantMessage, Stop
 from .decision.events import CompletionRejected, MessageAdded, StageFinished, StageStatus, VerdictGiven
 from .hooks import Accept, Answer, Prepare, Progress, PromptHandler, Reject, Verdict, qualified_name
 from .tools.results import Completion

@@ -10,16 +10,7 @@ from base64 import b64encode
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
-from ..decision import (
-    AssistantMessage,
-    Image,
-    Message,
-    Reasoning,
-    SystemMessage,
-    ToolResult,
-    ToolSpec,
-    UserMessage,
-)
+from ..decision import AssistantMessage, Image, Message, Reasoning, SystemMessage, ToolResult, ToolSpec, UserMessage
 from ..decision.call_arguments import count_members
 from .provider import Request
 

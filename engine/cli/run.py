@@ -19,12 +19,7 @@ from ..run import Run
 from .agent import ResumedSession, Start, build_engine, options_to_repeat, read_resumed
 from .exit_codes import exit_code
 from .factory import check_record, read_prompt
-from .options import (
-    add_agent,
-    add_command,
-    add_output,
-    add_redaction,
-)
+from .options import add_agent, add_command, add_output, add_redaction
 from .views.run_view import RunView
 from .views.select import choose_view
 from .views.text import Recorded, Savings, savings_of

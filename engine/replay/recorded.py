@@ -9,11 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ..decision import (
-    Event,
-    Outcome,
-    ToolSpec,
-)
+from ..decision import Event, Outcome, ToolSpec
 from ..decision import events as ev
 from ..decision.confirmation import Reply
 from ..decision.rules import rejection_message

@@ -8,18 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from endstop import (
-    Completion,
-    Engine,
-    Happened,
-    NotHappened,
-    Redaction,
-    Tool,
-    Unclear,
-    read_record,
-    this_call,
-    tool,
-)
+from endstop import Completion, Engine, Happened, NotHappened, Redaction, Tool, Unclear, read_record, this_call, tool
 from endstop.decision import Policy, UserMessage, WrongUse
 from endstop.decision import events as ev
 from endstop.hooks import Accept, Progress

@@ -6,14 +6,7 @@ from pathlib import Path
 
 import pytest
 from endstop import Engine
-from endstop.analysis.report import (
-    OTHERS,
-    Report,
-    ReportBuilder,
-    digest_index,
-    digest_record,
-    report_records,
-)
+from endstop.analysis.report import OTHERS, Report, ReportBuilder, digest_index, digest_record, report_records
 from endstop.analysis.report import _decode as decoded
 from endstop.analysis.scoring import Rating, Ratings
 from endstop.decision import RECOMMENDED, Policy, WrongUse
